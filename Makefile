@@ -33,8 +33,8 @@ bench: release
 	@bench/sip udp
 	@bench/sip tcp
 	@bench/sip-reordering
-	@if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router; \
-	  else echo "bench: bench/sources and bench/router are left out: they need root" >&2; fi
+	@if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router && bench/speed; \
+	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi
 
 # What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, whether it grows, and
 # whether it finds the same capacity of Kamailio again. About 45 minutes, with nothing else to do on the machine.

@@ -19,7 +19,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 
 use netrig_agent::{
-    Buffers, CarrierOptions, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side, TcpOptions,
+    CarrierOptions, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side, TcpOptions,
 };
 use netrig_core::{Duration, quantity};
 use netrig_traffic::Settings;
@@ -51,6 +51,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         grace_ns: 0,
         sample_every_ns: 100_000_000,
         sysctls: vec![],
+        constrained: false,
         ends,
     };
     let clock = Clock::starting_in(Duration::from_millis(50));
@@ -86,7 +87,7 @@ fn end(
     span: Duration,
 ) -> Result<EndOrder, Box<dyn std::error::Error>> {
     let carrier = if application.sends_datagrams() {
-        CarrierOptions::Udp(Buffers::default())
+        CarrierOptions::Udp(Default::default())
     } else {
         CarrierOptions::Tcp(TcpOptions::default())
     };

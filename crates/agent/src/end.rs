@@ -92,8 +92,8 @@ impl Sockets {
         let wrong = |why: &str| Err(AgentError::Order { flow: order.name.clone(), why: why.to_owned() });
         let datagrams = order.application.sends_datagrams();
         let sockets = match &order.carrier {
-            CarrierOptions::Udp(buffers) if datagrams => {
-                UdpEnd::open(order, *buffers).map(|end| Self::Udp(Box::new(end)))
+            CarrierOptions::Udp(options) if datagrams => {
+                UdpEnd::open(order, *options).map(|end| Self::Udp(Box::new(end)))
             }
             CarrierOptions::Tcp(options) if !datagrams => {
                 let listens = order.side == Side::Server;
@@ -504,10 +504,11 @@ impl FlowEnd {
                 report.sctp = Some(sctp.report()?);
             }
         }
-        report.faults = faults::of(&report, &self.order);
+        let found = faults::of(&report, &self.order);
+        (report.faults, report.strains, report.notes) = (found.faults, found.strains, found.notes);
         if !self.has_room() {
             report
-                .faults
+                .strains
                 .push(format!("flow `{}`: the sending socket had no room for what was due", self.order.name));
         }
         Ok(report)

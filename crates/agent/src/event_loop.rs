@@ -23,6 +23,8 @@ pub(crate) struct EventLoop {
     until: Instant,
     grace: Duration,
     sample_every: Duration,
+    /// Whether it runs as anybody's program does.
+    constrained: bool,
 }
 
 /// What becomes known while a run lasts.
@@ -93,7 +95,7 @@ impl EventLoop {
         };
         let ends = orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?;
         let grace = Duration::from_nanos(run.grace_ns);
-        Ok(Self { ends, precise, busy, until, grace, sample_every })
+        Ok(Self { ends, precise, busy, until, grace, sample_every, constrained: run.constrained })
     }
 
     /// Lets time pass until the end of the run or until it is told to end, and tells of it.
@@ -108,11 +110,11 @@ impl EventLoop {
     ) -> Result<Vec<EndReport>, AgentError> {
         // Who waits for an answer or a window wakes up as often as who waits for its time.
         let awake = Wakefulness::keep();
-        let tail = if self.precise { SPIN } else { Duration::ZERO };
+        let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();
         self.ends.iter().try_for_each(|end| end.watch(&pacer))?;
-        let precedence = match self.busy {
+        let precedence = match self.busy.filter(|_| !self.constrained) {
             Some(busy) => Precedence::take(busy),
             None => Precedence::None,
         };

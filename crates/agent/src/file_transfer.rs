@@ -63,13 +63,13 @@ impl FileTransfer {
         let is_over = || signals.has_ended() || clock.now() >= self.until;
         wait(clock, self.order.start(), &is_over);
         let transferred = if is_over() { None } else { self.transfer(clock, &is_over, progress).transpose() };
-        let (counts, faults) = transferred.transpose()?.unwrap_or_default();
+        let (counts, strains) = transferred.transpose()?.unwrap_or_default();
         let Self { order, until, .. } = &self;
         // Nobody listens any more once the run was given up.
         let _ = progress.send(Progress::Idle { flow: order.flow, side: order.side, idle: true });
         wait(clock, *until, &is_over);
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
-        Ok(vec![self.report(counts, faults, interruptions)])
+        Ok(vec![self.report(counts, strains, interruptions)])
     }
 
     /// What TCP counted, and why the end was the limit and not the path; nothing of a transfer that the end of the run ended.
@@ -83,23 +83,23 @@ impl FileTransfer {
         match session(&self.ftp_order(clock), is_over) {
             Ok(report) => {
                 let _ = progress.send(Progress::Samples(self.samples(begun, &report)));
-                let (faults, notes) = self.told(clock.now(), &report);
+                let (strains, notes) = self.told(clock.now(), &report);
                 let _ = progress.send(Progress::Notes(notes));
-                Ok(Some((report.counts, faults)))
+                Ok(Some((report.counts, strains)))
             }
             Err(_) if is_over() => Ok(None),
             Err(error) => Err(AgentError::Order { flow: self.order.name.clone(), why: error.to_string() }),
         }
     }
 
-    /// What made this end the limit, as faults and as notes: buffers and windows are those that the transport and the
-    /// nodes' kernels have by the file, and part of what is measured; a processor is not.
+    /// What made this end the limit, as strains and as notes: buffers and windows are those that the transport and the
+    /// nodes' kernels have by the file, and part of what is measured; a processor need not be.
     fn told(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
-        let (mut faults, mut notes) = (Vec::new(), Vec::new());
+        let (mut strains, mut notes) = (Vec::new(), Vec::new());
         for Limit { by, why } in &report.limits {
             let text = format!("flow `{}`: {why}", self.order.name);
             match by {
-                LimitedBy::Processor => faults.push(text),
+                LimitedBy::Processor => strains.push(text),
                 LimitedBy::Buffer | LimitedBy::Window => {
                     notes.push(Note { at, subject: Subject::Flow(self.order.flow), text });
                 }
@@ -107,7 +107,7 @@ impl FileTransfer {
                 LimitedBy::Host => {}
             }
         }
-        (faults, notes)
+        (strains, notes)
     }
 
     fn ftp_order(&self, clock: Clock) -> FtpOrder {
@@ -149,11 +149,12 @@ impl FileTransfer {
         both.iter().chain(own).map(sample).collect()
     }
 
-    fn report(&self, counts: TcpCounts, faults: Vec<String>, interruptions: Interruptions) -> EndReport {
+    fn report(&self, counts: TcpCounts, strains: Vec<String>, interruptions: Interruptions) -> EndReport {
         let stolen = interruptions.fault().map(|why| format!("flow `{}`: {why}", self.order.name));
         EndReport {
             connections: u32::from(counts != TcpCounts::default()),
-            faults: faults.into_iter().chain(stolen).collect(),
+            faults: stolen.into_iter().collect(),
+            strains,
             ..EndReport::empty(&self.order, interruptions)
         }
     }

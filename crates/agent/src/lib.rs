@@ -11,8 +11,8 @@
 //! * **The tester is measured too.** A source whose gaps are not what was asked, a socket that had no room, a wall clock
 //!   that was stepped: each is a fault of the run, in words.
 //!
-//! It never decides what to send or when, never touches links or namespaces, and never sends to an address that its orders
-//! do not name. Beside it, [`probe`] measures paths, and [`sip`] is SIP servers and their tester, outside of any experiment.
+//! It never decides what to send or when, never touches links or namespaces (whoever does has [`netlink`] from here), and never
+//! sends to an address that its orders do not name. Beside it, [`probe`] measures paths, and [`sip`] is SIP servers and their tester, outside of any experiment.
 //!
 //! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (the same over a stream, by the control protocol).
 #![deny(unsafe_code)]
@@ -24,8 +24,10 @@
 
 mod agent;
 mod arrivals;
+pub mod bulk;
 mod clock;
 pub mod control;
+mod cpu_load;
 mod datagram;
 mod end;
 mod entropy;
@@ -36,6 +38,7 @@ mod interruptions;
 mod lateness;
 mod meter;
 mod mptcp;
+pub mod netlink;
 mod order;
 mod outbox;
 mod pacer;
@@ -46,6 +49,7 @@ mod roster;
 mod rtp;
 mod run;
 mod sctp;
+mod settings;
 mod signals;
 pub mod sip;
 mod socket;
@@ -54,12 +58,14 @@ mod sys;
 mod sysctl;
 mod tcp;
 mod tcp_info;
+pub mod tls;
 mod udp;
 mod wakefulness;
 
 pub use agent::Agent;
 pub use arrivals::Arrivals;
 pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_kept};
+pub use cpu_load::{LOAD_PERIOD, load_processors};
 pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp};
 pub use end::EndReport;
 pub use entropy::random;
@@ -74,8 +80,9 @@ pub use pacer::{Pacer, SPIN, Watch};
 pub use precedence::{Precedence, become_real_time};
 pub use run::{MOST_TRANSFERS, PreparedRun};
 pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
+pub use settings::{HostSettings, Outlet};
 pub use signals::RunSignals;
-pub use socket::{Buffers, SocketError, TcpOptions};
+pub use socket::{Buffers, SocketError, TcpOptions, UdpOptions};
 pub use source_report::{Asked, SourceMeter, SourceReport};
 pub use sysctl::{SysctlError, set_and_read_back};
 pub use tcp_info::{TcpCounts, TcpInfo};

@@ -7,7 +7,7 @@ use netrig_traffic::{Application, FlowContext, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::source_report::Asked;
-use crate::{Buffers, SctpOptions, TcpOptions};
+use crate::{SctpOptions, TcpOptions, UdpOptions};
 
 /// A run, as far as it concerns one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,10 @@ pub struct RunOrder {
     /// Settings of the kernel's network in this namespace (`net.ipv4.tcp_sack`), each read back.
     #[serde(default)]
     pub sysctls: Vec<(String, String)>,
+    /// Whether the processors and the memory of the host are part of what is measured: then the agent's threads run as
+    /// anybody's program does, before nobody and without spinning.
+    #[serde(default)]
+    pub constrained: bool,
     /// The ends of flows that live here; over a stream each is told by itself
     /// ([`control::order_frames`](crate::control::order_frames)).
     #[serde(skip)]
@@ -96,7 +100,7 @@ pub struct NamesOrder {
 #[serde(rename_all = "kebab-case")]
 pub enum CarrierOptions {
     /// Datagrams.
-    Udp(Buffers),
+    Udp(UdpOptions),
     /// Connections of TCP or MPTCP.
     Tcp(TcpOptions),
     /// Associations of netrig's own SCTP.

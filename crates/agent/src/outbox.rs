@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
+use crate::bulk::Form;
 use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
-use crate::socket::{LONGEST_DATAGRAM, is_loss};
+use crate::socket::{LONGEST_DATAGRAM, is_loss, is_too_long};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
@@ -44,6 +46,8 @@ pub(crate) struct Outbox {
     flow: u32,
     /// Whether content leaves as it is, without a stamp.
     bare: bool,
+    /// What stands at the beginning in the place of a stamp.
+    form: Option<Arc<dyn Form>>,
     /// To whom the socket is connected.
     peer: Option<SocketAddr>,
     next: u64,
@@ -53,6 +57,8 @@ pub(crate) struct Outbox {
     unmetered: VecDeque<(Instant, Instant)>,
     /// The kernel has refused to cut into datagrams of this length; longer ones it need not be asked for.
     uncut: usize,
+    /// Datagrams that were too long to leave.
+    refused: u64,
     /// What a call with one datagram takes if nothing interrupts it, ns.
     cost: Cost,
     /// How long after the one before it the next datagram of one call leaves, if each goes by itself, ns.
@@ -106,7 +112,12 @@ impl Waiting {
     }
 
     /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
-    fn stamp(&self, flow: u32, number: u64, at: Instant) -> [u8; STAMP_LEN] {
+    fn stamp(&self, flow: u32, form: Option<&dyn Form>, number: u64, at: Instant) -> [u8; STAMP_LEN] {
+        if let Some(form) = form {
+            let mut head = [0; STAMP_LEN];
+            form.write(number, at, &mut head);
+            return head;
+        }
         let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
         if matches!(self.body, Body::Short(_)) {
             let mut head = [0; STAMP_LEN];
@@ -123,12 +134,14 @@ impl Outbox {
         Self {
             flow,
             bare: false,
+            form: None,
             peer,
             next: 0,
             waiting: VecDeque::with_capacity(BACKLOG),
             source: SourceMeter::new(asked),
             unmetered: VecDeque::with_capacity(UNMETERED + BACKLOG),
             uncut: usize::MAX,
+            refused: 0,
             cost: Cost::default(),
             spacing: Cost::default(),
             retry: None,
@@ -140,6 +153,11 @@ impl Outbox {
     /// The same for datagrams whose content is all of them.
     pub fn without_stamps(self) -> Self {
         Self { bare: true, ..self }
+    }
+
+    /// The same for datagrams that begin in another form.
+    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
+        Self { form: Some(form), ..self }
     }
 
     /// Whether more datagrams may be given.
@@ -155,6 +173,11 @@ impl Outbox {
     /// Datagrams sent since the start.
     pub const fn sent(&self) -> u64 {
         self.next
+    }
+
+    /// Those of them that were too long to leave.
+    pub const fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// How well the source kept to what was asked.
@@ -253,6 +276,11 @@ impl Outbox {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 // What has no way is lost, as on any network; it was sent.
                 Err(error) if is_loss(&error) => Sent { datagrams: self.run_of_one_length(0), messages: 0 },
+                // One that may not be cut, and is too long for what is known of its path.
+                Err(error) if is_too_long(&error) && self.run_of_one_length(0) == 1 => {
+                    self.refused += 1;
+                    Sent { datagrams: 1, messages: 0 }
+                }
                 Err(error) => {
                     let run = self.run_of_one_length(0);
                     if run == 1 || !is_refusal_to_cut(&error) {
@@ -293,7 +321,7 @@ impl Outbox {
     /// Sends the first of what waits by itself, in the way that takes the kernel the least time.
     fn send_single(&mut self, socket: impl AsFd, at: Instant) -> io::Result<()> {
         let Some(front) = self.waiting.front() else { return Ok(()) };
-        let stamp = front.stamp(self.flow, self.next, at);
+        let stamp = front.stamp(self.flow, self.form.as_deref(), self.next, at);
         match (&front.body, self.name(front)) {
             (Body::Fill(rest), None) => {
                 self.single[..STAMP_LEN].copy_from_slice(&stamp);
@@ -318,7 +346,8 @@ impl Outbox {
         }
         self.stamps.clear();
         let numbered = self.waiting.iter().take(count).zip(self.next..);
-        self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(self.flow, number, at)));
+        let (flow, form) = (self.flow, self.form.as_deref());
+        self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(flow, form, number, at)));
         let datagrams = self.waiting.iter().zip(&self.stamps);
         let pieces: Vec<_> = datagrams
             .flat_map(|(datagram, stamp)| {

@@ -55,6 +55,22 @@ pub struct Buffers {
     pub receive: Option<u32>,
 }
 
+/// What UDP sockets are made with; what is not given is the kernel's own choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UdpOptions {
+    /// The buffers.
+    #[serde(default)]
+    pub buffers: Buffers,
+    /// Whether the receive buffer is what is measured: a datagram that finds no room there is then no fault.
+    #[serde(default)]
+    pub limited: bool,
+    /// Whether no datagram may be cut, here or on its way (`IP_PMTUDISC_DO`, ip(7)): one that is longer than what the kernel
+    /// knows of its path does not leave.
+    #[serde(default)]
+    pub uncut: bool,
+}
+
 /// What TCP sockets are made with; what is not given is the kernel's own choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -188,6 +204,20 @@ impl Making {
         self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
+    /// Lets no datagram be cut, neither here nor on its way (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
+    pub fn never_cut(&self) -> Result<(), SocketError> {
+        match self.local.is_ipv4() {
+            true => {
+                self.number("IP_MTU_DISCOVER", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+            }
+            false => {
+                let (level, how) = (libc::IPPROTO_IPV6, libc::IPV6_PMTUDISC_DO);
+                self.number("IPV6_MTU_DISCOVER", level, libc::IPV6_MTU_DISCOVER, how)?;
+                self.number("IPV6_DONTFRAG", level, libc::IPV6_DONTFRAG, 1)
+            }
+        }
+    }
+
     /// Has the kernel keep what ICMP says of datagrams that were sent (ip(7): `IP_RECVERR`).
     pub fn told_of_errors(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {
@@ -246,7 +276,9 @@ impl Making {
                 |s, v| sockopt::set_socket_reuseaddr(s, v),
                 |s| sockopt::socket_reuseaddr(s),
             )?;
-        } else if sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP)) {
+        } else if sockopt::socket_type(&self.socket) == Ok(SocketType::STREAM)
+            && sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP))
+        {
             self.number("IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         }
         self.bound_alone()
@@ -308,6 +340,17 @@ pub(crate) fn drops(socket: impl AsFd) -> io::Result<u32> {
     drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
+/// Keeps the window of a connection that has just been read as large as it was to be: a kernel that learns from what arrives how
+/// much of its buffer is data sets the clamp again by what it has learned (tcp_measure_rcv_mss, Linux 6.12 and later).
+pub(crate) fn hold_window(socket: impl AsFd, clamp: Option<u32>) {
+    let Some(clamp) = clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+    // Where it cannot be read or set any more, the connection is over.
+    if option_int(&socket, level, name).is_ok_and(|now| now != clamp) {
+        let _ = set_option_int(&socket, level, name, clamp);
+    }
+}
+
 /// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
 pub(crate) fn is_loss(error: &io::Error) -> bool {
     const LOSSES: [i32; 6] = [
@@ -319,6 +362,11 @@ pub(crate) fn is_loss(error: &io::Error) -> bool {
         libc::EPERM,
     ];
     error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
+}
+
+/// Whether an error says that a packet is longer than what the kernel knows of its path, and may not be cut.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
 /// A buffer's size as it is asked for; the kernel tells twice as much.

@@ -26,6 +26,8 @@ pub struct TcpInfo {
     pub has_timestamps: bool,
     /// User bytes of a full segment: `snd_mss`, of which the options that every segment has are no part.
     pub segment: u32,
+    /// User bytes of the longest segment that this end said may come, options that every segment has no part of it.
+    pub announced: u32,
     /// The longest IP packet that the path is taken to carry, bytes.
     pub path_mtu: u32,
     /// The window that the peer offers, bytes.
@@ -39,6 +41,8 @@ pub struct TcpInfo {
     pub flight: u64,
     /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
+    /// How much the round-trip time varies, smoothed (RFC 6298: RTTVAR).
+    pub rtt_variation: Duration,
     /// Shortest round-trip time of late; `None` before the first measurement.
     pub min_rtt: Option<Duration>,
     /// Retransmission timer.
@@ -47,6 +51,8 @@ pub struct TcpInfo {
     pub pacing_rate: Option<u64>,
     /// Delivery rate, B/s.
     pub delivery_rate: u64,
+    /// For how long there was something to send, or sent and not acknowledged.
+    pub busy: Duration,
     /// For how long there was more to send than the peer's window let through.
     pub window_limited: Duration,
     /// For how long the congestion window had room for more than the send buffer held.
@@ -68,6 +74,12 @@ pub struct TcpCounts {
     pub bytes_acknowledged: u64,
     /// User bytes sent again.
     pub bytes_retransmitted: u64,
+    /// Segments sent again.
+    pub segments_retransmitted: u64,
+    /// User bytes sent, those that were sent again too.
+    pub bytes_sent: u64,
+    /// User bytes that arrived, each once.
+    pub bytes_received: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
 }
@@ -79,6 +91,9 @@ impl std::ops::AddAssign for TcpCounts {
         self.data_segments_received += other.data_segments_received;
         self.bytes_acknowledged += other.bytes_acknowledged;
         self.bytes_retransmitted += other.bytes_retransmitted;
+        self.segments_retransmitted += other.segments_retransmitted;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
         self.timeouts += other.timeouts;
     }
 }
@@ -122,18 +137,21 @@ impl TcpInfo {
             state: bytes.first().copied().unwrap_or(CLOSED),
             has_timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
             segment: word(16),
+            announced: word(84),
             path_mtu: word(60),
             window: word(228).into(),
             cwnd: u64::from(word(80)) * mss,
             ssthresh: ssthresh.map(|segments| u64::from(segments) * mss),
             flight: flight * mss,
             srtt: Some(micros(68)).filter(|span| !span.is_zero()),
+            rtt_variation: micros(72),
             min_rtt: Some(word(148))
                 .filter(|us| !matches!(us, 0 | &u32::MAX))
                 .map(|us| Duration::from_micros(us.into())),
             rto: micros(8),
             pacing_rate: Some(long(104)).filter(|rate| !matches!(rate, 0 | &u64::MAX)),
             delivery_rate: long(160),
+            busy: Duration::from_micros(long(168)),
             window_limited: Duration::from_micros(long(176)),
             buffer_limited: Duration::from_micros(long(184)),
             counts: TcpCounts {
@@ -142,6 +160,9 @@ impl TcpInfo {
                 data_segments_received: word(152).into(),
                 bytes_acknowledged: long(120),
                 bytes_retransmitted: long(208),
+                segments_retransmitted: word(100).into(),
+                bytes_sent: long(200),
+                bytes_received: long(128),
                 timeouts: half(240).into(),
             },
         }
@@ -167,20 +188,25 @@ mod tests {
         put(offset_of!(tcp_info, tcpi_rto), 204_000, 4);
         put(offset_of!(tcp_info, tcpi_snd_mss), 1448, 4);
         put(offset_of!(tcp_info, tcpi_pmtu), 1500, 4);
+        put(offset_of!(tcp_info, tcpi_advmss), 1460, 4);
         put(offset_of!(tcp_info, tcpi_options), 0b101, 1);
         put(offset_of!(tcp_info, tcpi_unacked), 10, 4);
         put(offset_of!(tcp_info, tcpi_sacked), 3, 4);
         put(offset_of!(tcp_info, tcpi_lost), 2, 4);
         put(offset_of!(tcp_info, tcpi_retrans), 1, 4);
         put(offset_of!(tcp_info, tcpi_rtt), 40_000, 4);
+        put(offset_of!(tcp_info, tcpi_rttvar), 5_000, 4);
+        put(offset_of!(tcp_info, tcpi_total_retrans), 9, 4);
         put(offset_of!(tcp_info, tcpi_snd_ssthresh), 20, 4);
         put(offset_of!(tcp_info, tcpi_snd_cwnd), 11, 4);
         let info = TcpInfo::parse(&bytes);
         assert!(info.is_closed());
         assert_eq!((info.cwnd, info.ssthresh, info.flight), (11 * 1448, Some(20 * 1448), 6 * 1448));
         assert_eq!(info.srtt, Some(Duration::from_millis(40)));
+        assert_eq!((info.rtt_variation, info.counts.segments_retransmitted), (Duration::from_millis(5), 9));
         assert_eq!(info.rto, Duration::from_millis(204));
         assert_eq!((info.segment, info.path_mtu, info.has_timestamps), (1448, 1500, true));
+        assert_eq!(info.announced, 1460);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::rtp::RtpStream;
 use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
-use crate::{Buffers, Clock};
+use crate::{Clock, UdpOptions};
 
 /// A receiver has room for what comes in so long a time, so that it may be kept from looking.
 const ROOM: Duration = Duration::from_millis(100);
@@ -48,7 +48,8 @@ pub(crate) struct UdpEnd {
     receive: ReceiveBatch,
     /// Size of the socket's receive buffer as the kernel tells it, bytes.
     room: u32,
-    look_every: Duration,
+    /// How long after a look the next one is due; nothing if the kernel says when.
+    look_every: Option<Duration>,
     next_look: Option<Instant>,
     log: ArrivalLog,
     foreign: u64,
@@ -86,8 +87,11 @@ pub struct UdpReport {
 /// What passed a socket for datagrams, as it tells itself: what is not here, and was on a wire, was lost in a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketPassage {
-    /// Datagrams that were given to it.
+    /// Datagrams that were given to it, and left it.
     pub sent: u64,
+    /// Datagrams that were given to it, and were too long to leave it uncut.
+    #[serde(default)]
+    pub refused: u64,
     /// Datagrams that were taken from it, whosever they were.
     pub received: u64,
     /// Datagrams that reached it, and that it had no room for.
@@ -105,9 +109,13 @@ pub(crate) struct UdpCounts {
 impl UdpEnd {
     /// Opens a bound socket, with kernel stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
     /// not told how much and as far as the system's limit allows.
-    pub fn open(order: &EndOrder, buffers: Buffers) -> Result<Self, SocketError> {
+    pub fn open(order: &EndOrder, options: UdpOptions) -> Result<Self, SocketError> {
+        let UdpOptions { buffers, uncut, limited } = options;
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
+        if uncut {
+            making.never_cut()?;
+        }
         making.dscp(order.dscp)?;
         making.stamped(Stamped::Received)?;
         let (mut look_every, mut together) = (LOOK_EVERY, false);
@@ -143,7 +151,8 @@ impl UdpEnd {
             outbox: if rtp.is_some() { outbox.without_stamps() } else { outbox },
             rtp,
             receive: ReceiveBatch::new(kept),
-            look_every,
+            // A receiver whose buffer is what is measured is woken as anybody's program is.
+            look_every: (!limited).then_some(look_every),
             next_look: None,
             log: ArrivalLog::default(),
             foreign: 0,
@@ -161,8 +170,8 @@ impl UdpEnd {
 
     /// Says when to look again after a look at `now` that found `some` datagrams or none; false if the kernel is to say.
     pub fn look_again(&mut self, now: Instant, some: bool) -> bool {
-        self.next_look = some.then(|| now + self.look_every);
-        some
+        self.next_look = self.look_every.filter(|_| some).map(|every| now + every);
+        self.next_look.is_some()
     }
 
     /// The socket.
@@ -237,7 +246,8 @@ impl UdpEnd {
     pub fn passage(&self) -> io::Result<SocketPassage> {
         let Arrivals { received, duplicated, stale, .. } = self.log.counts();
         Ok(SocketPassage {
-            sent: self.outbox.sent(),
+            sent: self.outbox.sent() - self.outbox.refused(),
+            refused: self.outbox.refused(),
             received: received + duplicated + stale + self.foreign,
             dropped: drops(&self.socket)?.into(),
         })

@@ -76,7 +76,8 @@ fn run(duration_ns: u64) -> RunOrder {
         names: None,
     };
     let ends = vec![end(Side::Client), end(Side::Server)];
-    RunOrder { seed: 1, duration_ns, grace_ns: 0, sample_every_ns: 50_000_000, sysctls: vec![], ends }
+    let sample_every_ns = 50_000_000;
+    RunOrder { seed: 1, duration_ns, grace_ns: 0, sample_every_ns, sysctls: vec![], constrained: false, ends }
 }
 
 /// Prepares and starts a run.

@@ -1,5 +1,5 @@
 //! What is worth keeping of what the parsers were ever given, and random changes to it: STAMP packets, frames of control
-//! connections, what FTP servers say, and what comes from and to servers of the DNS.
+//! connections, what FTP servers say, what comes from and to servers of the DNS and of HTTP, and what ICMP says of packets.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -9,6 +9,8 @@
 mod any_control_frame;
 mod any_dns_answer;
 mod any_ftp_reply;
+mod any_http;
+mod any_icmp_error;
 mod any_stamp_packet;
 
 use std::path::Path;
@@ -85,6 +87,16 @@ fn dns_answers_are_survived() {
 }
 
 #[test]
+fn messages_about_packets_are_survived() {
+    replay("icmp_error", 20, 2000, any_icmp_error::check);
+}
+
+#[test]
+fn http_is_survived() {
+    replay("http_head", 20, 20_000, any_http::check);
+}
+
+#[test]
 fn ftp_replies_are_survived() {
     replay("ftp_reply", 20, 200, any_ftp_reply::check);
     // Words that a server says that means well: what it does not get as far as is not tried.
@@ -99,5 +111,7 @@ proptest::proptest! {
         any_stamp_packet::check(&bytes);
         any_control_frame::check(&bytes);
         any_dns_answer::check(&bytes);
+        any_icmp_error::check(&bytes);
+        any_http::check(&bytes);
     }
 }

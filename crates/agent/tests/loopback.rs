@@ -59,6 +59,7 @@ fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
         grace_ns: 0,
         sample_every_ns,
         sysctls: vec![],
+        constrained: false,
         ends,
     }
 }

@@ -63,6 +63,7 @@ fn order(ends: Vec<EndOrder>) -> RunOrder {
         grace_ns: 0,
         sample_every_ns: Duration::from_millis(20).as_nanos(),
         sysctls: vec![],
+        constrained: false,
         ends,
     }
 }

@@ -15,8 +15,8 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use bytes::Bytes;
 use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
-use netrig_agent::sip::tls::{self, Trust};
 use netrig_agent::sip::{Bounds, SipStream, server_name};
+use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
 use netrig_sip::dialog::Dialog;
 use netrig_sip::digest::{Algorithm, Challenge, Session};

@@ -28,7 +28,7 @@ pub enum Command {
     Plan(Plan),
     /// List the studies, and what a store has of which experiments
     List(List),
-    /// Show a study's text, a profile's constants, or one run's time line
+    /// Show a study's text, the constants of a profile or an access line, or one run's time line
     Show(Show),
     /// Write the report of what a store has
     Report(Report),
@@ -38,6 +38,8 @@ pub enum Command {
     Export(Export),
     /// Measure a path between two hosts: delay, loss, order
     Probe(crate::commands::Probe),
+    /// Measure how fast a line is, both ways, and how long packets take meanwhile
+    Speed(Box<crate::commands::Speed>),
     /// Test with SIP: servers to answer others, loads of calls and registrations for a server
     Sip(crate::commands::Sip),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
@@ -48,7 +50,27 @@ pub enum Command {
     Schema(crate::commands::Schema),
     /// Carry out what a controller says over standard input, as the nodes of a testbed do
     #[command(hide = true)]
-    Agent,
+    Agent(Agent),
+}
+
+/// `netrig agent`.
+#[derive(Debug, Args)]
+pub struct Agent {
+    #[command(subcommand)]
+    pub instead: Option<InsteadOfAnAgent>,
+}
+
+/// What an agent's program does on a node beside its agent.
+#[derive(Debug, Subcommand)]
+pub enum InsteadOfAnAgent {
+    /// Compute for a share of the time of each of these processors, until standard input ends
+    Load {
+        /// Of each processor, 0 to 1
+        share: Fraction,
+        /// Their numbers, from 0
+        #[arg(value_delimiter = ',', required = true)]
+        processors: Vec<u32>,
+    },
 }
 
 /// Which experiment, and what to change in it.
@@ -179,6 +201,11 @@ pub enum Shown {
         /// Only this protocol
         #[arg(long)]
         protocol: Option<ProtocolName>,
+    },
+    /// A preset of access lines, or all of them: its constants with their sources, and how asymmetric it is
+    Preset {
+        /// Which (`adsl2+`); without it what there is
+        name: Option<String>,
     },
     /// One run: its levels, its responses, and what happened when
     Run {

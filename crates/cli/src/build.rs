@@ -1,5 +1,7 @@
 //! Which netrig this is. A run's identity hangs on it: numbers of two builds are never mixed.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
@@ -18,6 +20,14 @@ pub static BUILD: LazyLock<String> = LazyLock::new(|| {
 
 /// The first eight hexadecimal digits of the executable's SHA-256.
 fn executable_hash() -> Option<String> {
-    let bytes = std::fs::read(std::env::current_exe().ok()?).ok()?;
-    Some(Sha256::digest(&bytes).iter().take(4).map(|byte| format!("{byte:02x}")).collect())
+    let mut executable = File::open(std::env::current_exe().ok()?).ok()?;
+    // Piece by piece: an agent may have less memory than its executable is large.
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
+    loop {
+        match executable.read(&mut piece).ok()? {
+            0 => break,
+            read => hash.update(&piece[..read]),
+        }
+    }
+    Some(hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect())
 }

@@ -45,9 +45,10 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Export(arguments) => commands::export(&arguments),
         Command::Lab(arguments) => commands::lab(&arguments),
         Command::Probe(arguments) => commands::probe(&arguments),
+        Command::Speed(arguments) => commands::speed(&arguments),
         Command::Sip(arguments) => commands::sip(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
         Command::Schema(arguments) => commands::schema(&arguments),
-        Command::Agent => commands::agent(),
+        Command::Agent(arguments) => commands::agent(&arguments),
     }
 }

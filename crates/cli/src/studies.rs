@@ -27,6 +27,22 @@ macro_rules! text {
 /// All of them.
 pub static STUDIES: &[Study] = &[
     Study {
+        name: "access-speed",
+        title: "What the load, the window and the MTU of a terminal take away from its line",
+        experiments: &[
+            ("experiment", text!("access-speed/experiment.toml")),
+            ("asymmetric", text!("access-speed/asymmetric.toml")),
+            ("media", text!("access-speed/media.toml")),
+            ("mtu-window", text!("access-speed/mtu-window.toml")),
+            ("rate", text!("access-speed/rate.toml")),
+            ("terminal", text!("access-speed/terminal.toml")),
+            ("window", text!("access-speed/window.toml")),
+        ],
+        paper: Some(text!("access-speed/paper.toml")),
+        readme: Some(text!("access-speed/README.md")),
+        files: &[],
+    },
+    Study {
         name: "diffserv",
         title: "Premium against best-effort service over a congested wide-area network",
         experiments: &[

@@ -249,6 +249,16 @@ quantities! {
     PROGRAM_UDP_QUEUE = "program_udp_queue", "B", Level;
     /// Datagrams that reached the UDP sockets of a node's programs, which had no room for them.
     PROGRAM_UDP_DROPS = "program_udp_drops", "packets", Count;
+    /// Share of a node's processors that its load had, on average since the last sample.
+    HOST_LOAD = "host_load", "1", Level;
+    /// Processors that a node's agent and programs kept busy, on average since the last sample: 1 is all of one.
+    HOST_CPU = "host_cpu", "1", Level;
+    /// Processors that threads of a node's agent and programs waited for, on average since the last sample.
+    HOST_CPU_WAIT = "host_cpu_wait", "1", Level;
+    /// Time for which all that runs on a node was kept from its processors because it had had its quota.
+    HOST_THROTTLED = "host_throttled", "s", Count;
+    /// Memory that all that runs on a node has of what it may have.
+    HOST_MEMORY = "host_memory", "B", Level;
     /// By how much a counter of a node's programs grew.
     COUNTER_GROWTH = "counter_growth", "1", Count;
     // The run as a whole: what the tester itself did.

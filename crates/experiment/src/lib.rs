@@ -15,6 +15,7 @@ mod experiment;
 mod figure;
 mod file;
 mod frames;
+mod host;
 mod judge;
 mod media;
 mod paper;
@@ -42,6 +43,7 @@ pub use file::{
     with_files, with_moments,
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
+pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
@@ -58,8 +60,8 @@ pub use results::{
     Status, Verdict,
 };
 pub use scenario::{
-    Action, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, TimedEvent,
-    WifiLane, channels, server_port,
+    Action, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, Sockets,
+    TimedEvent, WifiLane, channels, server_port,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_core::{Direction, Dscp, Duration, Instant, LinkEvent, Subject};
+use netrig_core::{Direction, Dscp, Duration, Instant, LinkEvent, Size, Subject};
 use netrig_link::wifi::LaneSettings;
 use netrig_link::{LinkSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::program::Program;
 
 /// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
@@ -37,7 +38,7 @@ pub struct Scenario {
 }
 
 /// A host or router.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Node {
     /// `client`, or `client#3` for the third of several.
     pub name: String,
@@ -52,6 +53,9 @@ pub struct Node {
     /// The processors of a real machine to which all that runs on it is bound, by their numbers; any if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
+    /// What of it as a host is varied.
+    #[serde(skip_serializing_if = "Host::is_usual")]
+    pub host: Host,
 }
 
 impl Node {
@@ -188,6 +192,9 @@ pub struct Flow {
     pub transport: String,
     /// What carries it.
     pub carrier: Carrier,
+    /// What the kernel's sockets at both of its ends are told.
+    #[serde(skip_serializing_if = "Sockets::is_usual")]
+    pub sockets: Sockets,
     /// The DiffServ code point with which both ends send all its packets, unless the second has one of its own.
     #[serde(skip_serializing_if = "is_best_effort")]
     pub dscp: Dscp,
@@ -237,6 +244,23 @@ impl Flow {
             (Carrier::Udp { headers: true }, RateLayer::Ip) => netrig_traffic::UDP_IPV4_HEADERS,
             _ => 0,
         }
+    }
+}
+
+/// Buffers of a kernel's sockets; what is not given is the kernel's own choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sockets {
+    /// SO_SNDBUF, of which the kernel allots twice as much (socket(7)).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Size>,
+    /// SO_RCVBUF of sockets for datagrams; of TCP the window says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Size>,
+}
+
+impl Sockets {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -322,6 +322,58 @@ fn topology() {
 }
 
 #[test]
+fn hosts() {
+    let mistakes = [
+        ("a load of nobody's processors", "[node.client]\nload = \"50 %\"\n"),
+        ("more than all", "[node.client]\ncpus = [1]\nload = \"150 %\"\n"),
+        ("nothing may run", "[node.client]\ncpus = [1]\nquota = \"0 %\"\n"),
+        ("a quota of nobody's processors", "[node.client]\nquota = \"50 %\"\n"),
+        ("no room for an agent", "[node.client]\nmemory = \"1 MB\"\n"),
+        ("too short for IP", "[node.client]\nmtu = \"60 B\"\n"),
+        ("longer than IP can say", "[node.client]\nmtu = \"70 KB\"\n"),
+        ("a window of nothing", "[node.client]\nwindow = \"0 B\"\n"),
+        ("segments of nothing", "[node.client]\nmss = \"10 B\"\n"),
+        ("a way of cutting that nobody knows", "[node.client]\nfragmentation = \"df\"\n"),
+        ("a setting that is said otherwise", "[node.client]\nnet.ipv4.ip_no_pmtu_disc = 1\n"),
+        ("a name that is none", "[node.client]\nnet.ipv4.\"../mem\" = 1\n"),
+        ("a setting of one part", "[node.client]\nnet.somaxconn = 1\n"),
+        ("several with one load", "[node.client]\ncount = 2\ncpus = [1]\nload = \"50 %\"\n"),
+    ];
+    show!(messages(&mistakes.map(|(what, settings)| (what, "[node.client]\n", settings))));
+    let shared: Mistake = (
+        "the load would be another's too",
+        "[node.client]\n[node.server]\n",
+        "[node.client]\ncpus = [1]\nload = \"50 %\"\n[node.server]\ncpus = [0, 1]\n",
+    );
+    let of_ipv6: [Mistake; 2] = [
+        ("IPv6 needs longer packets", "[node.client]\n", "[node.client]\nmtu = \"1000 B\"\n"),
+        ("IPv6 is not cut", "[node.client]\n", "[node.client]\nfragmentation = \"allowed\"\n"),
+    ];
+    let told = of_ipv6.map(|mistake| {
+        let text = text_of(mistake).replacen("name =", "ip = 6\nname =", 1);
+        Experiment::parse("base.toml", text).err().map(|problems| problems.to_string()).unwrap_or_default()
+    });
+    show!(format!("{}{}", messages(&[shared]), told.concat()));
+}
+
+#[test]
+fn presets() {
+    let whole = "rate = \"${rate}\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", packets = 50 }\n";
+    show!(messages(&[
+        ("a line that nobody knows", "delay = \"10 ms\"", "delay = \"10 ms\"\npreset = \"isdn\""),
+        ("a preset of one way", "delay = \"10 ms\"", "delay = \"10 ms\"\nreverse = { preset = \"adsl\" }"),
+        ("a preset of a cable", whole, "kind = \"direct\"\npreset = \"10baset\"\nmtu = \"${rate}\"\n"),
+        (
+            "a value that its preset cannot have",
+            "delay = \"10 ms\"",
+            "preset = \"adsl\"\njitter = { spread = { uniform = \"30 ms\" } }"
+        ),
+        ("no time to wait", "packets = 50", "time = \"0 s\""),
+        ("room and no limit", "packets = 50", "time = \"1 s\", unlimited = true"),
+    ]));
+}
+
+#[test]
 fn conditioning() {
     const FILE: &str = "of = \"flow.file\"\nmetric = \"goodput\"";
     const QUEUE: &str = "queue = { kind = \"fifo\", packets = 50 }";

@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 
 use netrig_core::{Direction, Duration, InFlight, Instant, LinkEvent, Waiting};
 use netrig_experiment::{
-    Action, Assignment, Carrier, Experiment, LinkSettings, Plan, Scenario, SetError, TimedEvent,
+    Action, Assignment, Carrier, Experiment, Fragmentation, Host, LinkSettings, Plan, Scenario, SetError,
+    TimedEvent,
 };
 use netrig_link::conditioning::Hosts;
+use netrig_link::{Framing, LineSettings, Preset, Queue};
 
 const MM1: &str = include_str!("files/mm1.toml");
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
 const DUMBBELL: &str = include_str!("files/dumbbell.toml");
 const CONDITIONED: &str = include_str!("files/conditioned.toml");
+const ACCESS: &str = include_str!("files/access.toml");
 
 fn parse(text: &str) -> Experiment {
     Experiment::parse("test.toml", text).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
@@ -153,6 +156,70 @@ fn a_way_back_differs_where_it_says_so() {
     assert_eq!(link.backward.rate(), link.forward.rate());
     assert_eq!([link.forward.delay(), link.backward.delay()], [20, 30].map(Duration::from_millis));
     assert!(link.forward.loss().is_none() && link.backward.loss().is_some());
+}
+
+fn line(settings: &LinkSettings) -> &LineSettings {
+    let LinkSettings::Line(line) = settings else { panic!("{settings:?} is no line") };
+    line
+}
+
+/// What a link says itself stands in the place of its preset's in both directions, and `reverse` in that of the way down.
+#[test]
+fn a_preset_gives_what_a_link_does_not_say() {
+    let scenario = scenario(ACCESS, "line=adsl2+,load=0%");
+    let [up, down] = [&scenario.links[0].forward, &scenario.links[0].backward].map(line);
+    assert_eq!([up, down].map(|line| line.rate.bits_per_s()), [800_000, 16_000_000]);
+    assert_eq!([up, down].map(|line| line.framing), [Framing::PppoeAtm; 2]);
+    assert_eq!([up, down].map(|line| line.delay), [Duration::from_millis(5); 2]);
+    assert_eq!([up, down].map(|line| line.mtu.map(|mtu| mtu.bytes())), [Some(1492); 2]);
+    let room = |line: &LineSettings| match &line.queue {
+        Queue::Fifo(fifo) => fifo.time,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([up, down].map(room), [250, 40].map(|ms| Some(Duration::from_millis(ms))));
+    assert!(up.loss.is_none() && down.loss.is_some());
+    let faster = ACCESS.replacen("delay = \"5 ms\"", "rate = \"1 Gbit/s\"", 1);
+    let link = &self::scenario(&faster, "line=adsl2+,load=0%").links[0];
+    assert_eq!([&link.forward, &link.backward].map(|way| line(way).rate.bits_per_s()), [1_000_000_000; 2]);
+}
+
+#[test]
+fn all_presets_are_lines() {
+    let text =
+        ACCESS.replacen("delay = \"5 ms\"\n", "", 1).replacen("[\"adsl2+\", \"docsis\"]", "\"geo\"", 1);
+    let bare = text.lines().filter(|line| !line.starts_with("reverse")).collect::<Vec<_>>().join("\n");
+    for preset in Preset::ALL {
+        let scenario = scenario(&bare, &format!("line={},load=0%", preset.name()));
+        let link = &scenario.links[0];
+        assert_eq!([&link.forward, &link.backward].map(line), preset.lines().each_ref());
+    }
+}
+
+#[test]
+fn what_is_varied_of_a_host_is_read() {
+    let host = |load: &str| scenario(ACCESS, &format!("line=docsis,load={load}")).nodes[0].host.clone();
+    let Host { load, quota, memory, mtu, mss, window, fragmentation, sysctls } = host("90%");
+    assert_eq!([load, quota].map(|share| share.map(|share| share.get())), [Some(0.9), Some(0.8)]);
+    assert_eq!(
+        [memory, mtu, mss, window].map(|size| size.map(|size| size.bytes())),
+        [Some(64_000_000), Some(576), Some(500), Some(8_000)]
+    );
+    assert_eq!(fragmentation, Fragmentation::Allowed);
+    let told: Vec<_> = sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(told, [("net.core.somaxconn", "64"), ("net.ipv4.tcp_rmem", "4096 65536 65536")]);
+    // No load is one that only a host without any has, and part of what is measured where there are processors.
+    assert!(host("0%").is_constrained());
+    let bare = ACCESS.lines().filter(|line| !line.starts_with("quota")).collect::<Vec<_>>().join("\n");
+    assert_eq!(scenario(&bare, "line=docsis,load=0%").nodes[0].host.only_real(), Some("memory"));
+    assert_eq!(scenario(ACCESS, "line=docsis,load=0%").nodes[1].host.only_real(), None);
+}
+
+#[test]
+fn buffers_of_sockets_are_of_flows() {
+    let flows = scenario(ACCESS, "line=docsis,load=0%").flows;
+    let buffers = |place: usize| [flows[place].sockets.send_buffer, flows[place].sockets.receive_buffer];
+    assert_eq!(buffers(0).map(|size| size.map(|size| size.bytes())), [Some(131_072), None]);
+    assert_eq!(buffers(1).map(|size| size.map(|size| size.bytes())), [None, Some(65_536)]);
 }
 
 #[test]

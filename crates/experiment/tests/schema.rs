@@ -7,12 +7,13 @@ use jsonschema::Validator;
 use netrig_experiment::{Experiment, schema};
 use serde_json::Value;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     include_str!("files/mm1.toml"),
     include_str!("files/link-down.toml"),
     include_str!("files/dumbbell.toml"),
     include_str!("files/conditioned.toml"),
     include_str!("files/sip.toml"),
+    include_str!("files/access.toml"),
 ];
 
 fn validator() -> Validator {
@@ -121,6 +122,25 @@ fn wrong_files_are_invalid_to_both() {
     }
 }
 
+#[test]
+fn presets_and_hosts_are_valid_as_they_are_written() {
+    let validator = validator();
+    for (right, wrong) in [
+        ("preset = \"${line}\"", "preset = \"isdn\""),
+        ("preset = \"${line}\"\n", ""),
+        ("reverse = { loss", "reverse = { preset = \"adsl\", loss"),
+        ("fragmentation = \"allowed\"", "fragmentation = \"sometimes\""),
+        ("memory = \"64 MB\"", "memory = true"),
+        ("net.core.somaxconn = 64", "net.core.somaxconn = [64]"),
+        ("receive_buffer = \"64 KiB\"", "receive_buffer = true"),
+    ] {
+        assert!(FILES[5].contains(right), "{right}");
+        let text = FILES[5].replacen(right, wrong, 1);
+        assert!(!faults(&validator, &text).is_empty(), "the schema accepts {wrong}");
+        assert!(Experiment::parse("access.toml", text).is_err(), "the reader accepts {wrong}");
+    }
+}
+
 /// A placeholder may stand wherever a value may, also where only numbers and names may.
 #[test]
 fn placeholders_are_valid_anywhere() {
@@ -174,7 +194,7 @@ fn the_pages_name_every_key_and_word() {
             .concat();
     // With dots inside of words (`802.11g`) and without (`flow.NAME`).
     let with = |dot: bool| {
-        move |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$') || dot && c == '.')
+        move |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$' | '+') || dot && c == '.')
     };
     let dotted = pages.split(with(true)).map(|word| word.trim_matches('.'));
     let named: BTreeSet<&str> = pages.split(with(false)).chain(dotted).collect();

@@ -33,6 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod conditioning;
 mod counters;
 mod direct;
@@ -51,6 +52,7 @@ mod settings;
 pub mod wifi;
 pub mod wire;
 
+pub use access::{AccessConstant, Preset, asymmetry};
 pub use conditioning::Condition;
 pub use counters::{Counters, Imbalance, Tally};
 pub use direct::{DirectKind, DirectSettings};

@@ -355,10 +355,13 @@ mod tests {
         assert_eq!(field(&|line| line.mtu = Some(Size::default())), "mtu");
         assert_eq!(field(&|line| line.drop = vec![1, 0]), "drop");
         assert_eq!(field(&|line| line.queue = Queue::Fifo(Fifo::default())), "queue.packets");
-        let fifo = |packets, bytes, unlimited| Queue::Fifo(Fifo { packets, bytes, unlimited });
+        let fifo = |packets, bytes, unlimited| Queue::Fifo(Fifo { packets, bytes, unlimited, time: None });
         assert_eq!(field(&|line| line.queue = fifo(Some(0), None, false)), "queue.packets");
         assert_eq!(field(&|line| line.queue = fifo(None, Some(Size::default()), false)), "queue.bytes");
         assert_eq!(field(&|line| line.queue = fifo(Some(1), None, true)), "queue.unlimited");
+        let waiting = |time, unlimited| Queue::Fifo(Fifo { time: Some(time), unlimited, ..Fifo::default() });
+        assert_eq!(field(&|line| line.queue = waiting(Duration::ZERO, false)), "queue.time");
+        assert_eq!(field(&|line| line.queue = waiting(Duration::from_millis(1), true)), "queue.unlimited");
         let thresholds = json!({ "thresholds": { "packets": { "min": 15.0, "max": 15.0 } } });
         assert_eq!(field(&|line| line.queue = red(thresholds.clone())), "queue.thresholds.max");
         assert_eq!(field(&|line| line.queue = red(json!({ "packets": 0 }))), "queue.packets");

@@ -53,9 +53,11 @@ fn span(upto_us: u64) -> impl Strategy<Value = Duration> {
 }
 
 fn queue() -> impl Strategy<Value = Queue> {
-    let fifo = (option::of(1u64..20), option::of(1000u64..20_000)).prop_map(|(packets, bytes)| {
-        let bytes = bytes.map(Size::from_bytes);
-        Queue::Fifo(Fifo { packets, bytes, unlimited: packets.is_none() && bytes.is_none() })
+    let limits = (option::of(1u64..20), option::of(1000u64..20_000), option::of(100u64..50_000));
+    let fifo = limits.prop_map(|(packets, bytes, time)| {
+        let (bytes, time) = (bytes.map(Size::from_bytes), time.map(Duration::from_micros));
+        let unlimited = packets.is_none() && bytes.is_none() && time.is_none();
+        Queue::Fifo(Fifo { packets, bytes, time, unlimited })
     });
     let red = (1u64..20, any::<[bool; 3]>(), 0.01f64..=1.0).prop_map(
         |(packets, [in_bytes, gentle, ecn], weight)| {

@@ -126,3 +126,52 @@ fn an_imbalance_tells_its_numbers() {
         "packets do not balance: 3 offered and 0 duplicated, but 0 delivered, 1 dropped and 7 inside"
     );
 }
+
+/// What is offered at once to a line of 8 Mbit/s: which packets find room, and how long the last of them waits.
+fn rush(settings: &LineSettings, ip_len: u32) -> (usize, Duration) {
+    let (mut line, mut record) = (line(settings), common::Record::default());
+    (0..100).for_each(|id| line.offer(Instant::ZERO, Lane::ONLY, packet(id, ip_len), &mut record));
+    while line.poll_deliver(END, &mut record).is_some() {}
+    let waited = record.served.iter().map(|(_, _, waited)| *waited).fold(Duration::ZERO, Duration::max);
+    assert!(record.dropped.iter().all(|(_, _, why)| *why == DropReason::QueueFull));
+    (record.served.len(), waited)
+}
+
+fn for_time(time: Duration) -> Queue {
+    Queue::Fifo(Fifo { time: Some(time), ..Fifo::default() })
+}
+
+/// Room for 10 ms holds ten packets of 1 ms behind the one that is sent; on ATM with LLC/SNAP 540 B take 12 cells, 636 B,
+/// and in 10 ms there are 15 times as many bytes.
+#[test]
+fn room_in_time_is_that_of_the_line_with_its_framing() {
+    let settings = LineSettings { queue: for_time(ms(10)), ..plain(ms(1), 1) };
+    assert_eq!(rush(&settings, 1000), (11, ms(10)));
+    let settings = LineSettings { framing: netrig_link::Framing::AtmLlc, ..settings };
+    assert_eq!(rush(&settings, 540), (16, Duration::from_nanos(15 * 636 * 1000)));
+}
+
+/// Behind a shaper of 4 Mbit/s a packet of 1000 B takes 2 ms, whatever the line takes: five wait behind the one that is sent.
+#[test]
+fn room_in_time_behind_a_shaper_is_that_of_the_shaper() {
+    let shaped = netrig_link::queue::shaped::Shaped {
+        rate: Rate::from_bits_per_s(4_000_000),
+        burst: netrig_core::Size::from_bytes(1000),
+        layer: netrig_link::conditioning::Layer::Ip,
+        queue: Box::new(for_time(ms(10))),
+    };
+    let settings = LineSettings { queue: Queue::Shaped(shaped), ..plain(ms(1), 1) };
+    let (served, _) = rush(&settings, 1000);
+    assert_eq!(served, 1 + 5);
+}
+
+/// The same packets wait, once some have left, that would have in packets.
+#[test]
+fn room_in_time_is_given_back() {
+    let settings = LineSettings { queue: for_time(ms(10)), ..plain(ms(1), 1) };
+    let steps: Vec<_> = (0..400).map(|id| (at_ms(id / 2), Step::Offer(1000))).collect();
+    let (in_time, _) = play(&settings, &steps, Polling::WhenAsked);
+    let (in_packets, _) = play(&plain(ms(1), 10), &steps, Polling::WhenAsked);
+    assert_eq!(in_time, in_packets);
+    assert!(in_time.dropped.len() > 100);
+}

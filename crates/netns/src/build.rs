@@ -7,10 +7,10 @@ use netlink_packet_route::link::LinkFlags;
 
 use crate::error::TestbedError;
 use crate::namespace::Namespace;
-use crate::netlink::ethtool::Ethtool;
-use crate::netlink::route::{NewRoute, Rtnetlink, VethEnd};
+use crate::netlink::Ethtool;
+use crate::netlink::route::{Lengths, NewRoute, Rtnetlink, VethEnd};
 use crate::sysctl;
-use crate::wiring::{End, LARGEST_MTU, LinkWiring, Wiring, prefix};
+use crate::wiring::{End, LARGEST_MTU, LinkWiring, NodeWiring, SMALLEST_IPV6_MTU, Wiring, prefix};
 
 /// The group of interfaces to which all of ours belong, so that they can be removed at once. Of meaning only in
 /// namespaces that are ours.
@@ -126,7 +126,8 @@ fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Re
 
 /// Gives a node's interface its addresses, and tells it who is at the other end of the link.
 fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
-    sysctl::prepare_interface(node, &end.interface)?;
+    let has_ipv6 = end.addresses.iter().any(IpAddr::is_ipv6);
+    sysctl::prepare_interface(node, &end.interface, has_ipv6)?;
     // Who is there is told below: nobody needs to ask, and no group of listeners to be announced.
     raise(node, end.index, LinkFlags::Noarp, LinkFlags::Multicast)?;
     let (near, far) = (end.clone(), far.clone());
@@ -150,10 +151,32 @@ fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), T
         namespace.ask(deed, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
     }
     for route in routes {
-        let deed = || format!("add the route to {} by {}", route.to, route.via);
+        let deed = || match route.via {
+            Some(via) => format!("add the route to {} by {via}", route.to),
+            None => format!("add the route to the neighbour {}", route.to),
+        };
         namespace.ask(deed, move || Rtnetlink::open()?.add_route(&route))?;
+        if !route.lengths.are_usual() && route.table.is_none() {
+            check_lengths(namespace, &route)?;
+        }
     }
     Ok(())
+}
+
+/// That packets to where a route leads are as long as it says.
+fn check_lengths(namespace: &Namespace, route: &NewRoute) -> Result<(), TestbedError> {
+    let (to, asked) = (route.to, route.lengths);
+    let deed = || format!("tell how long packets to {to} may be");
+    let found = namespace.ask(deed, move || Rtnetlink::open()?.lengths_to(to, None))?;
+    if found == asked {
+        return Ok(());
+    }
+    Err(TestbedError::NotTaken {
+        setting: format!("the length of packets and segments to {to}"),
+        place: namespace.name().to_owned(),
+        asked: format!("{asked:?}"),
+        found: format!("{found:?}"),
+    })
 }
 
 /// The routes of a node, and the sources that have ways of their own: each has a table for them, from [`SOURCE_TABLES`]
@@ -169,7 +192,27 @@ pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr
             });
             SOURCE_TABLES + place as u32
         });
-        routes.push(NewRoute { to: way.to, via: way.via, index: end.index, table });
+        let lengths = lengths(node, way.link, &way.to, wiring);
+        routes.push(NewRoute { to: way.to, via: Some(way.via), index: end.index, table, lengths });
+    }
+    // A neighbour needs a route only where something is to be said of it.
+    for (link, end) in wiring.ends_of(node) {
+        let far = wiring.links[link].ends.iter().find(|far| far.node != node);
+        for to in far.into_iter().flat_map(|far| far.addresses.iter().copied()) {
+            let lengths = lengths(node, link, &to, wiring);
+            if !lengths.are_usual() {
+                routes.push(NewRoute { to, via: None, index: end.index, table: None, lengths });
+            }
+        }
     }
     (routes, sources)
+}
+
+/// How long what a node sends to `to` over a link may be, where that is less than the link takes.
+fn lengths(node: usize, link: usize, to: &IpAddr, wiring: &Wiring) -> Lengths {
+    let NodeWiring { mtu, mss, .. } = wiring.nodes[node];
+    let shorter = mtu.filter(|mtu| *mtu < wiring.links[link].mtu);
+    // IPv6 has no packets that are shorter: it goes on as it is where the experiment is of IPv4.
+    let mtu = shorter.filter(|mtu| to.is_ipv4() || u64::from(*mtu) >= SMALLEST_IPV6_MTU);
+    Lengths { mtu, mss }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 
 use crate::namespace::Namespace;
-use crate::netlink::ethtool::Ethtool;
+use crate::netlink::Ethtool;
 use crate::netlink::route::{Rtnetlink, VethEnd};
 
 /// Capabilities of `capabilities(7)` that a testbed needs, with the number and what for.

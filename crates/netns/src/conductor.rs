@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, Column, ControlError, Epoch, Reply, Request};
 use netrig_agent::{Clock, EndReport, RunOrder, Side};
-use netrig_core::{Quantity, Sink, Subject, quantity};
-use netrig_experiment::{Outcome, Run, RunError};
+use netrig_core::{Note, Quantity, Sink, Subject, quantity};
+use netrig_experiment::{Host, Outcome, Run, RunError, Scenario};
 
+use crate::host::Loads;
 use crate::interfaces::{InterfaceReport, Interfaces};
 use crate::orders::grace;
 use crate::process::Process;
-use crate::program::{Errand, Programs};
+use crate::program::{Errand, Programs, Watched};
 use crate::provenance;
 use crate::router::{Findings, Recognition, Router, RouterReport, Routing, UNTAKEN};
 use crate::testbed::Testbed;
@@ -40,6 +41,15 @@ static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_MEMORY,
     &quantity::PROGRAM_UDP_QUEUE,
     &quantity::PROGRAM_UDP_DROPS,
+];
+
+/// What nodes take of the machine as hosts.
+static TAKEN_BY_HOSTS: [&Quantity; 5] = [
+    &quantity::HOST_LOAD,
+    &quantity::HOST_CPU,
+    &quantity::HOST_CPU_WAIT,
+    &quantity::HOST_THROTTLED,
+    &quantity::HOST_MEMORY,
 ];
 
 /// What a run is told while it lasts.
@@ -101,6 +111,7 @@ pub(crate) struct Conductor<'a> {
     // Before the testbed, for fields are dropped in their order.
     agents: Vec<AgentHandle>,
     programs: Programs,
+    loads: Loads,
     /// The ends of flows that agents have.
     ends: BTreeSet<(u32, Side)>,
     testbed: Testbed,
@@ -130,7 +141,8 @@ impl<'a> Conductor<'a> {
             control::order_frames(order).try_for_each(|request| agent.say(&request))?;
             agents.push(agent);
         }
-        let mut conductor = Self { run, agents, programs: Programs::default(), ends, testbed, told, tell };
+        let (programs, loads) = (Programs::default(), Loads::default());
+        let mut conductor = Self { run, agents, programs, loads, ends, testbed, told, tell };
         let patience = Patience::new(PREPARATION, "did not open their sockets", PREPARATION);
         let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
         while !waiting.is_empty() {
@@ -142,6 +154,7 @@ impl<'a> Conductor<'a> {
         }
         // Now the settings of the nodes' kernels are those of the run.
         conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
+        conductor.loads = Loads::start(&mut conductor.testbed, &run.scenario, program)?;
         Ok(conductor)
     }
 
@@ -159,9 +172,15 @@ impl<'a> Conductor<'a> {
         provenance::tell(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
         let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
-        let taken = TAKEN.iter().any(|quantity| sink.wants(quantity));
-        let agents = self.agents.iter().map(|agent| (agent.place, agent.process.id())).collect();
-        let watching = self.programs.watch(&self.run.scenario, clock, taken, &agents, &tell)?;
+        let wants = |quantities: &[&'static Quantity]| quantities.iter().any(|quantity| sink.wants(quantity));
+        let watched = Watched {
+            programs: wants(&TAKEN),
+            hosts: wants(&TAKEN_BY_HOSTS),
+            agents: &self.agents.iter().map(|agent| (agent.place, agent.process.id())).collect(),
+            loads: self.loads.processes().collect(),
+            testbed: &self.testbed,
+        };
+        let watching = self.programs.watch(&self.run.scenario, clock, &watched, &tell)?;
         let routing = Routing::start(router, clock);
         let ends = match self.listen(clock, sink, cancel) {
             Ok(ends) => ends,
@@ -183,15 +202,19 @@ impl<'a> Conductor<'a> {
         let report = report?;
         let intruded = watched?;
         self.told.try_iter().for_each(|message| message.tell(sink));
+        self.loads.end()?;
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
+        let told = told_by(scenario, &ends);
         if sink.wants_notes() {
-            report.notes(end).into_iter().for_each(|note| sink.note(note));
+            let of_ends = told.notes.into_iter().map(|(subject, text)| Note { at: end, subject, text });
+            report.notes(end, &ends).into_iter().chain(of_ends).for_each(|note| sink.note(note));
         }
         self.testbed.remove()?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
-        Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends, intruded) })
+        let faults = told.faults.into_iter().chain(intruded);
+        Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends, faults) })
     }
 
     /// Lets the agents begin, and passes on what is measured until all of them have reported.
@@ -303,7 +326,14 @@ impl<'a> Conductor<'a> {
             return match words {
                 Ok(Some(Reply::Error { what })) => Err(RunError::Failed(format!("node `{node}`: {what}"))),
                 Ok(Some(reply)) => Ok(Heard::Reply(agent, reply)),
-                Ok(None) => Err(RunError::Failed(format!("the agent at node `{node}` ended before its run"))),
+                Ok(None) => {
+                    let group = self.testbed.limited(self.agents[agent].place).unwrap_or_default();
+                    let why = match group.ended_for_memory() {
+                        0 => "",
+                        _ => ": its `memory` was not enough",
+                    };
+                    Err(RunError::Failed(format!("the agent at node `{node}` ended before its run{why}")))
+                }
                 Err(error) => Err(RunError::Failed(format!("the agent at node `{node}`: {error}"))),
             };
         }
@@ -351,17 +381,44 @@ impl AgentHandle {
     }
 }
 
+/// What ends of flows tell at the end of a run.
+struct ToldByEnds {
+    /// Why the run must not be trusted.
+    faults: Vec<String>,
+    notes: Vec<(Subject, String)>,
+}
+
+/// Tells apart what is a fault and what is measured: where a host has less of its machine by the file, what that does to what
+/// runs there is no fault.
+fn told_by(scenario: &Scenario, ends: &[EndReport]) -> ToldByEnds {
+    let mut told = ToldByEnds { faults: Vec::new(), notes: Vec::new() };
+    for end in ends {
+        let host = scenario.flows.get(end.flow as usize).map(|flow| match end.side {
+            Side::Client => &scenario.nodes[flow.from].host,
+            Side::Server => &scenario.nodes[flow.to].host,
+        });
+        told.faults.extend(end.faults.iter().cloned());
+        let mut notes = end.notes.clone();
+        if host.is_some_and(Host::is_constrained) {
+            notes.extend(end.strains.iter().cloned());
+        } else {
+            told.faults.extend(end.strains.iter().cloned());
+        }
+        told.notes.extend(notes.into_iter().map(|text| (Subject::Flow(end.flow), text)));
+    }
+    told
+}
+
 /// What the run says of itself.
 fn outcome(
     router: &RouterReport,
     interfaces: &InterfaceReport,
     ends: &[EndReport],
-    intruded: Vec<String>,
+    others: impl Iterator<Item = String>,
 ) -> Outcome {
     let mut faults = router.faults_of_run(ends);
-    faults.extend(intruded);
     faults.extend(interfaces.faults.iter().cloned());
-    faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));
+    faults.extend(others);
     let sources = ends.iter().filter_map(|end| end.source.as_ref());
     let late = sources.map(|source| netrig_core::Duration::from_secs_f64(source.late_max));
     let late = late.chain([interfaces.lateness.max()]);

@@ -70,6 +70,14 @@ pub enum TestbedError {
         /// What is wrong with it.
         why: String,
     },
+    /// A node cannot be limited as it shall be.
+    #[error("{place}: {why}")]
+    Unlimited {
+        /// The namespace.
+        place: String,
+        /// What is missing.
+        why: String,
+    },
     /// There is no such node.
     #[error("the testbed has no node {0}")]
     NoNode(usize),

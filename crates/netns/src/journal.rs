@@ -27,9 +27,11 @@ pub(crate) enum Entry {
     Process(ProcessId),
     /// A folder for the files of programs.
     Folder(PathBuf),
+    /// The folder of a group of processes that limits a node.
+    Group(PathBuf),
 }
 
-/// What the name of a folder of programs begins with.
+/// What the name of a folder of programs, or of a group of processes, begins with.
 pub(crate) const FOLDER: &str = "netrig-";
 
 impl fmt::Display for Entry {
@@ -42,6 +44,7 @@ impl fmt::Display for Entry {
             Self::Interface { namespace, name } => write!(f, "interface {namespace} {name}"),
             Self::Process(ProcessId { pid, start }) => write!(f, "process {pid} {start}"),
             Self::Folder(path) => write!(f, "folder {}", path.display()),
+            Self::Group(path) => write!(f, "group {}", path.display()),
         }
     }
 }
@@ -54,6 +57,7 @@ impl Entry {
         Some(match *words.as_slice() {
             ["owner", pid, start] => Self::Owner(ProcessId::read(pid, start)?),
             ["folder", ref path @ ..] => Self::Folder(folder(&path.join(" "))?),
+            ["group", ref path @ ..] => Self::Group(folder(&path.join(" "))?),
             ["process", pid, start] => Self::Process(ProcessId::read(pid, start)?),
             ["interface", namespace, interface] => {
                 Self::Interface { namespace: name(namespace)?, name: name(interface)? }
@@ -67,7 +71,7 @@ impl Entry {
     }
 }
 
-/// A path that can be that of a folder of programs: whatever else a line names is not removed.
+/// A path that can be that of a folder of programs, or of a group of processes: whatever else a line names is not removed.
 fn folder(path: &str) -> Option<PathBuf> {
     let path = PathBuf::from(path);
     let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(FOLDER));

@@ -1,6 +1,7 @@
 //! A transport's constants as the kernel's TCP can have them.
 
 use netrig_agent::{Buffers, TcpOptions};
+use netrig_core::Size;
 use netrig_experiment::Unsupported;
 use netrig_transport::Profile;
 use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery};
@@ -39,11 +40,11 @@ pub(crate) struct KernelTcp {
 }
 
 impl KernelTcp {
-    /// What gives it those of `config`, transport `transport`'s.
+    /// What gives it those of `config`, transport `transport`'s, where segments of up to `segment` come.
     ///
     /// # Errors
     /// Names what the kernel does its own way.
-    pub fn of(config: &Config, transport: &str) -> Result<Self, Unsupported> {
+    pub fn of(config: &Config, segment: Size, transport: &str) -> Result<Self, Unsupported> {
         let linux = Config::of(Profile::Linux);
         let others = differing(config, &linux);
         if !others.is_empty() {
@@ -65,12 +66,14 @@ impl KernelTcp {
             paths: Vec::new(),
             congestion: Some(congestion),
             max_segment: u16::try_from(config.mss.bytes()).ok().filter(|_| config.mss != linux.mss),
-            window_clamp: None,
+            window_clamp: u32::try_from(config.receive_buffer.bytes())
+                .ok()
+                .filter(|_| config.receive_buffer != linux.receive_buffer),
             no_delay: config.nagle == Nagle::Off,
             buffers: Buffers {
                 send: None,
                 receive: (config.receive_buffer != linux.receive_buffer)
-                    .then(|| ReceiveBuffer::of_this_kernel().that_offers(config))
+                    .then(|| ReceiveBuffer::of_this_kernel().that_offers(config, segment))
                     .and_then(|bytes| u32::try_from(bytes).ok()),
             },
         };
@@ -160,13 +163,12 @@ fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Un
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Size;
-
     use super::*;
 
     fn of(settings: &str) -> Result<KernelTcp, Unsupported> {
         let settings = serde_json::from_str(settings).unwrap();
-        KernelTcp::of(&Config::of(Profile::Linux).with(&settings), "tcp")
+        let config = Config::of(Profile::Linux).with(&settings);
+        KernelTcp::of(&config, config.mss, "tcp")
     }
 
     #[test]
@@ -188,14 +190,15 @@ mod tests {
         let kernel =
             of(r#"{"congestion": "reno", "mss": "1000 B", "receive_buffer": "64 KB", "nagle": "off"}"#)
                 .unwrap();
-        let TcpOptions { congestion, max_segment, no_delay, buffers, .. } = kernel.options;
+        let TcpOptions { congestion, max_segment, no_delay, buffers, window_clamp, .. } = kernel.options;
+        assert_eq!(window_clamp, Some(64_000));
         assert_eq!((congestion.as_deref(), max_segment, no_delay), (Some("reno"), Some(1000), true));
         let config = Config {
             mss: Size::from_bytes(1000),
             receive_buffer: Size::from_bytes(64_000),
             ..Config::of(Profile::Linux)
         };
-        let buffer = ReceiveBuffer::of_this_kernel().that_offers(&config);
+        let buffer = ReceiveBuffer::of_this_kernel().that_offers(&config, config.mss);
         assert_eq!(buffers.receive.map(u64::from), Some(buffer));
     }
 
@@ -216,7 +219,8 @@ mod tests {
     fn what_the_kernel_does_its_own_way_is_named() {
         let why = of(r#"{"rto_min": "1 s", "initial_window": 2}"#).err().unwrap().0;
         assert!(why.contains("`initial_window`, `rto_min`"), "{why}");
-        let why = KernelTcp::of(&Config::of(Profile::Ns2), "old").err().unwrap().0;
+        let ns2 = Config::of(Profile::Ns2);
+        let why = KernelTcp::of(&ns2, ns2.mss, "old").err().unwrap().0;
         assert!(why.contains("transport `old`"), "{why}");
         let why = of(r#"{"congestion": "tahoe"}"#).err().unwrap().0;
         assert!(why.contains("no congestion control `tahoe`"), "{why}");

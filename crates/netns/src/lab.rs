@@ -11,6 +11,7 @@ use netrig_core::{Duration, Sink};
 use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
 
 use crate::error::TestbedError;
+use crate::host::Loads;
 use crate::process::Process;
 use crate::program::Programs;
 use crate::router::{Findings, Router, Routing, UNTAKEN};
@@ -23,6 +24,7 @@ pub struct Lab<S> {
     // Before the testbed, for fields are dropped in their order.
     routing: Routing,
     programs: Programs,
+    loads: Loads,
     testbed: Testbed,
     clock: Clock,
     /// Tells what is found, as long as the router lives.
@@ -80,7 +82,7 @@ impl<S: Sink + Send + 'static> Lab<S> {
     pub(crate) fn open(
         run: &Run,
         testbed: Testbed,
-        programs: Programs,
+        (programs, loads): (Programs, Loads),
         mut sink: S,
     ) -> Result<Self, LabError> {
         // Two years: it ends when it is told to.
@@ -98,7 +100,7 @@ impl<S: Sink + Send + 'static> Lab<S> {
             found.into_iter().for_each(|findings| findings.tell(&mut sink));
             sink
         });
-        Ok(Self { routing: Routing::start(router, clock), programs, testbed, clock, teller })
+        Ok(Self { routing: Routing::start(router, clock), programs, loads, testbed, clock, teller })
     }
 
     /// What was built: nodes, interfaces and addresses.
@@ -142,10 +144,11 @@ impl<S: Sink + Send + 'static> Lab<S> {
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
     pub fn close(self) -> Result<(Passed, S), LabError> {
-        let Self { routing, programs, testbed, clock, teller } = self;
+        let Self { routing, programs, loads, testbed, clock, teller } = self;
         let report = routing.stop(clock.now())?;
         let mut sink = teller.join().unwrap_or_else(|panic| resume_unwind(panic));
         let mut faults = report.faults();
+        faults.extend(loads.end().err().map(|error| error.to_string()));
         faults.extend(programs.end(clock, &mut sink).err().map(|error| error.to_string()));
         testbed.remove()?;
         Ok((Passed { balance: report.balance, faults }, sink))

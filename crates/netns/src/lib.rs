@@ -33,6 +33,7 @@ mod conductor;
 mod counters;
 mod error;
 mod ftp;
+mod host;
 mod interfaces;
 mod intrusion;
 mod journal;

@@ -63,6 +63,12 @@ fn multipath_by(folder: &Path, scenario: &Scenario) -> Result<BTreeMap<usize, Mu
             }
         }
     }
+    for (place, wanted) in &mut nodes {
+        let node = &scenario.nodes[*place];
+        let mut of_host = node.host.sysctls.iter().filter(|(name, _)| name.starts_with("net.mptcp."));
+        let own = |(name, value): (&String, &String)| (name.clone(), value.clone());
+        of_host.try_for_each(|setting| agree(&mut wanted.sysctls, &own(setting), &node.name))?;
+    }
     Ok(nodes)
 }
 
@@ -317,7 +323,10 @@ metric = "goodput"
         let nodes = more("").unwrap();
         assert_eq!(nodes[&0].sysctls, [named("enabled", "1"), named("stale_loss_cnt", "2")]);
         let why = more("net.mptcp.stale_loss_cnt = 3").unwrap_err().0;
-        assert!(why.contains("node `client` want net.mptcp.stale_loss_cnt to be 2 and 3"), "{why}");
+        assert!(
+            why.contains("node `client` and its flows want net.mptcp.stale_loss_cnt to be 2 and 3"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -5,13 +5,18 @@ use std::net::SocketAddr;
 
 use netrig_agent::{
     Buffers, CarrierOptions, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
+    UdpOptions,
 };
-use netrig_core::Duration;
-use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
+use netrig_core::{Duration, Size};
+use netrig_experiment::{
+    Action, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets, TimedEvent,
+    Unsupported,
+};
 use netrig_transport::sctp::Encapsulation;
-use netrig_transport::{Control, PathId};
+use netrig_transport::{Control, PathId, tcp};
 
 use crate::ftp;
+use crate::host;
 use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
@@ -20,6 +25,12 @@ use crate::sip;
 
 /// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
+
+/// Of IPv4 and TCP without options, bytes.
+const TCP_IPV4_HEADERS: u64 = 20 + 20;
+
+/// Half of SOCK_MIN_RCVBUF (include/net/sock.h, on 64 bits): no TCP_WINDOW_CLAMP is smaller.
+const LEAST_WINDOW: Size = Size::from_bytes((2048 + 256) / 2);
 
 /// The orders of a run, by the place of the node. Nodes where no flow ends have none.
 ///
@@ -32,26 +43,28 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     check_datagrams_of_sctp(scenario)?;
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
-        let (carrier, sysctls) = carrier_of(scenario, flow)?;
+        check_lengths(scenario, flow)?;
         let has_server = match flow.application.sip() {
             Some(sip) => sip::has_server(scenario, number, flow, sip)?,
             None => ftp::of(flow).is_none(),
         };
         if ftp::of(flow).is_some() {
-            serve(run, flow, &carrier, &mut orders)?;
+            serve(run, flow, &mut orders)?;
         }
         for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
-            let order = orders.entry(node).or_insert_with(|| idle(run));
+            let (carrier, sysctls) = carrier_of(scenario, flow, side)?;
+            let order = orders.entry(node).or_insert_with(|| idle(run, node));
             if has_server || side == Side::Client {
                 let names = sip::names(scenario, flow)?.map(|(_, names)| names);
-                order.ends.push(EndOrder { names, ..end(scenario, flow, number, side, carrier.clone())? });
+                order.ends.push(EndOrder { names, ..end(scenario, flow, number, side, carrier)? });
             }
             let name = &scenario.nodes[node].name;
             sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))?;
         }
         if let Some((node, names)) = sip::name_server(scenario, number, flow)? {
+            let (carrier, _) = carrier_of(scenario, flow, Side::Server)?;
             let own = end(scenario, flow, number, Side::Server, carrier)?;
-            let order = orders.entry(node).or_insert_with(|| idle(run));
+            let order = orders.entry(node).or_insert_with(|| idle(run, node));
             order.ends.push(EndOrder { names: Some(names), ..own });
         }
     }
@@ -59,28 +72,28 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
 }
 
 /// Has the node of an FTP server give that server's sockets what its transport says.
-fn serve(
-    run: &Run,
-    flow: &Flow,
-    carrier: &CarrierOptions,
-    orders: &mut BTreeMap<usize, RunOrder>,
-) -> Result<(), Unsupported> {
-    let CarrierOptions::Tcp(options) = carrier else { return Ok(()) };
+fn serve(run: &Run, flow: &Flow, orders: &mut BTreeMap<usize, RunOrder>) -> Result<(), Unsupported> {
+    let (CarrierOptions::Tcp(options), _) = carrier_of(&run.scenario, flow, Side::Server)? else {
+        return Ok(());
+    };
     let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
-    let order = orders.entry(flow.to).or_insert_with(|| idle(run));
+    let order = orders.entry(flow.to).or_insert_with(|| idle(run, flow.to));
     let name = &run.scenario.nodes[flow.to].name;
     sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))
 }
 
-/// The order of an agent that has nothing to do.
-fn idle(run: &Run) -> RunOrder {
+/// The order of an agent on this node that has nothing to do.
+fn idle(run: &Run, node: usize) -> RunOrder {
     let Scenario { duration, sample_every, .. } = *run.scenario;
+    let host = &run.scenario.nodes[node].host;
     RunOrder {
         seed: run.seed,
         duration_ns: duration.as_nanos(),
         grace_ns: grace(&run.scenario).as_nanos(),
         sample_every_ns: sample_every.as_nanos(),
-        sysctls: Vec::new(),
+        // The testbed has told the kernel; a transport that wants it otherwise is refused.
+        sysctls: host::sysctls(host).map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        constrained: host.is_constrained(),
         ends: Vec::new(),
     }
 }
@@ -108,6 +121,7 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
         return unsupported(format!("link `{}` is WiFi, whose air only the simulator has", link.name));
     }
     processors::check(scenario)?;
+    host::check(scenario)?;
     if let Some(node) = scenario.nodes.iter().find(|node| node.receive.is_some()) {
         return unsupported(format!(
             "node `{}` is to take time for what it receives, and here it takes the time that it takes",
@@ -139,6 +153,7 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
 fn carrier_of(
     scenario: &Scenario,
     flow: &Flow,
+    side: Side,
 ) -> Result<(CarrierOptions, Vec<(String, String)>), Unsupported> {
     let datagram = flow.application.datagram();
     match &flow.carrier {
@@ -155,10 +170,17 @@ fn carrier_of(
             flow.name
         )),
         Carrier::Udp { .. } => {
-            Ok((CarrierOptions::Udp(Buffers { send: None, receive: Some(DATAGRAM_BUFFER) }), Vec::new()))
+            let Sockets { send_buffer, receive_buffer } = flow.sockets;
+            let receive = receive_buffer.map_or(Some(DATAGRAM_BUFFER), in_bytes);
+            let options = UdpOptions {
+                buffers: Buffers { send: send_buffer.and_then(in_bytes), receive },
+                limited: receive_buffer.is_some(),
+                uncut: false,
+            };
+            Ok((CarrierOptions::Udp(options), Vec::new()))
         }
         Carrier::Tcp(config) => {
-            let KernelTcp { options, sysctls } = KernelTcp::of(config, &flow.transport)?;
+            let KernelTcp { options, sysctls } = tcp_at(scenario, flow, side, config)?;
             Ok((CarrierOptions::Tcp(options), sysctls))
         }
         Carrier::Sctp(config) => {
@@ -174,11 +196,61 @@ fn carrier_of(
         )),
         // What makes it Multipath TCP in the kernels of its nodes they have been told when the testbed was built.
         Carrier::Mptcp(mptcp) => {
-            let KernelTcp { mut options, sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
+            let KernelTcp { mut options, sysctls } = tcp_at(scenario, flow, side, &mptcp.tcp)?;
             options.multipath = true;
+            // Of its sockets only those of subflows have a window.
+            options.window_clamp = None;
             Ok((CarrierOptions::Tcp(options), sysctls))
         }
     }
+}
+
+/// TCP of a flow as the host at this end has it: it offers its own window, whose buffer has room for the segments that come.
+fn tcp_at(
+    scenario: &Scenario,
+    flow: &Flow,
+    side: Side,
+    config: &tcp::Config,
+) -> Result<KernelTcp, Unsupported> {
+    let [own, peer] = match side {
+        Side::Client => [flow.from, flow.to],
+        Side::Server => [flow.to, flow.from],
+    }
+    .map(|place| &scenario.nodes[place]);
+    let of_mtu = |mtu: Size| Size::from_bytes(mtu.bytes().saturating_sub(TCP_IPV4_HEADERS));
+    let longest = [own.host.mss, own.host.mtu.map(of_mtu), peer.host.mtu.map(of_mtu)];
+    let segment = longest.into_iter().flatten().fold(config.mss, Size::min);
+    let window = own.host.receive_buffer(config);
+    if window < LEAST_WINDOW {
+        return unsupported(format!(
+            "node `{}` offers a window of {window} in flow `{}`, and no socket's is held below {LEAST_WINDOW} (TCP_WINDOW_CLAMP)",
+            own.name, flow.name
+        ));
+    }
+    let config = tcp::Config { receive_buffer: window, ..config.clone() };
+    let mut tcp = KernelTcp::of(&config, segment, &flow.transport)?;
+    tcp.options.buffers.send = flow.sockets.send_buffer.and_then(in_bytes);
+    Ok(tcp)
+}
+
+/// As a socket is told a size. Those that are larger were refused when the file was read.
+fn in_bytes(size: Size) -> Option<u32> {
+    u32::try_from(size.bytes()).ok()
+}
+
+/// That the packets of an association fit what its nodes send: they are never cut, and a kernel refuses those that are too
+/// long.
+fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
+    let Carrier::Sctp(config) = &flow.carrier else { return Ok(()) };
+    for node in [flow.from, flow.to].map(|place| &scenario.nodes[place]) {
+        if let Some(mtu) = node.host.mtu.filter(|mtu| *mtu < config.mtu) {
+            return unsupported(format!(
+                "node `{}` sends packets up to {mtu}, and transport `{}` makes them up to {}: give it such an `mtu`",
+                node.name, flow.transport, config.mtu
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether somebody switches the primary path of a flow.
@@ -234,7 +306,11 @@ fn end(
             options.paths = paths.into_iter().map(seen_from).collect();
         }
         CarrierOptions::Sctp(options) => options.controls = controls(scenario, flow, side),
-        CarrierOptions::Tcp(_) | CarrierOptions::Udp(_) => {}
+        CarrierOptions::Udp(options) => {
+            let node = if side == Side::Client { flow.from } else { flow.to };
+            options.uncut = scenario.nodes[node].host.fragmentation == Fragmentation::Never;
+        }
+        CarrierOptions::Tcp(_) => {}
     }
     Ok(EndOrder {
         flow: number,
@@ -263,7 +339,7 @@ pub(crate) fn agree(
 ) -> Result<(), Unsupported> {
     match sysctls.iter().find(|(other, _)| other == name) {
         Some((_, other)) if other != value => unsupported(format!(
-            "flows at node `{node}` want {name} to be {other} and {value}, and its kernel has one"
+            "node `{node}` and its flows want {name} to be {other} and {value}, and its kernel has one"
         )),
         Some(_) => Ok(()),
         None => {

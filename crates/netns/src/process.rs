@@ -12,7 +12,7 @@ use rustix::thread::CpuSet;
 
 use crate::error::{TestbedError, Told};
 use crate::namespace::Namespace;
-use crate::sys::{bind_to, die_with_starter};
+use crate::sys::{bind_to, die_with_starter, join};
 
 /// Every process of a testbed has this in its environment, with the testbed's identity, and so have those that it starts.
 pub(crate) const MARK: &str = "NETRIG_TESTBED";
@@ -77,6 +77,15 @@ pub(crate) enum Group {
     Ours,
 }
 
+/// What a program may have of the machine.
+#[derive(Debug, Default)]
+pub(crate) struct Bounds {
+    /// All, if none are given.
+    pub(crate) processors: Option<CpuSet>,
+    /// Into the groups of processes that limit its node.
+    pub(crate) doors: Vec<OwnedFd>,
+}
+
 /// A program that runs on a node. It and its process group are killed when this value is dropped; should this process
 /// be killed, the kernel kills it too.
 #[derive(Debug)]
@@ -91,12 +100,12 @@ pub struct Process {
 
 impl Process {
     /// Starts `command` in `namespace`, as the leader of a process group of its own, or in that of this process; bound to
-    /// processors, if some are given.
+    /// processors and limited, if that is given.
     pub(crate) fn start(
         namespace: &Namespace,
         id: &str,
         group: Group,
-        processors: Option<CpuSet>,
+        Bounds { processors, doors }: Bounds,
         mut command: Command,
     ) -> Result<Self, TestbedError> {
         let program = command.get_program().to_string_lossy().into_owned();
@@ -107,6 +116,9 @@ impl Process {
         die_with_starter(&mut command);
         if let Some(processors) = processors {
             bind_to(&mut command, processors);
+        }
+        if !doors.is_empty() {
+            join(&mut command, doors);
         }
         // The thread that starts it lives in the namespace, and as long as the testbed.
         let started = namespace.run(move || command.spawn());

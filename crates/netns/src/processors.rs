@@ -1,6 +1,6 @@
 //! Which processors what runs on: nodes that name some have these, and the testbed keeps off them if it can.
 
-use netrig_experiment::{Scenario, Unsupported};
+use netrig_experiment::{Node, Scenario, Unsupported};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::orders::unsupported;
@@ -13,7 +13,7 @@ pub(crate) fn set(cpus: &[u32]) -> Option<CpuSet> {
 }
 
 /// Those that this thread may run on.
-fn available() -> Option<Vec<u32>> {
+pub(crate) fn available() -> Option<Vec<u32>> {
     let set = sched_getaffinity(None).ok()?;
     Some((0..CpuSet::MAX_CPU as u32).filter(|cpu| set.is_set(*cpu as usize)).collect())
 }
@@ -37,16 +37,19 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Those that are left to the testbed itself: of `there` those that no node names, else those that no node with a program
-/// names. Nothing if it has all of them.
+/// Those that are left to the testbed itself: of `there` those that no node names, else those that no node names which has a
+/// program or is constrained, else those that no constrained node names. Nothing if it has all of them.
 fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
-    let without = |programs_only: bool| {
-        let nodes = scenario.nodes.iter().filter(|node| !programs_only || !node.programs.is_empty());
+    let without = |kept_off: &dyn Fn(&Node) -> bool| {
+        let nodes = scenario.nodes.iter().filter(|node| kept_off(node));
         let named: Vec<u32> = nodes.flat_map(|node| &node.cpus).copied().collect();
         let left: Vec<u32> = there.iter().copied().filter(|cpu| !named.contains(cpu)).collect();
         (!left.is_empty() && left.len() < there.len()).then_some(left)
     };
-    without(false).or_else(|| without(true))
+    let is_constrained = |node: &Node| node.host.is_constrained();
+    without(&|_| true)
+        .or_else(|| without(&|node| !node.programs.is_empty() || is_constrained(node)))
+        .or_else(|| without(&is_constrained))
 }
 
 /// Keeps the calling thread, and all threads that it starts, off the processors of nodes; until it is dropped, for the calling
@@ -101,6 +104,9 @@ mod tests {
         // The program's processor is its own, if the other must be shared with somebody.
         assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1]), Some(vec![1]));
         assert_eq!(left("cpus = [0]", "cpus = [0]", &[0]), None);
+        // A load is for its node alone, whatever else there is.
+        assert_eq!(left("cpus = [0]\nload = 0.5", "cpus = [1]", &[0, 1]), Some(vec![1]));
+        assert_eq!(left("cpus = [0]\nquota = 0.5", "cpus = [1, 2]", &[0, 1, 2]), Some(vec![1, 2]));
     }
 
     #[test]

@@ -22,13 +22,14 @@ use self::names::Names;
 use self::output::{LineTap, Output, Readers};
 use crate::counters::{Counting, Teller};
 use crate::ftp;
+use crate::host::GroupReader;
 use crate::orders::unsupported;
 use crate::process::Process;
 use crate::ready::{Evidence, is_so_for};
 use crate::router::Findings;
 use crate::testbed::Testbed;
 use crate::usage::Family;
-use crate::watch::{WatchedNode, Watching};
+use crate::watch::{WatchedHost, WatchedNode, Watching};
 
 /// How long a program has to become ready, and one that is to answer SIP.
 const PREPARATION: Duration = Duration::from_secs(20);
@@ -154,6 +155,32 @@ fn packages(names: &[String]) -> Vec<String> {
 /// Who hears the lines that programs write, as they are read: the node, the program and the line.
 pub(crate) type OutputTap = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
 
+/// What is to be watched beside programs.
+pub(crate) struct Watched<'a> {
+    /// Whether what programs take is wanted.
+    pub programs: bool,
+    /// Whether what nodes take as hosts is wanted.
+    pub hosts: bool,
+    /// The processes of netrig's agents, by the places of their nodes.
+    pub agents: &'a BTreeMap<usize, u32>,
+    /// Those of loads.
+    pub loads: BTreeMap<usize, u32>,
+    /// Who limits which node.
+    pub testbed: &'a Testbed,
+}
+
+impl Watched<'_> {
+    /// The places of the nodes that are told as hosts.
+    fn hosts(&self) -> impl Iterator<Item = usize> {
+        let nodes = 0..self.testbed.wiring().nodes.len();
+        nodes.filter(|_| self.hosts)
+    }
+
+    fn group(&self, node: usize) -> GroupReader {
+        self.testbed.limited(node).unwrap_or_default()
+    }
+}
+
 /// Programs that have become ready.
 #[derive(Default)]
 pub(crate) struct Programs(Vec<Running>);
@@ -198,8 +225,8 @@ impl Programs {
         Ok(Self(running))
     }
 
-    /// Watches those that the file names until the run is over: what they take, if `taken` is wanted, and what they count; and
-    /// whether anybody but them, and the `agents` of netrig by the places of their nodes, has what is theirs alone.
+    /// Watches the nodes until the run is over: what the programs that the file names take and count, what nodes take as hosts,
+    /// and whether anybody but a node itself has what is its alone.
     ///
     /// # Errors
     /// If there are no threads for it.
@@ -207,25 +234,37 @@ impl Programs {
         &mut self,
         scenario: &Scenario,
         clock: Clock,
-        taken: bool,
-        agents: &BTreeMap<usize, u32>,
+        watched: &Watched<'_>,
         tell: &(impl Fn(Findings) + Clone + Send + 'static),
     ) -> Result<Watching, RunError> {
-        let (mut nodes, mut numbered) = (BTreeMap::new(), BTreeMap::new());
-        let mut counting = Vec::new();
+        let mut nodes: BTreeMap<usize, WatchedNode> = BTreeMap::new();
+        let (mut numbered, mut counting) = (BTreeMap::new(), Vec::new());
+        let new = |place: &usize| {
+            let process = |list: &BTreeMap<usize, u32>| list.get(place).copied();
+            WatchedNode::new(*place, process(watched.agents), process(&watched.loads))
+        };
+        for place in watched.hosts() {
+            let host = WatchedHost::new(scenario.nodes[place].cpus.len(), watched.group(place));
+            nodes.entry(place).or_insert_with_key(new).tell_of(host);
+        }
         for running in &mut self.0 {
             let place = running.errand.node;
-            let named = scenario.nodes[place].programs.contains(&running.errand.program);
-            let watched = || WatchedNode::new(scenario, place, agents.get(&place).copied());
-            if (named && taken) || !scenario.nodes[place].cpus.is_empty() {
-                let node = nodes.entry(place).or_insert_with(watched);
-                node.add(Family::of(running.process.id()), named && taken);
+            let described = &scenario.nodes[place];
+            let named = described.programs.contains(&running.errand.program);
+            let told = named && watched.programs;
+            if told || !described.cpus.is_empty() || nodes.contains_key(&place) {
+                let node = nodes.entry(place).or_insert_with_key(new);
+                node.add(Family::of(running.process.id()), told);
+                node.guard(scenario);
             }
             if let Some(mut own) = running.counting.take() {
                 let next = numbered.entry(place).or_insert(0);
                 *next = own.number_from(*next);
                 counting.push(own);
             }
+        }
+        for (place, _) in scenario.nodes.iter().enumerate().filter(|(_, node)| node.host.is_constrained()) {
+            nodes.entry(place).or_insert_with_key(new).guard(scenario);
         }
         let end = netrig_core::Instant::ZERO + scenario.duration;
         Watching::start(nodes.into_values().collect(), counting, (scenario.sample_every, end), clock, tell)

@@ -1,5 +1,6 @@
 //! How large a socket's receive buffer must be for the window that it is to offer.
 
+use netrig_core::Size;
 use netrig_transport::tcp::Config;
 
 /// What time stamps take of a segment (RFC 7323 appendix A), and the headers of IPv4, TCP and Ethernet, bytes.
@@ -38,14 +39,14 @@ impl ReceiveBuffer {
     }
 
     /// What SO_RCVBUF, which takes twice what it is told (socket(7)), must be told for the window that `config` calls its
-    /// receive buffer, bytes.
-    pub fn that_offers(self, config: &Config) -> u64 {
+    /// receive buffer, where segments of up to `segment` come, bytes.
+    pub fn that_offers(self, config: &Config, segment: Size) -> u64 {
         let window = config.receive_buffer.bytes();
         match self {
             Self::Halved => window,
             Self::Learned => {
                 let options = if config.timestamps { TIMESTAMPS } else { 0 };
-                let data = config.mss.bytes().saturating_sub(options).max(1);
+                let data = segment.bytes().saturating_sub(options).max(1);
                 // Memory comes in powers of two.
                 let frame = (BEFORE + HEADERS + options + data + BEHIND).next_power_of_two() + BESIDE;
                 let share = (data * PARTS / frame).max(1);
@@ -57,7 +58,6 @@ impl ReceiveBuffer {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Size;
     use netrig_transport::Profile;
 
     use super::*;
@@ -80,7 +80,10 @@ mod tests {
     #[test]
     fn a_learned_share_is_that_of_the_data_in_its_memory() {
         let config = Config { receive_buffer: Size::from_bytes(64_000), ..Config::of(Profile::Linux) };
-        assert_eq!(ReceiveBuffer::Halved.that_offers(&config), 64_000);
-        assert_eq!(ReceiveBuffer::Learned.that_offers(&config), (64_000 * 256 / 160 + 2304) / 2);
+        assert_eq!(ReceiveBuffer::Halved.that_offers(&config, config.mss), 64_000);
+        assert_eq!(ReceiveBuffer::Learned.that_offers(&config, config.mss), (64_000 * 256 / 160 + 2304) / 2);
+        // 448 B take 1024 B and 256.
+        let short = ReceiveBuffer::Learned.that_offers(&config, Size::from_bytes(460));
+        assert_eq!(short, ((64_000_u64 * 256).div_ceil(89) + 1280).div_ceil(2));
     }
 }

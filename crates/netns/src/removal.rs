@@ -10,6 +10,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::build::GROUP;
 use crate::error::{TestbedError, Told};
+use crate::host::group;
 use crate::journal::{Entry, Journal, Journals};
 use crate::namespace::{self, Bound, Namespace};
 use crate::netlink::Refusal;
@@ -100,9 +101,13 @@ pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
         outcome = outcome.and(removed);
     }
     for entry in journal.entries() {
-        if let Entry::Folder(path) = entry {
-            outcome = outcome.and(remove_folder(path));
-        }
+        outcome = outcome.and(match entry {
+            Entry::Folder(path) => remove_folder(path),
+            Entry::Group(path) => {
+                group::remove(path, PATIENCE).told_of(path, "remove the group of processes")
+            }
+            _ => Ok(()),
+        });
     }
     outcome.and_then(|()| journal.close())
 }
@@ -172,7 +177,7 @@ fn end_processes(journal: &Journal) -> Result<(), TestbedError> {
 }
 
 /// The processes of a journal that live: those that it names, those that carry the testbed's mark, as whatever one of
-/// them started does, and those that are in one of its namespaces, as one is that took the mark off.
+/// them started does, and those that are in one of its namespaces or groups, as one is that took the mark off.
 fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
     let named = journal.entries().iter().filter_map(|entry| match entry {
         Entry::Process(process) => Some(*process),
@@ -184,7 +189,12 @@ fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
     let found = all_processes()
         .filter(|pid| *pid != own)
         .filter_map(|pid| ProcessId::of(pid).filter(|process| is_marked(pid, &mark) || there.has(*process)));
-    let mut living: Vec<_> = named.chain(found).collect();
+    let groups = journal.entries().iter().filter_map(|entry| match entry {
+        Entry::Group(path) => Some(group::members(path)),
+        _ => None,
+    });
+    let grouped = groups.flatten().filter_map(ProcessId::of).filter(|process| process.start >= there.since);
+    let mut living: Vec<_> = named.chain(found).chain(grouped).collect();
     living.sort_by_key(|process| process.pid);
     living.dedup();
     living.into_iter().filter_map(|process| Some((process, process.handle()?))).collect()

@@ -11,6 +11,7 @@ use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported
 use crate::capabilities::lacks;
 use crate::conductor::Conductor;
 use crate::error::TestbedError;
+use crate::host::{self, Loads};
 use crate::journal::Journals;
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
@@ -32,7 +33,7 @@ pub struct Namespaces {
 
 impl Namespaces {
     /// With `agent` as the program of every node: an executable that speaks the control protocol over its standard input
-    /// and output when it is told `agent`, as netrig's own does.
+    /// and output when it is told `agent`, and is a load on processors when it is told `agent load`, as netrig's own does.
     pub fn new(agent: impl Into<PathBuf>, journals: Journals) -> Self {
         Self { agent: agent.into(), journals, allows_programs: AtomicBool::new(false) }
     }
@@ -67,7 +68,8 @@ impl Namespaces {
         let mut testbed = self.build(&run.scenario)?;
         let tap: OutputTap = Arc::new(tap);
         let programs = Programs::start(&mut testbed, &run.scenario, errands, Some(&tap), cancel)?;
-        Lab::open(run, testbed, programs, sink)
+        let loads = Loads::start(&mut testbed, &run.scenario, &self.agent)?;
+        Lab::open(run, testbed, (programs, loads), sink)
     }
 
     /// Builds what a scenario says of nodes, links and paths.
@@ -81,8 +83,9 @@ impl Namespaces {
         let multipath = multipath(scenario)?;
         // What cannot be removed is in nobody's way: names and identities of this testbed are its own. `netrig doctor` tells.
         left_behind(&self.journals)?.into_iter().for_each(|left| drop(left.remove()));
-        let testbed = Testbed::build(&self.journals, &TestbedId::fresh()?, wiring)?;
+        let mut testbed = Testbed::build(&self.journals, &TestbedId::fresh()?, wiring)?;
         manage(&testbed, &multipath)?;
+        host::prepare(&mut testbed, scenario)?;
         Ok(testbed)
     }
 }

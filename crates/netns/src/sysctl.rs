@@ -55,7 +55,7 @@ pub(crate) fn prepare_node(namespace: &Namespace, forwards: bool) -> Result<(), 
     // First: changing it resets the others of IPv4.
     set(namespace, "ipv4/ip_forward", switch(forwards))?;
     for interface in ["all", "default"] {
-        prepare_interface(namespace, interface)?;
+        prepare_interface(namespace, interface, true)?;
     }
     Ok(())
 }
@@ -70,9 +70,14 @@ fn switch(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }
 
-/// Sets up one interface of a node.
-pub(crate) fn prepare_interface(namespace: &Namespace, interface: &str) -> Result<(), TestbedError> {
-    for (version, settings) in [("ipv4", IPV4.as_slice()), ("ipv6", IPV6.as_slice())] {
+/// Sets up one interface of a node. One that is too narrow for IPv6 the kernel has no such settings of.
+pub(crate) fn prepare_interface(
+    namespace: &Namespace,
+    interface: &str,
+    has_ipv6: bool,
+) -> Result<(), TestbedError> {
+    let ipv6 = if has_ipv6 { IPV6.as_slice() } else { &[] };
+    for (version, settings) in [("ipv4", IPV4.as_slice()), ("ipv6", ipv6)] {
         for (key, value) in settings {
             set(namespace, &format!("{version}/conf/{interface}/{key}"), value)?;
         }

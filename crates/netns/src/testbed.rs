@@ -1,15 +1,17 @@
 //! The testbed: built from a wiring, gone when it is dropped.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::build::build;
 use crate::capabilities;
 use crate::error::{TestbedError, Told};
+use crate::host::{Group as NodeGroup, GroupReader, Limits};
 use crate::journal::{Entry, FOLDER, Journal, Journals};
 use crate::namespace::{self, Namespace};
 use crate::netlink::Refusal;
-use crate::process::{Group, Process, ProcessId};
+use crate::process::{Bounds, Group, Process, ProcessId};
 use crate::processors;
 use crate::removal::undo;
 use crate::wiring::Wiring;
@@ -25,6 +27,8 @@ pub struct Testbed {
     journal: Journal,
     /// For the files of programs, once one is needed.
     folder: Option<PathBuf>,
+    /// What limits nodes, by their places.
+    groups: BTreeMap<usize, NodeGroup>,
     removed: bool,
 }
 
@@ -92,7 +96,8 @@ impl Testbed {
         }
         let journal = journals.start(id.as_str())?;
         // From here on, dropping it undoes what was done.
-        let mut testbed = Self { wiring, nodes, router, journal, folder: None, removed: false };
+        let mut testbed =
+            Self { wiring, nodes, router, journal, folder: None, groups: BTreeMap::new(), removed: false };
         testbed.write_down()?;
         for namespace in testbed.namespaces() {
             namespace.bind()?;
@@ -194,12 +199,39 @@ impl Testbed {
     fn start(&mut self, node: usize, group: Group, command: Command) -> Result<Process, TestbedError> {
         let namespace = self.node(node)?;
         let processors = processors::set(&self.wiring.nodes[node].cpus);
-        let process = Process::start(namespace, self.journal.id(), group, processors, command)?;
+        let doors = self.groups.get(&node).map_or(Ok(Vec::new()), NodeGroup::doors)?;
+        let bounds = Bounds { processors, doors };
+        let process = Process::start(namespace, self.journal.id(), group, bounds, command)?;
         // It carries the testbed's mark since its first instruction; this line tells it even if it takes the mark off.
         // One that has ended already needs none.
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);
         self.journal.record(started.map(Entry::Process))?;
         Ok(process)
+    }
+
+    /// Limits what all programs that are started on a node from now on have together. The limit goes with the testbed.
+    ///
+    /// # Errors
+    /// If this machine has no such limits, or they do not take.
+    pub(crate) fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), TestbedError> {
+        let name = self.node(node)?.name().to_owned();
+        let planned = NodeGroup::planned(self.journal.id(), &self.wiring.nodes[node].name, limits);
+        let group = planned.map_err(|why| TestbedError::Unlimited { place: name, why })?;
+        for folder in group.folders() {
+            // Before the journal names it, or what is not ours would be removed on the journal's word.
+            if std::fs::symlink_metadata(&folder).is_ok() {
+                return Err(TestbedError::Collision(folder));
+            }
+        }
+        self.journal.record(group.folders().into_iter().map(Entry::Group))?;
+        group.make()?;
+        self.groups.insert(node, group);
+        Ok(())
+    }
+
+    /// Who tells what the programs of a node take of what limits them, if something does.
+    pub(crate) fn limited(&self, node: usize) -> Option<GroupReader> {
+        self.groups.get(&node).map(NodeGroup::reader)
     }
 
     /// A folder of its own for the files of programs. It goes with the testbed.

@@ -7,8 +7,23 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Family {
     root: i32,
-    /// How long each of its threads has run, ns, when it was last looked at.
-    ran: BTreeMap<i32, u64>,
+    /// How long each of its threads has run and has waited to run, ns, when it was last looked at.
+    had: BTreeMap<i32, Had>,
+}
+
+/// What a thread has had of processors, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Had {
+    ran: u64,
+    waited: u64,
+}
+
+impl Had {
+    /// From `/proc/PID/task/TID/schedstat`: the time that it ran, that it waited to run, and how often it ran (sched-stats.rst).
+    fn read(words: &str) -> Option<Self> {
+        let mut words = words.split_ascii_whitespace().map_while(|word| word.parse().ok());
+        Some(Self { ran: words.next()?, waited: words.next()? })
+    }
 }
 
 /// What a family took.
@@ -18,30 +33,42 @@ pub(crate) struct Usage {
     pub processes: Vec<i32>,
     /// How long it has run since it was last looked at, ns.
     pub ran: u64,
+    /// How long its threads have waited for a processor since, ns.
+    pub waited: u64,
     /// Memory of each process alone, and once the most that one shares with others, bytes.
     pub memory: u64,
+}
+
+impl Usage {
+    /// Takes what another family took beside it; whose processes are whose is then not told.
+    pub fn add(&mut self, other: &Self) {
+        self.ran += other.ran;
+        self.waited += other.waited;
+        self.memory += other.memory;
+    }
 }
 
 impl Family {
     /// What has come from the process `root`.
     pub fn of(root: u32) -> Self {
-        Self { root: root.cast_signed(), ran: BTreeMap::new() }
+        Self { root: root.cast_signed(), had: BTreeMap::new() }
     }
 
     /// Looks at it. What a thread did that began and ended since the last time is not known.
     pub fn look(&mut self) -> Usage {
-        let (mut usage, mut ran, mut shared) = (Usage::default(), BTreeMap::new(), 0);
+        let (mut usage, mut had, mut shared) = (Usage::default(), BTreeMap::new(), 0);
         let mut left = vec![self.root];
         while let Some(pid) = left.pop() {
             for thread in numbers_in(format!("/proc/{pid}/task")) {
                 let of = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}"));
                 left.extend(of("children").iter().flat_map(|list| numbers(list)));
-                // The time that it ran, that it waited to run, and how often it ran (sched-stats.rst).
-                let Some(now) = of("schedstat").ok().and_then(|words| first(&words)) else { continue };
+                let Some(now) = of("schedstat").ok().and_then(|words| Had::read(&words)) else { continue };
                 // A number that is less than before is of another thread with the same number.
-                let before = self.ran.get(&thread).filter(|before| **before <= now).copied().unwrap_or(0);
-                usage.ran += now - before;
-                ran.insert(thread, now);
+                let before = self.had.get(&thread).filter(|before| before.ran <= now.ran);
+                let before = before.copied().unwrap_or_default();
+                usage.ran += now.ran - before.ran;
+                usage.waited += now.waited.saturating_sub(before.waited);
+                had.insert(thread, now);
             }
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let held = |name| bytes(&status, name).unwrap_or(0);
@@ -50,7 +77,7 @@ impl Family {
             usage.processes.push(pid);
         }
         usage.memory += shared;
-        self.ran = ran;
+        self.had = had;
         usage
     }
 }
@@ -127,10 +154,6 @@ fn sockets_of(processes: &[i32]) -> Vec<u64> {
 fn bytes(status: &str, name: &str) -> Option<u64> {
     let amount = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(amount.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
-}
-
-fn first(words: &str) -> Option<u64> {
-    words.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn numbers(list: &str) -> Vec<i32> {

@@ -1,4 +1,4 @@
-//! Watches programs while a run lasts, on the run's own axis of time.
+//! Watches what runs on nodes while a run lasts, on the run's own axis of time.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -8,35 +8,80 @@ use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{RunError, Scenario};
 
 use crate::counters::Counting;
+use crate::host::GroupReader;
 use crate::intrusion::OwnProcessors;
 use crate::router::Findings;
-use crate::usage::{Family, Sockets};
+use crate::usage::{Family, Sockets, Usage};
 
-/// The programs of a node.
+/// A node and what runs there.
 pub(crate) struct WatchedNode {
     /// Its place.
     node: u32,
-    /// Each with what came from it, if what it takes is to be told.
+    /// Each program with what came from it, if what it takes is to be told.
     told: Vec<Family>,
     /// Whatever else of the run is on the node.
     beside: Vec<Family>,
+    /// Its load.
+    load: Option<Family>,
     /// The sockets of those that are told.
     sockets: Sockets,
-    /// Its processors, if no other node has them.
+    /// Its processors, if no other node has them and what else runs there is to be told.
     processors: Option<OwnProcessors>,
+    /// What it is told of as a host, if it is.
+    host: Option<WatchedHost>,
     /// When it was last looked at.
     looked: Instant,
 }
 
+/// What a node takes of what it may have of its machine.
+pub(crate) struct WatchedHost {
+    /// How many processors it has a load on.
+    processors: usize,
+    group: GroupReader,
+    /// For how long it had been kept from its processors when it was last looked at, ns.
+    throttled: u64,
+}
+
+impl WatchedHost {
+    /// That of a node with so many processors, in this group.
+    pub fn new(processors: usize, group: GroupReader) -> Self {
+        Self { processors, group, throttled: 0 }
+    }
+
+    fn begin(&mut self) {
+        self.throttled = self.group.throttled().unwrap_or(0);
+    }
+
+    /// Tells what the load and `own`, all else on the node, took in `span`, ns.
+    fn tell(&mut self, [load, own]: [&Usage; 2], span: u64, tell: &mut impl FnMut(&'static Quantity, f64)) {
+        if span > 0 {
+            let share = |ns: u64| ns as f64 / span as f64;
+            tell(&quantity::HOST_LOAD, share(load.ran) / self.processors.max(1) as f64);
+            tell(&quantity::HOST_CPU, share(own.ran));
+            tell(&quantity::HOST_CPU_WAIT, share(own.waited));
+        }
+        if let Some(throttled) = self.group.throttled() {
+            let more = throttled.saturating_sub(self.throttled);
+            self.throttled = throttled;
+            tell(&quantity::HOST_THROTTLED, more as f64 / 1e9);
+        }
+        if let Some(memory) = self.group.memory() {
+            tell(&quantity::HOST_MEMORY, memory as f64);
+        }
+    }
+}
+
 impl WatchedNode {
-    /// The node at this place, without programs as yet, with the process of its agent.
-    pub fn new(scenario: &Scenario, place: usize, agent: Option<u32>) -> Self {
+    /// The node at this place, without programs as yet, with the processes of its agent and its load.
+    pub fn new(place: usize, agent: Option<u32>, load: Option<u32>) -> Self {
         Self {
             node: place as u32,
             told: Vec::new(),
             beside: agent.into_iter().map(Family::of).collect(),
+            load: load.map(Family::of),
             sockets: Sockets::default(),
-            processors: OwnProcessors::of(scenario, place),
+            processors: None,
+            host: None,
             looked: Instant::ZERO,
         }
     }
@@ -46,12 +91,23 @@ impl WatchedNode {
         if told { self.told.push(family) } else { self.beside.push(family) }
     }
 
+    /// Tells whether others run on its processors, if no other node has them.
+    pub fn guard(&mut self, scenario: &Scenario) {
+        self.processors = OwnProcessors::of(scenario, self.node as usize);
+    }
+
+    /// Tells what it takes as a host.
+    pub fn tell_of(&mut self, host: WatchedHost) {
+        self.host = Some(host);
+    }
+
     /// Looks for the first time, from when all else is told.
     fn begin(&mut self, now: Instant) {
         let processes = self.told.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
-        self.beside.iter_mut().for_each(|family| drop(family.look()));
+        self.beside.iter_mut().chain(&mut self.load).for_each(|family| drop(family.look()));
         self.looked = now;
+        self.host.iter_mut().for_each(WatchedHost::begin);
         self.processors.iter_mut().for_each(OwnProcessors::begin);
     }
 
@@ -62,27 +118,31 @@ impl WatchedNode {
 
     /// Tells what there was in the interval that ends at `at`, looked at `now`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
-        let (mut processes, mut ran, mut memory) = (Vec::new(), 0, 0);
+        let (mut processes, mut programs) = (Vec::new(), Usage::default());
         for usage in self.told.iter_mut().map(Family::look) {
+            programs.add(&usage);
             processes.extend(usage.processes);
-            ran += usage.ran;
-            memory += usage.memory;
         }
         let (waiting, dropped) = self.sockets.look(&processes);
-        let beside: u64 = self.beside.iter_mut().map(|family| family.look().ran).sum();
-        self.processors.iter_mut().for_each(|own| own.add(ran + beside));
+        let mut own = programs.clone();
+        self.beside.iter_mut().for_each(|family| own.add(&family.look()));
+        let load = self.load.as_mut().map(Family::look).unwrap_or_default();
+        self.processors.iter_mut().for_each(|processors| processors.add(own.ran + load.ran));
         let span = now.since(self.looked).as_nanos();
         self.looked = now;
-        if self.told.is_empty() {
-            return;
-        }
         let subject = Subject::Node(self.node);
         let mut tell =
             |quantity: &'static Quantity, value| sink.sample(subject, Sample { at, quantity, value });
-        if span > 0 {
-            tell(&quantity::PROGRAM_CPU, ran as f64 / span as f64);
+        if let Some(host) = &mut self.host {
+            host.tell([&load, &own], span, &mut tell);
         }
-        tell(&quantity::PROGRAM_MEMORY, memory as f64);
+        if self.told.is_empty() {
+            return;
+        }
+        if span > 0 {
+            tell(&quantity::PROGRAM_CPU, programs.ran as f64 / span as f64);
+        }
+        tell(&quantity::PROGRAM_MEMORY, programs.memory as f64);
         tell(&quantity::PROGRAM_UDP_QUEUE, waiting as f64);
         tell(&quantity::PROGRAM_UDP_DROPS, dropped as f64);
     }

@@ -6,6 +6,7 @@ mod ways;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use netrig_core::Size;
 use netrig_experiment::{LinkSettings, LinkSpec, Scenario};
 
 pub use self::ways::Way;
@@ -16,7 +17,7 @@ const ETHERNET_MTU: u64 = 1500;
 /// "Every internet module must be able to forward a datagram of 68 octets" (RFC 791 section 3.2).
 const SMALLEST_IPV4_MTU: u64 = 68;
 /// "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater" (RFC 8200 section 5).
-const SMALLEST_IPV6_MTU: u64 = 1280;
+pub(crate) const SMALLEST_IPV6_MTU: u64 = 1280;
 /// The longest packet that IP can describe.
 pub(crate) const LARGEST_MTU: u64 = 65_535;
 
@@ -40,6 +41,10 @@ pub struct NodeWiring {
     pub ways: Vec<Way>,
     /// The processors to which what runs on it is bound; any if empty.
     pub cpus: Vec<u32>,
+    /// The longest IP packet that it sends, if that is less than its links carry, bytes.
+    pub mtu: Option<u32>,
+    /// The longest segment that its TCP announces to take, if that is said, bytes.
+    pub mss: Option<u32>,
 }
 
 /// A link: two veth pairs that the router joins, or one from node to node that it does not see.
@@ -116,12 +121,17 @@ impl Wiring {
         let links: Vec<_> =
             scenario.links.iter().enumerate().map(|(n, link)| wire(n, link)).collect::<Result<_, _>>()?;
         let names: Vec<_> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
-        let cpus = scenario.nodes.iter().map(|node| node.cpus.clone());
         let paths =
             scenario.flows.iter().flat_map(|flow| flow.paths.iter().map(move |path| (flow.from, path)));
         let table = ways::Table::new(&names, &links, paths)?;
-        let nodes = table.into_nodes().zip(names).zip(cpus).map(|(((forwards, ways), name), cpus)| {
-            NodeWiring { name: name.to_owned(), forwards, ways, cpus }
+        let bytes = |size: Option<Size>| size.map(|size| size.bytes().min(LARGEST_MTU) as u32);
+        let nodes = table.into_nodes().zip(&scenario.nodes).map(|((forwards, ways), node)| NodeWiring {
+            name: node.name.clone(),
+            forwards,
+            ways,
+            cpus: node.cpus.clone(),
+            mtu: bytes(node.host.mtu),
+            mss: bytes(node.host.mss),
         });
         Ok(Self { nodes: nodes.collect(), links })
     }

@@ -99,6 +99,8 @@ pub(crate) struct Blueprint {
     /// Whether changes of the window are traced, at this end.
     pub traces: bool,
     pub carrier: Carrier,
+    /// The longest segment that its TCP announces to take, if its host says so.
+    pub announced_mss: Option<u16>,
     /// DiffServ code point of all packets that it sends.
     pub dscp: Dscp,
     pub answering: Answering,

@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::Sink;
 use netrig_experiment::{Carrier, Flow, Outcome, Route, Run, RunError, Scenario, Substrate, Unsupported};
 use netrig_sip::settings::LoadSettings;
-use netrig_traffic::Settings;
+use netrig_traffic::{Settings, UDP_IPV4_HEADERS};
 use netrig_transport::tcp::Congestion;
 
 /// That there is nothing of users of SIP that only a kernel has.
@@ -77,8 +77,27 @@ impl Substrate for Simulator {
                 program.name()
             )));
         }
+        // A host at which no flow ends does nothing but forward.
+        let hosts = run.scenario.flows.iter().flat_map(|flow| [flow.from, flow.to]);
+        let mut nodes = hosts.map(|place| &run.scenario.nodes[place]);
+        if let Some((node, key)) = nodes.find_map(|node| Some((node, node.host.only_real()?))) {
+            return Err(Unsupported(format!(
+                "node `{}` has `{key}`, and the simulator's hosts have no processors, memory or kernels of their own; \
+                 `--on netns` has",
+                node.name
+            )));
+        }
         for flow in &run.scenario.flows {
             check_pace(&run.scenario, flow)?;
+            check_lengths(&run.scenario, flow)?;
+            // Of datagrams nothing waits in a buffer: they are sent and read at once.
+            if flow.sockets.send_buffer.is_some() && !matches!(flow.carrier, Carrier::Udp { .. }) {
+                return Err(Unsupported(format!(
+                    "transport `{}` says how large the send buffer of a kernel's sockets is, and the simulator has none; \
+                     `--on netns` has",
+                    flow.transport
+                )));
+            }
             if let Some(sip) = flow.application.sip() {
                 check_sip(flow, sip)?;
                 continue;
@@ -124,6 +143,28 @@ impl Substrate for Simulator {
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         world::Simulation::new(run, sink)?.run(sink, cancel)
     }
+}
+
+/// That no host has to cut what a flow sends.
+fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
+    let longest = match &flow.carrier {
+        Carrier::Tcp(_) | Carrier::Mptcp(_) => return Ok(()),
+        Carrier::Sctp(config) => config.mtu.bytes(),
+        Carrier::Udp { headers } => {
+            let headers = if *headers { u64::from(UDP_IPV4_HEADERS) } else { 0 };
+            flow.application.largest_datagram().unwrap_or(0) + headers
+        }
+    };
+    for node in [flow.from, flow.to].map(|place| &scenario.nodes[place]) {
+        if let Some(mtu) = node.host.mtu.filter(|mtu| mtu.bytes() < longest) {
+            return Err(Unsupported(format!(
+                "node `{}` sends packets up to {mtu}, flow `{}` has packets of {longest} B, and the simulator cuts none; \
+                 `--on netns` does",
+                node.name, flow.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// That something keeps a flow from sending without an end at one moment: along cables alone an acknowledgement is there

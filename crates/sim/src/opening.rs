@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use netrig_core::{Dscp, Instant, Seeds, protocol};
-use netrig_experiment::Carrier;
+use netrig_core::{Dscp, Instant, Seeds, Size, protocol};
+use netrig_experiment::{Carrier, Host};
 use netrig_traffic::ConnId;
 use netrig_transport::sctp::{Association, Endpoints, Listener, PathAddresses, Response};
 use netrig_transport::{Packet, Payload, Serial, tcp};
@@ -11,6 +11,9 @@ use netrig_transport::{Packet, Payload, Serial, tcp};
 use crate::agenda::Appointment;
 use crate::flow_end::{Conn, FlowEnd, Path, Side, TimerOwner, World, way_of};
 use crate::party::Party;
+
+/// Of IPv4 and TCP without options, bytes.
+const HEADERS: u64 = 20 + 20;
 
 /// The two ways in which an end answers a call, by its flow's transport.
 pub(crate) enum Answering {
@@ -39,9 +42,7 @@ impl FlowEnd {
             Carrier::Tcp(config) => {
                 let isn = Serial(random.bits() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
-                Party::Tcp(Box::new(
-                    tcp::Connection::connect(config.clone(), flow, isn).with_dscp(self.plan.dscp),
-                ))
+                Party::Tcp(Box::new(self.told(tcp::Connection::connect(config.clone(), flow, isn))))
             }
             Carrier::Sctp(config) => {
                 let mut pairs = pairs(&self.plan.paths);
@@ -83,8 +84,7 @@ impl FlowEnd {
                 }
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).bits() as u32);
-                let party = tcp::Connection::accept(config, packet.header.flow.reversed(), isn)
-                    .with_dscp(self.plan.dscp);
+                let party = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
                 self.accepted(conn, Party::Tcp(Box::new(party)), world);
                 Some(packet)
             }
@@ -103,6 +103,11 @@ impl FlowEnd {
             }
             Answering::Nothing => None,
         }
+    }
+
+    /// A connection that is told what its flow and its host say of it.
+    fn told(&self, connection: tcp::Connection) -> tcp::Connection {
+        connection.with_dscp(self.plan.dscp).with_announced_mss(self.plan.announced_mss)
     }
 
     fn accepted(&mut self, conn: u32, party: Party, world: &mut World) {
@@ -126,6 +131,21 @@ impl FlowEnd {
 /// The addresses of an end's paths.
 pub(crate) fn pairs(paths: &[Path]) -> Vec<PathAddresses> {
     paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
+}
+
+/// A flow's carrier as a host has it: it sends and takes no longer segments than its MTU leaves, and offers its window.
+pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
+    let Carrier::Tcp(config) = carrier else { return carrier.clone() };
+    if host.mtu.is_none() && host.window.is_none() {
+        return carrier.clone();
+    }
+    // Of the least MTU, 68 B, 28 B are left; over IPv6 the transport takes off what its header is longer.
+    let segment = host.mtu.map(|mtu| Size::from_bytes(mtu.bytes() - HEADERS));
+    Carrier::Tcp(Arc::new(tcp::Config {
+        mss: segment.map_or(config.mss, |segment| segment.min(config.mss)),
+        receive_buffer: host.receive_buffer(config),
+        ..(**config).clone()
+    }))
 }
 
 /// How an end with these paths answers calls.

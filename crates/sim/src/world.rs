@@ -12,7 +12,7 @@ use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
 use crate::flow_meter::FlowMeter;
 use crate::network::{Network, Place};
-use crate::opening::answering;
+use crate::opening::{answering, carrier_at};
 
 /// Events between two looks at the cancel flag: a few milliseconds.
 const CANCEL_EVERY: u64 = 1 << 14;
@@ -251,15 +251,19 @@ fn ends_of(
     let end = |side, paths: Vec<Path>, ports: [u16; 2], application| {
         let sends_data = (side == Side::Server) == answers;
         let dscp = code_points[side as usize];
+        let host = &scenario.nodes[if side == Side::Client { flow.from } else { flow.to }].host;
+        let carrier = carrier_at(host, &flow.carrier);
         FlowEnd::new(Blueprint {
-            answering: answering(&flow.carrier, (ports[0], dscp), &paths, &seeds, &flow.name),
+            answering: answering(&carrier, (ports[0], dscp), &paths, &seeds, &flow.name),
             id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
             side,
             sends_data,
             traces: traces && sends_data,
-            carrier: flow.carrier.clone(),
+            carrier,
+            // A segment is no longer than 16 bits can say.
+            announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
             dscp,
             paths,
             ports,

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::control::tests::framed;
     use crate::control::{MAX_FRAME, read_frame};
-    use crate::{Asked, Buffers, EndReport, SctpOptions, Side, SourceMeter};
+    use crate::{Asked, EndReport, SctpOptions, Side, SourceMeter, UdpOptions};
 
     /// What one of the kind takes in a frame, and `FULL` with it, is less than a frame may have.
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             side: Side::Client,
             application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#)
                 .unwrap(),
-            carrier: CarrierOptions::Udp(Buffers::default()),
+            carrier: CarrierOptions::Udp(UdpOptions::default()),
             client: [10, 0, 0, 1].into(),
             server: ([10, 0, 0, 2], 5001).into(),
             dscp: 0,
@@ -210,7 +210,15 @@ mod tests {
     }
 
     fn run(ends: Vec<EndOrder>) -> RunOrder {
-        RunOrder { seed: 1, duration_ns: 1, grace_ns: 0, sample_every_ns: 1, sysctls: vec![], ends }
+        RunOrder {
+            seed: 1,
+            duration_ns: 1,
+            grace_ns: 0,
+            sample_every_ns: 1,
+            sysctls: vec![],
+            constrained: false,
+            ends,
+        }
     }
 
     #[test]

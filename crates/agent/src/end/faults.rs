@@ -3,10 +3,10 @@
 use netrig_core::Duration;
 
 use super::EndReport;
-use crate::Lateness;
 use crate::order::{CarrierOptions, EndOrder};
 use crate::sctp::SctpReport;
 use crate::source_report::SourceReport;
+use crate::{Lateness, UdpOptions};
 
 /// An application of connections that is told of 1 in 100 deadlines later than this offers what was not asked for, as the
 /// router and an endpoint of SCTP that are so late are no network.
@@ -16,8 +16,15 @@ const TOO_LATE: Duration = Duration::from_millis(1);
 /// that it waited for.
 const FEWEST: u64 = 100;
 
-/// Why the run must not be trusted: each a sentence that begins with the flow.
-pub(super) fn of(report: &EndReport, order: &EndOrder) -> Vec<String> {
+/// What there is to say of an end, each a sentence that begins with the flow.
+pub(super) struct Found {
+    pub faults: Vec<String>,
+    pub strains: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// Why the run must not be trusted, what its host did to the end, and what became of it by its settings.
+pub(super) fn of(report: &EndReport, order: &EndOrder) -> Found {
     let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
         let switches = report.interruptions.switches;
         if switches == 0 {
@@ -31,16 +38,23 @@ pub(super) fn of(report: &EndReport, order: &EndOrder) -> Vec<String> {
     let receiver = (dropped > 0).then(|| {
         format!("the receiving socket had no room for {dropped} datagrams that had reached their host")
     });
+    let is_limited = matches!(order.carrier, CarrierOptions::Udp(UdpOptions { limited: true, .. }));
+    let (measured, receiver) = if is_limited { (receiver, None) } else { (None, receiver) };
+    let refused = report.passed.map_or(0, |passed| passed.refused);
+    let too_long = (refused > 0)
+        .then(|| format!("{refused} datagrams were too long for their path, and did not leave their host"));
     let fallbacks = report.fallbacks;
     let fallback = (fallbacks > 0).then(|| format!("{fallbacks} connections of MPTCP fell back to TCP"));
     let has_connections = !matches!(order.carrier, CarrierOptions::Udp(_));
     let starved = report.interruptions.fault_of_connections().filter(|_| has_connections);
-    [source, stolen, receiver, fallback, starved, of_deadlines(&report.deadlines)]
-        .into_iter()
-        .flatten()
-        .chain(report.sctp.iter().flat_map(SctpReport::faults))
-        .map(|why| format!("flow `{}`: {why}", order.name))
-        .collect()
+    let of_flow = |why: String| format!("flow `{}`: {why}", order.name);
+    let strains = [source, receiver, starved, of_deadlines(&report.deadlines)];
+    let strains = strains.into_iter().flatten().chain(report.sctp.iter().flat_map(SctpReport::faults));
+    Found {
+        faults: [stolen, fallback].into_iter().flatten().map(of_flow).collect(),
+        strains: strains.map(of_flow).collect(),
+        notes: [measured, too_long].into_iter().flatten().map(of_flow).collect(),
+    }
 }
 
 /// That an application of connections was told too late of what was due.

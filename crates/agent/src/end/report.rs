@@ -43,6 +43,12 @@ pub struct EndReport {
     pub subflows: u32,
     /// Why the run must not be trusted: each a sentence.
     pub faults: Vec<String>,
+    /// What its own host did to it: each a sentence, and a fault unless the host is part of what is measured.
+    #[serde(default)]
+    pub strains: Vec<String>,
+    /// What is no fault and worth knowing: each a sentence.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl EndReport {
@@ -62,6 +68,8 @@ impl EndReport {
             fallbacks: 0,
             subflows: 0,
             faults: Vec::new(),
+            strains: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ProbeError;
 use super::one_way::Direction;
 use super::schedule::Gaps;
+use super::segments::SegmentEnd;
 use super::stamp::Key;
 use super::two_way::Plan;
 use crate::SourceReport;
@@ -22,7 +23,7 @@ use crate::control::{ControlError, read_frame, write_frame};
 use crate::random;
 
 /// The version of what is said: both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The port on which a far end listens by default.
 pub const PORT: u16 = 8620;
@@ -58,6 +59,8 @@ pub enum FromFarEnd {
         /// The port.
         port: u16,
     },
+    /// What it knows of the segments of this connection.
+    Segments(SegmentEnd),
     /// Packets that arrived (or, of a stream back, were sent), in this order.
     Packets {
         /// Their numbers.
@@ -105,6 +108,11 @@ pub enum FromProbe {
     },
     /// A stream is to be measured.
     Stream(Stream),
+    /// How long packets may be is to be found out: datagrams with this token are to be answered.
+    PathMtu {
+        /// What they begin with.
+        token: u64,
+    },
     /// Transfers, calls or video follow, in words of their own ([`receiver`](super::receiver)).
     Media,
     /// The far end is to begin a stream back.
@@ -216,7 +224,7 @@ pub(crate) fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError
 }
 
 /// What tells this boot of this machine from all others; not known on every system.
-pub(crate) fn boot() -> Option<String> {
+pub fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }

@@ -5,6 +5,7 @@
 //! to the host of that connection and to no other.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, RECORDS, 
 use super::error::ProbeError;
 use super::one_way::{Direction, source_faults};
 use super::pacing::watching;
+use super::path_mtu;
 use super::receiver::{self, Memory};
 use super::socket::ProbeSocket;
 use super::stamp::reflect::Sessions;
@@ -190,7 +192,10 @@ fn unbound(address: SocketAddr, option: &str, error: SocketError) -> ProbeError 
 
 /// A listening socket that does not block.
 fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
-    let socket = Making::open(SocketType::STREAM, Some(ipproto::TCP), address)?.bound()?;
+    let making = Making::open(SocketType::STREAM, Some(ipproto::TCP), address)?;
+    // A search for the path's MTU asks with which MSS the SYN came.
+    making.number("TCP_SAVE_SYN", libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, 1)?;
+    let socket = making.bound()?;
     rustix::net::listen(&socket, MOST_PROBES as i32).map_err(|error| refused("listen", address, error))?;
     Ok(socket.into())
 }
@@ -342,12 +347,16 @@ fn serve(
     let stream = match read_frame(&mut wire)? {
         Some(FromProbe::Stream(stream)) => stream,
         Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), memory, cancel)?),
+        Some(FromProbe::PathMtu { token }) => {
+            blocking(&control).map_err(ControlError::from)?;
+            path_mtu::serve(&mut control, token, from, cancel)?;
+            return Ok(1);
+        }
         // Somebody looked whether the key is right.
         None => return Ok(0),
         _ => return Err(GreetingError::Unexpected.into()),
     };
-    let set = control.set_nonblocking(false).and_then(|()| control.set_read_timeout(Some(PATIENCE)));
-    set.and_then(|()| control.set_write_timeout(Some(PATIENCE))).map_err(ControlError::from)?;
+    blocking(&control).map_err(ControlError::from)?;
     let room = check(&stream, order)
         .and_then(|()| memory.reserve(remembered(&stream)).map_err(|error| error.to_string()));
     let _kept = match room {
@@ -367,6 +376,13 @@ fn serve(
         let _ = write_frame(&mut control, &FromFarEnd::Refused { why: error.to_string() });
     }
     served.map(|()| 1)
+}
+
+/// A connection that blocks, but never for long.
+fn blocking(control: &TcpStream) -> io::Result<()> {
+    control.set_nonblocking(false)?;
+    control.set_read_timeout(Some(PATIENCE))?;
+    control.set_write_timeout(Some(PATIENCE))
 }
 
 /// Whether a stream stays within what this far end grants.

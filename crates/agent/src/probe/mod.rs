@@ -3,6 +3,10 @@
 //! | probe | far end | measures |
 //! |---|---|---|
 //! | [`ping`] | any host | round trip and two-way loss, by ICMP (RFC 2681, RFC 6673) |
+//! | [`trace`](trace::trace) | any host | the hosts on the way, and the speed of the links between them |
+//! | [`path_mtu`](path_mtu::path_mtu) | any host, or [`FarEnd`] | how long packets may be (RFC 8899), and TCP's segments |
+//! | [`train`](train::train) | any host | round trips by size, and their slope |
+//! | [`web`](web::web) | any HTTP server | bytes over seconds of an object |
 //! | [`stamp`] | a STAMP or TWAMP Light reflector of anybody | the same, and both directions (RFC 8762, RFC 8972) |
 //! | [`transfer`] | [`FarEnd`], or any FTP server | TCP throughput (RFC 6349), files by FTP |
 //! | [`voice`], [`video`] | [`FarEnd`] | calls and video over RTP |
@@ -16,25 +20,32 @@
 pub mod control;
 mod error;
 mod far_end;
+pub mod flow;
 pub mod icmp;
+pub mod icmp_error;
 mod media_stream;
 mod offset;
 mod one_way;
 mod pacing;
+pub mod path_mtu;
 mod path_sections;
 mod ping;
 pub mod receiver;
 mod report;
 mod schedule;
+pub mod segments;
 mod socket;
 pub mod stamp;
 mod stamp_sender;
 mod stream;
 mod stream_packet;
+pub mod trace;
+pub mod train;
 pub mod transfer;
 mod two_way;
 pub mod video;
 pub mod voice;
+pub mod web;
 mod wire;
 
 pub use error::ProbeError;

@@ -18,14 +18,14 @@ const NOTICEABLE: u64 = 10;
 const TCP_THRESHOLD: u64 = 3;
 
 /// Delay there and back with loss as infinite delay, and the sections on loss and order.
-pub(super) fn round_trip(course: &Course, delays: &[Option<f64>]) -> Result<Vec<Section>, ProbeError> {
+pub(super) fn round_trip(course: &Course, delays: &[Option<f64>]) -> Result<[Section; 2], ProbeError> {
     let mut delay = Section::new("round_trip");
     delay_and_loss(&mut delay, &Delays::new(delays.iter().copied())?)?;
     variation(&mut delay, delays)?;
     let mut pattern = Section::new("pattern");
     loss_pattern(&mut pattern, delays.iter().map(Option::is_none));
     order(&mut pattern, &course.arrivals);
-    Ok(vec![delay, pattern])
+    Ok([delay, pattern])
 }
 
 /// Packets and how many of them were lost.

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::Seeds;
-use rustix::net::{SocketType, ipproto};
+use rustix::net::{Protocol, SocketType, ipproto};
 
 use super::error::ProbeError;
 use super::icmp::{Echo, HEADER, MARK, Version};
 use super::report::Report;
-use super::socket::ProbeSocket;
-use super::two_way::{Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
+use super::socket::{ProbeSocket, may_not};
+use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
 use crate::SocketError;
 use crate::socket::LONGEST_DATAGRAM;
@@ -34,6 +34,17 @@ pub struct PingOrder {
 /// # Errors
 /// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
 pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+    let (course, delays) = exchange(order, cancel)?;
+    let mut report = report("ping", order, &course);
+    report.sections = path_sections::round_trip(&course, &delays)?.into();
+    Ok(report)
+}
+
+/// Sends echoes; what happened, and of each packet how long it took, if it came in time.
+pub(super) fn exchange(
+    order: &PingOrder,
+    cancel: &AtomicBool,
+) -> Result<(Course, Vec<Option<f64>>), ProbeError> {
     order.plan.check()?;
     if !(MARK..=LONGEST_DATAGRAM - HEADER).contains(&order.size) {
         return Err(ProbeError::Request(format!(
@@ -43,7 +54,7 @@ pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError
         )));
     }
     let target = SocketAddr::new(order.target.ip(), 0);
-    let socket = open(target, order.dscp)?;
+    let socket = open(target, order.dscp, ProbeSocket::open)?;
     socket.connect(target).map_err(|error| ProbeError::send(target, error))?;
     let version = if target.is_ipv4() { Version::V4 } else { Version::V6 };
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
@@ -53,31 +64,35 @@ pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError
     let delay = |packet: &Sent| {
         packet.answer_within(order.plan.wait).map(|answer| seconds_between(packet.at(), answer.at))
     };
-    let delays: Vec<_> = course.sent.iter().map(delay).collect();
-    let mut report = Report::of_course("ping", target, &course);
-    report.target = target.ip().to_string();
-    report.sections = path_sections::round_trip(&course, &delays)?;
-    report.told_of_path(&course, order.dscp, None);
-    Ok(report)
+    let delays = course.sent.iter().map(delay).collect();
+    Ok((course, delays))
+}
+
+/// What is told of every exchange of echoes.
+pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) -> Report {
+    let mut report = Report::of_course(probe, SocketAddr::new(order.target.ip(), 0), course);
+    report.target = order.target.ip().to_string();
+    report.told_of_path(course, order.dscp, None);
+    report
 }
 
 /// A socket for echoes: without rights where the system allows it, else a raw one.
-fn open(target: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
+pub(super) fn open(
+    target: SocketAddr,
+    dscp: u8,
+    open: fn(SocketType, Protocol, SocketAddr, u8) -> Result<ProbeSocket, SocketError>,
+) -> Result<ProbeSocket, ProbeError> {
     let (any, protocol) =
         if target.is_ipv4() { ("0.0.0.0:0", ipproto::ICMP) } else { ("[::]:0", ipproto::ICMPV6) };
     // The literals are addresses.
     let any = any.parse().expect("an address");
-    let refused = |error: &SocketError| {
-        matches!(error, SocketError::Refused { what: "open", source, .. }
-            if matches!(source.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT)))
-    };
-    match ProbeSocket::open(SocketType::DGRAM, protocol, any, dscp) {
-        Err(error) if refused(&error) => {}
+    match open(SocketType::DGRAM, protocol, any, dscp) {
+        Err(error) if may_not(&error) => {}
         other => return Ok(other?),
     }
-    match ProbeSocket::open(SocketType::RAW, protocol, any, dscp) {
-        Err(error) if refused(&error) => Err(ProbeError::Request(
-            "ping may not open a socket for ICMP: let every group do so with `sysctl -w \
+    match open(SocketType::RAW, protocol, any, dscp) {
+        Err(error) if may_not(&error) => Err(ProbeError::Request(
+            "it may not open a socket for ICMP: let every group do so with `sysctl -w \
              net.ipv4.ping_group_range='0 2147483647'`, or run it with CAP_NET_RAW"
                 .into(),
         )),

@@ -1,5 +1,6 @@
 //! What a probe tells: numbers with their unit, interval and n, and whether they can be trusted.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -63,6 +64,23 @@ impl Measure {
         }
     }
 
+    /// The rate at which so many bits for each byte take what a byte takes, s; where that may be nothing, only what the rate is
+    /// at least.
+    pub fn rate(name: &'static str, bits: f64, per_byte: &Interval) -> Self {
+        let of = |seconds: f64| (seconds > 0.0).then(|| bits / seconds);
+        let value = of(per_byte.estimate);
+        let (low, high) = (per_byte.high.and_then(of), per_byte.low.and_then(of));
+        let why = match (value, low) {
+            (Some(_), _) if high.is_some() || per_byte.low.is_none() => None,
+            (_, Some(_)) => {
+                Some("longer packets do not take so much longer that it can be told: it is this or faster")
+            }
+            _ => Some("longer packets take no longer: it cannot be told"),
+        };
+        let value = value.filter(|_| why.is_none());
+        Self { low, high, undefined: why.map(str::to_owned), ..Self::exact(name, "bit/s", value, per_byte.n) }
+    }
+
     /// A number that is not defined.
     pub fn undefined(name: &'static str, unit: &'static str, why: impl Into<String>) -> Self {
         Self { undefined: Some(why.into()), ..Self::exact(name, unit, None, 0) }
@@ -73,7 +91,7 @@ impl Measure {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     /// What they are about.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The numbers, in the order in which they are shown.
     pub measures: Vec<Measure>,
 }
@@ -81,7 +99,7 @@ pub struct Section {
 impl Section {
     /// About `name` nothing yet.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, measures: Vec::new() }
+        Self { name: Cow::Borrowed(name), measures: Vec::new() }
     }
 
     /// One more number.
@@ -154,17 +172,22 @@ pub struct Report {
     pub stamps: Stamps,
 }
 
+/// Numbers as an object by name, in their order.
+pub(crate) fn as_map<S: Serializer>(measures: &[Measure], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(measures.iter().map(|measure| (measure.name, measure)))
+}
+
 /// Sections as objects by name, in their order.
 fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, S::Error> {
     struct Measures<'a>(&'a [Measure]);
     impl Serialize for Measures<'_> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_map(self.0.iter().map(|measure| (measure.name, measure)))
+            as_map(self.0, serializer)
         }
     }
     let mut map = serializer.serialize_map(Some(sections.len()))?;
     for section in sections {
-        map.serialize_entry(section.name, &Measures(&section.measures))?;
+        map.serialize_entry(&section.name, &Measures(&section.measures))?;
     }
     map.end()
 }

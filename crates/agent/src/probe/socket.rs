@@ -7,11 +7,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{Protocol, SocketType};
 
 use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, class_of, class_option, drops};
-use crate::sys::{Incoming, MESSAGES, Outgoing, ReceiveBatch, TransmitStamp, send_one, set_option_int};
+use crate::sys::{
+    Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, option_int, send_one,
+    set_option_int,
+};
 
 /// The receive buffer that is asked for, bytes: as much of it as the system grants. What it has no room for is counted, so
 /// that less than was asked for costs a run and never a wrong number.
 const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Octets that are kept of what a message of ICMP repeats of a packet: as many as fit into the longest that is sent without need
+/// (RFC 4443 section 3), extensions included, and more.
+const REPEATED: usize = 2048;
+
+/// Options that the C library does not know yet (include/uapi/linux/in.h, in6.h).
+const IP_RECVERR_RFC4884: i32 = 26;
+const IPV6_RECVERR_RFC4884: i32 = 31;
 
 /// What the kernel charges a buffer for a datagram at least, bytes.
 const LEAST_CHARGE: usize = 512;
@@ -21,6 +32,7 @@ pub(crate) struct ProbeSocket {
     socket: OwnedFd,
     v4: bool,
     dscp: u8,
+    ttl: Option<u8>,
     received: ReceiveBatch,
     errors: ReceiveBatch,
     batches: usize,
@@ -39,7 +51,36 @@ impl ProbeSocket {
         local: SocketAddr,
         dscp: u8,
     ) -> Result<Self, SocketError> {
+        Self::made(Making::open(kind, Some(protocol), local)?, local, dscp, 1)
+    }
+
+    /// The same, which tells what hosts on the way say of its packets, and whose packets leave whole or not at all, however
+    /// short the kernel takes the path for ([`ProbeSocket::errors`]).
+    pub fn searching(
+        kind: SocketType,
+        protocol: Protocol,
+        local: SocketAddr,
+        dscp: u8,
+    ) -> Result<Self, SocketError> {
         let making = Making::open(kind, Some(protocol), local)?;
+        making.told_of_errors()?;
+        if local.is_ipv4() {
+            making.number(
+                "IP_MTU_DISCOVER",
+                libc::IPPROTO_IP,
+                libc::IP_MTU_DISCOVER,
+                libc::IP_PMTUDISC_PROBE,
+            )?;
+            making.number("IP_RECVERR_RFC4884", libc::IPPROTO_IP, IP_RECVERR_RFC4884, 1)?;
+        } else {
+            let (level, probe) = (libc::IPPROTO_IPV6, libc::IPV6_PMTUDISC_PROBE);
+            making.number("IPV6_MTU_DISCOVER", level, libc::IPV6_MTU_DISCOVER, probe)?;
+            making.number("IPV6_RECVERR_RFC4884", level, IPV6_RECVERR_RFC4884, 1)?;
+        }
+        Self::made(making, local, dscp, REPEATED)
+    }
+
+    fn made(making: Making, local: SocketAddr, dscp: u8, repeated: usize) -> Result<Self, SocketError> {
         making.dscp(dscp)?;
         making.stamped(Stamped::Both)?;
         if local.is_ipv4() {
@@ -56,7 +97,8 @@ impl ProbeSocket {
             v4: local.is_ipv4(),
             dscp,
             received: ReceiveBatch::new(LONGEST_DATAGRAM),
-            errors: ReceiveBatch::new(1),
+            errors: ReceiveBatch::new(repeated),
+            ttl: None,
         })
     }
 
@@ -83,6 +125,28 @@ impl ProbeSocket {
             self.dscp = dscp;
         }
         Ok(())
+    }
+
+    /// Sends what follows with this TTL or hop limit.
+    pub fn set_ttl(&mut self, ttl: u8) -> io::Result<()> {
+        if self.ttl != Some(ttl) {
+            let (level, name) = match self.v4 {
+                true => (libc::IPPROTO_IP, libc::IP_TTL),
+                false => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+            };
+            set_option_int(&self.socket, level, name, ttl.into())?;
+            self.ttl = Some(ttl);
+        }
+        Ok(())
+    }
+
+    /// What the kernel takes the path of a connected socket to carry, octets of IP.
+    pub fn mtu(&self) -> io::Result<usize> {
+        let (level, name) = match self.v4 {
+            true => (libc::IPPROTO_IP, libc::IP_MTU),
+            false => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+        };
+        option_int(&self.socket, level, name).map(|mtu| usize::try_from(mtu).unwrap_or(0))
     }
 
     /// Sends one datagram.
@@ -128,6 +192,26 @@ impl ProbeSocket {
         }
     }
 
+    /// Takes all that has come about what was sent: stamps, and what was said of it.
+    pub fn errors(
+        &mut self,
+        mut left: impl FnMut(TransmitStamp),
+        mut said: impl FnMut(&Objection<'_>),
+    ) -> io::Result<()> {
+        loop {
+            let count = self.errors.receive_errors(&self.socket)?;
+            if count == 0 {
+                return Ok(());
+            }
+            for at in 0..count {
+                match self.errors.transmit_stamp(at) {
+                    Some(stamp) => left(stamp),
+                    None => self.errors.objection(at).iter().for_each(&mut said),
+                }
+            }
+        }
+    }
+
     /// Datagrams that reached the host and that the socket had no room for.
     pub fn drops(&self) -> io::Result<u32> {
         drops(&self.socket)
@@ -138,6 +222,12 @@ impl ProbeSocket {
 pub(super) fn is_refusal(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+}
+
+/// Whether a socket was refused because it needs rights that the program has not.
+pub(super) fn may_not(error: &SocketError) -> bool {
+    matches!(error, SocketError::Refused { what: "open", source, .. }
+        if matches!(source.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT)))
 }
 
 /// Whether there was room, in the socket and at the interface, for a datagram that was given to the kernel.

@@ -220,7 +220,7 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
     let column = |of: &dyn Fn(&Sent) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
 
     let mut report = Report::of_course("stamp", order.target, course);
-    let mut sections = path_sections::round_trip(course, &column(&round_trip))?;
+    let mut sections = Vec::from(path_sections::round_trip(course, &column(&round_trip))?);
     let residence = Delays::new(exchanges.iter().map(|times| Some(seconds_between(times[1], times[2]))))?;
     sections[0].push(Measure::exact("at_reflector", "s", residence.median(), residence.sent()));
     report.sections.append(&mut sections);

@@ -14,13 +14,13 @@ use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSett
 use super::dns::{Asking, Location, Lookup, NameServer, NameServerOrder, NameSource};
 use super::load::{Carrier, Connecting, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span};
 use super::server::{Limits, Names, Sockets, SocketsOrder};
-use super::tls::{self, Identity, Trust};
 use super::{ListeningPoint, server_name};
 use crate::end::EndReport;
 use crate::event_loop::Progress;
 use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
+use crate::tls::{self, Identity, Trust};
 use crate::{AgentError, Clock, RunSignals};
 
 /// Between two looks whether the run has ended.

@@ -8,7 +8,7 @@
 //! * [`Line`]: one socket for one user agent in the hands of a person.
 //! * [`answers`]: whether somebody is there.
 //! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
-//!   TCP or [`tls`]; and a UDP socket, which is bound to its address alone.
+//!   TCP or [TLS](crate::tls); and a UDP socket, which is bound to its address alone.
 
 mod answers;
 mod call;
@@ -22,7 +22,6 @@ pub mod server;
 mod stream;
 #[cfg(test)]
 mod stream_tests;
-pub mod tls;
 
 pub use answers::answers;
 pub use call::{Line, LineTls};

@@ -10,7 +10,7 @@ use rustls::ClientConfig;
 use rustls::ServerConfig;
 
 use super::stream::{Bounds, SipStream, StreamError, server_name};
-use super::tls::{Identity, Trust, client, server};
+use crate::tls::{Identity, Trust, client, server};
 
 /// What both ends know of TLS.
 type Secrets = (Arc<ServerConfig>, Arc<ClientConfig>);

@@ -8,10 +8,12 @@ use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
+use super::extended_error::ExtendedError;
+
 /// Messages that one call takes or gives.
 const BATCH: usize = 32;
 /// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
-const NAME: usize = size_of::<libc::sockaddr_in6>();
+pub(super) const NAME: usize = size_of::<libc::sockaddr_in6>();
 /// Bytes for control messages: three time stamps need 64 of them, TTL and traffic class 48, an error report 64, a length of
 /// segments 24.
 const CONTROL: usize = 208;
@@ -52,6 +54,22 @@ pub(crate) struct TransmitStamp {
     pub number: u32,
     /// Nanoseconds of `CLOCK_REALTIME`.
     pub at: u64,
+}
+
+/// What is said of a datagram that was sent: by a host on the way by ICMP, or by this host.
+#[derive(Debug)]
+pub(crate) struct Objection<'a> {
+    /// By whom, and what.
+    pub error: ExtendedError,
+    /// What it repeats of the datagram: of UDP from the payload on, of ICMP and of raw sockets from the header of what IP
+    /// carries on; as many bytes as were kept.
+    pub head: &'a [u8],
+    /// How many bytes there were.
+    pub len: usize,
+    /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
+    pub stamp: Option<u64>,
+    /// TTL or hop limit of the packet of ICMP, if the socket was asked to tell.
+    pub ttl: Option<u8>,
 }
 
 impl<'a> Incoming<'a> {
@@ -146,11 +164,10 @@ impl ReceiveBatch {
 
     /// Number `at` of the last call's messages; nothing of one without an Internet address.
     pub fn get(&self, at: usize) -> Option<Incoming<'_>> {
-        let (len, control) = self.lengths[at];
-        let from = decode_name(&self.names[at].0)?;
-        let head = &self.buffers[at * self.keep..][..len.min(self.keep)];
+        let len = self.lengths[at].0;
+        let (from, head) = (decode_name(&self.names[at].0)?, self.head(at));
         let mut incoming = Incoming { from, head, len, segment: len, stamp: None, ttl: None, class: None };
-        for (level, kind, content) in control_messages(&self.controls[at].0[..control]) {
+        for (level, kind, content) in self.control_messages(at) {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => incoming.stamp = stamp(content),
                 (libc::SOL_UDP, libc::UDP_GRO) => incoming.segment = segment(content).unwrap_or(len),
@@ -168,61 +185,57 @@ impl ReceiveBatch {
     /// The destination and the first bytes of the datagram that number `at` of the last call's errors says to have reached
     /// nobody, if that is what it says.
     pub fn undelivered(&self, at: usize) -> Option<(SocketAddr, &[u8])> {
-        let (len, control) = self.lengths[at];
-        let is_such = control_messages(&self.controls[at].0[..control]).any(|(level, kind, content)| {
-            matches!(
-                (level, kind),
-                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
-            ) && says_unreachable(content)
-        });
-        let to = decode_name(&self.names[at].0).filter(|_| is_such)?;
-        Some((to, &self.buffers[at * self.keep..][..len.min(self.keep)]))
+        let error = self.extended_error(at).filter(ExtendedError::says_unreachable);
+        let to = decode_name(&self.names[at].0).filter(|_| error.is_some())?;
+        Some((to, self.head(at)))
     }
 
     /// The transmit stamp that number `at` of the last call's errors is, if it is one.
     pub fn transmit_stamp(&self, at: usize) -> Option<TransmitStamp> {
-        let (mut number, mut when) = (None, None);
-        for (level, kind, content) in control_messages(&self.controls[at].0[..self.lengths[at].1]) {
-            match (level, kind) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => when = stamp(content),
-                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
-                    number = stamped_number(content);
-                }
-                _ => {}
-            }
-        }
-        Some(TransmitStamp { number: number?, at: when? })
+        let number = self.extended_error(at)?.stamped()?;
+        Some(TransmitStamp { number, at: self.stamp(at)? })
+    }
+
+    /// What a host on the way, or this one, says of a datagram that was sent, if number `at` of the last call's errors is such.
+    pub fn objection(&self, at: usize) -> Option<Objection<'_>> {
+        let error = self.extended_error(at).filter(|error| error.stamped().is_none())?;
+        let told = self.control_messages(at).find_map(|message| match message {
+            (libc::IPPROTO_IP, libc::IP_TTL, content)
+            | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, content) => small_number(content),
+            _ => None,
+        });
+        let (len, head) = (self.lengths[at].0, self.head(at));
+        Some(Objection { error, head, len, stamp: self.stamp(at), ttl: told })
+    }
+
+    fn control_messages(&self, at: usize) -> impl Iterator<Item = (i32, i32, &[u8])> {
+        control_messages(&self.controls[at].0[..self.lengths[at].1])
+    }
+
+    fn extended_error(&self, at: usize) -> Option<ExtendedError> {
+        self.control_messages(at).find_map(|message| match message {
+            (libc::IPPROTO_IP, libc::IP_RECVERR, content)
+            | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, content) => ExtendedError::parse(content),
+            _ => None,
+        })
+    }
+
+    fn stamp(&self, at: usize) -> Option<u64> {
+        self.control_messages(at).find_map(|message| match message {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, content) => stamp(content),
+            _ => None,
+        })
+    }
+
+    /// What was kept of number `at` of the last call's messages.
+    fn head(&self, at: usize) -> &[u8] {
+        &self.buffers[at * self.keep..][..self.lengths[at].0.min(self.keep)]
     }
 }
 
 /// An `int` that fits into eight bits.
 fn small_number(content: &[u8]) -> Option<u8> {
     u8::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
-}
-
-/// Which datagram the stamp of a `sock_extended_err` is of (Documentation/networking/timestamping): `ee_origin`, the fifth
-/// octet, says that it is about a stamp, `ee_info` at 8 that it was made when the datagram went to the device, `ee_data` at 12
-/// which it was.
-fn stamped_number(content: &[u8]) -> Option<u32> {
-    const ORIGIN_TIMESTAMPING: u8 = 4;
-    const STAMPED_WHEN_SENT: u32 = 0;
-    let word = |at: usize| Some(u32::from_ne_bytes(*content.get(at..)?.first_chunk()?));
-    (*content.get(4)? == ORIGIN_TIMESTAMPING && word(8)? == STAMPED_WHEN_SENT).then(|| word(12))?
-}
-
-/// Whether a `sock_extended_err` is one of those messages of ICMP: "Host, network, port or protocol unreachable errors, or
-/// parameter problem errors SHOULD cause the transport layer to inform the transport user of a failure in sending." (RFC 3261
-/// section 18.4) `ee_origin` is the fifth octet, `ee_type` and `ee_code` follow it.
-fn says_unreachable(content: &[u8]) -> bool {
-    const ICMP: u8 = 2;
-    const ICMP6: u8 = 3;
-    /// A datagram that is too long and must not be cut is told by the size of the way, and sent again in pieces.
-    const FRAGMENTATION_NEEDED: u8 = 4;
-    match content.get(4..7) {
-        Some(&[ICMP, 3, code]) => code != FRAGMENTATION_NEEDED,
-        Some(&[ICMP, 12, _] | &[ICMP6, 1 | 4, _]) => true,
-        _ => false,
-    }
 }
 
 /// The control messages in `bytes`, each with its level, its type and its content (cmsg(3)).
@@ -253,7 +266,7 @@ fn segment(content: &[u8]) -> Option<usize> {
 }
 
 /// A `sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
-fn decode_name(name: &[u8; NAME]) -> Option<SocketAddr> {
+pub(super) fn decode_name(name: &[u8; NAME]) -> Option<SocketAddr> {
     let family = i32::from(u16::from_ne_bytes([name[0], name[1]]));
     let port = u16::from_be_bytes([name[2], name[3]]);
     match family {

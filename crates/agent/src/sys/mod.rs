@@ -1,13 +1,17 @@
 //! The few system calls that no library wraps safely, each behind a function that cannot be misused.
 
+mod extended_error;
 mod kernel_clock;
 mod messages;
 mod options;
 mod scheduling;
 mod stream;
 
+pub(crate) use extended_error::Origin;
 pub(crate) use kernel_clock::KernelClock;
-pub(crate) use messages::{Incoming, MESSAGES, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one};
+pub(crate) use messages::{
+    Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one,
+};
 pub(crate) use options::{option_bytes, option_int, set_option_int};
 pub(crate) use scheduling::become_real_time;
 pub(crate) use stream::{receive_stamped, stamp_what_comes};

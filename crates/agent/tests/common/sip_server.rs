@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use netrig_agent::sip::server::{Limits, Names, Sockets, SocketsOrder, Tally};
-use netrig_agent::sip::tls::Identity;
+use netrig_agent::tls::Identity;
 use netrig_core::Seeds;
 use netrig_sip::header::Transport;
 use netrig_sip::server::{Role, Server, ServerOrder};

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_agent::sip::load::{Answering, Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
 use netrig_agent::sip::server::{Limits, SocketsOrder, Tally};
-use netrig_agent::sip::tls::{self, Identity, Trust};
+use netrig_agent::tls::{self, Identity, Trust};
 use netrig_core::Duration;
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Scenario, What, Work};

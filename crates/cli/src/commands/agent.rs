@@ -1,13 +1,24 @@
 //! `netrig agent`.
 
+use std::io::Read as _;
 use std::process::ExitCode;
 
-use netrig_agent::Agent;
+use netrig_agent::{Agent, load_processors};
 
+use crate::arguments::{self, InsteadOfAnAgent};
 use crate::failure::Failure;
 
-/// Serves the controller that speaks on standard input, until it has nothing more to say.
-pub fn agent() -> Result<ExitCode, Failure> {
-    Agent.serve(std::io::stdin(), std::io::stdout()).map_err(Failure::failed)?;
+/// Serves the controller that speaks on standard input, until it has nothing more to say; or loads processors as long.
+pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
+    match &arguments.instead {
+        None => Agent.serve(std::io::stdin(), std::io::stdout()).map_err(Failure::failed)?,
+        Some(InsteadOfAnAgent::Load { share, processors }) => {
+            let until = || {
+                // An input that cannot be read has ended.
+                let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            };
+            load_processors(share.get(), processors, until).map_err(Failure::failed)?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -27,6 +27,10 @@ pub enum Of {
     SipLoad,
     /// The document of `netrig sip capacity --json`
     SipCapacity,
+    /// The document of `netrig speed HOST --json`
+    Speed,
+    /// The document of `netrig speed tune --json`
+    SpeedTune,
 }
 
 /// Prints a JSON schema.
@@ -35,6 +39,8 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::Experiment => netrig_experiment::schema(),
         Of::SipLoad => written::<LoadDocument>(),
         Of::SipCapacity => written::<CapacityDocument<'_>>(),
+        Of::Speed => written::<netrig_speed::measure::Report>(),
+        Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),
     };
     print(serde_json::to_string_pretty(&schema).map_err(Failure::failed)?)?;
     Ok(ExitCode::SUCCESS)

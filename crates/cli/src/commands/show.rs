@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::Instant;
 use netrig_experiment::{Experiment, Trace};
+use netrig_link::{AccessConstant, Preset, asymmetry};
 use netrig_store::{ExperimentId, Replication, Store};
 use netrig_transport::{Constant, Profile, sctp, tcp};
 
@@ -14,11 +15,12 @@ use crate::request::substrate;
 use crate::stored_run::{again, find};
 use crate::studies::{self, STUDIES};
 
-/// Shows a study, a profile or a run.
+/// Shows a study, a profile, a preset or a run.
 pub fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     match &arguments.what {
         Shown::Study { name } => study(name)?,
         Shown::Profile { profile, protocol } => show_profile(*profile, *protocol)?,
+        Shown::Preset { name } => presets(name.as_deref())?,
         Shown::Run { id, place } => run(id, place)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -67,6 +69,37 @@ fn show_profile(name: ProfileName, only: Option<ProtocolName>) -> Result<(), Fai
 fn entry(constant: &Constant) -> String {
     let Constant { name, doc, value, source } = constant;
     format!("{name} = {value}\n    {doc}\n    source: {source}\n")
+}
+
+/// A preset with all its constants; without a name, what there is.
+fn presets(name: Option<&str>) -> Result<(), Failure> {
+    let Some(name) = name else {
+        return Preset::ALL.iter().try_for_each(|preset| {
+            let [rate, ..] = preset.constants();
+            print(format!("{:<8} {} ({} down, {} up)", preset.name(), preset.title(), rate.down, rate.up))
+        });
+    };
+    let Some(preset) = Preset::ALL.into_iter().find(|preset| preset.name() == name) else {
+        let names = Preset::ALL.map(Preset::name).join(", ");
+        return Err(Failure::request(format!("there is no preset `{name}`; there are: {names}")));
+    };
+    print(format!("{}: {}\n", preset.name(), preset.title()))?;
+    for AccessConstant { name, down, up, source } in preset.constants() {
+        let value = if down == up { down.to_owned() } else { format!("{down} down, {up} up") };
+        print(format!("{name} = {value}\n    source: {source}\n"))?;
+    }
+    print(asymmetry_of(preset))
+}
+
+/// How asymmetric a preset is: of the longest packets, and acknowledgements of TCP with time stamps over IPv4.
+fn asymmetry_of(preset: Preset) -> String {
+    const ACKNOWLEDGEMENT: u32 = 20 + 20 + 12;
+    let [up, down] = preset.lines();
+    let longest = down.mtu.and_then(|mtu| u32::try_from(mtu.bytes()).ok()).unwrap_or(1500);
+    let k = asymmetry(&down, &up, longest, ACKNOWLEDGEMENT);
+    format!(
+        "asymmetry k = {k:.2} (RFC 3449 section 3.1, of packets of {longest} B and acknowledgements of {ACKNOWLEDGEMENT} B)"
+    )
 }
 
 /// A run's levels, responses and time line.

@@ -1,5 +1,6 @@
 //! The text of an experiment file as a tree of values, each of which knows where it stands.
 
+use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Span};
@@ -43,6 +44,26 @@ pub(crate) struct Entry {
     pub(crate) value: Value,
 }
 
+impl Kind {
+    fn standing_at(span: &Span, written: Json) -> Option<Self> {
+        Some(match written {
+            Json::Null => return None,
+            Json::Bool(on) => Self::Switch(on),
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(number), _) => Self::Integer(number),
+                (None, number) => Self::Float(number?),
+            },
+            Json::String(text) => Self::Text(text),
+            Json::Array(elements) => {
+                let element =
+                    |value| Some(Value { span: span.clone(), kind: Self::standing_at(span, value)? });
+                Self::Array(elements.into_iter().filter_map(element).collect())
+            }
+            table @ Json::Object(_) => Self::Table(Table::standing_at(span, table)),
+        })
+    }
+}
+
 impl Value {
     pub(crate) fn text(&self) -> Option<&str> {
         if let Kind::Text(text) = &self.kind { Some(text) } else { None }
@@ -81,6 +102,16 @@ impl Value {
 }
 
 impl Table {
+    /// A table that is written elsewhere, and stands for what is at this place of a file.
+    pub(crate) fn standing_at(span: &Span, written: Json) -> Self {
+        let Json::Object(object) = written else { return Self::default() };
+        let entry = |(key, value)| {
+            let value = Value { span: span.clone(), kind: Kind::standing_at(span, value)? };
+            Some(Entry { key, key_span: span.clone(), value })
+        };
+        Self { entries: object.into_iter().filter_map(entry).collect() }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }

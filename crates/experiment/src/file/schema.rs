@@ -1,14 +1,14 @@
 //! The JSON schema of an experiment file, for editors that complete and check as one types.
 
-use netrig_link::{DirectSettings, LineSettings, WifiSettings};
+use netrig_link::{DirectSettings, LineSettings, Preset, WifiSettings};
 use netrig_transport::{sctp, tcp};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 
 use super::sections::{
-    EventSection, FlowSection, Header, LinkSection, NodeSection, ReplicationsSection, RunSection,
-    TransportSection,
+    DatagramSockets, EventSection, FlowSection, Header, LinkSection, NodeSection, ReplicationsSection,
+    RunSection, StreamSockets, TransportSection,
 };
 use crate::{ClaimSpec, FigureSpec, ResponseSpec, TableSpec};
 
@@ -84,6 +84,7 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
 }
 
 /// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter; or those of a cable.
+/// A line that has a preset need not say anything else.
 fn link(generator: &mut SchemaGenerator) -> Json {
     let mut section = object::<LinkSection>(generator);
     let wifi = link_of(section.clone(), object::<WifiSettings>(generator));
@@ -91,7 +92,13 @@ fn link(generator: &mut SchemaGenerator) -> Json {
         properties.remove("channel");
     }
     let direct = merged([section.clone(), object::<DirectSettings>(generator)]);
-    json!({ "anyOf": [link_of(section, object::<LineSettings>(generator)), wifi, direct] })
+    let line = link_of(section.clone(), object::<LineSettings>(generator));
+    let mut settings = object::<LineSettings>(generator);
+    settings.remove("required");
+    let mut preset = link_of(section, settings);
+    preset["properties"]["preset"] = generator.subschema_for::<Preset>().to_value();
+    preset["required"] = json!(["between", "preset"]);
+    json!({ "anyOf": [line, preset, wifi, direct] })
 }
 
 fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {
@@ -109,11 +116,14 @@ const OF_ONE_KIND: [(&str, &str); 4] =
 
 /// A transport has the constants of its kind.
 fn transport(generator: &mut SchemaGenerator) -> Json {
+    let tcp = |generator: &mut SchemaGenerator| {
+        merged([object::<tcp::Settings>(generator), object::<StreamSockets>(generator)])
+    };
     let constants = [
-        ("tcp", object::<tcp::Settings>(generator)),
-        ("mptcp", object::<tcp::Settings>(generator)),
+        ("tcp", tcp(generator)),
+        ("mptcp", tcp(generator)),
         ("sctp", object::<sctp::Settings>(generator)),
-        ("udp", Map::new()),
+        ("udp", object::<DatagramSockets>(generator)),
     ];
     let kinds = constants.map(|(kind, constants)| {
         let mut section = object::<TransportSection>(generator);

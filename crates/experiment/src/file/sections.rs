@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use netrig_core::{Direction, Dscp, Duration, Fraction, InFlight, Rate, Waiting};
+use netrig_core::{Direction, Dscp, Duration, Fraction, InFlight, Rate, Size, Waiting};
 use netrig_transport::Profile;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::claim::selection::Selection;
 use crate::program::NodeApplications;
-use crate::{Precision, RateLayer, Reception, WarmUp};
+use crate::{Fragmentation, Precision, RateLayer, Reception, WarmUp};
 
 /// What holds for the whole experiment: the keys above the first section.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -129,6 +129,33 @@ pub(crate) struct NodeSection {
     /// given.
     #[serde(default)]
     pub(crate) cpus: Vec<u32>,
+    /// The share of each of its `cpus` that a load asks for, a program that computes and nothing else: 0 to 100 %. None if not
+    /// given; with 0 % there is none, on a host whose processors are part of what is measured all the same.
+    #[serde(default)]
+    pub(crate) load: Option<Fraction>,
+    /// The share of the time of its `cpus` that all that runs on it may have together, above zero. All if not given.
+    #[serde(default)]
+    pub(crate) quota: Option<Fraction>,
+    /// The memory that all that runs on it may have together, at least 16 MB. As much as there is if not given.
+    #[serde(default)]
+    pub(crate) memory: Option<Size>,
+    /// The longest IP packet that it sends, whatever its links carry: from 68 B on, with IPv6 from 1280 B. As long as its links
+    /// carry if not given.
+    #[serde(default)]
+    pub(crate) mtu: Option<Size>,
+    /// The longest segment that its TCP announces to take, from 48 B on. What its MTU leaves if not given.
+    #[serde(default)]
+    pub(crate) mss: Option<Size>,
+    /// The largest window that its TCP offers, above zero: of flows, in the place of a larger `receive_buffer` of their
+    /// transports.
+    #[serde(default)]
+    pub(crate) window: Option<Size>,
+    /// What becomes of a packet that it sends and that is too long for a part of its path: `path-mtu` if not given.
+    #[serde(default)]
+    pub(crate) fragmentation: Fragmentation,
+    /// Settings of its kernel's network: `net.ipv4.tcp_rmem = "4096 65536 65536"`.
+    #[serde(default)]
+    pub(crate) net: BTreeMap<String, BTreeMap<String, KernelSetting>>,
 }
 
 /// The keys of a link besides those of its line.
@@ -145,9 +172,9 @@ pub(crate) struct LinkSection {
     pub(crate) channel: Option<String>,
 }
 
-/// The keys of [`LinkSection`] and `reverse`, which are not the line's.
-pub(crate) const LINE_KEYS: &[&str] = &["between", "count", "reverse"];
-/// The same of WiFi, which also has a channel.
+/// The keys of [`LinkSection`], `preset` and `reverse`, which are not the line's.
+pub(crate) const LINE_KEYS: &[&str] = &["between", "count", "preset", "reverse"];
+/// The same of WiFi, which has no presets and also has a channel.
 pub(crate) const WIFI_KEYS: &[&str] = &["between", "count", "reverse", "channel"];
 /// The same of a cable, which has no way back of its own.
 pub(crate) const DIRECT_KEYS: &[&str] = &["between", "count"];
@@ -214,10 +241,29 @@ impl std::fmt::Display for KernelSetting {
     }
 }
 
-/// The constants of a transport that has none.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NoConstants {}
+/// What a kernel's sockets for connections are told beside the constants of TCP.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct StreamSockets {
+    /// The send buffer (SO_SNDBUF). The kernel allots twice as much, of which its book-keeping takes a part; without it the
+    /// buffer grows as the kernel likes.
+    pub(crate) send_buffer: Option<Size>,
+}
+
+/// The keys of [`TransportSection`] and [`StreamSockets`], which are not constants of TCP.
+pub(crate) const TCP_KEYS: &[&str] =
+    &["kind", "profile", "paths", "headers", "layer", "backup", "net", "send_buffer"];
+
+/// What a kernel's sockets for datagrams are told.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DatagramSockets {
+    /// The send buffer (SO_SNDBUF), of which the kernel allots twice as much; the kernel's own if not given.
+    pub(crate) send_buffer: Option<Size>,
+    /// The receive buffer (SO_RCVBUF), of which the kernel allots twice as much: what finds no room is lost, and that is no
+    /// fault. Without it there is room for whatever a scheduler keeps a reader waiting, and a loss is one.
+    pub(crate) receive_buffer: Option<Size>,
+}
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use netrig_core::{Duration, Instant, Seeds};
+use netrig_core::{Duration, Instant, Seeds, Size};
 use netrig_traffic::Settings;
 use netrig_transport::{Profile, SettingsError, sctp, tcp};
 
+use super::hosts::is_setting;
 use super::routes::{PathError, Router};
 use super::topology::Topology;
 use super::{MAX_FLOWS, MAX_HOPS, between, beyond, check_name, made_of, tables, wired};
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{
-    FlowSection, Headers, NoConstants, PathSpec, Protocol, TRANSPORT_KEYS, TransportSection,
+    DatagramSockets, FlowSection, Headers, PathSpec, Protocol, StreamSockets, TCP_KEYS, TRANSPORT_KEYS,
+    TransportSection,
 };
-use crate::{Carrier, Flow, Mptcp, RateLayer, Route};
+use crate::{Carrier, Flow, Mptcp, RateLayer, Route, Sockets};
 
 /// The most paths that a flow may have.
 const MAX_PATHS: usize = 16;
@@ -23,6 +25,7 @@ const MAX_PATHS: usize = 16;
 /// A `[transport.*]` with all its constants.
 pub(super) struct Transport<'v> {
     carrier: Carrier,
+    sockets: Sockets,
     layer: RateLayer,
     paths: Option<Vec<PathSpec>>,
     /// Its table in the file.
@@ -52,9 +55,11 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
     let constants = made_of(value, table.without(TRANSPORT_KEYS));
     let profile = section.profile.unwrap_or(Profile::Rfc);
     let tcp = || {
-        let settings: tcp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
+        let constants = made_of(value, table.without(TCP_KEYS));
+        let settings: tcp::Settings = reader.read_beside(&constants, TCP_KEYS)?;
         checked(tcp::Config::checked(profile, &settings), &constants, reader)
     };
+    let mut sockets = Sockets::default();
     let carrier = match section.kind {
         Protocol::Tcp => Carrier::Tcp(tcp()?),
         Protocol::Mptcp => Carrier::Mptcp(Mptcp {
@@ -67,11 +72,39 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
             Carrier::Sctp(checked(sctp::Config::checked(profile, &settings), &constants, reader)?)
         }
         Protocol::Udp => {
-            reader.read_beside::<NoConstants>(&constants, TRANSPORT_KEYS)?;
+            let told: DatagramSockets = reader.read_beside(&constants, TRANSPORT_KEYS)?;
+            sockets = Sockets { send_buffer: told.send_buffer, receive_buffer: told.receive_buffer };
             Carrier::Udp { headers: section.headers.unwrap_or_default() == Headers::Udp }
         }
     };
-    Some(Transport { carrier, layer: section.layer.unwrap_or_default(), paths: section.paths, value })
+    if matches!(section.kind, Protocol::Tcp | Protocol::Mptcp) {
+        let told: StreamSockets = reader.read(&made_of(value, table.only(&["send_buffer"])))?;
+        sockets.send_buffer = told.send_buffer;
+    }
+    check_buffers(&sockets, value, reader)?;
+    Some(Transport {
+        carrier,
+        sockets,
+        layer: section.layer.unwrap_or_default(),
+        paths: section.paths,
+        value,
+    })
+}
+
+/// The largest buffer that a socket can be asked for, whose double is a C `int` (socket(7)).
+const LARGEST_BUFFER: Size = Size::from_bytes(i32::MAX as u64 / 2);
+
+/// That sockets can have these buffers.
+fn check_buffers(sockets: &Sockets, value: &Value, reader: &Reader<'_>) -> Option<()> {
+    for (key, size) in [("send_buffer", sockets.send_buffer), ("receive_buffer", sockets.receive_buffer)] {
+        let wrong = |size: &Size| *size == Size::default() || *size > LARGEST_BUFFER;
+        if size.as_ref().is_some_and(wrong) {
+            let why = format!("`{key}` must be above zero and at most {LARGEST_BUFFER}");
+            reader.report(reader.about(value, &[key], why));
+            return None;
+        }
+    }
+    Some(())
 }
 
 /// Refuses keys that are about another kind of transport.
@@ -108,9 +141,7 @@ fn sysctls(
     reader: &Reader<'_>,
 ) -> Option<BTreeMap<String, String>> {
     let settings = section.net.iter().flat_map(|net| &net.mptcp);
-    let is_name =
-        |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9'));
-    if let Some((name, _)) = settings.clone().find(|(name, _)| !is_name(name)) {
+    if let Some((name, _)) = settings.clone().find(|(name, _)| !is_setting(name)) {
         let why = format!(
             "`net.mptcp.{name}` is no setting of a kernel: these are of small letters, digits and `_`"
         );
@@ -217,6 +248,7 @@ impl<'a> FlowFile<'a, '_> {
                 to,
                 transport: section.transport.clone().unwrap_or_else(|| "udp".to_owned()),
                 carrier: carrier.clone(),
+                sockets: transport.map_or_else(Sockets::default, |transport| transport.sockets),
                 dscp: section.dscp,
                 answer_dscp: section.answer_dscp,
                 layer: transport.map_or_else(RateLayer::default, |transport| transport.layer),

@@ -2,6 +2,7 @@
 
 mod events;
 mod flows;
+mod hosts;
 mod routes;
 mod topology;
 

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netrig_core::{Direction, Duration};
-use netrig_link::{LinkSettings, SettingsError, wifi};
+use netrig_core::Direction;
+use netrig_link::{LinkSettings, Preset, SettingsError, wifi};
 
 use super::{
-    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, made_of, members, tables,
-    wired,
+    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, hosts, made_of, members,
+    tables, wired,
 };
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
@@ -15,9 +15,6 @@ use crate::file::read::Reader;
 use crate::file::sections::{DIRECT_KEYS, IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
 use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::{LinkSpec, Node, WifiLane, channels};
-
-/// CPU_SETSIZE of Linux's C library.
-const MOST_CPUS: u32 = 1024;
 
 /// Nodes and links with their names.
 pub(super) struct Topology {
@@ -44,8 +41,10 @@ impl Topology {
         };
         let mut whole = true;
         for entry in tables(root, "node", reader) {
-            whole &= topology.read_node(entry, reader).is_some();
+            whole &= topology.read_node(entry, reader, ip).is_some();
         }
+        let entries: Vec<_> = tables(root, "node", reader).collect();
+        whole &= hosts::check_own_processors(&topology, &entries, reader).is_some();
         for entry in tables(root, "link", reader) {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }
@@ -86,39 +85,21 @@ impl Topology {
         unknown(reader, value, path, "link", name, &self.link_groups)
     }
 
-    fn read_node(&mut self, entry: &Entry, reader: &Reader<'_>) -> Option<()> {
+    fn read_node(&mut self, entry: &Entry, reader: &Reader<'_>, ip: IpVersion) -> Option<()> {
         let named = check_name(entry, reader);
         let section: NodeSection = reader.read(&entry.value)?;
-        if let Some(receive) = section.receive {
-            let most = [
-                ("per_packet", receive.per_packet, Duration::from_secs(1)),
-                ("per_stream", receive.per_stream, Duration::from_millis(1)),
-            ];
-            if let Some((key, _, most)) = most.into_iter().find(|(_, takes, most)| takes > most) {
-                let why = format!("`{key}` must be at most {most}");
-                reader.report(reader.about(&entry.value, &["receive", key], why));
+        let receive = section.receive.as_ref().map_or(Ok(()), hosts::check_reception);
+        let host =
+            receive.and_then(|()| hosts::check_cpus(&section.cpus)).and_then(|()| hosts::host(&section, ip));
+        let host = match host {
+            Ok(host) => host,
+            Err((path, why)) => {
+                reader.report(reader.about(&entry.value, &path, why));
                 return None;
             }
-            if receive.queue == 0 {
-                let why = "`queue` must be above zero: the packet that is served is not counted";
-                reader.report(reader.about(&entry.value, &["receive", "queue"], why));
-                return None;
-            }
-        }
+        };
+        hosts::check_sysctls(&section, &entry.value, reader)?;
         let programs = programs(&section.application, entry, reader)?;
-        let cpus = &section.cpus;
-        if let Some(cpu) = (1..cpus.len()).find(|n| cpus[..*n].contains(&cpus[*n])).map(|n| cpus[n]) {
-            let why = format!("processor {cpu} is named twice");
-            reader.report(reader.about(&entry.value, &["cpus"], why));
-            return None;
-        }
-        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= MOST_CPUS) {
-            let why = format!(
-                "there is no processor {cpu}: they are numbered from 0, and {MOST_CPUS} can be named"
-            );
-            reader.report(reader.about(&entry.value, &["cpus"], why));
-            return None;
-        }
         let number = section.count.unwrap_or(1) as usize;
         let total = (self.nodes.len() as u64).saturating_add(number as u64);
         if number == 0 || total > MAX_NODES {
@@ -137,6 +118,7 @@ impl Topology {
             receive: section.receive,
             programs: programs.clone(),
             cpus: section.cpus.clone(),
+            host: host.clone(),
         }));
         self.node_groups.insert(entry.key.clone(), first..self.nodes.len());
         named.then_some(())
@@ -285,21 +267,47 @@ fn unknown(
         .among(name, groups.keys().map(String::as_str))
 }
 
-/// Both directions of a link: the settings of its table, and those with the values of `reverse` in their place.
+/// Both directions of a link: the settings of its preset, in whose place those of its table stand, and in theirs the values
+/// of `reverse`.
 fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     let table = value.table()?;
     let own = table.without(keys(table));
-    let forward = read_line(&made_of(value, own.clone()), reader);
-    let reverse = table.get("reverse").filter(|_| !is_direct(table));
-    let Some(reverse) = reverse else { return forward.map(|line| [line.clone(), line]) };
-    let Kind::Table(over) = &reverse.kind else {
-        reader.report(reader.about(value, &["reverse"], "expected a table of the values that differ"));
-        return None;
+    let preset = table.get("preset").filter(|_| keys(table).contains(&"preset"));
+    let [up, down] = match preset {
+        Some(preset) => preset_lines(preset, reader)?,
+        None => [Table::default(), Table::default()],
     };
+    let forward = read_line(&made_of(value, up.overlaid(&own)), reader);
+    let reverse = table.get("reverse").filter(|_| !is_direct(table));
+    let none = Table::default();
+    let over = match reverse.map(|reverse| &reverse.kind) {
+        None if preset.is_none() => return forward.map(|line| [line.clone(), line]),
+        None => &none,
+        Some(Kind::Table(over)) => over,
+        Some(_) => {
+            reader.report(reader.about(value, &["reverse"], "expected a table of the values that differ"));
+            return None;
+        }
+    };
+    if let Some(entry) = over.entries.iter().find(|entry| entry.key == "preset") {
+        let why = "a preset is of both directions, and stands beside `reverse`";
+        reader.report(Diagnostic::error(entry.key_span.clone(), why));
+        return None;
+    }
     // If the link itself is wrong, so is its way back, and once is enough to say it.
     let forward = forward?;
-    let backward = read_line(&made_of(value, own.overlaid(over)), reader)?;
+    let backward = read_line(&made_of(value, down.overlaid(&own).overlaid(over)), reader)?;
     Some([forward, backward])
+}
+
+/// The lines of a preset, as if they stood in its place: from the subscriber and to it.
+fn preset_lines(value: &Value, reader: &Reader<'_>) -> Option<[Table; 2]> {
+    let preset: Preset = reader.read(value)?;
+    Some(preset.lines().map(|line| {
+        // The settings of a line are a table, and can be written.
+        let written = serde_json::to_value(line).unwrap_or_default();
+        Table::standing_at(&value.span, written)
+    }))
 }
 
 /// A link that names its `standard` is WiFi, any other one a line.

@@ -150,7 +150,8 @@ impl TableSpec {
         let own = points.iter().map(|point| values(point)).collect::<Result<Vec<_>, _>>()?;
         let compares = matches!(derivation, Derivation::Difference | Derivation::Ratio);
         let reference = if compares {
-            let other = |point: &&Point| values(&with_levels(point, column, design));
+            let by = column.by.as_deref().unwrap_or(response);
+            let other = |point: &&Point| measured.values(&with_levels(point, column, design), by);
             points.iter().map(other).collect::<Result<Vec<_>, _>>()?
         } else {
             Vec::new()

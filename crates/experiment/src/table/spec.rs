@@ -68,6 +68,9 @@ pub struct ColumnSpec {
     /// What `difference` and `ratio` compare with: the same point, but with these levels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub to: BTreeMap<String, Written>,
+    /// Which response they compare with, if it is another one, of the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// How a cell comes from the means of its points.
@@ -124,15 +127,17 @@ impl ColumnSpec {
             if self.over.is_empty() { String::new() } else { format!(" over {}", self.over.0.join(" and ")) };
         let to: Vec<String> =
             self.to.iter().map(|(factor, level)| format!("{factor} = {}", level.0)).collect();
-        let to = to.join(", ");
+        let with = if to.is_empty() { String::new() } else { format!(" with {}", to.join(", ")) };
+        let to =
+            self.by.as_ref().map_or_else(|| format!("that{with}"), |other| format!("that of {other}{with}"));
         match derivation {
             Derivation::Mean if field == "value" => format!("mean of {response}"),
             Derivation::Mean => format!("mean of {response}{over}"),
             Derivation::Spread => format!("largest less smallest mean of {response}{over}"),
             Derivation::Min => format!("smallest mean of {response}{over}"),
             Derivation::Max => format!("largest mean of {response}{over}"),
-            Derivation::Difference => format!("mean of {response}{over} less that with {to}"),
-            Derivation::Ratio => format!("mean of {response}{over} divided by that with {to}"),
+            Derivation::Difference => format!("mean of {response}{over} less {to}"),
+            Derivation::Ratio => format!("mean of {response}{over} divided by {to}"),
         }
     }
 
@@ -146,7 +151,7 @@ impl ColumnSpec {
                     refuse(&mut errors, field(key), design.unknown_response(response));
                 }
                 let compares = matches!(derivation, Derivation::Difference | Derivation::Ratio);
-                if compares && self.to.is_empty() {
+                if compares && self.to.is_empty() && self.by.is_none() {
                     refuse(
                         &mut errors,
                         field(key),
@@ -155,6 +160,19 @@ impl ColumnSpec {
                 }
                 if !compares && !self.to.is_empty() {
                     refuse(&mut errors, field("to"), format!("means nothing to `{key}`"));
+                }
+                match self.by.as_deref() {
+                    Some(_) if !compares => {
+                        refuse(&mut errors, field("by"), format!("means nothing to `{key}`"));
+                    }
+                    Some(other) if design.response(other).is_none() => {
+                        refuse(&mut errors, field("by"), design.unknown_response(other));
+                    }
+                    Some(other) if design.unit_of(other) != design.unit_of(response) => {
+                        let [of, other] = [response, other].map(|name| design.unit_of(name));
+                        refuse(&mut errors, field("by"), format!("is in {other}, and `{response}` in {of}"));
+                    }
+                    _ => {}
                 }
                 if key == "value" && !self.over.is_empty() {
                     refuse(

@@ -107,6 +107,23 @@ fn claims_over_a_column() {
     assert_eq!(claim("greater", "margin = '10 B/s'").verdict, Verdict::Supported);
 }
 
+/// A response by itself is one, and by another there must be one of the same unit.
+#[test]
+fn a_column_of_one_response_by_another() {
+    let text = "rows = ['transport', 'alpha']\n[columns]\nx = { ratio = 'r', by = 'r' }\n";
+    let table = Study::new(FACTORS).table("t", text).run(4, value).judge().tables.remove(0);
+    assert!(table.rows.iter().all(|row| row.cells[0].estimate == Some(1.0)), "{table:?}");
+    assert_eq!(table.columns[0].definition, "mean of r divided by that of r");
+    let errors = |text: &str| -> Vec<String> {
+        let table: crate::TableSpec = toml::from_str(text).unwrap();
+        table.check(&Study::new(FACTORS).design).iter().map(ToString::to_string).collect()
+    };
+    let unknown = errors("rows = ['transport', 'alpha']\n[columns]\nx = { ratio = 'r', by = 'q' }\n");
+    assert!(unknown[0].contains("there is no response `q`"), "{unknown:?}");
+    let idle = errors("rows = ['transport', 'alpha']\n[columns]\nx = { value = 'r', by = 'r' }\n");
+    assert_eq!(idle, ["`columns.x.by`: means nothing to `value`"]);
+}
+
 #[test]
 fn a_column_of_ratios_against_a_number() {
     let study = |target: &str| {

@@ -1,13 +1,15 @@
-//! First in, first out, with a limit in packets, in bytes or both: drop-tail.
+//! First in, first out, with a limit in packets, in bytes, in time or several of them: drop-tail.
 
-use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline, Size};
+use netrig_core::{
+    Backlog, Dequeue, DropReason, Duration, Instant, Observer, PacketMeta, QueueDiscipline, Size,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Place;
 use super::buffer::{Buffer, Limit};
-use crate::SettingsError;
 use crate::error::ensure;
+use crate::{Framing, SettingsError};
 
 /// A first-in, first-out queue. At least one limit must be given, or `unlimited = true`. No limit counts the
 /// packet on the line.
@@ -20,7 +22,11 @@ pub struct Fifo {
     /// So many bytes of IP packets may wait, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// Whatever comes may wait; then neither limit may be given.
+    /// As much may wait as the line, or the shaper behind it, sends in this time at the rate that it has at the start, framing
+    /// included: above zero. So long is the longest wait, but for the packet on the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Duration>,
+    /// Whatever comes may wait; then no limit may be given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlimited: bool,
 }
@@ -32,9 +38,41 @@ impl Fifo {
     /// Names the field that is out of range.
     pub fn check(&self) -> Result<(), SettingsError> {
         Limit::check(self.packets, self.bytes)?;
-        let limited = self.packets.is_some() || self.bytes.is_some();
-        ensure(limited || self.unlimited, "packets", "or `bytes` must be given, or `unlimited = true`")?;
-        ensure(!(limited && self.unlimited), "unlimited", "excludes `packets` and `bytes`")
+        ensure(self.time != Some(Duration::ZERO), "time", "must be above zero")?;
+        let limited = self.packets.is_some() || self.bytes.is_some() || self.time.is_some();
+        ensure(
+            limited || self.unlimited,
+            "packets",
+            "or `bytes` or `time` must be given, or `unlimited = true`",
+        )?;
+        ensure(!(limited && self.unlimited), "unlimited", "excludes `packets`, `bytes` and `time`")
+    }
+}
+
+/// Room in time: bytes on the line, which a packet takes for as long as it waits.
+#[derive(Clone, Debug)]
+struct Room {
+    framing: Framing,
+    taken: u64,
+    limit: u64,
+}
+
+impl Room {
+    fn new(time: Duration, place: &Place<'_>) -> Self {
+        let (rate, framing) = place.drain();
+        // At most 2⁶⁴ ns at 2⁶⁴ bit/s, in 128 bits.
+        let bytes = u128::from(time.as_nanos()) * u128::from(rate.bits_per_s()) / 8_000_000_000;
+        Self { framing, taken: 0, limit: u64::try_from(bytes).unwrap_or(u64::MAX) }
+    }
+
+    #[inline]
+    fn of(&self, packet: &impl PacketMeta) -> u64 {
+        self.framing.line_bytes(packet.header().ip_len)
+    }
+
+    #[inline]
+    fn has_room_for(&self, packet: &impl PacketMeta) -> bool {
+        self.taken + self.of(packet) <= self.limit
     }
 }
 
@@ -42,33 +80,64 @@ impl Fifo {
 #[derive(Clone, Debug)]
 pub struct FifoQueue<P> {
     buffer: Buffer<P>,
+    /// If there is a limit in time.
+    room: Option<Box<Room>>,
 }
 
 impl<P: PacketMeta> FifoQueue<P> {
-    /// An empty queue; it does not depend on its place.
-    pub fn new(settings: &Fifo, _place: &Place<'_>) -> Self {
-        Self { buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)) }
+    /// An empty queue; a limit in time depends on its place.
+    pub fn new(settings: &Fifo, place: &Place<'_>) -> Self {
+        let room = settings.time.map(|time| Box::new(Room::new(time, place)));
+        Self { buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)), room }
+    }
+
+    /// The same where there is a limit in time.
+    fn enqueue_into_room(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+        let Some(room) = &mut self.room else { return };
+        if !room.has_room_for(&packet) {
+            return obs.dropped(now, &packet, DropReason::QueueFull);
+        }
+        let (before, bytes) = (self.buffer.backlog().packets, room.of(&packet));
+        self.buffer.push(now, packet, obs);
+        if self.buffer.backlog().packets > before {
+            room.taken += bytes;
+        }
     }
 }
 
 impl<P: PacketMeta> QueueDiscipline<P> for FifoQueue<P> {
     #[inline]
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
-        self.buffer.push(now, packet, obs);
+        if self.room.is_some() {
+            self.enqueue_into_room(now, packet, obs);
+        } else {
+            self.buffer.push(now, packet, obs);
+        }
     }
 
     #[inline]
     fn dequeue(&mut self, _now: Instant, _obs: &mut impl Observer<P>) -> Dequeue<P> {
-        self.buffer.pop()
+        let next = self.buffer.pop();
+        if let (Some(room), Dequeue::Packet(packet, _)) = (&mut self.room, &next) {
+            room.taken -= room.of(packet);
+        }
+        next
     }
 
     #[inline]
     fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        if self.room.as_ref().is_some_and(|room| !room.has_room_for(&packet)) {
+            obs.dropped(now, &packet, DropReason::QueueFull);
+            return Dequeue::Empty;
+        }
         self.buffer.pass(now, packet, obs)
     }
 
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         self.buffer.clear(now, why, obs);
+        if let Some(room) = &mut self.room {
+            room.taken = 0;
+        }
     }
 
     #[inline]

@@ -44,19 +44,32 @@ pub struct Place<'a> {
     line: Cow<'a, str>,
     rate: Rate,
     framing: Framing,
+    /// At which rate what leaves the queue goes on, and what that rate counts.
+    drain: (Rate, Framing),
     classes: &'a [Class],
 }
 
 impl<'a> Place<'a> {
     /// In front of the line called `line`, with this rate and framing, and without classes.
     pub fn new(seeds: &'a Seeds, line: &'a str, rate: Rate, framing: Framing) -> Self {
-        Self { seeds, line: line.into(), rate, framing, classes: &[] }
+        Self { seeds, line: line.into(), rate, framing, drain: (rate, framing), classes: &[] }
     }
 
     /// The same with these classes, which must have passed the line's check.
     #[must_use]
     pub fn with_classes(self, classes: &'a [Class]) -> Self {
         Self { classes, ..self }
+    }
+
+    /// The same behind something slower than the line, whose rate counts a packet as `framing` does.
+    #[must_use]
+    fn drained_at(&self, rate: Rate, framing: Framing) -> Self {
+        Self { drain: (rate, framing), line: self.line.clone(), ..*self }
+    }
+
+    /// At which rate what waits leaves, at the start, and how that counts a packet.
+    fn drain(&self) -> (Rate, Framing) {
+        self.drain
     }
 
     /// The random stream `link/<line>/<what>`; within a class `link/<line>/class/<class>/<what>`.

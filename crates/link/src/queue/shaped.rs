@@ -57,8 +57,10 @@ struct Gate<P> {
 impl<P: PacketMeta> ShapedQueue<P> {
     /// An empty queue behind a full bucket.
     pub fn new(settings: &Shaped, place: &Place<'_>) -> Self {
+        let counted = if settings.layer.is_ip() { Framing::None } else { place.framing() };
+        let before = place.drained_at(settings.rate, counted);
         Self(Box::new(Gate {
-            queue: Discipline::new(&settings.queue, place),
+            queue: Discipline::new(&settings.queue, &before),
             head: None,
             bucket: TokenBucket::new(settings.rate, settings.burst),
             burst: settings.burst.bytes(),

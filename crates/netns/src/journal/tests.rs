@@ -18,17 +18,19 @@ fn entries_are_read_as_they_are_written() {
         Entry::Interface { namespace: "netrig-ab.router".into(), name: "x234567890123~1".into() },
         Entry::Process(ProcessId { pid: 18, start: u64::MAX }),
         Entry::Folder("/tmp/of tests/netrig-ab".into()),
+        Entry::Group("/sys/fs/cgroup/cpu/netrig-ab.client#3".into()),
     ];
     for entry in entries {
         assert_eq!(Entry::read(&entry.to_string()), Some(entry));
     }
 }
 
-/// A line that names another folder than one of programs removes nothing.
+/// A line that names another folder than one of programs, or of a group of processes, removes nothing.
 #[test]
 fn other_folders_are_never_named() {
     for path in ["/", "/tmp", "netrig-ab", "/tmp/../netrig-ab", "/tmp/netrig-ab/x"] {
         assert_eq!(Entry::read(&format!("folder {path}")), None, "{path}");
+        assert_eq!(Entry::read(&format!("group {path}")), None, "{path}");
     }
 }
 

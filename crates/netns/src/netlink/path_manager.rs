@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 
 use netlink_packet_core::{DefaultNla, Nla};
+use netrig_agent::netlink::generic::{Family, Message, kind, nest};
+use netrig_agent::netlink::{attributes, value};
 
-use super::generic::{Family, Message, kind, nest};
-use super::{Refusal, attributes, value};
+use super::Refusal;
 
 const CMD_ADD_ADDR: u8 = 1;
 const CMD_GET_ADDR: u8 = 3;

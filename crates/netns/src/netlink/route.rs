@@ -10,13 +10,14 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
+use netrig_agent::netlink::Conversation;
 
-use super::{Conversation, Refusal};
+use super::Refusal;
 
 /// A conversation about what the calling thread's namespace has.
 pub(crate) struct Rtnetlink {
@@ -49,9 +50,32 @@ impl VethEnd<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewRoute {
     pub(crate) to: IpAddr,
-    pub(crate) via: IpAddr,
+    /// Nobody to whom it is the neighbour's own.
+    pub(crate) via: Option<IpAddr>,
     pub(crate) index: u32,
     pub(crate) table: Option<u32>,
+    pub(crate) lengths: Lengths,
+}
+
+/// How long what takes a route may be; as long as the interface takes if nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    /// A packet.
+    pub(crate) mtu: Option<u32>,
+    /// A segment of TCP, as it is announced to the peer.
+    pub(crate) mss: Option<u32>,
+}
+
+impl Lengths {
+    /// Whether nothing is said.
+    pub(crate) fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn metrics(self) -> Vec<RouteMetric> {
+        let mtu = self.mtu.map(RouteMetric::Mtu);
+        mtu.into_iter().chain(self.mss.map(RouteMetric::Advmss)).collect()
+    }
 }
 
 impl Rtnetlink {
@@ -143,12 +167,45 @@ impl Rtnetlink {
             message.header.table = RouteHeader::RT_TABLE_UNSPEC;
             message.attributes.push(RouteAttribute::Table(table));
         }
-        message.attributes.extend([
-            RouteAttribute::Destination(route.to.into()),
-            RouteAttribute::Gateway(route.via.into()),
-            RouteAttribute::Oif(route.index),
-        ]);
+        message.attributes.push(RouteAttribute::Destination(route.to.into()));
+        match route.via {
+            Some(via) => message.attributes.push(RouteAttribute::Gateway(via.into())),
+            None => message.header.scope = RouteScope::Link,
+        }
+        message.attributes.push(RouteAttribute::Oif(route.index));
+        let metrics = route.lengths.metrics();
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
         self.create(RouteNetlinkMessage::NewRoute(message))
+    }
+
+    /// How long what goes to `to`, from `source` if one is given, may be as the kernel has it.
+    pub(crate) fn lengths_to(&mut self, to: IpAddr, source: Option<IpAddr>) -> Result<Lengths, Refusal> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(&to);
+        message.header.destination_prefix_length = bits(&to);
+        message.attributes.push(RouteAttribute::Destination(to.into()));
+        if let Some(source) = source {
+            message.header.source_prefix_length = bits(&source);
+            message.attributes.push(RouteAttribute::Source(source.into()));
+        }
+        let answers = self.conversation.ask(RouteNetlinkMessage::GetRoute(message), 0)?;
+        let mut lengths = Lengths::default();
+        for answer in answers {
+            let RouteNetlinkMessage::NewRoute(route) = answer else { continue };
+            for attribute in route.attributes {
+                let RouteAttribute::Metrics(metrics) = attribute else { continue };
+                for metric in metrics {
+                    match metric {
+                        RouteMetric::Mtu(mtu) => lengths.mtu = Some(mtu),
+                        RouteMetric::Advmss(mss) => lengths.mss = Some(mss),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(lengths)
     }
 
     /// Lets packets from `source` look into `table` before the main one.

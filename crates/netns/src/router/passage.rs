@@ -46,6 +46,8 @@ struct Node {
     shuts: bool,
     /// Whether one of its links is a cable, over which it may send on what nobody counts.
     has_cable: bool,
+    /// Whether its host has less of its machine by the file: what is lost there is then measured.
+    constrained: bool,
     to_send_on: Passed,
     sent_on: Passed,
 }
@@ -94,9 +96,15 @@ impl Passages {
         let is_cable = |link: usize| scenario.links[link].is_direct();
         let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| Node {
             name: node.name.clone(),
-            fits: wiring.ends_of(place).map(|(link, _)| wiring.links[link].mtu).min().unwrap_or(u32::MAX),
+            fits: wiring
+                .ends_of(place)
+                .map(|(link, _)| wiring.links[link].mtu)
+                .chain(node.mtu)
+                .min()
+                .unwrap_or(u32::MAX),
             shuts: shuts(place),
             has_cable: wiring.ends_of(place).any(|(link, _)| is_cable(link)),
+            constrained: scenario.nodes[place].host.is_constrained(),
             to_send_on: Passed::default(),
             sent_on: Passed::default(),
         });
@@ -156,8 +164,12 @@ impl Passages {
         (flow.1[side as usize] == node).then_some((flow.0, side))
     }
 
-    /// When the application at `node` meant the datagram to be sent that begins here, if it is of a flow and says so.
+    /// When the application at `node` meant the datagram to be sent that begins here, if it is of a flow and says so, and is not
+    /// late because its host is to be slow.
     pub fn intended(&self, node: usize, parcel: &Parcel) -> Option<Instant> {
+        if self.nodes[node].constrained {
+            return None;
+        }
         let (flow, _) = self.end_of(node, &ends(parcel)?, true)?;
         let stamp = Stamp::decode(content(parcel)?).filter(|stamp| stamp.flow == flow)?;
         Some(stamp.intended())
@@ -236,7 +248,16 @@ pub(crate) struct PassageReport {
 impl PassageReport {
     /// Where packets were lost that no link dropped: each a sentence. `ends` is what the sockets say.
     pub fn faults(&self, ends: &[EndReport]) -> Vec<String> {
-        let counted = |node: &&Node| !node.shuts;
+        self.losses(ends, false)
+    }
+
+    /// The same of hosts that have less of their machine by the file, where a loss is no fault.
+    pub fn notes(&self, ends: &[EndReport]) -> Vec<String> {
+        self.losses(ends, true)
+    }
+
+    fn losses(&self, ends: &[EndReport], constrained: bool) -> Vec<String> {
+        let counted = |node: &&Node| !node.shuts && node.constrained == constrained;
         let through =
             self.nodes.iter().filter(|node| !node.has_cable).filter(counted).filter_map(Node::fault);
         let at_ends = ends.iter().filter_map(|end| {
@@ -248,7 +269,9 @@ impl PassageReport {
             let end = ends.iter().find(|end| (end.flow, end.side) == (flow, side));
             end.and_then(|end| end.passed)
         };
-        let on_cables = self.on_cables.iter().filter_map(|(flow, name)| {
+        let any_constrained = self.nodes.iter().any(|node| node.constrained);
+        let on_cables = self.on_cables.iter().filter(|_| any_constrained == constrained);
+        let on_cables = on_cables.filter_map(|(flow, name)| {
             fault_on_cables(name, &passed(*flow, Side::Client)?, &passed(*flow, Side::Server)?)
         });
         through.chain(at_ends.flatten()).chain(on_cables).collect()
@@ -288,7 +311,7 @@ impl AtEnd {
     /// That a datagram was lost between its socket and a link.
     fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
         let Self { flow, offered, handed, .. } = self;
-        let SocketPassage { sent, received, dropped } = *socket;
+        let SocketPassage { sent, received, dropped, .. } = *socket;
         let (unsent, unheard) = (sent.saturating_sub(*offered), handed.saturating_sub(received + dropped));
         let sends = (unsent > 0).then(|| {
             format!(

@@ -58,7 +58,7 @@ impl RouterReport {
     }
 
     /// What the time line says at the end `at` of a run: what lateness did to waiting, and what nobody counts.
-    pub fn notes(&self, at: Instant) -> Vec<Note> {
+    pub fn notes(&self, at: Instant, ends: &[EndReport]) -> Vec<Note> {
         let note = |text| Note { at, subject: Subject::Run, text };
         let waiting = self.displaced.iter().filter_map(|(name, displaced)| {
             let (waited, added) = displaced.means()?;
@@ -73,7 +73,8 @@ impl RouterReport {
                 self.foreign
             ))
         });
-        waiting.chain(foreign).collect()
+        let lost = self.passages.notes(ends).into_iter().map(note);
+        waiting.chain(foreign).chain(lost).collect()
     }
 
     /// Why what passed the links must not be trusted, in words.

@@ -7,4 +7,4 @@ mod starting;
 
 pub(crate) use packet_socket::PacketSocket;
 pub(crate) use slots::{Filled, Slots};
-pub(crate) use starting::{bind_to, die_with_starter, start_in, unshare_network};
+pub(crate) use starting::{bind_to, die_with_starter, join, start_in, unshare_mounts, unshare_network};

@@ -16,6 +16,13 @@ pub(crate) fn unshare_network() -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
+/// Gives the calling thread mounts of its own, which end with it.
+#[expect(unsafe_code, reason = "no safe wrapper tells the harmless flags from the others")]
+pub(crate) fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: as above; CLONE_NEWNS changes nothing but what the calling thread sees of the file system.
+    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?)
+}
+
 /// Lets the kernel kill what `command` starts as soon as the thread that started it ends, however it ends.
 #[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
 pub(crate) fn die_with_starter(command: &mut Command) {
@@ -41,6 +48,18 @@ pub(crate) fn start_in(command: &mut Command, namespace: OwnedFd) {
             .map_err(io::Error::from)
     };
     // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes one system call, setns,
+    // allocates nothing and takes no lock.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Has what `command` starts belong to groups of processes, by the files into which these are written.
+#[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
+pub(crate) fn join(command: &mut Command, doors: Vec<OwnedFd>) {
+    // The process that writes is meant by 0 (cgroups(7)).
+    let enter = move || {
+        doors.iter().try_for_each(|door| rustix::io::write(door, b"0").map(drop)).map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes system calls, write,
     // allocates nothing and takes no lock.
     unsafe { command.pre_exec(enter) };
 }

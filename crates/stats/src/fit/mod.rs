@@ -5,6 +5,7 @@ mod anderson;
 mod autocorrelation;
 mod dispersion;
 mod kolmogorov;
+mod median_slope;
 mod regression;
 mod streaming;
 
@@ -12,5 +13,6 @@ pub use anderson::{AndersonDarling, anderson_darling_exponential};
 pub use autocorrelation::{LjungBox, autocorrelation, ljung_box};
 pub use dispersion::{Dispersion, index_of_dispersion};
 pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
+pub use median_slope::median_slope;
 pub use regression::{Line, line};
 pub use streaming::{DistanceFrom, RunningMoments, WindowCounts};

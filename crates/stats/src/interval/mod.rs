@@ -25,6 +25,8 @@ pub enum Method {
     BatchMeans,
     /// Student's t for a coefficient of a least-squares line.
     Regression,
+    /// The slopes between two ranks of Kendall's distribution (Sen 1968).
+    MedianSlope,
     /// Fieller's (1954) theorem for a ratio of means.
     Fieller,
     /// Wilson's (1927) score interval for a proportion.
@@ -51,6 +53,7 @@ impl Method {
             Self::Welch => "Welch t",
             Self::BatchMeans => "batch means",
             Self::Regression => "least squares",
+            Self::MedianSlope => "Theil-Sen",
             Self::Fieller => "Fieller",
             Self::Wilson => "Wilson score",
             Self::Newcombe => "Newcombe hybrid score",

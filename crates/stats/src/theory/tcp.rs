@@ -90,8 +90,34 @@ pub(super) const RTT: Parameter = Parameter::required("rtt_s", "s", "round-trip 
 pub(super) const PER_ACK: Parameter =
     Parameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
 
+/// What a window lets through: that much in each round trip, and never more than the path carries, in the unit of `rate`.
+///
+/// Source: RFC 6349 section 3.3.1, the bandwidth-delay product, solved for the rate.
+///
+/// # Errors
+/// A rate or a round-trip time that is not positive, or a window that is negative.
+pub fn window_bound_bit_per_s(rate: f64, window_bytes: f64, rtt_s: f64) -> Result<f64, TheoryError> {
+    let rate = positive("rate_bit_per_s", rate)?;
+    let window = not_negative("window_bytes", window_bytes)?;
+    Ok(rate.min(8.0 * window / positive("rtt_s", rtt_s)?))
+}
+
 /// The curves of this model.
 pub(super) const CURVES: &[Curve] = &[
+    Curve {
+        name: "window_bound",
+        title: "a window in each round trip, and no more than the path carries",
+        parameters: &[
+            Parameter::required("window_bytes", "B", "the window"),
+            Parameter::required("rate_bit_per_s", "bit/s", "of the path, of the same bytes"),
+            RTT,
+        ],
+        unit: "bit/s",
+        source: "RFC 6349 section 3.3.1",
+        formula: |a| {
+            window_bound_bit_per_s(a.get("rate_bit_per_s")?, a.get("window_bytes")?, a.get("rtt_s")?)
+        },
+    },
     Curve {
         name: "slow_start",
         title: "slow start, bytes sent",
@@ -123,3 +149,17 @@ pub(super) const CURVES: &[Curve] = &[
         },
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 45 Mbit/s over 25 ms need 140,625 B.
+    #[test]
+    fn a_window_of_the_bandwidth_delay_product_fills_the_path() {
+        assert_eq!(window_bound_bit_per_s(45e6, 140_625.0, 0.025), Ok(45e6));
+        assert_eq!(window_bound_bit_per_s(45e6, 300_000.0, 0.025), Ok(45e6));
+        assert_eq!(window_bound_bit_per_s(45e6, 70_312.5, 0.025), Ok(22.5e6));
+        assert!(window_bound_bit_per_s(45e6, 1.0, 0.0).is_err());
+    }
+}

@@ -261,6 +261,7 @@ fn every_curve_evaluates_and_is_described() {
         ("rto_max_s", 60.0),
         ("impairment", 11.0),
         ("robustness", 19.0),
+        ("window_bytes", 65_536.0),
     ]);
     let mut names = BTreeSet::new();
     for curve in curves() {
@@ -272,5 +273,5 @@ fn every_curve_evaluates_and_is_described() {
         assert!(curve.parameters.iter().all(|p| !p.doc.is_empty() && !p.unit.is_empty()));
         assert!(!curve.title.is_empty() && !curve.source.is_empty());
     }
-    assert_eq!(names.len(), 40);
+    assert_eq!(names.len(), 41);
 }

@@ -26,6 +26,8 @@ pub struct Connection {
     pub(super) flow: FiveTuple,
     /// DiffServ code point of all packets.
     pub(super) dscp: Dscp,
+    /// What its SYN says that it takes, if that is not what it sends itself.
+    announced_mss: Option<u16>,
     pub(super) config: Arc<Config>,
     pub(super) state: State,
     /// ISS: this end's initial sequence number.
@@ -91,11 +93,19 @@ impl Connection {
         Self { dscp, ..self }
     }
 
+    /// The same connection, which announces that it takes segments up to so many bytes whatever it sends itself; as long as
+    /// its own if not told.
+    #[must_use]
+    pub fn with_announced_mss(self, bytes: Option<u16>) -> Self {
+        Self { announced_mss: bytes, ..self }
+    }
+
     fn new(config: Arc<Config>, flow: FiveTuple, iss: Serial, opened_actively: bool) -> Self {
         let iss = if config.handshake == Handshake::None { Serial(0) } else { iss };
         Self {
             flow,
             dscp: Dscp::BE,
+            announced_mss: None,
             state: State::Closed,
             iss,
             opening: Opening { due: false, sent: 0, sent_at: Instant::ZERO, again_at: Instant::NEVER },
@@ -273,7 +283,7 @@ impl Connection {
             ack: if answering { self.receiver.next_number() } else { Serial(0) },
             flags,
             window: self.receiver.syn_window(),
-            mss: Some(self.own_mss().min(0xffff) as u16),
+            mss: Some(self.announced_mss.unwrap_or(self.own_mss().min(0xffff) as u16)),
             window_scale: scaling.then(|| self.wanted_shift()),
             sack_permitted: offered(self.config.sack, self.options.sack),
             timestamps: timestamps

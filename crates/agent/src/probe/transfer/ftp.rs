@@ -14,7 +14,7 @@ use suppaftp::{FtpStream, Mode};
 
 use super::verdict::{Limit, Seen, Watch, processor_wanted_s};
 use crate::probe::ProbeError;
-use crate::socket::Making;
+use crate::socket::{Making, hold_window};
 use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 
 /// Read and written at a time.
@@ -309,6 +309,7 @@ impl Session<'_> {
             if count == 0 {
                 break;
             }
+            hold_window(data.get_ref().get_ref(), self.order.options.window_clamp);
             bytes += count as u64;
             if bytes > self.order.bytes {
                 return Err(self.failed("data", format!("the file is longer than {} B", self.order.bytes)));

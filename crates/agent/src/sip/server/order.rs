@@ -13,8 +13,8 @@ use super::connections::{Limits, Tls};
 use super::names::Names;
 use crate::sip::ListeningPoint;
 use crate::sip::descriptors;
-use crate::sip::tls::{self, Identity, TlsError, Trust};
 use crate::socket::SocketError;
+use crate::tls::{self, Identity, TlsError, Trust};
 
 /// Connections at once, if nothing is said.
 const CONNECTIONS: usize = 10_000;

@@ -26,6 +26,14 @@ pub enum Kind {
     Loss(OneWay),
     /// Round trip and two-way loss by ICMP echo (RFC 2681, RFC 6673)
     Ping(Ping),
+    /// The hosts on the way, by packets of one flow, and how fast the links between them are
+    Trace(Trace),
+    /// How long packets may be on the way (RFC 8899), whether longer ones vanish, and whether TCP's segments fit
+    Mtu(Mtu),
+    /// Trains of echoes of several sizes, and how much longer the longer ones take
+    Train(Train),
+    /// Bytes over seconds of one object by HTTP
+    Web(Web),
     /// Round trip and both directions against a STAMP or TWAMP Light reflector of anybody (RFC 8762, RFC 8972)
     Stamp(Stamp),
     /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` there, or an FTP server
@@ -144,6 +152,146 @@ pub struct Ping {
     pub size: Size,
     #[command(flatten)]
     pub packets: Packets,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `netrig probe trace`.
+#[derive(Debug, Args)]
+pub struct Trace {
+    #[command(flatten)]
+    pub target: Target,
+    /// By which packets
+    #[arg(long, value_enum, default_value_t = MethodName::Udp)]
+    pub method: MethodName,
+    /// The first TTL
+    #[arg(long, value_name = "TTL", default_value_t = 1, help_heading = "Packets")]
+    pub first: u8,
+    /// The last TTL
+    #[arg(long, value_name = "TTL", default_value_t = 30, help_heading = "Packets")]
+    pub hops: u8,
+    /// Packets to each hop
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Packets")]
+    pub count: u32,
+    /// Length of each packet with the header of IP; 60 B if not given. Packets are never cut on the way
+    #[arg(long, value_name = "SIZE", help_heading = "Packets")]
+    pub size: Option<Size>,
+    /// A packet that takes longer is lost
+    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "Packets")]
+    pub wait: Duration,
+    /// Time between two packets, at least
+    #[arg(long, value_name = "TIME", default_value = "10ms", help_heading = "Packets")]
+    pub gap: Duration,
+    /// Packets on their way at once, at most
+    #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Packets")]
+    pub in_flight: usize,
+    /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
+    #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE, help_heading = "Packets")]
+    pub dscp: Dscp,
+    /// Estimate the speed of every link, by how much longer longer packets take
+    #[arg(long, help_heading = "Speed")]
+    pub speed: bool,
+    /// Different lengths of packets that tell speed, 5 at least
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "speed", help_heading = "Speed")]
+    pub lengths: usize,
+    /// Packets of each of these lengths to each hop: the fastest counts
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "speed", help_heading = "Speed")]
+    pub each: u32,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// The packets of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MethodName {
+    /// Datagrams to a port that nobody should have (33434); needs no rights
+    Udp,
+    /// Echoes
+    Icmp,
+    /// Openings of a connection (port 80), which is never made; needs CAP_NET_RAW
+    Tcp,
+}
+
+/// `netrig probe mtu`.
+#[derive(Debug, Args)]
+pub struct Mtu {
+    #[command(flatten)]
+    pub target: Target,
+    /// `probe reflect` answers there, in the place of echoes: only the way there decides, and both ends tell of TCP's segments
+    #[arg(long)]
+    pub far_end: bool,
+    /// See at this port of the target how long TCP's segments may be
+    #[arg(long, value_name = "PORT", conflicts_with = "far_end", value_parser = clap::value_parser!(u16).range(1..))]
+    pub tcp_port: Option<u16>,
+    /// Where packets vanish, find behind which hop
+    #[arg(long)]
+    pub locate: bool,
+    /// What every path should carry, with the header of IP: 1200 B if not given, 1280 B of IPv6
+    #[arg(long, value_name = "SIZE", help_heading = "Packets")]
+    pub base: Option<Size>,
+    /// Longer packets are not tried
+    #[arg(long, value_name = "SIZE", help_heading = "Packets")]
+    pub most: Option<Size>,
+    /// Packets of one size that must be lost before it counts as too long
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Packets")]
+    pub count: u32,
+    /// A packet that takes longer is lost; less once round trips are known
+    #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
+    pub wait: Duration,
+    /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
+    #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE, help_heading = "Packets")]
+    pub dscp: Dscp,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `netrig probe train`.
+#[derive(Debug, Args)]
+pub struct Train {
+    #[command(flatten)]
+    pub target: Target,
+    /// How many packets with how much data, one train after the other, with commas between
+    #[arg(
+        long,
+        value_name = "COUNTxSIZE[,..]",
+        value_delimiter = ',',
+        default_value = "11x100B,10x1KB",
+        help_heading = "Packets"
+    )]
+    pub trains: Vec<super::train::Typed>,
+    /// Time between two packets
+    #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
+    pub interval: Duration,
+    /// A packet that takes longer is lost
+    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "Packets")]
+    pub wait: Duration,
+    /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
+    #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE, help_heading = "Packets")]
+    pub dscp: Dscp,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `netrig probe web`.
+#[derive(Debug, Args)]
+pub struct Web {
+    /// Where the object is: http://HOST[:PORT]/PATH
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// How long the server may take for anything
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub wait: Duration,
+    /// After so long it is left at what came until then
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub limit: Duration,
     #[command(flatten)]
     pub form: Form,
 }

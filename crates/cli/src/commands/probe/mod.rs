@@ -3,12 +3,16 @@
 mod arguments;
 mod key;
 mod media;
+mod mtu;
 mod one_way;
 mod ping;
 mod reflect;
 mod show;
 mod stamp;
 mod target;
+mod trace;
+mod train;
+mod web;
 
 use std::process::ExitCode;
 
@@ -17,7 +21,8 @@ use netrig_agent::probe::{ProbeError, Report, Told};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
 use arguments::{Form, Kind};
-pub use arguments::{Probe, Target};
+pub use arguments::{KeyPlace, Probe, Target};
+pub use key::read as read_key;
 pub use target::resolve;
 
 /// Measures a path, or is the far end of who does.
@@ -26,6 +31,10 @@ pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
         Kind::Owd(arguments) => one_way::one_way(arguments, Told::Delay),
         Kind::Loss(arguments) => one_way::one_way(arguments, Told::Loss),
         Kind::Ping(arguments) => ping::ping(arguments),
+        Kind::Trace(arguments) => trace::trace(arguments),
+        Kind::Mtu(arguments) => mtu::mtu(arguments),
+        Kind::Train(arguments) => train::train(arguments),
+        Kind::Web(arguments) => web::web(arguments),
         Kind::Stamp(arguments) => stamp::stamp(arguments),
         Kind::Transfer(arguments) => media::transfer(arguments),
         Kind::Voice(arguments) => media::voice(arguments),

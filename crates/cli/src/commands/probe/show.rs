@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::probe::{Measure, Report};
+use netrig_agent::probe::{Measure, Report, Stamps};
 use netrig_report::number::{Unit, plain};
 
 /// All that a report says.
@@ -31,11 +31,7 @@ pub fn table(report: &Report) -> String {
     }
     line("");
     report.notes.iter().for_each(|note| line(note));
-    let stamps = report.stamps;
-    line(&format!(
-        "stamps of the kernel: {} of {} packets sent, {} of {} received",
-        stamps.sent_by_kernel, stamps.sent, stamps.received_by_kernel, stamps.received
-    ));
+    line(&stamps(report.stamps));
     let source = report.source;
     let seconds = |value: f64| quantity(value, &Unit::fitting("s", [value]));
     let rate = source.rate.map_or_else(String::new, |rate| format!(" at {} packets/s", plain(rate)));
@@ -46,6 +42,14 @@ pub fn table(report: &Report) -> String {
         seconds(source.late_max)
     ));
     text
+}
+
+/// Who stamped the packets.
+pub fn stamps(stamps: Stamps) -> String {
+    format!(
+        "stamps of the kernel: {} of {} packets sent, {} of {} received",
+        stamps.sent_by_kernel, stamps.sent, stamps.received_by_kernel, stamps.received
+    )
 }
 
 fn row(name: &str, value: &str, interval: &str, n: &str) -> String {
@@ -61,7 +65,7 @@ fn row(name: &str, value: &str, interval: &str, n: &str) -> String {
 }
 
 /// A measure's value and its interval, in a unit that suits the value.
-fn written(measure: &Measure) -> (String, String) {
+pub fn written(measure: &Measure) -> (String, String) {
     let ends = [measure.low, measure.high];
     let unit = match measure.unit {
         "1" | "packets" => Unit::fixed("1"),
@@ -76,7 +80,8 @@ fn written(measure: &Measure) -> (String, String) {
     (value, interval)
 }
 
-fn quantity(value: f64, unit: &Unit) -> String {
+/// A value in a unit.
+pub fn quantity(value: f64, unit: &Unit) -> String {
     unit.behind(&plain(unit.convert(value)))
 }
 

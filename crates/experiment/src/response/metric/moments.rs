@@ -1,11 +1,12 @@
 //! When a flow connected, finished and paused.
 
-use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED, RECEIVED_BYTES};
+use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED, RECEIVED_BYTES, RESPONSE_TIME};
 
 use super::super::{Per, SubjectKind::Flow};
 use super::{About, Measured, Metric, Need, Statistic, View};
 
-pub(super) const ALL: &[&dyn Metric] = &[&ConnectTime, &TransferTime, &TransferRate, &LongestStall];
+pub(super) const ALL: &[&dyn Metric] =
+    &[&ConnectTime, &TransferTime, &TransferRate, &FileRate, &LongestStall];
 
 /// How long the first handshake took.
 struct ConnectTime;
@@ -100,6 +101,34 @@ impl Metric for TransferRate {
     }
 }
 
+/// How fast a file of FTP went.
+struct FileRate;
+
+static FILE_RATE: About = About::new(
+    "file_rate",
+    "B/s",
+    Flow,
+    "Bytes of a file by FTP over its `response_time`: from the word that its transfer begins to the word that it is complete.",
+)
+.per(Per::Mean);
+
+impl Metric for FileRate {
+    fn about(&self) -> &About {
+        &FILE_RATE
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        match view.total(&RESPONSE_TIME) {
+            seconds if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
+            _ => Measured::not(UNFINISHED),
+        }
+    }
+}
+
 /// The longest time without data.
 struct LongestStall;
 
@@ -180,6 +209,16 @@ mod tests {
         assert_eq!(bench.measure(text).unwrap_err(), "the transfer did not finish");
         bench.mark(flow(), &CLOSED, &[7.7]);
         assert_eq!(bench.measure(text), Ok(200_000.0));
+    }
+
+    #[test]
+    fn a_file_has_a_rate_once_it_is_complete() {
+        let mut bench = Bench::new(10);
+        let text = "of = 'flow.web'\nmetric = 'file_rate'";
+        bench.count(flow(), &RECEIVED_BYTES, &[(3.0, 500_000.0)]);
+        assert_eq!(bench.measure(text).unwrap_err(), "the transfer did not finish");
+        bench.count(flow(), &RESPONSE_TIME, &[(3.0, 2.0)]);
+        assert_eq!(bench.measure(text), Ok(250_000.0));
     }
 
     /// Pauses 20 s to 22 s and 50 s to 61 s, and from 95 s to the end at 100 s: the longest is 11 s.

@@ -2,8 +2,8 @@
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
-    COUNTER_GROWTH, HOST_BUSY, HOST_DROPPED, PROGRAM_CPU, PROGRAM_MEMORY, PROGRAM_UDP_DROPS,
-    PROGRAM_UDP_QUEUE,
+    COUNTER_GROWTH, HOST_BUSY, HOST_CPU, HOST_CPU_WAIT, HOST_DROPPED, HOST_LOAD, HOST_MEMORY, HOST_THROTTLED,
+    PROGRAM_CPU, PROGRAM_MEMORY, PROGRAM_UDP_DROPS, PROGRAM_UDP_QUEUE,
 };
 
 use super::super::{Per, SubjectKind::Counter, SubjectKind::Node};
@@ -19,6 +19,12 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &UDP_QUEUE,
     &UDP_QUEUE_MAX,
     &UDP_DROPS,
+    &LOAD,
+    &OWN_CPU,
+    &OWN_CPU_WAIT,
+    &THROTTLED,
+    &OWN_MEMORY,
+    &OWN_MEMORY_MAX,
     &GROWTH,
     &GROWTH_RATE,
 ];
@@ -46,14 +52,20 @@ static DROPPED: Total = Total {
     quantity: &HOST_DROPPED,
 };
 
-/// A level of a node's programs, averaged over the measuring window, or the largest of its samples.
-struct ProgramLevel {
+/// A level of a node, averaged over the measuring window, or the largest of its samples.
+struct NodeLevel {
     about: About,
     quantity: &'static Quantity,
     largest: bool,
+    /// Said where there are no samples.
+    nothing: &'static str,
 }
 
-impl Metric for ProgramLevel {
+const NO_PROGRAM: &str = "the node ran no program that was watched";
+const NO_HOST: &str = "nothing ran on the node that was watched";
+const NO_LIMIT: &str = "the node's memory was not limited, and so not counted";
+
+impl Metric for NodeLevel {
     fn about(&self) -> &About {
         &self.about
     }
@@ -70,7 +82,7 @@ impl Metric for ProgramLevel {
         match view.average(self.quantity) {
             Some(level) if self.largest => level.max.into(),
             Some(level) => level.mean.into(),
-            None => Measured::not("the node ran no program that was watched"),
+            None => Measured::not(self.nothing),
         }
     }
 }
@@ -80,9 +92,9 @@ const fn mean(
     unit: &'static str,
     quantity: &'static Quantity,
     definition: &'static str,
-) -> ProgramLevel {
+) -> NodeLevel {
     let about = About::new(name, unit, Node, definition).per(Per::Mean);
-    ProgramLevel { about, quantity, largest: false }
+    NodeLevel { about, quantity, largest: false, nothing: NO_PROGRAM }
 }
 
 const fn largest(
@@ -90,40 +102,40 @@ const fn largest(
     unit: &'static str,
     quantity: &'static Quantity,
     definition: &'static str,
-) -> ProgramLevel {
+) -> NodeLevel {
     let about = About::new(name, unit, Node, definition).per(Per::Max);
-    ProgramLevel { about, quantity, largest: true }
+    NodeLevel { about, quantity, largest: true, nothing: NO_PROGRAM }
 }
 
-static CPU: ProgramLevel = mean(
+static CPU: NodeLevel = mean(
     "program_cpu",
     "1",
     &PROGRAM_CPU,
     "Processors that the node's programs kept busy, averaged over the measuring window: 1 is all of one.",
 );
 
-static CPU_MAX: ProgramLevel = largest(
+static CPU_MAX: NodeLevel = largest(
     "program_cpu_max",
     "1",
     &PROGRAM_CPU,
     "Processors that the node's programs kept busy in the sampling interval of the measuring window in which they were most.",
 );
 
-static MEMORY: ProgramLevel = mean(
+static MEMORY: NodeLevel = mean(
     "program_memory",
     "B",
     &PROGRAM_MEMORY,
     "Memory that the node's programs held, averaged over the measuring window; what their processes share counts once.",
 );
 
-static MEMORY_MAX: ProgramLevel = largest(
+static MEMORY_MAX: NodeLevel = largest(
     "program_memory_max",
     "B",
     &PROGRAM_MEMORY,
     "Memory that the node's programs held at most at a sample in the measuring window; what their processes share counts once.",
 );
 
-static UDP_QUEUE: ProgramLevel = mean(
+static UDP_QUEUE: NodeLevel = mean(
     "program_udp_queue",
     "B",
     &PROGRAM_UDP_QUEUE,
@@ -131,7 +143,7 @@ static UDP_QUEUE: ProgramLevel = mean(
      in the measuring window.",
 );
 
-static UDP_QUEUE_MAX: ProgramLevel = largest(
+static UDP_QUEUE_MAX: NodeLevel = largest(
     "program_udp_queue_max",
     "B",
     &PROGRAM_UDP_QUEUE,
@@ -147,6 +159,68 @@ static UDP_DROPS: Total = Total {
         "Datagrams that reached the UDP sockets of the node's programs in the measuring window and found no room there.",
     ),
     quantity: &PROGRAM_UDP_DROPS,
+};
+
+static LOAD: NodeLevel = NodeLevel {
+    nothing: NO_HOST,
+    ..mean(
+        "load",
+        "1",
+        &HOST_LOAD,
+        "Share of its processors that the node's load had, averaged over the measuring window.",
+    )
+};
+
+static OWN_CPU: NodeLevel = NodeLevel {
+    nothing: NO_HOST,
+    ..mean(
+        "cpu",
+        "1",
+        &HOST_CPU,
+        "Processors that the node's agent and programs kept busy, averaged over the measuring window: 1 is all of one.",
+    )
+};
+
+static OWN_CPU_WAIT: NodeLevel = NodeLevel {
+    nothing: NO_HOST,
+    ..mean(
+        "cpu_wait",
+        "1",
+        &HOST_CPU_WAIT,
+        "Processors that threads of the node's agent and programs waited for while others had them, averaged over the measuring \
+         window.",
+    )
+};
+
+static THROTTLED: Total = Total {
+    about: About::new(
+        "throttled",
+        "s",
+        Node,
+        "Time of the measuring window for which what runs on the node was kept from its processors because it had had its quota, \
+         summed over them.",
+    ),
+    quantity: &HOST_THROTTLED,
+};
+
+static OWN_MEMORY: NodeLevel = NodeLevel {
+    nothing: NO_LIMIT,
+    ..mean(
+        "memory",
+        "B",
+        &HOST_MEMORY,
+        "Memory that all that runs on the node had of what it may have, averaged over the samples in the measuring window.",
+    )
+};
+
+static OWN_MEMORY_MAX: NodeLevel = NodeLevel {
+    nothing: NO_LIMIT,
+    ..largest(
+        "memory_max",
+        "B",
+        &HOST_MEMORY,
+        "Memory that all that runs on the node had at most of what it may have, at a sample in the measuring window.",
+    )
 };
 
 static GROWTH: Total = Total {
@@ -213,6 +287,23 @@ mod tests {
         assert_eq!(measured("program_udp_queue_max"), Ok(12e3));
         assert_eq!(measured("program_udp_drops"), Ok(4.0));
         assert_eq!(measured("program_memory").unwrap_err(), "the node ran no program that was watched");
+    }
+
+    /// Nine tenths of a processor for the load, and the rest for what the node runs itself, which wanted twice as much.
+    #[test]
+    fn a_host_tells_what_its_load_and_its_own_work_had() {
+        let mut bench = Bench::new(10);
+        let of = Subject::Node(1);
+        let each = |value: f64| (1..=10).map(|s| (f64::from(s), value)).collect::<Vec<_>>();
+        bench.count(of, &HOST_LOAD, &each(0.9));
+        bench.count(of, &HOST_CPU, &each(0.1));
+        bench.count(of, &HOST_CPU_WAIT, &each(0.2));
+        bench.count(of, &HOST_THROTTLED, &[(2.0, 0.5), (3.0, 0.25)]);
+        let mut measured = |metric: &str| bench.measure(&format!("of = 'node.server'\nmetric = '{metric}'"));
+        for (metric, value) in [("load", 0.9), ("cpu", 0.1), ("cpu_wait", 0.2), ("throttled", 0.75)] {
+            assert!((measured(metric).unwrap() - value).abs() < 1e-12, "{metric}");
+        }
+        assert_eq!(measured("memory").unwrap_err(), "the node's memory was not limited, and so not counted");
     }
 
     #[test]

@@ -26,7 +26,8 @@ fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
 
 fn node(name: &str) -> Node {
     let (to_send_on, sent_on) = (Passed::default(), Passed::default());
-    Node { name: name.into(), fits: 1500, shuts: false, has_cable: false, to_send_on, sent_on }
+    let constrained = false;
+    Node { name: name.into(), fits: 1500, shuts: false, has_cable: false, constrained, to_send_on, sent_on }
 }
 
 /// a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
@@ -57,7 +58,7 @@ fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<Str
         report.ends[&(0, side)].faults(&report.nodes[if side == Side::Client { 0 } else { 2 }].name, &socket)
     };
     let client = at(Side::Client, SocketPassage { sent, ..SocketPassage::default() });
-    let server = at(Side::Server, SocketPassage { sent: 0, received, dropped });
+    let server = at(Side::Server, SocketPassage { received, dropped, ..SocketPassage::default() });
     report.nodes.iter().filter_map(Node::fault).chain(client).chain(server).collect()
 }
 
@@ -153,7 +154,7 @@ fn a_node_answers_what_may_go_no_further() {
 
 #[test]
 fn on_cables_a_socket_has_what_the_other_sent() {
-    let socket = |sent, received, dropped| SocketPassage { sent, received, dropped };
+    let socket = |sent, received, dropped| SocketPassage { sent, refused: 0, received, dropped };
     assert_eq!(fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 2)), None);
     let lost = fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 1)).unwrap();
     assert_eq!(lost, "flow `x`: 1 of 10 datagrams that were sent on cables did not reach their socket");

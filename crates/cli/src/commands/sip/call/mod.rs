@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 use netrig_agent::random;
 use netrig_agent::sip::load::is_public;
-use netrig_agent::sip::{Line, LineTls, Transport, server_name, tls};
+use netrig_agent::sip::{Line, LineTls, Transport, server_name};
+use netrig_agent::tls;
 use netrig_core::Seeds;
 use netrig_sip::manual::{Change, Desk, Party};
 use netrig_sip::transaction::Timing;

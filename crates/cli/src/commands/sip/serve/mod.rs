@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
-use netrig_agent::sip::tls::{self, Identity, Trust};
+use netrig_agent::tls::{self, Identity, Trust};
 use netrig_core::Seeds;
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;

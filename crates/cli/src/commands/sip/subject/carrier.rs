@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use netrig_agent::sip::load::{Carrier, Connecting, LoadTls};
 use netrig_agent::sip::server_name;
-use netrig_agent::sip::tls::{self, Identity, Trust};
+use netrig_agent::tls::{self, Identity, Trust};
 use netrig_sip::Host;
 use netrig_sip::header::Transport;
 

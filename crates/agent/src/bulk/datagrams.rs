@@ -1,0 +1,529 @@
+//! Datagrams at a rate that may change while they leave, and what becomes of them at their receiver.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
+use rustix::net::{SocketType, ipproto};
+
+use super::losses::{LossLog, LossPeriods};
+use super::{Effort, Form};
+use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
+use crate::clock::RealtimeOffset;
+use crate::datagram::Stamp;
+use crate::outbox::Outbox;
+use crate::pacer::{SPIN, Watch};
+use crate::precedence::Precedence;
+use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use crate::source_report::{Asked, SourceReport};
+use crate::sys::{MESSAGES, ReceiveBatch};
+use crate::{Clock, Pacer, monotonic_nanos};
+
+/// Room of a receiving socket, bytes, as far as the system grants it: 100 ms of 500 Mbit/s.
+const ROOM: usize = 8 << 20;
+
+/// A source that may not send looks at its rate so often.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A source that is behind its schedule by more than this skips what it missed: it offers what it can, and says so.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// While datagrams come nobody is woken up by each; they are looked for so often.
+const LOOK_FOR: Duration = Duration::from_micros(500);
+
+/// A socket for datagrams to and from one address: with the kernel's stamps and much room, and datagrams that come together
+/// are taken together (`UDP_GRO`).
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn datagram_socket(local: SocketAddr, peer: SocketAddr) -> Result<UdpSocket, SocketError> {
+    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    making.stamped(Stamped::Received)?;
+    making.receive_at_least(ROOM)?;
+    making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    let socket = making.bound()?;
+    rustix::net::connect(&socket, &peer).map_err(|error| SocketError::Refused {
+        what: "connect",
+        address: local,
+        source: error.into(),
+    })?;
+    Ok(socket.into())
+}
+
+/// A socket for the first datagrams of anybody, at an address that sockets of [`datagram_socket`] may share: what comes from
+/// their peers is theirs.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn shared_datagram_socket(local: SocketAddr) -> Result<UdpSocket, SocketError> {
+    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    Ok(making.bound()?.into())
+}
+
+/// A rate that whoever steers a source may change at any time.
+#[derive(Debug)]
+pub struct Throttle(AtomicU64);
+
+impl Throttle {
+    /// Begins with this rate of payload; zero lets nothing leave.
+    pub const fn new(rate: Rate) -> Self {
+        Self(AtomicU64::new(rate.bits_per_s()))
+    }
+
+    /// From now on.
+    pub fn set(&self, rate: Rate) {
+        self.0.store(rate.bits_per_s(), Ordering::Relaxed);
+    }
+
+    /// As it is.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bits_per_s(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The gaps of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// All the same.
+    Constant,
+    /// Exponential, drawn with this seed.
+    Poisson {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// What a source is to send.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceOrder {
+    /// What its datagrams are numbered for: those of another flow are foreign to the receiver.
+    pub flow: u32,
+    /// Payload of each, bytes; at least [`STAMP_LEN`](crate::STAMP_LEN).
+    pub size: u16,
+    /// Their gaps.
+    pub spacing: Spacing,
+    /// Time between two readings.
+    pub every: Duration,
+}
+
+/// What had been sent at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Datagrams given to the kernel.
+    pub datagrams: u64,
+    /// Datagrams that were due and not sent, because this end was too far behind.
+    pub skipped: u64,
+    /// What sending has taken of the thread since it began.
+    pub effort: Effort,
+}
+
+/// Sends datagrams.
+pub struct DatagramSource<'a> {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    order: SourceOrder,
+    throttle: &'a Throttle,
+    clock: Clock,
+    outbox: Outbox,
+    gaps: Option<Stream>,
+    /// The rate that the last datagrams left at.
+    paced: Rate,
+    skipped: u64,
+    effort: Effort,
+}
+
+impl<'a> DatagramSource<'a> {
+    /// Over a socket that is connected. The stamps' times count from `clock`'s epoch.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn new(
+        socket: UdpSocket,
+        clock: Clock,
+        order: SourceOrder,
+        throttle: &'a Throttle,
+    ) -> io::Result<Self> {
+        let peer = socket.peer_addr()?;
+        socket.set_nonblocking(true)?;
+        let gaps = match order.spacing {
+            Spacing::Constant => None,
+            Spacing::Poisson { seed } => Some(Seeds::new(seed).stream("speed/gaps")),
+        };
+        let asked = match (order.spacing, throttle.rate().bits_per_s()) {
+            (Spacing::Poisson { .. }, 1..) => {
+                Asked::Exponential { mean_ns: throttle.rate().time_for(order.size.into()).as_nanos() as f64 }
+            }
+            _ => Asked::Schedule,
+        };
+        let outbox = Outbox::new(order.flow, asked, Some(peer));
+        let effort = Effort::default();
+        let paced = throttle.rate();
+        Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
+    }
+
+    /// The same with datagrams that begin in another form than netrig's own.
+    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
+        Self { outbox: self.outbox.of_form(form), ..self }
+    }
+
+    /// Sends until `stop`, gives a reading whenever one is due and one at the end; how it kept its schedule.
+    ///
+    /// # Errors
+    /// What the kernel answers; that a datagram found nobody is none.
+    pub fn send(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Sent)) -> io::Result<SourceReport> {
+        let mut pacer = Pacer::new(self.clock, SPIN)?;
+        let per_s = self.throttle.rate().bits_per_s() as f64 / (8.0 * f64::from(self.order.size));
+        Precedence::take(per_s * SPIN.as_secs_f64());
+        self.effort = Effort::of_this_thread();
+        let mut due = self.clock.now();
+        let mut reading = due + self.order.every;
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= reading {
+                each(&self.reading());
+                reading = (reading + self.order.every).max(now);
+            }
+            due = self.fill(due, now)?;
+            self.outbox.flush(&self.socket, &self.clock)?;
+            let next = if self.throttle.rate().bits_per_s() == 0 { now + LOOK } else { due };
+            let next = self.outbox.retry().map_or(next, |retry| next.max(retry));
+            // A slow source looks at its rate and whether it is to stop, too.
+            pacer.rest(next.min(reading).min(now + LOOK))?;
+        }
+        each(&self.reading());
+        Ok(self.outbox.source().report())
+    }
+
+    /// Gives the outbox what is due; when the next datagram is.
+    fn fill(&mut self, mut due: Instant, now: Instant) -> io::Result<Instant> {
+        let rate = self.throttle.rate();
+        if rate.bits_per_s() == 0 {
+            return Ok(now);
+        }
+        let gap = rate.time_for(self.order.size.into()).max(Duration::from_nanos(1));
+        // A rate that has grown holds at once, not after a gap of the old one.
+        if rate > std::mem::replace(&mut self.paced, rate) {
+            due = due.min(now + gap);
+        }
+        if now - due > PATIENCE {
+            self.skipped += (now - due).as_nanos() / gap.as_nanos();
+            due = now;
+        }
+        // What is due before a call is over may as well leave with it.
+        let until = self.outbox.grace().map_or(now, |grace| grace.max(now));
+        while due <= until && self.outbox.has_room() {
+            let fill = Data::Fill(self.order.size.into());
+            self.outbox.push(due, self.peer, None, fill).map_err(io::Error::other)?;
+            due += match &mut self.gaps {
+                Some(gaps) => gaps.exponential_duration(gap),
+                None => gap,
+            };
+        }
+        Ok(due)
+    }
+
+    fn reading(&self) -> Sent {
+        Sent {
+            at: monotonic_nanos(),
+            datagrams: self.outbox.sent(),
+            skipped: self.skipped,
+            effort: Effort::of_this_thread().since(&self.effort),
+        }
+    }
+}
+
+/// What had arrived at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Datagrams.
+    pub arrivals: Arrivals,
+    /// Their payload, each counted once, bytes.
+    pub bytes: u64,
+    /// Payload of all that came over the socket, also of what came twice or is of no flow, bytes.
+    pub all_bytes: u64,
+    /// How much the time on the way changes from one datagram to the next, smoothed, s (RFC 3550 section 6.4.1).
+    pub jitter: f64,
+    /// When the last one arrived, by the kernel's stamp, since the clock's epoch; zero before the first.
+    pub last_arrival: Instant,
+    /// When the last of those that arrived was sent, by the sender's clock; zero before the first.
+    pub last_sent: Instant,
+    /// Losses and how they lie.
+    pub losses: LossPeriods,
+    /// Datagrams that reached this host, and that the socket had no room for.
+    pub dropped: u64,
+    /// Of datagrams that arrived since the reading before, from the sender's clock to this host's, ns: the least, the mean and
+    /// the most. The clocks may differ, so only differences of these mean anything.
+    pub passage: Option<Passage>,
+    /// What receiving has taken of the thread since it began.
+    pub effort: Effort,
+}
+
+/// How long datagrams took, between two clocks, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage {
+    /// The least.
+    pub least: i64,
+    /// The mean.
+    pub mean: f64,
+    /// The most.
+    pub most: i64,
+    /// Of how many.
+    pub of: u64,
+}
+
+impl Passage {
+    fn add(passage: &mut Option<Self>, took: i64) {
+        let all = passage.get_or_insert(Self { least: took, mean: 0.0, most: took, of: 0 });
+        all.of += 1;
+        all.mean += (took as f64 - all.mean) / all.of as f64;
+        all.least = all.least.min(took);
+        all.most = all.most.max(took);
+    }
+}
+
+/// Takes datagrams.
+pub struct DatagramSink {
+    socket: OwnedFd,
+    flow: u32,
+    form: Option<Arc<dyn Form>>,
+    every: Duration,
+    clock: Clock,
+    offset: RealtimeOffset,
+    batch: ReceiveBatch,
+    log: ArrivalLog,
+    losses: LossLog,
+    bytes: u64,
+    all_bytes: u64,
+    jitter: f64,
+    /// How long the last one took, between two clocks, ns.
+    took: Option<i64>,
+    last_arrival: Instant,
+    last_sent: Instant,
+    dropped_before: u32,
+    passage: Option<Passage>,
+    effort: Effort,
+}
+
+impl DatagramSink {
+    /// Over a socket of [`datagram_socket`], for the datagrams of one flow.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            dropped_before: drops(&socket)?,
+            socket: socket.into(),
+            flow,
+            form: None,
+            every,
+            clock,
+            offset: RealtimeOffset::measure(),
+            batch: ReceiveBatch::new(LONGEST_DATAGRAM),
+            log: ArrivalLog::default(),
+            losses: LossLog::default(),
+            bytes: 0,
+            all_bytes: 0,
+            jitter: 0.0,
+            took: None,
+            last_arrival: Instant::ZERO,
+            last_sent: Instant::ZERO,
+            passage: None,
+            effort: Effort::default(),
+        })
+    }
+
+    /// The same for datagrams that begin in another form than netrig's own.
+    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
+        Self { form: Some(form), ..self }
+    }
+
+    /// Takes what comes until `stop`, and gives a reading whenever one is due.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn take(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Taken)) -> io::Result<()> {
+        let mut pacer = Pacer::new(self.clock, Duration::ZERO)?;
+        pacer.watch(&self.socket, 0, Watch::ReadingOnce)?;
+        Precedence::take(1.0);
+        self.effort = Effort::of_this_thread();
+        let mut reading = self.clock.now() + self.every;
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= reading {
+                each(&self.reading()?);
+                reading = (reading + self.every).max(now);
+            }
+            match self.receive()? {
+                MESSAGES => {}
+                0 => {
+                    pacer.watch_again(&self.socket, 0, Watch::ReadingOnce)?;
+                    pacer.wait(reading)?;
+                }
+                _ => pacer.rest(reading.min(now + LOOK_FOR))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What came in all, of `sent` datagrams if the sender has told; what is still underway is lost.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn finish(&mut self, sent: Option<u64>) -> io::Result<Taken> {
+        while self.receive()? > 0 {}
+        self.losses.finish(sent);
+        self.reading()
+    }
+
+    /// Takes one batch; how many messages there were.
+    fn receive(&mut self) -> io::Result<usize> {
+        let count = match self.batch.receive(&self.socket) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(1),
+            Err(error) => return Err(error),
+        };
+        for at in 0..count {
+            let Some(piece) = self.batch.get(at) else { continue };
+            let arrived = piece
+                .stamp
+                .map_or_else(|| self.clock.now(), |ns| self.clock.instant(self.offset.monotonic(ns)));
+            for (head, len) in piece.datagrams() {
+                self.all_bytes += len as u64;
+                let read = match &self.form {
+                    Some(form) => form.read(head),
+                    None => Stamp::decode(head)
+                        .filter(|stamp| stamp.flow == self.flow)
+                        .map(|stamp| (stamp.number, stamp.sent)),
+                };
+                let Some((number, sent)) = read else { continue };
+                if self.log.arrived(number) == Arrival::First {
+                    self.losses.came(number);
+                    self.bytes += len as u64;
+                    self.last_arrival = self.last_arrival.max(arrived);
+                    self.last_sent = self.last_sent.max(sent);
+                    let took = arrived.as_nanos().wrapping_sub(sent.as_nanos()).cast_signed();
+                    let change = self.took.replace(took).map_or(0, |before| took.wrapping_sub(before));
+                    self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
+                    Passage::add(&mut self.passage, took);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn reading(&mut self) -> io::Result<Taken> {
+        Ok(Taken {
+            at: monotonic_nanos(),
+            arrivals: self.log.counts(),
+            bytes: self.bytes,
+            all_bytes: self.all_bytes,
+            jitter: self.jitter,
+            last_arrival: self.last_arrival,
+            last_sent: self.last_sent,
+            losses: self.losses.counts(),
+            dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_before).into(),
+            passage: self.passage.take(),
+            effort: Effort::of_this_thread().since(&self.effort),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration as StdDuration;
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_millis(20);
+
+    fn pair() -> [UdpSocket; 2] {
+        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (near, far) = (free(), free());
+        [datagram_socket(near, far).unwrap(), datagram_socket(far, near).unwrap()]
+    }
+
+    fn order(spacing: Spacing) -> SourceOrder {
+        SourceOrder { flow: 7, size: 200, spacing, every: EVERY }
+    }
+
+    /// Sends and takes for so long, at a rate that `steer` may change; what was sent, and what came of it in all.
+    fn carried(
+        lasts: StdDuration,
+        spacing: Spacing,
+        rate: Rate,
+        steer: impl FnOnce(&Throttle) + Send,
+    ) -> (SourceReport, Vec<Sent>, Taken) {
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let (throttle, stop, over) = (Throttle::new(rate), AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let sink = scope.spawn(|| {
+                let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+                sink.take(&over, &mut |_| {}).unwrap();
+                sink
+            });
+            let source = scope.spawn(|| {
+                let mut sent = Vec::new();
+                let mut source = DatagramSource::new(near, clock, order(spacing), &throttle).unwrap();
+                let report = source.send(&stop, &mut |reading| sent.push(*reading)).unwrap();
+                (report, sent)
+            });
+            steer(&throttle);
+            std::thread::sleep(lasts);
+            stop.store(true, Ordering::Relaxed);
+            let (report, sent) = source.join().unwrap();
+            over.store(true, Ordering::Relaxed);
+            let mut sink = sink.join().unwrap();
+            let taken = sink.finish(sent.last().map(|sent| sent.datagrams)).unwrap();
+            (report, sent, taken)
+        })
+    }
+
+    #[test]
+    fn what_was_sent_came_or_was_lost() {
+        for spacing in [Spacing::Constant, Spacing::Poisson { seed: 1 }] {
+            let lasts = StdDuration::from_millis(200);
+            let (report, sent, taken) = carried(lasts, spacing, Rate::from_bits_per_s(1_600_000), |_| {});
+            let all = sent.last().unwrap().datagrams;
+            assert!(all > 0 && report.sent == all, "{report:?}");
+            assert_eq!(taken.arrivals.received + taken.losses.lost, all, "{taken:?}");
+            assert_eq!(taken.bytes, 200 * taken.arrivals.received);
+            // Both ends read one clock: nothing comes before it was sent.
+            assert!(taken.passage.is_none_or(|passage| passage.least > 0), "{taken:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_at_no_rate_and_much_at_a_higher_one() {
+        let steer = |throttle: &Throttle| {
+            std::thread::sleep(StdDuration::from_millis(100));
+            throttle.set(Rate::from_bits_per_s(16_000_000));
+        };
+        let none = Rate::from_bits_per_s(0);
+        let (_, sent, taken) = carried(StdDuration::from_millis(100), Spacing::Constant, none, steer);
+        assert_eq!(sent[0].datagrams, 0);
+        assert!(taken.arrivals.received > 0);
+    }
+
+    #[test]
+    fn what_belongs_to_another_flow_does_not_count() {
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        near.send(&[0; 100]).unwrap();
+        near.send(
+            &Stamp { flow: 8, number: 0, sent: Instant::ZERO, late: Duration::ZERO, rest: crate::Rest::Fill }
+                .encode(),
+        )
+        .unwrap();
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
+    }
+}

@@ -1,0 +1,59 @@
+//! What carrying data takes of a thread.
+
+use std::time::Duration as StdDuration;
+
+use netrig_core::Duration;
+use rustix::time::{ClockId, clock_gettime};
+
+/// What a thread has had of a processor, and what it had not and wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// For how long it ran, the kernel's work on its behalf included.
+    pub ran: Duration,
+    /// For how long it might have run and had no processor (`run_delay`, Documentation/scheduler/sched-stats); zero where the
+    /// kernel does not tell.
+    pub waited: Duration,
+}
+
+impl Effort {
+    /// Of the calling thread since it began.
+    pub fn of_this_thread() -> Self {
+        let ran = clock_gettime(ClockId::ThreadCPUTime);
+        let ran =
+            StdDuration::try_from(ran).map_or(0, |ran| u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX));
+        let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        Self { ran: Duration::from_nanos(ran), waited: waited(&schedstat) }
+    }
+
+    /// What it took between `earlier` and this.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self { ran: self.ran - earlier.ran, waited: self.waited - earlier.waited }
+    }
+}
+
+/// Nanoseconds on a processor, and waiting for one; what stands behind them is a number of times.
+fn waited(schedstat: &str) -> Duration {
+    let nanos = schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_the_wait() {
+        assert_eq!(waited("1500000000 250000000 77\n"), Duration::from_millis(250));
+        assert_eq!(waited(""), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_reckons_has_run() {
+        let before = Effort::of_this_thread();
+        let mut now = before;
+        while now.since(&before).ran < Duration::from_millis(5) {
+            now = Effort::of_this_thread();
+        }
+        assert!(now.waited >= before.waited);
+    }
+}

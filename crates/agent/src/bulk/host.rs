@@ -1,0 +1,227 @@
+//! What the host did while data was carried: its processors, and what its kernel threw away.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The unit of `/proc/stat`, s (`USER_HZ`, which is 100 on every Linux).
+const TICK_S: f64 = 0.01;
+
+/// What the kernel has counted of the host since it began. What a kernel does not tell is absent, or zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostCounters {
+    processors: Vec<Ticks>,
+    /// By the names that the kernel gives them, behind that of their table.
+    counts: BTreeMap<String, u64>,
+}
+
+/// What a processor's time was spent on, ticks (proc(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ticks {
+    busy: u64,
+    softirq: u64,
+    steal: u64,
+    idle: u64,
+}
+
+/// Shares of one processor's time, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorShare {
+    /// It ran: programs and the kernel, interrupts included.
+    pub busy: f64,
+    /// Of that it handled packets and timers (softirq).
+    pub softirq: f64,
+    /// A hypervisor gave it to others.
+    pub steal: f64,
+}
+
+/// What happened at a host between two readings.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostReport {
+    /// Each processor.
+    pub processors: Vec<ProcessorShare>,
+    /// What the kernel counted meanwhile of what it threw away, or had no room for, by its own names
+    /// (`Udp.RcvbufErrors`, `TcpExt.TCPRcvQDrop`, `softnet.dropped`).
+    pub losses: BTreeMap<String, u64>,
+}
+
+/// Counters that tell of something that a host threw away or had no room for (`Documentation/networking/snmp_counter`).
+const LOSSES: [&str; 14] = [
+    "Ip.InDiscards",
+    "Ip.OutDiscards",
+    "Ip.ReasmFails",
+    "Ip.FragFails",
+    "Udp.RcvbufErrors",
+    "Udp.SndbufErrors",
+    "Udp.MemErrors",
+    "Udp6.RcvbufErrors",
+    "Udp6.SndbufErrors",
+    "TcpExt.TCPBacklogDrop",
+    "TcpExt.TCPRcvQDrop",
+    "TcpExt.RcvPruned",
+    "TcpExt.TCPZeroWindowDrop",
+    "TcpExt.TCPToZeroWindowAdv",
+];
+
+impl HostCounters {
+    /// Of this host, and of the network namespace of the calling thread.
+    pub fn read() -> Self {
+        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let mut counters = Self { processors: processors(&text("/proc/stat")), counts: BTreeMap::new() };
+        for path in ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"] {
+            counters.counts.extend(tables(&text(path)));
+        }
+        counters.counts.extend(words(&text("/proc/thread-self/net/snmp6")));
+        counters.counts.extend(softnet(&text("/proc/thread-self/net/softnet_stat")));
+        counters
+    }
+
+    /// What happened between `earlier` and this.
+    pub fn since(&self, earlier: &Self) -> HostReport {
+        let pairs = self.processors.iter().zip(&earlier.processors);
+        let losses = LOSSES.iter().copied().chain(SOFTNET).filter_map(|name| {
+            let count = self.counts.get(name)?.saturating_sub(*earlier.counts.get(name)?);
+            (count > 0).then(|| (name.to_owned(), count))
+        });
+        HostReport {
+            processors: pairs.map(|(now, before)| now.since(before)).collect(),
+            losses: losses.collect(),
+        }
+    }
+}
+
+impl Ticks {
+    fn since(self, earlier: &Self) -> ProcessorShare {
+        let spans = [
+            self.busy.saturating_sub(earlier.busy),
+            self.softirq.saturating_sub(earlier.softirq),
+            self.steal.saturating_sub(earlier.steal),
+            self.idle.saturating_sub(earlier.idle),
+        ];
+        let [busy, softirq, steal, idle] = spans.map(|ticks| ticks as f64 * TICK_S);
+        let all = (busy + steal + idle).max(TICK_S);
+        ProcessorShare { busy: busy / all, softirq: softirq / all, steal: steal / all }
+    }
+}
+
+/// The lines of single processors in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; time of guests is
+/// in user and nice already.
+fn processors(stat: &str) -> Vec<Ticks> {
+    let single = |line: &str| {
+        let (name, numbers) = line.split_once(' ')?;
+        name.strip_prefix("cpu")?.parse::<u32>().ok()?;
+        let mut numbers = numbers.split_whitespace().map(|word| word.parse().unwrap_or(0));
+        let mut next = || -> u64 { numbers.next().unwrap_or(0) };
+        let [user, nice, system, idle, waiting, irq, softirq, steal] = std::array::from_fn(|_| next());
+        let busy = user + nice + system + irq + softirq;
+        Some(Ticks { busy, softirq, steal, idle: idle + waiting })
+    };
+    stat.lines().filter_map(single).collect()
+}
+
+/// Tables of which one line names the columns and the next has the numbers, both behind the table's name
+/// (`/proc/net/snmp`, `/proc/net/netstat`).
+fn tables(text: &str) -> BTreeMap<String, u64> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut counts = BTreeMap::new();
+    for pair in lines.chunks_exact(2) {
+        let [names, numbers] = pair else { continue };
+        let (Some((table, names)), Some((same, numbers))) = (names.split_once(':'), numbers.split_once(':'))
+        else {
+            continue;
+        };
+        if table != same {
+            continue;
+        }
+        for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
+            // Some are signed, and -1 for none.
+            if let Ok(number) = number.parse() {
+                counts.insert(format!("{table}.{name}"), number);
+            }
+        }
+    }
+    counts
+}
+
+/// Lines of a name and a number (`/proc/net/snmp6`), whose names begin with their table's.
+fn words(text: &str) -> BTreeMap<String, u64> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (name, number) = (words.next()?, words.next()?.parse().ok()?);
+        let name = name.strip_prefix("Udp6").map(|name| format!("Udp6.{name}"))?;
+        Some((name, number))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// What the processors' queues of received packets tell: packets that found no room, and times at which there was more to do
+/// than one turn allows (`net.core.netdev_max_backlog`, `net.core.netdev_budget`).
+const SOFTNET: [&str; 2] = ["softnet.dropped", "softnet.time_squeeze"];
+
+/// `/proc/net/softnet_stat`: a line for each processor, in it hexadecimal numbers; the second counts drops, the third turns
+/// that were cut short (`softnet_seq_show` in Linux's net/core/net-procfs.c).
+fn softnet(text: &str) -> BTreeMap<String, u64> {
+    let column = |at: usize| -> Option<u64> {
+        let numbers = text.lines().filter_map(|line| line.split_whitespace().nth(at));
+        let numbers: Vec<_> = numbers.map(|word| u64::from_str_radix(word, 16).unwrap_or(0)).collect();
+        (!numbers.is_empty()).then(|| numbers.iter().sum())
+    };
+    let named = SOFTNET.into_iter().zip(1..);
+    named.filter_map(|(name, at)| Some((name.to_owned(), column(at)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn processors_are_told_one_by_one() {
+        let before = "cpu  3 0 0 0\ncpu0 100 0 50 800 50 10 40 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\nintr 1\n";
+        let after = "cpu  3 0 0 0\ncpu0 130 10 60 830 50 10 50 10 0 0\ncpu1 0 0 0 1100 0 0 0 0\nintr 1\n";
+        let counters = |stat| HostCounters { processors: processors(stat), counts: BTreeMap::new() };
+        let report = counters(after).since(&counters(before));
+        let [first, second] = report.processors[..] else { panic!("{report:?}") };
+        // 30 + 10 + 10 + 10 busy, 10 stolen, 30 idle.
+        assert_eq!((first.busy, first.softirq, first.steal), (0.6, 0.1, 0.1));
+        assert_eq!(second, ProcessorShare::default());
+    }
+
+    #[test]
+    fn only_what_grew_is_told() {
+        let text = |dropped, pruned| {
+            format!(
+                "Udp: InDatagrams RcvbufErrors\nUdp: 900 {dropped}\nTcpExt: X RcvPruned\nTcpExt: -1 {pruned}\n"
+            )
+        };
+        let counters = |text: &str| HostCounters { processors: Vec::new(), counts: tables(text) };
+        let report = counters(&text(12, 5)).since(&counters(&text(7, 5)));
+        assert_eq!(report.losses, BTreeMap::from([("Udp.RcvbufErrors".to_owned(), 5)]));
+    }
+
+    #[test]
+    fn queues_of_packets_are_added_up() {
+        let counts = softnet("0000000a 00000001 00000010 0\n0000000b 00000002 00000020 0\n");
+        assert_eq!(counts["softnet.dropped"], 3);
+        assert_eq!(counts["softnet.time_squeeze"], 0x30);
+        assert!(softnet("").is_empty());
+    }
+
+    #[test]
+    fn what_this_kernel_throws_away_is_counted() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let before = HostCounters::read();
+        // More than any default buffer holds, and nobody takes it.
+        for _ in 0..1000 {
+            sender.send_to(&[0; 60_000], receiver.local_addr().unwrap()).unwrap();
+        }
+        let report = HostCounters::read().since(&before);
+        assert!(report.losses.get("Udp.RcvbufErrors").is_some_and(|count| *count > 0), "{report:?}");
+        assert!(!report.processors.is_empty());
+    }
+}

@@ -1,0 +1,27 @@
+//! Bulk data over sockets that stand: what the ends of a meter send, and what they receive.
+//!
+//! Who asks for it has opened the connections, by whatever protocol; what is carried is zeros, which nobody reads, and at
+//! stated intervals there is a [`Reading`] of what has gone through and of what the kernel says about each connection.
+//!
+//! It decides neither how long it goes on nor what a reading means.
+//!
+//! Start from [`Streams`], [`DatagramSource`] and [`DatagramSink`].
+
+mod datagrams;
+mod effort;
+mod form;
+mod host;
+mod losses;
+mod stamped;
+mod streams;
+
+pub use datagrams::{
+    DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
+    shared_datagram_socket,
+};
+pub use effort::Effort;
+pub use form::Form;
+pub use host::{HostCounters, HostReport, ProcessorShare};
+pub use losses::{LossPeriods, NOTICEABLE};
+pub use stamped::{Stamped, StampedSocket};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to};

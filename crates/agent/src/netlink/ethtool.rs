@@ -1,0 +1,145 @@
+//! What an interface does to frames by itself: ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
+
+use netlink_packet_core::DefaultNla;
+
+use super::generic::{Family, Message, kind, nest, string};
+use super::{Refusal, attributes, value};
+
+const MSG_FEATURES_GET: u8 = 11;
+const MSG_FEATURES_SET: u8 = 12;
+const MSG_RINGS_GET: u8 = 15;
+const RINGS_HEADER: u16 = 1;
+const RINGS_RX_MAX: u16 = 2;
+const RINGS_TX_MAX: u16 = 5;
+const RINGS_RX: u16 = 6;
+const RINGS_TX: u16 = 9;
+const FEATURES_HEADER: u16 = 1;
+const FEATURES_WANTED: u16 = 3;
+const FEATURES_ACTIVE: u16 = 4;
+const HEADER_DEV_NAME: u16 = 2;
+const BITSET_BITS: u16 = 3;
+const BITSET_BITS_BIT: u16 = 1;
+const BIT_NAME: u16 = 2;
+
+/// A conversation about the interfaces of the calling thread's namespace.
+#[derive(Debug)]
+pub struct Ethtool(Family);
+
+/// How many packets a driver and its interface hand to each other at most, and how many they could.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rings {
+    /// Received: now and at most.
+    pub receive: Option<[u32; 2]>,
+    /// Sent: now and at most.
+    pub send: Option<[u32; 2]>,
+}
+
+impl Ethtool {
+    /// Opens one in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn open() -> Result<Self, Refusal> {
+        Family::open("ethtool").map(Self)
+    }
+
+    /// What an interface does now to checksums and lengths of frames, by the names of `ethtool -k`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, Refusal> {
+        let answers = self.ask(MSG_FEATURES_GET, vec![header(FEATURES_HEADER, interface)])?;
+        let mut found = None;
+        for active in answers.iter().flat_map(|answer| &answer.attributes) {
+            if kind(active) == FEATURES_ACTIVE {
+                found = Some(names(active).into_iter().filter(|name| is_offload(name)).collect());
+            }
+        }
+        found.ok_or_else(|| Refusal::Unreadable("no active features are told".into()))
+    }
+
+    /// The queues between an interface and its driver (`ethtool -g`); an interface of software has none, and refuses.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn rings(&mut self, interface: &str) -> Result<Rings, Refusal> {
+        let answers = self.ask(MSG_RINGS_GET, vec![header(RINGS_HEADER, interface)])?;
+        let told: Vec<_> = answers.iter().flat_map(|answer| &answer.attributes).collect();
+        let number = |wanted: u16| {
+            let bytes = told.iter().find(|attribute| kind(attribute) == wanted).map(|found| value(found))?;
+            bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+        };
+        let pair = |now: u16, most: u16| Some([number(now)?, number(most)?]);
+        Ok(Rings { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
+    }
+
+    /// Asks an interface to stop `offloads`. Whether it did is told by asking again.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), Refusal> {
+        // A bit that is listed without a value is one to be cleared; those that are not listed stay.
+        let bits =
+            offloads.iter().map(|name| nest(BITSET_BITS_BIT, &[string(BIT_NAME, name)])).collect::<Vec<_>>();
+        let wanted = nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)]);
+        self.ask(MSG_FEATURES_SET, vec![header(FEATURES_HEADER, interface), wanted]).map(drop)
+    }
+
+    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+        self.0.ask(command, attributes)
+    }
+}
+
+/// Whether a feature leaves checksums to hardware that is not there, or makes frames that no line carries. Told by the
+/// pattern of the kernel's names, so that one that a later kernel adds counts too.
+fn is_offload(feature: &str) -> bool {
+    feature.starts_with("tx-checksum-")
+        || feature.ends_with("-segmentation")
+        || feature.contains("gso")
+        || feature.contains("gro")
+        || ["rx-checksum", "rx-lro"].contains(&feature)
+}
+
+/// The names of the bits that are set, of a bitset without a mask.
+fn names(bitset: &DefaultNla) -> Vec<String> {
+    let inside = |attribute: &DefaultNla, wanted: u16| {
+        attributes(&value(attribute)).into_iter().filter(move |inner| kind(inner) == wanted)
+    };
+    let bits = inside(bitset, BITSET_BITS).flat_map(|bits| inside(&bits, BITSET_BITS_BIT));
+    let names = bits.flat_map(|bit| inside(&bit, BIT_NAME));
+    names.map(|name| String::from_utf8_lossy(&value(&name)).trim_end_matches('\0').to_owned()).collect()
+}
+
+fn header(place: u16, interface: &str) -> DefaultNla {
+    nest(place, &[string(HEADER_DEV_NAME, interface)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_offload;
+
+    /// Names of Linux's net/ethtool/common.c.
+    #[test]
+    fn offloads_are_what_touches_checksums_and_lengths() {
+        for name in [
+            "tx-checksum-ip-generic",
+            "tx-checksum-sctp",
+            "tx-tcp-segmentation",
+            "tx-tcp6-segmentation",
+            "tx-udp-segmentation",
+            "tx-generic-segmentation",
+            "tx-gso-list",
+            "rx-gro",
+            "rx-gro-list",
+            "rx-checksum",
+            "rx-lro",
+        ] {
+            assert!(is_offload(name), "{name}");
+        }
+        for name in
+            ["tx-scatter-gather", "highdma", "rx-vlan-hw-parse", "tx-lockless", "netns-local", "loopback"]
+        {
+            assert!(!is_offload(name), "{name}");
+        }
+    }
+}

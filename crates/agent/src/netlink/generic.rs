@@ -1,0 +1,116 @@
+//! Families of generic netlink (Documentation/networking/netlink_spec, `genetlink`): a number that the kernel gives to
+//! each by its name, and messages of a command with attributes.
+
+use std::convert::Infallible;
+
+use netlink_packet_core::{
+    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_DUMP, NetlinkDeserializable, NetlinkHeader,
+    NetlinkSerializable, Nla,
+};
+use netlink_sys::constants::NETLINK_GENERIC;
+
+use super::{Conversation, Refusal, attributes, value};
+
+/// `nlctrl`, who knows the numbers of the other families.
+const CONTROL: u16 = 16;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+
+/// Length of a `genlmsghdr`: command, version and two bytes that mean nothing.
+const HEADER: usize = 4;
+
+/// A conversation with one family, about the calling thread's namespace.
+#[derive(Debug)]
+pub struct Family {
+    conversation: Conversation,
+    number: u16,
+}
+
+/// A message of generic netlink.
+#[derive(Debug)]
+pub struct Message {
+    family: u16,
+    command: u8,
+    /// What it says.
+    pub attributes: Vec<DefaultNla>,
+}
+
+impl NetlinkSerializable for Message {
+    fn message_type(&self) -> u16 {
+        self.family
+    }
+
+    fn buffer_len(&self) -> usize {
+        HEADER + self.attributes.as_slice().buffer_len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        // Version 1 of all families that are spoken to here.
+        buffer[..HEADER].copy_from_slice(&[self.command, 1, 0, 0]);
+        self.attributes.as_slice().emit(&mut buffer[HEADER..]);
+    }
+}
+
+impl NetlinkDeserializable for Message {
+    type Error = Infallible;
+
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
+        let command = payload.first().copied().unwrap_or_default();
+        let attributes = attributes(payload.get(HEADER..).unwrap_or_default());
+        Ok(Self { family: header.message_type, command, attributes })
+    }
+}
+
+impl Family {
+    /// Opens a conversation with the family `name` in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn open(name: &str) -> Result<Self, Refusal> {
+        let mut conversation = Conversation::open(NETLINK_GENERIC)?;
+        let named = string(CTRL_ATTR_FAMILY_NAME, name);
+        let question = Message { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
+        let answers = conversation.ask(question, 0)?;
+        let number = answers.iter().flat_map(|answer| &answer.attributes);
+        let number = number.filter(|attribute| attribute.kind() == CTRL_ATTR_FAMILY_ID).map(value).next();
+        match number.as_deref() {
+            Some(&[low, high]) => Ok(Self { conversation, number: u16::from_ne_bytes([low, high]) }),
+            _ => Err(Refusal::Unreadable(format!("the family `{name}` has no number"))),
+        }
+    }
+
+    /// Gives a command, and returns what is answered.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+        self.conversation.ask(Message { family: self.number, command, attributes }, 0)
+    }
+
+    /// Gives a command whose answer is a list.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn list(&mut self, command: u8) -> Result<Vec<Message>, Refusal> {
+        let question = Message { family: self.number, command, attributes: Vec::new() };
+        self.conversation.ask(question, NLM_F_DUMP)
+    }
+}
+
+/// What an attribute is, whether it has others inside or not.
+pub fn kind(attribute: &DefaultNla) -> u16 {
+    attribute.kind() & !NLA_F_NESTED
+}
+
+/// A text with its end, as attributes have it.
+pub fn string(kind: u16, text: &str) -> DefaultNla {
+    DefaultNla::new(kind, [text.as_bytes(), &[0]].concat())
+}
+
+/// An attribute with others inside.
+pub fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
+    let mut bytes = vec![0; inside.buffer_len()];
+    inside.emit(&mut bytes);
+    DefaultNla::new(kind | NLA_F_NESTED, bytes)
+}

@@ -1,0 +1,128 @@
+//! Netlink, asked one question at a time (netlink(7)).
+
+mod ethtool;
+pub mod generic;
+mod link;
+
+pub use ethtool::{Ethtool, Rings};
+pub use link::{Interface, Links};
+
+use std::fmt::Debug;
+use std::io;
+
+use netlink_packet_core::{
+    DefaultNla, ErrorMessage, NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable, Nla, NlasIterator, Parseable,
+};
+use netlink_sys::{Socket, SocketAddr};
+
+/// NLMSGERR_ATTR_MSG of Linux's `netlink.h`: the kernel's words about an error.
+const ERROR_WORDS: u16 = 1;
+/// Length of a `nlmsghdr`.
+const HEADER: usize = 16;
+
+/// A conversation with the kernel, about the namespace in which it was opened.
+#[derive(Debug)]
+pub struct Conversation {
+    socket: Socket,
+    sequence: u32,
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The kernel said no.
+    #[error(transparent)]
+    Kernel(#[from] io::Error),
+    /// The kernel said something else.
+    #[error("the kernel's answer cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Conversation {
+    /// Opens one in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn open(protocol: isize) -> Result<Self, Refusal> {
+        let mut socket = Socket::new(protocol)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        // Errors come with the kernel's own words, and without a copy of the question.
+        socket.set_ext_ack(true)?;
+        socket.set_cap_ack(true)?;
+        if !(socket.get_ext_ack()? && socket.get_cap_ack()?) {
+            return Err(Refusal::Unreadable("NETLINK_EXT_ACK or NETLINK_CAP_ACK did not take".into()));
+        }
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Asks with `flags` beside those of a request, and waits for the acknowledgement. Returns what came before it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn ask<M>(&mut self, message: M, flags: u16) -> Result<Vec<M>, Refusal>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable + Debug,
+    {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.sequence_number = self.sequence;
+        let mut question = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        question.finalize();
+        let mut bytes = vec![0; question.buffer_len()];
+        question.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        self.hear()
+    }
+
+    fn hear<M: NetlinkDeserializable + Debug>(&self) -> Result<Vec<M>, Refusal> {
+        let mut answers = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let answer = NetlinkMessage::<M>::deserialize(rest);
+                let answer = answer.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+                let length = (answer.header.length as usize).next_multiple_of(4).max(HEADER);
+                rest = rest.get(length..).unwrap_or_default();
+                if answer.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match answer.payload {
+                    NetlinkPayload::InnerMessage(message) => answers.push(message),
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(Refusal::Kernel(words(&error)));
+                    }
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::Noop => {}
+                    other => return Err(Refusal::Unreadable(format!("{other:?}"))),
+                }
+            }
+        }
+    }
+}
+
+/// The error with the kernel's own words, if it has some.
+fn words(error: &ErrorMessage) -> io::Error {
+    let told = error.to_io();
+    let attributes = error.header.get(HEADER..).unwrap_or_default();
+    let said = NlasIterator::new(attributes).flatten().find(|nla| nla.kind() == ERROR_WORDS);
+    match said.and_then(|nla| String::from_utf8(nla.value().to_vec()).ok()) {
+        Some(said) => io::Error::new(told.kind(), format!("{told}: {}", said.trim_end_matches('\0'))),
+        None => told,
+    }
+}
+
+/// Attributes one after the other.
+pub fn attributes(bytes: &[u8]) -> Vec<DefaultNla> {
+    NlasIterator::new(bytes).flatten().filter_map(|nla| DefaultNla::parse(&nla).ok()).collect()
+}
+
+/// The value of an attribute.
+pub fn value(attribute: &DefaultNla) -> Vec<u8> {
+    let mut value = vec![0; attribute.value_len()];
+    attribute.emit_value(&mut value);
+    value
+}

@@ -1,0 +1,380 @@
+//! Packets that are one flow to whoever shares a load by flows, and told apart by whoever sees what is said of them.
+//!
+//! Ports, addresses and protocol are the same in all; of ICMP also the checksum, which stands where others have ports, and by
+//! which some routers choose a way (Augustin and others 2006). What makes packets differ is balanced by a word behind it.
+//!
+//! | octets of the data | what |
+//! |---|---|
+//! | 0–7 | the flow's token |
+//! | 8–11 | the packet's number |
+//! | 12–13 | a word that makes the checksum that of every other packet |
+//!
+//! A packet of TCP has no data: its number is added to its sequence number.
+
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_core::internet_checksum;
+
+use super::super::icmp::{Echo, HEADER as ICMP_HEADER, Version};
+
+/// Octets of data that every packet has, but one of TCP.
+pub const MARK: usize = 14;
+
+/// Octets of UDP's header.
+const UDP_HEADER: usize = 8;
+
+/// Octets of the header of our SYN: with the option that says how long segments may be (RFC 9293 section 3.2).
+const SYN: usize = 24;
+
+/// Segments that a SYN says may come, bytes.
+const SEGMENT: u16 = 1460;
+
+/// How a flow asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Datagrams to a port that nobody should have: the end says so. Needs no rights.
+    Udp,
+    /// Echoes.
+    Icmp,
+    /// Openings of a connection, which is never made.
+    Tcp,
+}
+
+impl Method {
+    /// Its name, as it is typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// What is said back by who was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// An echo.
+    Echo,
+    /// A datagram.
+    Datagram,
+    /// The connection could be opened.
+    Open,
+    /// It is refused.
+    Closed,
+}
+
+/// What a message repeats of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quote {
+    /// One of ours, this one.
+    Of(u32),
+    /// Too little to tell which of ours.
+    Unnamed,
+    /// Another's.
+    Foreign,
+}
+
+/// What all packets share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// How it asks.
+    pub method: Method,
+    /// From where; of ICMP the port means nothing.
+    pub source: SocketAddr,
+    /// Whom.
+    pub target: SocketAddr,
+    /// Tells its packets from all others.
+    pub token: u64,
+}
+
+impl Flow {
+    /// The version of IP.
+    pub const fn version(&self) -> Version {
+        if self.target.is_ipv4() { Version::V4 } else { Version::V6 }
+    }
+
+    /// Octets of IP's header, without options.
+    pub const fn ip_header(&self) -> usize {
+        if self.target.is_ipv4() { 20 } else { 40 }
+    }
+
+    /// The shortest packet, octets of IP.
+    pub const fn shortest(&self) -> usize {
+        self.ip_header()
+            + match self.method {
+                Method::Udp => UDP_HEADER + MARK,
+                Method::Icmp => ICMP_HEADER + MARK,
+                Method::Tcp => SYN,
+            }
+    }
+
+    /// Octets of a packet that the kernel leaves out of what it says a message repeats: IP's header, and UDP's.
+    pub const fn unrepeated(&self) -> usize {
+        match self.method {
+            Method::Udp => self.ip_header() + UDP_HEADER,
+            Method::Icmp | Method::Tcp => self.ip_header(),
+        }
+    }
+
+    /// Packet `number` of so many octets of IP, as it is given to its socket; not shorter than [`Flow::shortest`].
+    pub fn packet(&self, number: u32, length: usize) -> Vec<u8> {
+        let length = length.max(self.shortest());
+        match self.method {
+            Method::Udp => {
+                let mut data = vec![0; length - self.ip_header() - UDP_HEADER];
+                self.mark(&mut data, number, &[]);
+                data
+            }
+            Method::Icmp => {
+                let data = length - self.ip_header() - ICMP_HEADER;
+                let mut bytes = Echo { token: self.token, number }.request(self.version(), data);
+                let sequence = number as u16;
+                // ICMPv6 sums the length too, which is the kernel's to do.
+                let length = if self.target.is_ipv4() { 0 } else { bytes.len() as u16 };
+                self.mark(&mut bytes[ICMP_HEADER..], number, &[sequence, length]);
+                if self.target.is_ipv4() {
+                    bytes[2..4].fill(0);
+                    let sum = internet_checksum(&[&bytes]);
+                    bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+                }
+                bytes
+            }
+            Method::Tcp => self.syn(number),
+        }
+    }
+
+    /// Writes token, number and the word that balances the number and `others`.
+    fn mark(&self, data: &mut [u8], number: u32, others: &[u16]) {
+        data[..8].copy_from_slice(&self.token.to_be_bytes());
+        data[8..12].copy_from_slice(&number.to_be_bytes());
+        let others: Vec<u8> = others.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let balance = internet_checksum(&[&number.to_be_bytes(), &others]);
+        data[12..MARK].copy_from_slice(&balance.to_be_bytes());
+    }
+
+    /// The sequence number of TCP's packet 0.
+    const fn first_sequence(&self) -> u32 {
+        (self.token >> 32) as u32
+    }
+
+    fn syn(&self, number: u32) -> Vec<u8> {
+        const FLAG_SYN: u8 = 2;
+        const KIND_SEGMENT: u8 = 2;
+        let mut bytes = vec![0; SYN];
+        bytes[..2].copy_from_slice(&self.source.port().to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.target.port().to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.first_sequence().wrapping_add(number).to_be_bytes());
+        bytes[12] = (SYN as u8 / 4) << 4;
+        bytes[13] = FLAG_SYN;
+        bytes[14..16].copy_from_slice(&u16::MAX.to_be_bytes());
+        bytes[20..22].copy_from_slice(&[KIND_SEGMENT, 4]);
+        bytes[22..24].copy_from_slice(&SEGMENT.to_be_bytes());
+        let length = (SYN as u32).to_be_bytes();
+        let protocol = [0, 0, 0, libc::IPPROTO_TCP as u8];
+        let sum = internet_checksum(&[
+            &octets(self.source.ip()),
+            &octets(self.target.ip()),
+            &length,
+            &protocol,
+            &bytes,
+        ]);
+        bytes[16..18].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// Which packet a message of ICMP repeats, of which the kernel gives these octets.
+    pub fn quoted(&self, repeated: &[u8]) -> Quote {
+        match self.method {
+            Method::Udp => self.marked(repeated),
+            Method::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
+                (Some(header), Some(data)) => {
+                    match self.marked(data) {
+                        // The least that is repeated has the sequence number, which is the low half of the packet's.
+                        Quote::Unnamed => Quote::Of(u16::from_be_bytes([header[6], header[7]]).into()),
+                        other => other,
+                    }
+                }
+                _ => Quote::Unnamed,
+            },
+            Method::Tcp => match repeated.first_chunk::<8>() {
+                Some(&[a, b, c, d, sequence @ ..]) => {
+                    let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                    let number = u32::from_be_bytes(sequence).wrapping_sub(self.first_sequence());
+                    let ours = ports == (self.source.port(), self.target.port());
+                    if ours { Quote::Of(number) } else { Quote::Foreign }
+                }
+                None => Quote::Unnamed,
+            },
+        }
+    }
+
+    /// Which packet this is the data of.
+    fn marked(&self, data: &[u8]) -> Quote {
+        match (data.first_chunk::<8>(), data.get(8..12).and_then(|bytes| bytes.first_chunk::<4>())) {
+            (Some(token), Some(number)) if u64::from_be_bytes(*token) == self.token => {
+                Quote::Of(u32::from_be_bytes(*number))
+            }
+            (_, None) => Quote::Unnamed,
+            _ => Quote::Foreign,
+        }
+    }
+
+    /// Which packet this, which came from the target, answers. A raw socket of IPv4 gives the IP header too.
+    pub fn answered(&self, bytes: &[u8]) -> Option<(u32, How)> {
+        match self.method {
+            Method::Udp => match self.marked(bytes) {
+                Quote::Of(number) => Some((number, How::Datagram)),
+                _ => None,
+            },
+            Method::Icmp => {
+                let echo = Echo::reply(self.version(), bytes).filter(|echo| echo.token == self.token)?;
+                Some((echo.number, How::Echo))
+            }
+            Method::Tcp => {
+                let skip = match self.target {
+                    SocketAddr::V4(_) => usize::from(bytes.first()? & 0xF) * 4,
+                    SocketAddr::V6(_) => 0,
+                };
+                self.answered_by_tcp(bytes.get(skip..)?.first_chunk()?)
+            }
+        }
+    }
+
+    fn answered_by_tcp(&self, header: &[u8; 20]) -> Option<(u32, How)> {
+        const SYN_AND_ACK: u8 = 0x12;
+        const RST: u8 = 4;
+        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        if (port(0), port(2)) != (self.target.port(), self.source.port()) {
+            return None;
+        }
+        let acknowledged = u32::from_be_bytes(*header[8..].first_chunk()?);
+        let number = acknowledged.wrapping_sub(self.first_sequence()).wrapping_sub(1);
+        let flags = header[13];
+        if flags & RST != 0 {
+            Some((number, How::Closed))
+        } else if flags & SYN_AND_ACK == SYN_AND_ACK {
+            Some((number, How::Open))
+        } else {
+            None
+        }
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flow(method: Method, v4: bool, token: u64) -> Flow {
+        let (source, target) = if v4 {
+            ("192.0.2.1:50000", "198.51.100.7:33434")
+        } else {
+            ("[2001:db8::1]:50000", "[2001:db8:1::7]:33434")
+        };
+        Flow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
+    }
+
+    /// The checksum that the kernel writes into what it sends: of ICMPv6 and UDP over a pseudo-header, too.
+    fn checksum(flow: &Flow, packet: &[u8]) -> u16 {
+        let protocol = match flow.method {
+            Method::Udp => 17,
+            Method::Icmp => 58,
+            Method::Tcp => 6,
+        };
+        let udp: Vec<u8> = [flow.source.port(), flow.target.port(), packet.len() as u16 + 8, 0]
+            .iter()
+            .flat_map(|word| word.to_be_bytes())
+            .collect();
+        let header = if flow.method == Method::Udp { &udp[..] } else { &[] };
+        let length = ((packet.len() + header.len()) as u32).to_be_bytes();
+        let pseudo =
+            [&octets(flow.source.ip())[..], &octets(flow.target.ip()), &length, &[0, 0, 0, protocol]];
+        let pseudo =
+            if flow.method == Method::Icmp && flow.target.is_ipv4() { vec![] } else { pseudo.concat() };
+        internet_checksum(&[&pseudo, header, packet])
+    }
+
+    /// As it stands in an answer: of raw sockets of IPv4 behind an IP header.
+    fn answer(flow: &Flow, flags: u8, acknowledged: u32) -> Vec<u8> {
+        let mut bytes = if flow.target.is_ipv4() { vec![0x45; 20] } else { vec![] };
+        let start = bytes.len();
+        bytes.extend([0; 20]);
+        bytes[start..start + 2].copy_from_slice(&flow.target.port().to_be_bytes());
+        bytes[start + 2..start + 4].copy_from_slice(&flow.source.port().to_be_bytes());
+        bytes[start + 8..start + 12].copy_from_slice(&acknowledged.to_be_bytes());
+        bytes[start + 13] = flags;
+        bytes
+    }
+
+    #[test]
+    fn tcp_is_answered_by_what_acknowledges_a_syn_of_ours() {
+        for v4 in [true, false] {
+            let flow = flow(Method::Tcp, v4, 0xFFFF_FFFF_0000_0000);
+            // Sequence numbers begin anew on the way.
+            let acknowledged = 5_u32;
+            for (flags, how) in [(0x12, Some(How::Open)), (0x14, Some(How::Closed)), (0x10, None), (2, None)]
+            {
+                let expected = how.map(|how| (5, how));
+                assert_eq!(flow.answered(&answer(&flow, flags, acknowledged)), expected);
+            }
+            let other = Flow { source: "192.0.2.1:1".parse().unwrap(), ..flow };
+            assert_eq!(other.answered(&answer(&flow, 0x12, acknowledged)), None);
+        }
+    }
+
+    #[test]
+    fn of_echoes_the_least_that_is_repeated_says_which() {
+        let flow = flow(Method::Icmp, true, 7);
+        let packet = flow.packet(300, 100);
+        assert_eq!(flow.quoted(&packet[..8]), Quote::Of(300));
+        assert_eq!(flow.quoted(&packet[..7]), Quote::Unnamed);
+        let other = Flow { token: 8, ..flow };
+        assert_eq!(other.quoted(&packet), Quote::Foreign);
+        let udp = Flow { method: Method::Udp, ..flow };
+        assert_eq!(udp.quoted(&udp.packet(300, 100)[..8]), Quote::Unnamed);
+    }
+
+    proptest! {
+        /// What differs between packets of one length is balanced, and of ICMP what differs between any two.
+        #[test]
+        fn all_packets_have_one_checksum(v4: bool, token: u64, one: u32, other: u32, length in 100usize..1400, longer in 0usize..100) {
+            for (method, longer) in [(Method::Udp, 0), (Method::Icmp, longer)] {
+                let flow = flow(method, v4, token);
+                let [a, b] = [flow.packet(one, length), flow.packet(other, length + longer)];
+                if method == Method::Icmp && v4 {
+                    prop_assert_eq!(&a[..4], &b[..4]);
+                    prop_assert_eq!(internet_checksum(&[&a]), 0);
+                } else {
+                    prop_assert_eq!(checksum(&flow, &a), checksum(&flow, &b));
+                }
+                prop_assert_eq!(flow.quoted(&a), Quote::Of(one));
+            }
+        }
+
+        #[test]
+        fn a_syn_sums_to_nothing_and_is_known(v4: bool, token: u64, number: u32) {
+            let flow = flow(Method::Tcp, v4, token);
+            let packet = flow.packet(number, 0);
+            prop_assert_eq!(checksum(&flow, &packet), 0);
+            prop_assert_eq!(flow.quoted(&packet), Quote::Of(number));
+            prop_assert_eq!(flow.ip_header() + packet.len(), flow.shortest());
+        }
+
+        #[test]
+        fn any_bytes_are_an_answer_or_not(v4: bool, bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            for method in [Method::Udp, Method::Icmp, Method::Tcp] {
+                let flow = flow(method, v4, 7);
+                let _ = (flow.answered(&bytes), flow.quoted(&bytes));
+            }
+        }
+    }
+}

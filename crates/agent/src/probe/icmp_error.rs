@@ -1,0 +1,268 @@
+//! What a host on the way says of a packet by ICMP (RFC 792, RFC 1812 section 5.2.7) or ICMPv6 (RFC 4443 section 3), and
+//! what it adds to it (RFC 4884): of MPLS the labels with which the packet came (RFC 4950).
+
+use std::fmt;
+
+use netrig_core::internet_checksum;
+use serde::Serialize;
+
+use super::icmp::Version;
+
+/// Octets of the original datagram that a message repeats before an extension, if it does not say how many (RFC 4884
+/// section 5.5).
+const OLD_PLACE: usize = 128;
+
+/// Objects of an extension that are read, at most.
+const MOST_OBJECTS: usize = 16;
+
+/// Labels of one message that are read, at most.
+const MOST_LABELS: usize = 16;
+
+/// What is said of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Said {
+    /// Its TTL had come to its end.
+    Expired,
+    /// There is no way, or nobody.
+    Unreachable(Unreachable),
+    /// Something else.
+    Other {
+        /// Type of the message.
+        kind: u8,
+        /// Its code.
+        code: u8,
+    },
+}
+
+/// Why a packet cannot come where it was to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unreachable {
+    /// There is no way to the network.
+    Network,
+    /// The host does not answer on its network.
+    Host,
+    /// Nobody there speaks the protocol.
+    Protocol,
+    /// Nobody there has the port.
+    Port,
+    /// The packet is longer than this, which is what the next link carries, bytes of IP; 0 if that is not said.
+    TooLong(u32),
+    /// The way that the packet names cannot be gone.
+    SourceRoute,
+    /// A rule forbids it.
+    Prohibited,
+    /// Something else, by its code.
+    Code(u8),
+}
+
+impl Unreachable {
+    /// Whether a packet of another length might come further.
+    pub const fn is_of_length(self) -> bool {
+        matches!(self, Self::TooLong(_))
+    }
+}
+
+/// As traceroute writes it: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X`, `!<code>`; nothing of a port, which is the end.
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network => f.write_str("!N"),
+            Self::Host => f.write_str("!H"),
+            Self::Protocol => f.write_str("!P"),
+            Self::Port => Ok(()),
+            Self::TooLong(0) => f.write_str("!F"),
+            Self::TooLong(mtu) => write!(f, "!F-{mtu}"),
+            Self::SourceRoute => f.write_str("!S"),
+            Self::Prohibited => f.write_str("!X"),
+            Self::Code(code) => write!(f, "!<{code}>"),
+        }
+    }
+}
+
+impl Said {
+    /// What a message of this type and code says; `info` is the MTU where one is told.
+    pub const fn of(version: Version, kind: u8, code: u8, info: u32) -> Self {
+        use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
+        let unreachable = match (version, kind, code) {
+            (Version::V4, 11, 0) | (Version::V6, 3, 0) => return Self::Expired,
+            (Version::V4, 3, 0 | 6 | 11) | (Version::V6, 1, 0) => Network,
+            (Version::V4, 3, 1 | 7 | 12) | (Version::V6, 1, 3) => Host,
+            (Version::V4, 3, 2) | (Version::V6, 4, 1) => Protocol,
+            (Version::V4, 3, 3) | (Version::V6, 1, 4) => Port,
+            (Version::V4, 3, 4) | (Version::V6, 2, _) => TooLong(info),
+            (Version::V4, 3, 5) => SourceRoute,
+            (Version::V4, 3, 9 | 10 | 13) | (Version::V6, 1, 1 | 5 | 6) => Prohibited,
+            (Version::V4, 3, code) | (Version::V6, 1, code) => Code(code),
+            _ => return Self::Other { kind, code },
+        };
+        Self::Unreachable(unreachable)
+    }
+}
+
+/// A label of MPLS (RFC 3032 section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Label {
+    /// The label, 20 bits.
+    pub label: u32,
+    /// Its traffic class (RFC 5462), 0 to 7.
+    pub class: u8,
+    /// It is the last of the stack.
+    pub bottom: bool,
+    /// Its time to live.
+    pub ttl: u8,
+}
+
+impl Label {
+    const fn read([a, b, c, ttl]: [u8; 4]) -> Self {
+        Self {
+            label: (a as u32) << 12 | (b as u32) << 4 | (c as u32) >> 4,
+            class: (c >> 1) & 7,
+            bottom: c & 1 == 1,
+            ttl,
+        }
+    }
+}
+
+/// What a message has behind the octets of the packet that it repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extension {
+    /// The stack of labels with which the packet came, the outermost first; empty if none is told.
+    pub labels: Vec<Label>,
+    /// Class and type of objects that mean nothing here.
+    pub others: Vec<(u8, u8)>,
+}
+
+impl Extension {
+    /// The extension that begins at `told` of the octets that a message repeats or, if none was told, where those have it
+    /// that do not say so: only if its checksum stands and is right then. `before` octets of the datagram are no part of what
+    /// is given. Nothing if there is none, or it is not as it should be.
+    pub fn find(repeated: &[u8], told: Option<usize>, before: usize) -> Option<Self> {
+        if let Some(at) = told {
+            return Self::read(repeated.get(at..)?, false);
+        }
+        Self::read(repeated.get(OLD_PLACE.checked_sub(before)?..)?, true)
+    }
+
+    /// Reads version, checksum and objects (RFC 4884 sections 7 and 8).
+    fn read(bytes: &[u8], checked: bool) -> Option<Self> {
+        const VERSION: u8 = 2;
+        let (header, mut rest) = bytes.split_first_chunk::<4>()?;
+        let summed = header[2..] != [0, 0];
+        if header[0] >> 4 != VERSION || (checked && !summed) || (summed && internet_checksum(&[bytes]) != 0) {
+            return None;
+        }
+        let mut extension = Self::default();
+        for _ in 0..MOST_OBJECTS {
+            let Some((&[high, low, class, kind], _)) = rest.split_first_chunk::<4>() else { break };
+            let len = usize::from(u16::from_be_bytes([high, low]));
+            // An object is at least its header, and ends where the message does.
+            let object = rest.get(4..len)?;
+            match (class, kind) {
+                (1, 1) => extension.push_labels(object),
+                other => extension.others.push(other),
+            }
+            rest = &rest[len..];
+        }
+        Some(extension)
+    }
+
+    fn push_labels(&mut self, object: &[u8]) {
+        let room = MOST_LABELS - self.labels.len();
+        self.labels.extend(object.as_chunks().0.iter().take(room).map(|entry| Label::read(*entry)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 4884's header with a right checksum, and these objects.
+    fn extension(objects: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x20, 0, 0, 0];
+        bytes.extend(objects);
+        let sum = internet_checksum(&[&bytes]);
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// Label 0x12345 of class 5, TTL 3, and below it label 16, TTL 1, the last; and an object of another class.
+    const OBJECTS: [u8; 20] =
+        [0, 12, 1, 1, 0x12, 0x34, 0x5A, 3, 0x00, 0x01, 0x01, 1, 0, 8, 2, 1, 0xAA, 0xBB, 0xCC, 0xDD];
+
+    #[test]
+    fn labels_are_read_and_other_objects_named() {
+        let read = Extension::find(&extension(&OBJECTS), Some(0), 28).unwrap();
+        let outer = Label { label: 0x12345, class: 5, bottom: false, ttl: 3 };
+        assert_eq!(read.labels, [outer, Label { label: 16, class: 0, bottom: true, ttl: 1 }]);
+        assert_eq!(read.others, [(2, 1)]);
+    }
+
+    #[test]
+    fn an_extension_that_nobody_told_of_needs_its_checksum() {
+        let behind = |extension: &[u8]| [&[7; 100], extension].concat();
+        let right = extension(&OBJECTS);
+        assert!(Extension::find(&behind(&right), None, 28).is_some());
+        assert_eq!(Extension::find(&behind(&right), None, 20), None, "it is not there");
+        let mut unsummed = right.clone();
+        unsummed[2..4].fill(0);
+        assert_eq!(Extension::find(&behind(&unsummed), None, 28), None);
+        assert!(
+            Extension::find(&behind(&unsummed), Some(100), 28).is_some(),
+            "who says where it is need not sum"
+        );
+        let mut wrong = right;
+        wrong[8] ^= 1;
+        assert_eq!(Extension::find(&behind(&wrong), Some(100), 28), None);
+    }
+
+    #[test]
+    fn an_object_that_is_longer_than_the_message_or_shorter_than_its_header_is_none() {
+        for len in [3, 9, 200] {
+            let objects = [0, len, 1, 1, 0, 0, 0, 0];
+            assert_eq!(Extension::find(&extension(&objects), Some(0), 28), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn codes_are_what_traceroute_writes() {
+        let v4 = |kind, code| match Said::of(Version::V4, kind, code, 1400) {
+            Said::Unreachable(why) => why.to_string(),
+            other => format!("{other:?}"),
+        };
+        let written: Vec<_> = (0..=15).map(|code| v4(3, code)).collect();
+        let expected = [
+            "!N", "!H", "!P", "", "!F-1400", "!S", "!N", "!H", "!<8>", "!X", "!X", "!N", "!H", "!X", "!<14>",
+            "!<15>",
+        ];
+        assert_eq!(written, expected);
+        assert_eq!((v4(11, 0), v4(12, 0)), ("Expired".into(), "Other { kind: 12, code: 0 }".into()));
+        let v6 = |kind, code| Said::of(Version::V6, kind, code, 1280);
+        let unreachable = [(1, 0), (1, 1), (1, 3), (1, 4), (2, 0), (4, 1)].map(|(kind, code)| v6(kind, code));
+        use Unreachable::{Host, Network, Port, Prohibited, Protocol, TooLong};
+        let expected = [Network, Prohibited, Host, Port, TooLong(1280), Protocol].map(Said::Unreachable);
+        assert_eq!(unreachable, expected);
+        assert_eq!(v6(3, 0), Said::Expired);
+        assert_eq!(TooLong(0).to_string(), "!F");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_extension_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0usize..200) {
+            for told in [Some(at), None] {
+                if let Some(read) = Extension::find(&bytes, told, 28) {
+                    prop_assert!(read.labels.len() <= MOST_LABELS && read.others.len() <= MOST_OBJECTS);
+                }
+            }
+        }
+
+        #[test]
+        fn a_label_is_read_as_it_is_written(label in 0u32..1 << 20, class in 0u8..8, bottom: bool, ttl: u8) {
+            let word = label << 12 | u32::from(class) << 9 | u32::from(bottom) << 8 | u32::from(ttl);
+            let object = [&[0, 8, 1, 1], &word.to_be_bytes()[..]].concat();
+            let read = Extension::find(&extension(&object), Some(0), 28).unwrap();
+            prop_assert_eq!(read.labels, [Label { label, class, bottom, ttl }]);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! How fast links are, from how much longer a longer packet takes to each hop.
+//!
+//! A link takes a packet in for as long as its rate needs for its length, and so does every link up to a hop. Of many packets
+//! of a length the fastest waited nowhere. So the least round trips lie on a line over the lengths, whose slope is the sum of
+//! what a byte takes on all links up to there; the next hop's slope is steeper by what it takes on the link between the two
+//! (Jacobson 1997, Downey 1999). Where all packets of a length waited, that one lies above the line: the slope is the median of
+//! those between all pairs, which some such do not move. What comes back must be of one length, whatever is sent, to be no part of it: a router repeats
+//! no more than fits 576 B of IPv4 (RFC 1812 section 4.3.2.3) or 1280 B of IPv6 (RFC 4443 section 3), so packets are longer.
+
+use std::collections::BTreeMap;
+
+use netrig_stats::Interval;
+use netrig_stats::fit::median_slope;
+
+use super::super::error::ProbeError;
+use super::super::report::{CONFIDENCE, Measure};
+
+/// Lengths from which on what comes back of a packet is of one length, octets of IP.
+pub const SHORTEST_V4: usize = 576;
+/// The same of IPv6.
+pub const SHORTEST_V6: usize = 1280;
+
+/// Lengths that a slope needs to have an interval.
+pub const LEAST_LENGTHS: usize = 5;
+
+/// The packets by which speed is estimated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpeedPlan {
+    /// Their lengths, octets of IP, rising.
+    pub lengths: Vec<usize>,
+    /// Packets of each length to each hop.
+    pub each: u32,
+}
+
+impl SpeedPlan {
+    /// So many lengths from the shortest to the longest, the same apart; nothing if there are not as many.
+    pub fn new(shortest: usize, longest: usize, lengths: usize, each: u32) -> Option<Self> {
+        let steps = lengths.checked_sub(1)?;
+        let span = longest.checked_sub(shortest)?;
+        if lengths < LEAST_LENGTHS || span < steps || each == 0 {
+            return None;
+        }
+        let lengths = (0..lengths).map(|at| shortest + span * at / steps).collect();
+        Some(Self { lengths, each })
+    }
+
+    /// The shortest and the longest.
+    pub fn ends(&self) -> [usize; 2] {
+        // `new` makes at least that many.
+        [self.lengths[0], self.lengths[self.lengths.len() - 1]]
+    }
+
+    /// As many lengths, none longer than `longest`; whether there are.
+    pub fn shorten(&mut self, longest: usize) -> bool {
+        let [shortest, _] = self.ends();
+        Self::new(shortest, longest, self.lengths.len(), self.each).map(|plan| *self = plan).is_some()
+    }
+}
+
+/// A packet to a hop and what came back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Its length, octets of IP.
+    pub length: usize,
+    /// Seconds until the answer.
+    pub round_trip: f64,
+    /// Octets that the answer repeats.
+    pub answer: usize,
+}
+
+/// What a byte takes up to a hop and, as far as is known, on the link before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HopSpeed {
+    /// Up to there, s/B: `time_per_byte`.
+    pub per_byte: Measure,
+    /// Of the link, bit/s: `speed`.
+    pub speed: Measure,
+}
+
+/// Speeds along a path, from the samples of each hop in their order. Of a hop that says nothing the next one's link is the way
+/// from the last that did.
+///
+/// # Errors
+/// A sample that is no number.
+pub fn along(hops: &[Vec<Sample>]) -> Result<Vec<HopSpeed>, ProbeError> {
+    let mut before = None;
+    let mut speeds = Vec::with_capacity(hops.len());
+    for samples in hops {
+        speeds.push(match slope(samples)? {
+            Err(why) => HopSpeed {
+                per_byte: Measure::undefined("time_per_byte", "s/B", why),
+                speed: Measure::undefined("speed", "bit/s", why),
+            },
+            Ok(slope) => {
+                let speed = of_link(before.as_ref(), &slope);
+                let per_byte =
+                    Measure { n: samples.len(), ..Measure::interval("time_per_byte", "s/B", &slope) };
+                before = Some(slope);
+                HopSpeed { per_byte, speed: Measure { n: samples.len(), ..speed } }
+            }
+        });
+    }
+    Ok(speeds)
+}
+
+/// The slope of the least round trips over the lengths, or why there is none.
+fn slope(samples: &[Sample]) -> Result<Result<Interval, &'static str>, ProbeError> {
+    let mut answers = BTreeMap::<usize, usize>::new();
+    samples.iter().for_each(|sample| *answers.entry(sample.answer).or_default() += 1);
+    // Answers of another length than most took another time to come back.
+    let Some((usual, _)) = answers.iter().max_by_key(|(_, count)| **count) else {
+        return Ok(Err("it answered none of the packets that were to tell it"));
+    };
+    let mut least = BTreeMap::<usize, f64>::new();
+    for sample in samples.iter().filter(|sample| sample.answer == *usual) {
+        let known = least.entry(sample.length).or_insert(f64::INFINITY);
+        *known = known.min(sample.round_trip);
+    }
+    if least.len() < LEAST_LENGTHS {
+        let why = if answers.len() > LEAST_LENGTHS {
+            "its answers are as long as what they answer, and take their time on the way back"
+        } else {
+            "it answered packets of too few lengths"
+        };
+        return Ok(Err(why));
+    }
+    let (lengths, times): (Vec<f64>, Vec<f64>) =
+        least.into_iter().map(|(length, time)| (length as f64, time)).unzip();
+    Ok(Ok(median_slope(&lengths, &times, CONFIDENCE)?))
+}
+
+/// The speed of the link between two hops, from what a byte takes up to each.
+fn of_link(before: Option<&Interval>, here: &Interval) -> Measure {
+    const ONE_WAY: f64 = 8.0;
+    let Some(before) = before else { return Measure::rate("speed", ONE_WAY, here) };
+    let below = |slope: &Interval| slope.low.map(|low| slope.estimate - low);
+    let above = |slope: &Interval| slope.high.map(|high| high - slope.estimate);
+    let both = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(a, b)| (a * a + b * b).sqrt());
+    let estimate = here.estimate - before.estimate;
+    let difference = Interval {
+        estimate,
+        low: both(below(here), above(before)).map(|error| estimate - error),
+        high: both(above(here), below(before)).map(|error| estimate + error),
+        ..*here
+    };
+    Measure::rate("speed", ONE_WAY, &difference)
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Packets over links of these rates, each with a delay and waiting as in a queue that is often empty.
+    fn samples(rates: &[f64], plan: &SpeedPlan, waits: f64, seed: u64) -> Vec<Vec<Sample>> {
+        let mut draws = Seeds::new(seed).stream("waits");
+        let hop = |hops: usize, draws: &mut netrig_core::Stream| {
+            let mut of_hop = Vec::new();
+            for length in &plan.lengths {
+                for _ in 0..plan.each {
+                    let serialised: f64 = rates[..hops].iter().map(|rate| 8.0 * *length as f64 / rate).sum();
+                    let waited = if draws.below(3) == 0 { 0.0 } else { draws.uniform() * waits };
+                    let round_trip = serialised + 0.001 * hops as f64 + waited + draws.uniform() * 1e-6;
+                    of_hop.push(Sample { length: *length, round_trip, answer: 548 });
+                }
+            }
+            of_hop
+        };
+        (1..=rates.len()).map(|hops| hop(hops, &mut draws)).collect()
+    }
+
+    /// Of many traces: intervals hold the rate as often as they say, and an estimate is far off only where its interval is wide.
+    #[test]
+    fn rates_of_links_come_back_from_the_times() {
+        let plan = SpeedPlan::new(SHORTEST_V4, 1500, 8, 10).unwrap();
+        let rates = [100e6, 10e6, 50e6];
+        let (mut inside, mut near) = (0, 0);
+        for seed in 0..50 {
+            let speeds = along(&samples(&rates, &plan, 5e-3, seed)).unwrap();
+            for (speed, rate) in speeds.iter().zip(rates) {
+                let Measure { value, low, high, .. } = speed.speed;
+                near += usize::from(value.is_some_and(|value| (value / rate - 1.0).abs() < 0.05));
+                inside +=
+                    usize::from(low.is_some_and(|low| low <= rate) && high.is_none_or(|high| rate <= high));
+            }
+        }
+        // 95 % of 150 are 142; 133 or fewer are three standard deviations away.
+        assert!(inside > 133, "{inside} of 150 intervals hold the rate");
+        assert!(near > 133, "{near} of 150 estimates are within a twentieth");
+    }
+
+    #[test]
+    fn a_link_that_is_too_fast_is_told_to_be_at_least_so_fast() {
+        let plan = SpeedPlan::new(SHORTEST_V4, 1500, 8, 10).unwrap();
+        let speeds = along(&samples(&[10e6, 1e12], &plan, 1e-3, 1)).unwrap();
+        assert!(speeds[0].speed.undefined.is_none());
+        let fast = &speeds[1].speed;
+        assert_eq!((fast.value, fast.high), (None, None));
+        assert!(fast.low.is_none_or(|low| low > 10e6) && fast.undefined.is_some(), "{fast:?}");
+    }
+
+    #[test]
+    fn a_hop_that_says_nothing_is_told_and_passed_over() {
+        let plan = SpeedPlan::new(SHORTEST_V4, 1500, 5, 10).unwrap();
+        let mut hops = samples(&[100e6, 10e6], &plan, 1e-3, 1);
+        hops.insert(1, Vec::new());
+        let speeds = along(&hops).unwrap();
+        assert!(speeds[1].speed.undefined.as_ref().unwrap().contains("none of the packets"));
+        assert!((speeds[2].speed.value.unwrap() / 10e6 - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn answers_as_long_as_what_they_answer_tell_nothing() {
+        let plan = SpeedPlan::new(SHORTEST_V4, 1500, 8, 10).unwrap();
+        let mut hops = samples(&[10e6], &plan, 0.0, 1);
+        hops[0].iter_mut().for_each(|sample| sample.answer = sample.length);
+        assert!(along(&hops).unwrap()[0].speed.undefined.as_ref().unwrap().contains("as long as"));
+    }
+
+    proptest! {
+        #[test]
+        fn lengths_rise_from_the_shortest_to_the_longest(shortest in 1usize..2000, longest in 1usize..2000, lengths in 0usize..20) {
+            if let Some(mut plan) = SpeedPlan::new(shortest, longest, lengths, 1) {
+                prop_assert_eq!(plan.ends(), [shortest, longest]);
+                prop_assert_eq!(plan.lengths.len(), lengths);
+                prop_assert!(plan.lengths.windows(2).all(|pair| pair[0] < pair[1]));
+                let shorter = usize::midpoint(shortest, longest);
+                let expected = if plan.shorten(shorter) { shorter } else { longest };
+                prop_assert_eq!(plan.ends(), [shortest, expected]);
+            }
+        }
+
+        #[test]
+        fn any_times_give_an_estimate(times in proptest::collection::vec((576usize..580, 0.0..1.0f64, 0usize..3), 0..40)) {
+            let samples: Vec<_> = times
+                .into_iter()
+                .map(|(length, round_trip, answer)| Sample { length, round_trip, answer })
+                .collect();
+            for speed in along(&[samples.clone(), samples]).unwrap() {
+                let Measure { value, low, high, .. } = speed.speed;
+                prop_assert!(value.is_none_or(|value| low.is_some_and(|low| low <= value)));
+                prop_assert!(value.zip(high).is_none_or(|(value, high)| value <= high));
+            }
+        }
+    }
+}

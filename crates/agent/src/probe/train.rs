@@ -1,0 +1,162 @@
+//! `probe train`: trains of echoes, each of packets of one size, and how much longer the longer ones take.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Duration;
+use netrig_stats::fit::line;
+
+use super::error::ProbeError;
+use super::path_sections;
+use super::ping::{self, PingOrder};
+use super::report::{CONFIDENCE, Measure, Punctuality, Report, Section};
+use super::schedule::Gaps;
+use super::two_way::Plan;
+
+/// Echoes of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Train {
+    /// How many.
+    pub count: u32,
+    /// Octets of data in each.
+    pub size: usize,
+}
+
+/// What is to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrainOrder {
+    /// Whom; the port means nothing.
+    pub target: SocketAddr,
+    /// One after the other.
+    pub trains: Vec<Train>,
+    /// Between two packets.
+    pub gap: Duration,
+    /// What takes longer is lost.
+    pub wait: Duration,
+    /// Code point that they are sent with.
+    pub dscp: u8,
+}
+
+/// Trains of one order, at most.
+const MOST_TRAINS: usize = 64;
+
+/// Bits that cross the path for each octet of data: there, and back.
+const BOTH_WAYS: f64 = 16.0;
+
+/// Sends trains, and fits a line to their round trips.
+///
+/// # Errors
+/// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
+pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+    if order.trains.is_empty() || order.trains.len() > MOST_TRAINS {
+        let trains = order.trains.len();
+        return Err(ProbeError::Request(format!("{trains} trains: expected 1 to {MOST_TRAINS}")));
+    }
+    let mut whole: Option<Report> = None;
+    let (mut sizes, mut trips) = (Vec::new(), Vec::new());
+    for train in &order.trains {
+        let plan = Plan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
+        let ping = PingOrder { target: order.target, plan, size: train.size, dscp: order.dscp };
+        let (course, delays) = ping::exchange(&ping, cancel)?;
+        for delay in delays.iter().flatten() {
+            sizes.push(train.size as f64);
+            trips.push(*delay);
+        }
+        let mut report = ping::report("train", &ping, &course);
+        let [mut section, _] = path_sections::round_trip(&course, &delays)?;
+        section.name = format!("{}_B", train.size).into();
+        report.sections.push(section);
+        whole = Some(match whole {
+            None => report,
+            Some(before) => joined(before, report),
+        });
+        if whole.as_ref().is_some_and(|report| report.interrupted) {
+            break;
+        }
+    }
+    // There is one train at least.
+    let mut report = whole.ok_or(ProbeError::Interrupted)?;
+    report.sections.push(slope(&sizes, &trips)?);
+    Ok(report)
+}
+
+/// One report of two: of each what is worse.
+fn joined(mut before: Report, after: Report) -> Report {
+    before.valid &= after.valid;
+    before.interrupted |= after.interrupted;
+    before.sections.extend(after.sections);
+    for (all, more) in [(&mut before.faults, after.faults), (&mut before.notes, after.notes)] {
+        all.extend(more);
+        let mut seen = BTreeSet::new();
+        all.retain(|words| seen.insert(words.clone()));
+    }
+    let (a, b) = (before.source, after.source);
+    before.source = Punctuality {
+        rate: a.rate.or(b.rate),
+        late_p50: a.late_p50.max(b.late_p50),
+        late_p99: a.late_p99.max(b.late_p99),
+        late_max: a.late_max.max(b.late_max),
+    };
+    before.stamps.sent += after.stamps.sent;
+    before.stamps.sent_by_kernel += after.stamps.sent_by_kernel;
+    before.stamps.received += after.stamps.received;
+    before.stamps.received_by_kernel += after.stamps.received_by_kernel;
+    before
+}
+
+/// What an octet more takes, there and back: of all packets, and of the fastest of each size, which waited least.
+fn slope(sizes: &[f64], trips: &[f64]) -> Result<Section, ProbeError> {
+    let mut section = Section::new("slope");
+    let mut least = BTreeMap::<u64, f64>::new();
+    for (size, trip) in sizes.iter().zip(trips) {
+        let known = least.entry(*size as u64).or_insert(f64::INFINITY);
+        *known = known.min(*trip);
+    }
+    if least.len() < 2 {
+        let why = "packets of one size alone came back";
+        section.push(Measure::undefined("time_per_byte", "s/B", why));
+        section.push(Measure::undefined("two_way_rate", "bit/s", why));
+        return Ok(section);
+    }
+    let slope = line(sizes, trips, CONFIDENCE)?.slope;
+    section.push(Measure::interval("time_per_byte", "s/B", &slope));
+    section.push(Measure::rate("two_way_rate", BOTH_WAYS, &slope));
+    let (x, y): (Vec<f64>, Vec<f64>) = least.into_iter().map(|(size, trip)| (size as f64, trip)).unzip();
+    let fastest = line(&x, &y, CONFIDENCE)?.slope;
+    section.push(Measure::interval("time_per_byte_of_fastest", "s/B", &fastest));
+    section.push(Measure::rate("two_way_rate_of_fastest", BOTH_WAYS, &fastest));
+    Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(section: &Section, name: &str) -> Measure {
+        section.measures.iter().find(|measure| measure.name == name).cloned().unwrap()
+    }
+
+    /// 10 Mbit/s in both directions: an octet takes 0.8 µs there and as long back.
+    #[test]
+    fn the_rate_of_a_link_comes_back_from_the_times() {
+        let sizes: Vec<f64> = (0..21).map(|number| if number < 11 { 100.0 } else { 1000.0 }).collect();
+        let waits = |number: usize| (number % 5) as f64 * 1e-6;
+        let trips: Vec<f64> =
+            sizes.iter().enumerate().map(|(at, size)| 0.03 + 1.6e-6 * size + waits(at)).collect();
+        let section = slope(&sizes, &trips).unwrap();
+        let rate = value(&section, "two_way_rate");
+        assert!((rate.value.unwrap() / 10e6 - 1.0).abs() < 0.01, "{rate:?}");
+        assert!(rate.low.unwrap() < 10e6 && 10e6 < rate.high.unwrap(), "{rate:?}");
+        assert_eq!(rate.n, 21);
+        let fastest = value(&section, "two_way_rate_of_fastest");
+        assert!((fastest.value.unwrap() / 10e6 - 1.0).abs() < 1e-6, "{fastest:?}");
+        assert_eq!((fastest.low, fastest.high), (None, None), "two points have no interval");
+    }
+
+    #[test]
+    fn one_size_alone_has_no_slope() {
+        let section = slope(&[100.0; 3], &[0.1; 3]).unwrap();
+        assert!(section.measures.iter().all(|measure| measure.undefined.is_some()));
+    }
+}

@@ -1,0 +1,158 @@
+//! What a server answers who asks it for an object by HTTP/1.1: a head and so many octets of fill. Whoever has the connection
+//! writes them.
+
+use super::message::{HttpError, LONGEST_HEAD, Request, Response};
+
+/// Where objects are: `/object/1000000` has so many octets.
+const OBJECTS: &str = "/object/";
+
+/// What is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status: 200.
+    pub status: u16,
+    /// Octets of the head.
+    pub head: Vec<u8>,
+    /// Octets of fill behind it.
+    pub fill: u64,
+    /// The connection is to be closed then.
+    pub closes: bool,
+}
+
+/// A server of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Objects {
+    /// The longest that it gives, octets.
+    pub longest: u64,
+}
+
+impl Objects {
+    /// The path of an object of so many octets.
+    pub fn path(length: u64) -> String {
+        format!("{OBJECTS}{length}")
+    }
+
+    /// The answer to the request at the beginning of these octets, and how many it takes; nothing if more must come.
+    pub fn answer(self, bytes: &[u8]) -> Option<(Answer, usize)> {
+        match Request::read(bytes) {
+            Ok(Some((request, len))) => Some((self.answer_to(&request), len)),
+            Ok(None) => None,
+            Err(error) => Some((refusal(&error), bytes.len().min(LONGEST_HEAD))),
+        }
+    }
+
+    /// The answer to a request. What has a body is answered and not read any further.
+    pub fn answer_to(self, request: &Request) -> Answer {
+        let has_body = ["content-length", "transfer-encoding"]
+            .iter()
+            .any(|name| request.field(name).is_some_and(|value| value != "0"));
+        let closes =
+            has_body || request.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let length = request
+            .path()
+            .strip_prefix(OBJECTS)
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+        let length = length.and_then(|digits| digits.parse::<u64>().ok());
+        match (request.method.as_str(), length) {
+            ("GET" | "HEAD", Some(length)) if length <= self.longest => {
+                let fill = if request.method == "GET" { length } else { 0 };
+                answer(200, "OK", length, &[("Content-Type", "application/octet-stream")], fill, closes)
+            }
+            ("GET" | "HEAD", _) => answer(404, "Not Found", 0, &[], 0, closes),
+            _ => answer(405, "Method Not Allowed", 0, &[("Allow", "GET, HEAD")], 0, closes),
+        }
+    }
+}
+
+/// What is said to what is no request: the connection cannot be used any further.
+fn refusal(error: &HttpError) -> Answer {
+    let response = error.response();
+    Answer { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
+}
+
+fn answer(
+    status: u16,
+    reason: &str,
+    length: u64,
+    fields: &[(&str, &str)],
+    fill: u64,
+    closes: bool,
+) -> Answer {
+    let mut all = vec![("Content-Length".to_owned(), length.to_string())];
+    // What is fill on the way to who measures is not to be kept, nor made shorter.
+    all.push(("Cache-Control".into(), "no-store, no-transform".into()));
+    all.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    if closes {
+        all.push(("Connection".into(), "close".into()));
+    }
+    let head = Response { status, reason: reason.to_owned(), fields: all }.to_string().into_bytes();
+    Answer { status, head, fill, closes }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::message::Framing;
+    use super::*;
+
+    const OBJECTS: Objects = Objects { longest: 1_000_000 };
+
+    fn asked(method: &str, target: &str, fields: &str) -> Answer {
+        let text = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let (answer, len) = OBJECTS.answer(text.as_bytes()).unwrap();
+        assert_eq!(len, text.len());
+        let (response, len) = Response::read(&answer.head).unwrap().unwrap();
+        assert_eq!((response.status, len), (answer.status, answer.head.len()));
+        if method != "HEAD" {
+            assert_eq!(response.framing(), Ok(Framing::Length(answer.fill)));
+        }
+        assert_eq!(response.field("connection").is_some(), answer.closes);
+        answer
+    }
+
+    #[test]
+    fn an_object_has_the_length_of_its_name() {
+        let answer = asked("GET", &Objects::path(12_345), "");
+        assert_eq!((answer.status, answer.fill, answer.closes), (200, 12_345, false));
+        let head = asked("HEAD", "/object/7?x", "Connection: Close\r\n");
+        assert_eq!((head.status, head.fill, head.closes), (200, 0, true));
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        for target in [
+            "/",
+            "/object/",
+            "/object/1000001",
+            "/object/-1",
+            "/object/1/2",
+            "*",
+            "/object/99999999999999999999",
+        ] {
+            assert_eq!(
+                (asked("GET", target, "").status, asked("GET", target, "").fill),
+                (404, 0),
+                "{target}"
+            );
+        }
+        let post = asked("POST", "/object/1", "Content-Length: 5\r\n");
+        assert_eq!((post.status, post.closes), (405, true));
+        for (bytes, status) in [(&b"\x16\x03\x01\n"[..], 400), (&[b'A'; 20_000][..], 431)] {
+            let (answer, _) = OBJECTS.answer(bytes).unwrap();
+            assert_eq!((answer.status, answer.fill, answer.closes), (status, 0, true));
+        }
+        assert_eq!(OBJECTS.answer(b"GET /object/1 HTTP/1.1\r\n"), None);
+    }
+
+    proptest! {
+        /// Nobody gets more than the longest, and every answer is one of HTTP's.
+        #[test]
+        fn any_bytes_are_answered_within_the_bound(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Some((answer, len)) = OBJECTS.answer(&bytes) {
+                prop_assert!(answer.fill <= OBJECTS.longest && len <= bytes.len());
+                prop_assert!(Response::read(&answer.head).unwrap().is_some());
+            }
+        }
+    }
+}

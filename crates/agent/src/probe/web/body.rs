@@ -1,0 +1,198 @@
+//! Where a body ends: counts what comes, keeps nothing.
+
+use super::message::{Framing, HttpError};
+
+/// Octets of a line with a chunk's length and what may stand behind it, at most.
+const LONGEST_LINE: usize = 1024;
+
+/// Octets of the fields behind the last chunk, at most.
+const LONGEST_TRAILER: usize = 8 << 10;
+
+/// A body that comes.
+#[derive(Clone, Debug)]
+pub struct Body {
+    state: State,
+    /// Octets of the body until now, without what frames it.
+    received: u64,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// So many octets are left.
+    Left(u64),
+    /// It ends with the connection.
+    UntilClose,
+    /// The line with a chunk's length: its octets until now.
+    Size { line: Vec<u8> },
+    /// So many octets of a chunk are left.
+    Chunk(u64),
+    /// The line end behind a chunk, of which the CR was there or not.
+    ChunkEnd { cr: bool },
+    /// The fields behind the last chunk: octets of this line without its end, and of all.
+    Trailer { line: usize, all: usize },
+    /// It has ended.
+    Done,
+}
+
+impl Body {
+    /// A body that is framed in this way, of which nothing came yet.
+    pub const fn new(framing: Framing) -> Self {
+        let state = match framing {
+            Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Left(length),
+            Framing::Chunked => State::Size { line: Vec::new() },
+            Framing::UntilClose => State::UntilClose,
+        };
+        Self { state, received: 0 }
+    }
+
+    /// Octets of the body until now.
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether it has ended. One that ends with the connection never has before.
+    pub const fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// Whether the end of the connection is its end.
+    pub const fn may_close(&self) -> bool {
+        matches!(self.state, State::Done | State::UntilClose)
+    }
+
+    /// Takes octets; what comes behind its end is left.
+    ///
+    /// # Errors
+    /// If a chunk is none.
+    pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), HttpError> {
+        while let (Some((first, rest)), false) = (bytes.split_first(), self.is_done()) {
+            match &mut self.state {
+                State::Done => {}
+                State::UntilClose => {
+                    self.received += bytes.len() as u64;
+                    return Ok(());
+                }
+                State::Left(left) | State::Chunk(left) => {
+                    let some = (bytes.len() as u64).min(*left);
+                    *left -= some;
+                    self.received += some;
+                    bytes = &bytes[some as usize..];
+                    self.state = match self.state {
+                        State::Left(0) => State::Done,
+                        State::Chunk(0) => State::ChunkEnd { cr: false },
+                        _ => return Ok(()),
+                    };
+                    continue;
+                }
+                State::Size { line } if *first == b'\n' => {
+                    self.state = match size(line)? {
+                        0 => State::Trailer { line: 0, all: 0 },
+                        size => State::Chunk(size),
+                    };
+                }
+                State::Size { line } if line.len() == LONGEST_LINE => {
+                    return Err(HttpError::Chunk("the line with its length does not end"));
+                }
+                State::Size { line } => line.push(*first),
+                State::ChunkEnd { .. } if *first == b'\n' => self.state = State::Size { line: Vec::new() },
+                State::ChunkEnd { cr } if *first == b'\r' && !*cr => *cr = true,
+                State::ChunkEnd { .. } => return Err(HttpError::Chunk("it is longer than it says")),
+                State::Trailer { all, .. } if *all == LONGEST_TRAILER => {
+                    return Err(HttpError::Chunk("the fields behind the last do not end"));
+                }
+                State::Trailer { line: 0, .. } if *first == b'\n' => self.state = State::Done,
+                State::Trailer { line, all } => {
+                    *all += 1;
+                    *line = match *first {
+                        b'\n' => 0,
+                        b'\r' => *line,
+                        _ => *line + 1,
+                    };
+                }
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
+
+/// The length in a chunk's first line: hexadecimal digits, and perhaps an extension.
+fn size(line: &[u8]) -> Result<u64, HttpError> {
+    const WRONG: HttpError = HttpError::Chunk("its length is no hexadecimal number of at most 15 digits");
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let text = std::str::from_utf8(digits).map_err(|_| WRONG)?;
+    let is_number = (1..=15).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| is_number).ok_or(WRONG)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What became of a body that came in pieces of this length.
+    fn took(framing: Framing, bytes: &[u8], piece: usize) -> Result<(u64, bool), HttpError> {
+        let mut body = Body::new(framing);
+        bytes.chunks(piece.max(1)).try_for_each(|piece| body.take(piece))?;
+        Ok((body.received(), body.is_done()))
+    }
+
+    #[test]
+    fn a_body_in_chunks_ends_behind_the_empty_one() {
+        let body =
+            b"4\r\nWiki\r\n6;name=value\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nTrailer: x\r\n\r\nnext";
+        for piece in 1..body.len() {
+            assert_eq!(took(Framing::Chunked, body, piece), Ok((24, true)), "{piece}");
+        }
+        let end = body.len() - b"next".len();
+        assert_eq!(took(Framing::Chunked, &body[..end - 1], 7), Ok((24, false)), "a line is missing");
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_told() {
+        for wrong in
+            ["x\r\n", "\r\n", "-1\r\n", "0x1\r\n", "1\r\nab\r\n", "1\r\na\r\r\n", "ffffffffffffffff\r\n"]
+        {
+            assert!(
+                matches!(took(Framing::Chunked, wrong.as_bytes(), 1), Err(HttpError::Chunk(_))),
+                "{wrong:?}"
+            );
+        }
+        let endless = "1".repeat(LONGEST_LINE + 1);
+        assert!(took(Framing::Chunked, endless.as_bytes(), 100).is_err());
+        let trailer = format!("0\r\n{}", "a: b\r\n".repeat(LONGEST_TRAILER));
+        assert!(took(Framing::Chunked, trailer.as_bytes(), 100).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_of_known_length_ends_there(length in 0u64..300, sent in 0usize..400, piece in 1usize..50) {
+            let (received, done) = took(Framing::Length(length), &vec![7; sent], piece).unwrap();
+            prop_assert_eq!(received, length.min(sent as u64));
+            prop_assert_eq!(done, received == length);
+            prop_assert_eq!(took(Framing::UntilClose, &vec![7; sent], piece), Ok((sent as u64, false)));
+        }
+
+        #[test]
+        fn chunks_are_counted_however_they_come(chunks in proptest::collection::vec(1usize..300, 0..10), piece in 1usize..200) {
+            let mut bytes = Vec::new();
+            for len in &chunks {
+                bytes.extend(format!("{len:X}\r\n").bytes());
+                bytes.extend(vec![b'\n'; *len]);
+                bytes.extend(b"\r\n");
+            }
+            bytes.extend(b"0\r\n\r\n");
+            let total = chunks.iter().sum::<usize>() as u64;
+            prop_assert_eq!(took(Framing::Chunked, &bytes, piece), Ok((total, true)));
+        }
+
+        /// However octets are cut into pieces, they mean the same.
+        #[test]
+        fn any_bytes_mean_the_same_in_any_pieces(bytes in proptest::collection::vec(proptest::sample::select(b"01aF;\r\n x".to_vec()), 0..60), piece in 1usize..20) {
+            prop_assert_eq!(took(Framing::Chunked, &bytes, piece), took(Framing::Chunked, &bytes, 1));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a host is set to, read and never written: what a program may know of it without rights.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use crate::netlink::{Ethtool, Interface, Links, Rings};
+use crate::sys::option_int;
+
+/// What was read of this host, and of the network namespace of this process. What is not here could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostSettings {
+    /// Settings of the kernel by their names (`net.ipv4.tcp_rmem`), as they read.
+    pub sysctls: BTreeMap<String, String>,
+    /// Bytes of a page of memory.
+    pub page: Option<usize>,
+    /// Processors that may run programs.
+    pub processors: Option<usize>,
+    /// How the first of them chooses its frequency.
+    pub governor: Option<String>,
+    /// The interface by which packets leave.
+    pub outlet: Option<Outlet>,
+    /// What could not be read, in words.
+    pub unread: Vec<String>,
+}
+
+/// An interface, and what is done to packets there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outlet {
+    /// Its name, its MTU, its queue.
+    pub interface: Interface,
+    /// The longest packet that the kernel takes the path to carry, bytes.
+    pub path_mtu: Option<u32>,
+    /// Its speed as its driver tells, bit/s; nothing of an interface that has none.
+    pub bits_per_s: Option<u64>,
+    /// What it does to checksums and lengths of frames, by the names of `ethtool -k`.
+    pub offloads: Option<Vec<String>>,
+    /// The queues between it and its driver.
+    pub rings: Option<Rings>,
+    /// Of each queue of received packets the processors that handle them beside the one that is interrupted (RPS), a mask.
+    pub steering: Vec<String>,
+}
+
+impl HostSettings {
+    /// Reads these settings, and the interface by which packets to `target` leave.
+    pub fn read(names: &[&str], target: Option<IpAddr>) -> Self {
+        let mut settings = Self::default();
+        for name in names {
+            match read(&format!("/proc/sys/{}", name.replace('.', "/"))) {
+                Ok(text) => {
+                    settings.sysctls.insert((*name).to_owned(), text);
+                }
+                Err(error) => settings.unread.push(format!("{name}: {error}")),
+            }
+        }
+        settings.page = Some(rustix::param::page_size());
+        settings.processors = std::thread::available_parallelism().ok().map(std::num::NonZeroUsize::get);
+        // A virtual machine has none.
+        settings.governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
+        if let Some(target) = target {
+            settings.read_outlet(target);
+        }
+        settings
+    }
+
+    fn read_outlet(&mut self, target: IpAddr) {
+        let interface = match Links::open().and_then(|mut links| links.towards(target)) {
+            Ok(interface) => interface,
+            Err(error) => return self.unread.push(format!("the interface towards {target}: {error}")),
+        };
+        let name = interface.name.clone();
+        let mut outlet = Outlet { path_mtu: path_mtu(target).ok(), ..Outlet::default() };
+        match Ethtool::open().and_then(|mut ethtool| {
+            outlet.rings = ethtool.rings(&name).ok();
+            ethtool.offloads(&name)
+        }) {
+            Ok(offloads) => outlet.offloads = Some(offloads),
+            Err(error) => self.unread.push(format!("the offloads of {name}: {error}")),
+        }
+        // Mbit/s, and -1 where the cable is not plugged in.
+        let speed = read(&format!("/sys/class/net/{name}/speed")).ok();
+        outlet.bits_per_s = speed.and_then(|text| text.parse::<u64>().ok()).map(|mbit| mbit * 1_000_000);
+        outlet.steering = steering(&name);
+        outlet.interface = interface;
+        self.outlet = Some(outlet);
+    }
+}
+
+/// What a file of the kernel's says.
+fn read(path: &str) -> io::Result<String> {
+    fs::read_to_string(path).map(|text| text.trim().to_owned())
+}
+
+/// What the kernel takes the path to an address to carry.
+fn path_mtu(target: IpAddr) -> io::Result<u32> {
+    let any: IpAddr = match target {
+        IpAddr::V4(_) => [0; 4].into(),
+        IpAddr::V6(_) => [0; 16].into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    // Nothing is sent by this; the port is that of discard (RFC 863).
+    socket.connect(SocketAddr::new(target, 9))?;
+    let mtu = match target {
+        IpAddr::V4(_) => option_int(&socket, libc::IPPROTO_IP, libc::IP_MTU),
+        IpAddr::V6(_) => option_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    mtu.map(i32::cast_unsigned)
+}
+
+/// The masks of an interface's queues of received packets, in their order.
+fn steering(interface: &str) -> Vec<String> {
+    let Ok(queues) = fs::read_dir(format!("/sys/class/net/{interface}/queues")) else { return Vec::new() };
+    let names = queues.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("rx-")).collect();
+    names.sort();
+    let mask = |name: &String| read(&format!("/sys/class/net/{interface}/queues/{name}/rps_cpus")).ok();
+    names.iter().filter_map(mask).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_told_and_the_rest_is_there() {
+        let names = ["net.ipv4.tcp_rmem", "net.ipv4.no_such_setting"];
+        let settings = HostSettings::read(&names, Some([127, 0, 0, 1].into()));
+        assert_eq!(settings.sysctls["net.ipv4.tcp_rmem"].split_whitespace().count(), 3);
+        assert!(settings.unread.iter().any(|words| words.starts_with("net.ipv4.no_such_setting: ")));
+        let outlet = settings.outlet.unwrap();
+        assert_eq!(outlet.interface.name, "lo");
+        // A packet of IPv4 has 65 535 B at most, whatever the interface takes.
+        assert_eq!(outlet.path_mtu, outlet.interface.mtu.map(|mtu| mtu.min(65_535)));
+        assert!(outlet.offloads.unwrap().iter().any(|name| name == "tx-tcp-segmentation"));
+        assert_eq!(outlet.steering.len(), 1);
+    }
+}

@@ -1,0 +1,210 @@
+//! Connections of TCP and MPTCP over kernel sockets.
+
+mod connection;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netrig_core::CloseReason;
+use netrig_traffic::ConnId;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+pub(crate) use self::connection::{Conn, Manner, Turn};
+use crate::TcpOptions;
+use crate::mptcp::Subflow;
+use crate::roster::Roster;
+use crate::socket::{Making, SocketError, refused};
+use crate::tcp_info::{TcpCounts, TcpInfo};
+
+/// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
+const CALLS: i32 = 4096;
+
+/// One end's connections.
+pub(crate) struct TcpEnd {
+    options: TcpOptions,
+    dscp: u8,
+    local: SocketAddr,
+    /// Whether somebody reads the bytes that arrive.
+    reads: bool,
+    listener: Option<OwnedFd>,
+    accepted: u32,
+    connections: Roster<Conn>,
+    gone: TcpCounts,
+    failed: u32,
+    fallbacks: u32,
+    /// The most subflows that a connection has had at once when it was looked at.
+    subflows: u32,
+}
+
+/// What is told of a connection over one of its paths.
+pub(crate) struct PathInfo {
+    /// The path's place among those that the connection may take.
+    pub path: u8,
+    pub info: TcpInfo,
+}
+
+impl TcpEnd {
+    /// An end that opens connections and, if it is to, accepts them.
+    pub fn open(
+        options: TcpOptions,
+        dscp: u8,
+        local: SocketAddr,
+        listens: bool,
+        reads: bool,
+    ) -> Result<Self, SocketError> {
+        // Subflows that the peer opens come to other addresses than the first.
+        let local = if options.multipath && listens { anywhere(local) } else { local };
+        let making = Making::tcp(&options, dscp, local)?;
+        // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
+        let listener = if listens {
+            let socket = making.bound()?;
+            rustix::net::listen(&socket, CALLS).map_err(|error| refused("listen", local, error))?;
+            Some(socket)
+        } else {
+            None
+        };
+        Ok(Self {
+            options,
+            dscp,
+            local,
+            reads,
+            listener,
+            accepted: 0,
+            connections: Roster::default(),
+            gone: TcpCounts::default(),
+            failed: 0,
+            fallbacks: 0,
+            subflows: 0,
+        })
+    }
+
+    /// The listening socket.
+    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether there has been a connection.
+    pub const fn has_been_used(&self) -> bool {
+        self.connections.made() > 0
+    }
+
+    /// Whether no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Begins to open a connection; its place.
+    pub fn connect(&mut self, id: ConnId, to: SocketAddr) -> Result<u32, SocketError> {
+        let socket = Making::tcp(&self.options, self.dscp, self.local)?.bound()?;
+        // What the kernel knows at once (no route, a refusal by this host) the application hears as of any connection.
+        let failed = rustix::net::connect(&socket, &to).err();
+        let failed = failed.filter(|error| !matches!(*error, Errno::INPROGRESS | Errno::INTR));
+        Ok(self.enrol(id, socket, to, failed))
+    }
+
+    /// Accepts one call, if one waits; the place of the connection.
+    pub fn accept(&mut self) -> io::Result<Option<u32>> {
+        let Some(listener) = &self.listener else { return Ok(None) };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, peer) = loop {
+            match rustix::net::acceptfrom_with(listener, flags) {
+                Ok((socket, peer)) => break (socket, peer),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).unwrap_or(self.local);
+        let id = ConnId::Accepted(self.accepted);
+        self.accepted += 1;
+        Ok(Some(self.enrol(id, socket, peer, None)))
+    }
+
+    fn enrol(&mut self, id: ConnId, socket: OwnedFd, peer: SocketAddr, failed: Option<Errno>) -> u32 {
+        let (multipath, clamp) = (self.options.multipath, self.options.window_clamp);
+        let manner = Manner { multipath, reads: self.reads, clamp };
+        self.connections.enrol(Conn::new(id, socket, peer, manner, failed))
+    }
+
+    /// The connection at a place, if it still is.
+    pub fn get(&mut self, place: u32) -> Option<&mut Conn> {
+        self.connections.get_mut(place)
+    }
+
+    /// The place of the application's connection, if it still is.
+    pub fn place_of(&self, id: ConnId) -> Option<u32> {
+        self.connections.place_of(id)
+    }
+
+    /// Forgets a connection that is over; what it has counted stays.
+    pub fn forget(&mut self, place: u32, reason: CloseReason) {
+        self.failed += u32::from(reason != CloseReason::Finished);
+        let Some(mut conn) = self.connections.remove(place) else { return };
+        self.fallbacks += u32::from(conn.fell_back());
+        self.gone += conn.counts();
+    }
+
+    /// What the connections, those that are over too, have counted.
+    pub fn counts(&mut self) -> TcpCounts {
+        let mut counts = self.gone;
+        for conn in self.connections.members_mut() {
+            counts += conn.counts();
+        }
+        counts
+    }
+
+    /// What the kernel tells of the connection that stands, of several the first: of each path that it takes.
+    pub fn infos(&self) -> Vec<PathInfo> {
+        let Some(conn) = self.connections.members().next() else { return Vec::new() };
+        if !self.options.multipath {
+            return TcpInfo::read(conn.fd())
+                .ok()
+                .map(|info| PathInfo { path: 0, info })
+                .into_iter()
+                .collect();
+        }
+        let place = |subflow: &Subflow| {
+            let ends = (subflow.local.ip(), subflow.remote.ip());
+            self.options
+                .paths
+                .iter()
+                .position(|path| *path == ends)
+                .and_then(|place| u8::try_from(place).ok())
+        };
+        let subflows = Subflow::all(conn.fd()).unwrap_or_default();
+        let info = |subflow: &Subflow| Some(PathInfo { path: place(subflow)?, info: subflow.info });
+        subflows.iter().filter_map(info).collect()
+    }
+
+    /// How many subflows the connection that stands has, of several the one with the most; nothing if it is none of
+    /// Multipath TCP.
+    pub fn subflows(&mut self) -> Option<u32> {
+        let of = |conn: &Conn| {
+            let all = Subflow::all(conn.fd()).ok()?;
+            Some(all.iter().filter(|subflow| subflow.info.is_established()).count() as u32)
+        };
+        let now = self.connections.members().filter(|conn| conn.is_multipath()).filter_map(of).max()?;
+        self.subflows = self.subflows.max(now);
+        Some(now)
+    }
+
+    /// The most subflows that a connection has had at once when [`Self::subflows`] was asked.
+    pub const fn most_subflows(&self) -> u32 {
+        self.subflows
+    }
+
+    /// Connections made so far, those that ended before everything had arrived, and those of MPTCP that fell back to TCP.
+    pub fn tally(&self) -> [u32; 3] {
+        let falling = self.connections.members().filter(|conn| conn.fell_back()).count() as u32;
+        [self.connections.made(), self.failed, self.fallbacks + falling]
+    }
+}
+
+/// The same port at every address of that version of IP.
+fn anywhere(at: SocketAddr) -> SocketAddr {
+    let address: IpAddr =
+        if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    (address, at.port()).into()
+}

@@ -1,0 +1,246 @@
+//! TLS, versions 1.2 and 1.3, by rustls on ring: identities, and whom one trusts (for SIP RFC 3261 section 26.3, RFC 5922).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read the {what} {}: {source}", file.display())]
+    Unreadable {
+        /// Certificate, private key.
+        what: &'static str,
+        /// Which file.
+        file: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A file has not what it is said to have.
+    #[error("{} has no {what}: expected {expected}", file.display())]
+    NoPem {
+        /// Certificate, private key.
+        what: &'static str,
+        /// Which file.
+        file: PathBuf,
+        /// How it begins, and how to make one.
+        expected: &'static str,
+    },
+    /// The certificate and its key, or the authority, are refused.
+    #[error("{what} cannot be used: {why}")]
+    Unusable {
+        /// What.
+        what: String,
+        /// Why, in the library's words.
+        why: String,
+    },
+}
+
+/// A certificate with those that sign it, and its key.
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+    }
+}
+
+/// Whom one takes at their word.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Who shows a certificate for their name that one of these authorities has signed.
+    Authorities(Arc<RootCertStore>),
+    /// Whoever answers. The connection is encrypted, and nobody knows with whom.
+    Anyone,
+}
+
+impl Identity {
+    /// From files of PEM: the certificate first, then those that sign it.
+    ///
+    /// # Errors
+    /// They cannot be read, or are something else.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain = certificates(certificate)?;
+        let what = "private key";
+        let key = PrivateKeyDer::from_pem_slice(&contents(what, key)?).map_err(|_| TlsError::NoPem {
+            what,
+            file: key.to_owned(),
+            expected: "one in PEM, as `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost \
+                       -keyout key.pem -out certificate.pem` writes it",
+        })?;
+        Ok(Self { chain, key })
+    }
+
+    /// A new one for these names and addresses, signed by itself.
+    ///
+    /// # Errors
+    /// A name is none.
+    pub fn self_signed(names: Vec<String>) -> Result<Self, TlsError> {
+        let what = names.join(", ");
+        let made = rcgen::generate_simple_self_signed(names)
+            .map_err(|error| TlsError::Unusable { what, why: error.to_string() })?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Ok(Self { chain: vec![made.cert.der().clone()], key: key.into() })
+    }
+
+    /// Its certificate in DER.
+    pub fn certificate(&self) -> &[u8] {
+        self.chain.first().map_or(&[], |certificate| certificate)
+    }
+}
+
+/// The authorities of a file of PEM.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub fn authorities(file: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        store.add(certificate).map_err(|error| TlsError::Unusable {
+            what: format!("an authority of {}", file.display()),
+            why: error.to_string(),
+        })?;
+    }
+    Ok(Arc::new(store))
+}
+
+/// How a server answers: as `identity`, and only to clients with a certificate of `clients`, if there are such.
+///
+/// # Errors
+/// The key is not that of the certificate.
+pub fn server(
+    identity: &Identity,
+    clients: Option<Arc<RootCertStore>>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions().map_err(unusable("TLS"))?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+            builder.with_client_cert_verifier(verifier.map_err(unusable("the authority of clients"))?)
+        }
+    };
+    let config = builder.with_single_cert(identity.chain.clone(), identity.key.clone_key());
+    config.map(Arc::new).map_err(unusable("the certificate with its key"))
+}
+
+/// How a client asks: whom it trusts, and as whom it comes if it is asked.
+///
+/// # Errors
+/// The key is not that of the certificate.
+pub fn client(trust: &Trust, identity: Option<&Identity>) -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions().map_err(unusable("TLS"))?;
+    let builder = match trust {
+        Trust::Authorities(roots) => builder.with_root_certificates(Arc::clone(roots)),
+        Trust::Anyone => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(TakesAnyone(provider())))
+        }
+    };
+    let config = match identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key()),
+    };
+    config.map(Arc::new).map_err(unusable("the certificate with its key"))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn unusable<E: ToString>(what: &str) -> impl FnOnce(E) -> TlsError {
+    move |why| TlsError::Unusable { what: what.to_owned(), why: why.to_string() }
+}
+
+fn contents(what: &'static str, file: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(file).map_err(|source| TlsError::Unreadable { what, file: file.to_owned(), source })
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let what = "certificate";
+    let contents = contents(what, file)?;
+    let read: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&contents).collect();
+    read.ok().filter(|found| !found.is_empty()).ok_or_else(|| TlsError::NoPem {
+        what,
+        file: file.to_owned(),
+        expected: "PEM, which begins with `-----BEGIN CERTIFICATE-----`",
+    })
+}
+
+/// Holds signatures against the certificate that was shown, and the certificate against nothing.
+#[derive(Debug)]
+struct TakesAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TakesAnyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_has_something_else_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.pem");
+        std::fs::write(&file, "hello").unwrap();
+        let error = Identity::read(&file, &file).unwrap_err().to_string();
+        assert!(error.contains("x.pem has no certificate: expected PEM"), "{error}");
+        let error = authorities(&folder.path().join("none.pem")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the certificate") && error.contains("none.pem"), "{error}");
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_refused() {
+        let one = || Identity::self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+        let (own, other) = (one(), one());
+        assert!(server(&own, None).is_ok());
+        let mixed = Identity { chain: own.chain, key: other.key };
+        let error = server(&mixed, None).unwrap_err().to_string();
+        assert!(error.starts_with("the certificate with its key cannot be used"), "{error}");
+    }
+}

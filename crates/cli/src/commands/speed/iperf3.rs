@@ -1,0 +1,38 @@
+//! `netrig speed HOST --iperf3`.
+
+use std::sync::atomic::AtomicBool;
+
+use netrig_speed::flows::TestError;
+use netrig_speed::iperf3::{Document, PORT};
+use netrig_speed::measure::{Iperf3Error, Iperf3Order, Progress, Report, Task, measure_iperf3};
+
+use super::arguments::Measure;
+use super::measure::tasks;
+use crate::commands::probe::{Target, resolve};
+use crate::failure::Failure;
+
+/// Measures against a server of iperf3; the measurement, and its phases as iperf3 prints them.
+pub fn measure(
+    target: &Target,
+    arguments: &Measure,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Report, Vec<Document>), Failure> {
+    let server = resolve(target, PORT)?;
+    // A search for the line's capacity is nothing that iperf3 has.
+    let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
+        Task::Carry(phase) => Some(phase),
+        Task::Search(_) => None,
+    });
+    let order = Iperf3Order { server, host: server.ip().to_string(), phases: phases.collect() };
+    if order.phases.is_empty() {
+        return Err(Failure::request(
+            "iperf3 has no search for a line's capacity: leave out --only capacity",
+        ));
+    }
+    measure_iperf3(&order, cancel, progress).map_err(|error| match error {
+        Iperf3Error::Carrier(_) => Failure::request(error),
+        Iperf3Error::Test(TestError::Interrupted) => Failure::Interrupted,
+        Iperf3Error::Test(_) => Failure::failed(error),
+    })
+}

@@ -1,0 +1,212 @@
+//! `netrig speed HOST`.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use netrig_agent::tls::{self, Trust};
+use netrig_agent::{Buffers, TcpOptions, random};
+use netrig_core::{Duration, Rate, Size};
+use netrig_speed::iperf3::Document;
+use netrig_speed::measure::{
+    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SearchTask, SpeedError, Task,
+};
+use netrig_speed::protocol::{Carrier, Load, PORT, Way};
+
+use super::arguments::{Form, Measure, Only};
+use super::{iperf3, show};
+use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
+use crate::failure::{Failure, INTERRUPTED, print};
+use crate::interruption::until_interrupted;
+
+/// Time between two readings.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// For how long the path is watched afterwards.
+const AFTER: Duration = Duration::from_millis(500);
+
+/// Payload of datagrams of a rate that was given, bytes: fits into what every path carries.
+const USUAL_SIZE: u16 = 1200;
+
+/// For how long a search counts what arrives above the line's capacity and what is lost below it, and may take in all.
+const COUNTS: Duration = Duration::from_millis(1000);
+const BENEATH: Duration = Duration::from_millis(500);
+const LONGEST_SEARCH: Duration = Duration::from_secs(20);
+
+/// Time between two echoes.
+const ECHO_EVERY: Duration = Duration::from_millis(20);
+
+pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
+    let cancel = until_interrupted()?;
+    let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
+    let measured = if arguments.iperf3 {
+        iperf3::measure(target, arguments, &cancel, &mut |progress| line.tell(progress))
+    } else {
+        measure_own(target, arguments, &cancel, &mut |progress| line.tell(progress))
+    };
+    line.clear();
+    let (report, documents) = measured?;
+    match arguments.json {
+        Some(Form::Netrig) => print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?,
+        Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
+        None => print(show::table(&report).trim_end())?,
+    }
+    Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Measures by netrig's own protocol; the measurement, and its phases in iperf3's form.
+fn measure_own(
+    target: &Target,
+    arguments: &Measure,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Report, Vec<Document>), Failure> {
+    let report = meter::measure(order(target, arguments)?, cancel, progress).map_err(failure)?;
+    let host = report.server.ip().to_string();
+    let phases = report.carriages.iter();
+    let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
+    Ok((report, documents))
+}
+
+fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
+    let server = resolve(target, PORT)?;
+    Ok(MeasureOrder {
+        call: CallOrder {
+            options: options(arguments)?,
+            ..call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?
+        },
+        idle: arguments.idle,
+        tasks: tasks(arguments)?,
+        after: AFTER,
+        echo_every: ECHO_EVERY,
+        responsive: !arguments.no_rpm,
+    })
+}
+
+/// Whom to call and how, with the authorities that may have signed its certificate.
+pub(super) fn call_order(
+    server: SocketAddr,
+    key: &KeyPlace,
+    trust: Option<&Path>,
+    rate: Option<Rate>,
+) -> Result<CallOrder, Failure> {
+    let trust = match trust {
+        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => Trust::Anyone,
+    };
+    Ok(CallOrder {
+        server,
+        name: server.ip().into(),
+        tls: tls::client(&trust, None).map_err(Failure::request)?,
+        key: read_key(key)?,
+        rate,
+        options: TcpOptions::default(),
+    })
+}
+
+/// What this end's connections are made with.
+fn options(arguments: &Measure) -> Result<TcpOptions, Failure> {
+    let bytes = |what: &str, size: Option<Size>| {
+        let bytes = size.map(|size| u32::try_from(size.bytes())).transpose();
+        bytes.map_err(|_| Failure::request(format!("{what}: expected less than 4 GiB")))
+    };
+    let segment = arguments.mss.map(|size| u16::try_from(size.bytes())).transpose();
+    Ok(TcpOptions {
+        max_segment: segment.map_err(|_| Failure::request("--mss: expected at most 65535 B"))?,
+        window_clamp: bytes("--window", arguments.window)?,
+        buffers: Buffers {
+            send: bytes("--send-buffer", arguments.send_buffer)?,
+            receive: bytes("--receive-buffer", arguments.receive_buffer)?,
+        },
+        ..TcpOptions::default()
+    })
+}
+
+/// What is done, one after the other.
+pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
+    let ways = match (arguments.down, arguments.up, arguments.both) {
+        (true, ..) => &[Way::Down][..],
+        (_, true, _) => &[Way::Up],
+        (.., true) => &[Way::Down, Way::Up, Way::Both],
+        _ => &[Way::Down, Way::Up],
+    };
+    let size = arguments.size.map(|size| u16::try_from(size.bytes()));
+    let size = size.transpose().map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
+    let carry = |carrier| Task::Carry(PhaseOrder { carrier, lasts: arguments.time, every: EVERY });
+    if let Some(rate) = arguments.udp {
+        let bits_per_s = rate.bits_per_s();
+        let load = if arguments.poisson {
+            Load::Poisson { bits_per_s, seed: random_seed()? }
+        } else {
+            Load::Fixed { bits_per_s }
+        };
+        let size = size.unwrap_or(USUAL_SIZE);
+        return Ok(ways.iter().map(|way| carry(Carrier::Udp { way: *way, size, load })).collect());
+    }
+    let tcp = ways.iter().map(|way| {
+        let congestion = arguments.congestion.clone();
+        carry(Carrier::Tcp { way: *way, streams: arguments.streams, congestion })
+    });
+    let search = ways.iter().filter(|way| **way != Way::Both).map(|way| {
+        Task::Search(SearchTask {
+            way: *way,
+            size,
+            most: arguments.most,
+            counts: COUNTS,
+            beneath: BENEATH,
+            lasts: LONGEST_SEARCH,
+        })
+    });
+    Ok(match arguments.only {
+        Some(Only::Tcp) => tcp.collect(),
+        Some(Only::Capacity) => search.collect(),
+        None => tcp.chain(search).collect(),
+    })
+}
+
+fn random_seed() -> Result<u64, Failure> {
+    Ok(u64::from_ne_bytes(random().map_err(Failure::failed)?))
+}
+
+pub(super) fn failure(error: SpeedError) -> Failure {
+    match error {
+        SpeedError::Phase(_) => Failure::request(error),
+        SpeedError::Interrupted => Failure::Interrupted,
+        other => Failure::failed(other),
+    }
+}
+
+/// What is shown while it goes on: one line of stderr, written again and again where that is a terminal.
+struct Line {
+    is_live: bool,
+    before: (f64, u64),
+}
+
+impl Line {
+    fn tell(&mut self, progress: Progress) {
+        let text = match progress {
+            Progress::Waits { before, of } => format!("waiting: {before} before us, {of} in all"),
+            Progress::Task(_) => {
+                self.before = (0.0, 0);
+                return;
+            }
+            Progress::Arrived { way, at_s, bytes } => {
+                let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
+                let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
+                format!("{} {at_s:4.1} s  {}", show::way(way), show::rate(rate))
+            }
+        };
+        if self.is_live {
+            // A terminal that is gone needs nothing.
+            let _ = write!(stderr(), "\r\x1b[2K{text}");
+        }
+    }
+
+    fn clear(&self) {
+        if self.is_live {
+            let _ = write!(stderr(), "\r\x1b[2K");
+        }
+    }
+}

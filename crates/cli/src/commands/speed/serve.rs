@@ -1,0 +1,121 @@
+//! `netrig speed serve`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use netrig_agent::tls::Identity;
+use netrig_core::Size;
+use netrig_speed::admission::Limits;
+use netrig_speed::iperf3;
+use netrig_speed::protocol::Keyring;
+use netrig_speed::serve::{Protocol, Server, ServerError, ServerOrder, Tally};
+use serde_json::json;
+
+use super::arguments::Serve;
+use crate::commands::probe::read_key;
+use crate::failure::{Failure, print};
+use crate::interruption::until_interrupted;
+
+pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
+    let cancel = until_interrupted()?;
+    let server = Server::open(order(arguments)?).map_err(failure)?;
+    for address in server.addresses() {
+        eprintln!("measurements are expected at {address} (TCP and UDP); Ctrl-C ends it");
+    }
+    server.serve(&cancel).map_err(failure)?;
+    let tally = server.tally();
+    if arguments.json {
+        print(serde_json::to_string_pretty(&as_json(tally)).map_err(Failure::failed)?)?;
+    } else {
+        print(as_text(tally).trim_end())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
+    let listen = if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() };
+    let identity = arguments.certificate.as_ref().zip(arguments.certificate_key.as_ref());
+    let identity = identity.map(|(certificate, key)| Identity::read(certificate, key)).transpose();
+    let at = |port| listen.iter().map(move |address| SocketAddr::new(*address, port)).collect();
+    let iperf3_port = arguments.iperf3_port.or(arguments.open.then_some(iperf3::PORT));
+    Ok(ServerOrder {
+        listen: at(arguments.port),
+        iperf3: iperf3_port.filter(|port| *port != arguments.port).map(at).unwrap_or_default(),
+        keys: keys(arguments)?,
+        open: arguments.open,
+        identity: identity.map_err(Failure::request)?,
+        limits: Limits {
+            sessions: arguments.sessions.max(1),
+            queue: arguments.queue,
+            per_household: arguments.per_address.max(1),
+            queue_per_household: arguments.queue_per_address,
+            per_key: arguments.per_key,
+            rate: arguments.max_rate,
+            lasts: arguments.max_time,
+            bytes: arguments.max_size.bytes(),
+        },
+    })
+}
+
+/// The keys of which clients must have one.
+fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
+    let Some(file) = &arguments.keys else { return Ok(read_key(&arguments.key)?.into()) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::request(format!("cannot read the keys {}: {error}", file.display())))?;
+    Keyring::read(&text).map_err(|error| Failure::request(format!("the keys {}: {error}", file.display())))
+}
+
+/// The addresses of the loopback interface that this host has.
+fn loopback() -> Vec<IpAddr> {
+    let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
+    let has_v6 = UdpSocket::bind((v6, 0)).is_ok();
+    [Ipv4Addr::LOCALHOST.into()].into_iter().chain(has_v6.then_some(v6)).collect()
+}
+
+fn failure(error: ServerError) -> Failure {
+    match error {
+        ServerError::Open(_) | ServerError::Iperf3(_) | ServerError::Tls(_) => Failure::request(error),
+        ServerError::Listen { .. } | ServerError::Kernel { .. } => Failure::failed(error),
+    }
+}
+
+fn as_json(tally: &Tally) -> serde_json::Value {
+    let of = |protocol: Protocol| {
+        let [received, sent] = tally.bytes(protocol);
+        let counts =
+            json!({ "sessions": tally.sessions(protocol), "bytes_received": received, "bytes_sent": sent });
+        (protocol.name().to_owned(), counts)
+    };
+    let refused = tally.refusals().into_iter().map(|((protocol, reason), count)| {
+        json!({ "protocol": protocol.name(), "reason": reason, "count": count })
+    });
+    json!({
+        "protocols": Protocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
+        "phases": tally.phases.load(Ordering::Relaxed),
+        "refused": refused.collect::<Vec<_>>(),
+        "failures": tally.failures(),
+        "strays": tally.strays.load(Ordering::Relaxed),
+    })
+}
+
+fn as_text(tally: &Tally) -> String {
+    let mut text = String::new();
+    for protocol in Protocol::ALL {
+        let (sessions, [received, sent]) = (tally.sessions(protocol), tally.bytes(protocol));
+        if sessions > 0 {
+            let (name, [received, sent]) = (protocol.name(), [received, sent].map(Size::from_bytes));
+            text += &format!("sessions of {name}: {sessions}; {received} received, {sent} sent\n");
+        }
+    }
+    if text.is_empty() {
+        text += "nobody has measured\n";
+    }
+    for ((protocol, reason), count) in tally.refusals() {
+        text += &format!("turned away of {}: {count}; {reason}\n", protocol.name());
+    }
+    for (why, count) in tally.failures() {
+        text += &format!("broken off: {count}; {why}\n");
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! What was measured, as a table for people.
+
+use std::fmt::Write as _;
+
+use netrig_report::number::{Unit, plain};
+use netrig_speed::measure::{Capacity, PhaseReport, Report};
+use netrig_speed::meter::{Delays, OneWay, Throughput};
+use netrig_speed::protocol::{Carrier, Datagrams, Load, Way};
+use netrig_speed::responsiveness::{Responsiveness, Trips};
+
+/// All that a report says.
+pub fn table(report: &Report) -> String {
+    let mut text = String::new();
+    let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
+    line(&format!("speed to {}", report.server));
+    if report.partial {
+        let why = report.broken.as_deref().unwrap_or("interrupted");
+        line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
+    }
+    let quiet =
+        [("idle before", &report.idle, &report.idle_ways), ("idle after", &report.after, &report.after_ways)];
+    for (when, told, ways) in quiet {
+        if let Some(told) = told {
+            line(&format!("  {when:<12}{}", delays(told)));
+        }
+        one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
+    }
+    if let Some(why) = report.no_ways {
+        line(&format!("  one way     not to be told: {why}"));
+    }
+    for phase in &report.phases {
+        line("");
+        line(&format!("{}, {}", way(phase.way), by(phase)));
+        for words in lines(phase) {
+            line(&format!("  {words}"));
+        }
+    }
+    for verdict in &report.verdicts {
+        line("");
+        let mut sentence = verdict.sentence.chars();
+        let first = sentence.next().into_iter().flat_map(char::to_uppercase);
+        line(&format!("{}: {}.", first.chain(sentence).collect::<String>(), verdict.proof));
+        if let Some(advice) = &verdict.advice {
+            line(&format!("  To mend it: {advice}."));
+        }
+    }
+    text
+}
+
+/// What carried a phase.
+fn by(phase: &PhaseReport) -> String {
+    let both = if phase.carrier.way() == Some(Way::Both) { " that carry both ways" } else { "" };
+    let what = match &phase.carrier {
+        Carrier::Idle => "nothing".to_owned(),
+        Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
+        Carrier::Tcp { streams, .. } => format!("{streams} connections"),
+        Carrier::Udp { size, load: Load::Told, .. } => {
+            return format!("what the line carries of datagrams of {size} B");
+        }
+        Carrier::Udp { size, .. } => format!("datagrams of {size} B"),
+    };
+    format!("{what}{both}")
+}
+
+fn lines(phase: &PhaseReport) -> Vec<String> {
+    let mut lines = match (&phase.capacity, &phase.throughput) {
+        (Some(capacity), _) => capacity_lines(capacity),
+        (None, Some(throughput)) => throughput_lines(phase, throughput),
+        (None, None) => vec!["next to nothing arrived".to_owned()],
+    };
+    if let Some(told) = &phase.connections {
+        lines.push(format!("sent again  {:.3} %", told.sent_again * 100.0));
+        lines.push(format!(
+            "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
+            told.window_limited * 100.0,
+            told.buffer_limited * 100.0
+        ));
+    }
+    if let Some(told) = &phase.transfer {
+        let ratio = told.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));
+        let delay = told.buffer_delay.map(|delay| format!(", buffer delay {:.0} %", delay * 100.0));
+        let efficiency = format!("efficiency {:.2} %", told.efficiency * 100.0);
+        let words = [ratio.unwrap_or_default(), efficiency, delay.unwrap_or_default()].concat();
+        lines.push(format!("RFC 6349    {words}"));
+    }
+    if let (Some(sent), Some(came), None) =
+        (phase.sender.datagrams, phase.receiver.datagrams, &phase.capacity)
+    {
+        lines.push(lost(&sent, &came));
+    }
+    lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
+    lines.extend(one_way(phase.ways.as_ref()));
+    lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
+    for (end, report) in [("sender", &phase.sender), ("receiver", &phase.receiver)] {
+        lines.extend(report.faults.iter().map(|fault| format!("{end:<12}{fault}")));
+    }
+    lines
+}
+
+fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String> {
+    let mut lines = vec![format!(
+        "goodput     {}, after {:.1} s of warm-up ({} on the whole)",
+        rate(throughput.bits_per_s),
+        throughput.warm_up_s,
+        rate(throughput.whole_bits_per_s)
+    )];
+    if let Some(layers) = &phase.layers {
+        let [transport, ip, ethernet] = [layers.transport, layers.ip, layers.ethernet].map(rate);
+        let name = if matches!(phase.carrier, Carrier::Udp { .. }) { "UDP" } else { "TCP" };
+        lines.push(format!("layers      {transport} {name}, {ip} IP, {ethernet} as Ethernet"));
+    }
+    let steady = if throughput.steady { "" } else { "; not steady: measure for longer" };
+    lines.push(format!(
+        "instability {:.1} %, longest stall {:.1} s{steady}",
+        throughput.instability * 100.0,
+        throughput.longest_stall_s
+    ));
+    lines
+}
+
+fn capacity_lines(capacity: &Capacity) -> Vec<String> {
+    let (found, layers) = (&capacity.found, &capacity.layers);
+    let [payload, ethernet] = [layers.payload, layers.ethernet].map(rate);
+    let least = if found.saturated && !capacity.by_hosts { "" } else { "at least " };
+    let mut lines = vec![format!(
+        "capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)",
+        rate(layers.ip)
+    )];
+    if capacity.by_hosts {
+        lines.push("hosts       one of them was the limit, and not the line".to_owned());
+    }
+    if !capacity.complete {
+        lines.push("partial     the search did not come to its end".to_owned());
+    }
+    if let (true, Some(beneath)) = (found.saturated, found.loss_beneath) {
+        lines.push(format!(
+            "lost        {:.3} % a little above it, {:.3} % of {} a little below",
+            found.loss_above * 100.0,
+            beneath * 100.0,
+            found.sent_beneath
+        ));
+    }
+    lines
+}
+
+fn lost(sent: &Datagrams, came: &Datagrams) -> String {
+    let share = 100.0 * came.losses.lost as f64 / (sent.sent.max(1)) as f64;
+    format!(
+        "lost        {} of {} ({share:.3} %) in {} periods, {} at most in a row; {} reordered, {} twice",
+        came.losses.lost,
+        sent.sent,
+        came.losses.periods,
+        came.losses.longest,
+        came.reordered,
+        came.duplicated
+    )
+}
+
+/// Both directions in a line.
+fn one_way(told: Option<&OneWay>) -> Option<String> {
+    let told = told?;
+    let bound = if told.bound_s > 0.0 {
+        format!("; each may be wrong by {}", seconds(Some(told.bound_s)))
+    } else {
+        String::new()
+    };
+    let way = |of: &Delays| [of.p50_s, of.p95_s, of.p99_s].map(seconds).join(", ");
+    let (up, down) = (way(&told.up), way(&told.down));
+    Some(format!("one way     up {up}; down {down} (p50, p95, p99){bound}"))
+}
+
+/// Round trips per minute: the draft's number, and of what it is made.
+fn responsiveness(told: &Responsiveness) -> Vec<String> {
+    let rpm = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), |rpm| format!("{rpm:.0}"));
+    let median = |trips: &Trips| seconds(trips.delays.p50_s);
+    let all = told.connect.delays;
+    let mut lines = vec![format!(
+        "responsive  {} RPM ({} on new connections, {} on loaded ones); {} of medians, {} of p95",
+        rpm(told.rpm.both),
+        rpm(told.rpm.foreign),
+        rpm(told.rpm.loaded),
+        rpm(told.rpm_p50.both),
+        rpm(told.rpm_p95.both)
+    )];
+    let loaded = told.loaded.as_ref().map_or_else(|| "undefined".to_owned(), median);
+    lines.push(format!(
+        "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes without end",
+        median(&told.connect),
+        median(&told.secure),
+        median(&told.answer),
+        all.lost,
+        all.sent
+    ));
+    lines
+}
+
+/// A time in the unit that suits it; that of a lost packet has no end.
+fn seconds(value: Option<f64>) -> String {
+    match value {
+        Some(value) => {
+            let unit = Unit::fitting("s", [value]);
+            format!("{} {}", plain(unit.convert(value)), unit.name())
+        }
+        None => "lost".to_owned(),
+    }
+}
+
+/// Round trips in a line.
+fn delays(told: &Delays) -> String {
+    format!(
+        "{} (p50), {} (p95), {} (p99), {} at least; {} of {} lost",
+        seconds(told.p50_s),
+        seconds(told.p95_s),
+        seconds(told.p99_s),
+        seconds(told.least_s),
+        told.lost,
+        told.sent
+    )
+}
+
+/// Bits per second in the unit that suits it.
+pub fn rate(bits_per_s: f64) -> String {
+    let (size, unit) = match bits_per_s {
+        rate if rate >= 1e9 => (1e9, "Gbit/s"),
+        rate if rate >= 1e6 => (1e6, "Mbit/s"),
+        rate if rate >= 1e3 => (1e3, "kbit/s"),
+        _ => (1.0, "bit/s"),
+    };
+    format!("{:.2} {unit}", bits_per_s / size)
+}
+
+/// Which way, in a word.
+pub const fn way(way: Way) -> &'static str {
+    match way {
+        Way::Up => "upload",
+        Way::Down => "download",
+        Way::Both => "both ways",
+    }
+}

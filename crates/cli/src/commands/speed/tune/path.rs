@@ -1,0 +1,74 @@
+//! What a path needs: its round trip, and its rate by a short test.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use netrig_agent::probe::{Gaps, PingOrder, Plan, ping};
+use netrig_core::{Duration, Rate};
+use netrig_speed::measure::{Call, PhaseOrder};
+use netrig_speed::meter::Course;
+use netrig_speed::protocol::{Carrier, Way};
+
+use super::super::arguments::Tune;
+use super::super::measure::{call_order, failure};
+use crate::failure::Failure;
+use crate::interruption::until_interrupted;
+
+/// Echoes by which a round trip is found.
+const ECHOES: u32 = 5;
+
+/// After so long an echo or an opening has no answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long data goes each way.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// What a short test has found.
+pub(super) struct Measured {
+    pub round_trip: Option<Duration>,
+    pub rate: Option<Rate>,
+}
+
+/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: who refuses it
+/// has answered.
+pub(super) fn round_trip(server: SocketAddr) -> Result<Duration, String> {
+    let plan =
+        Plan { count: ECHOES, gaps: Gaps::Periodic(Duration::from_millis(50)), wait: PATIENCE, seed: 0 };
+    let order = PingOrder { target: server, plan, size: 56, dscp: 0 };
+    let report = ping(&order, &AtomicBool::new(false)).ok();
+    let measures = report.iter().flat_map(|report| &report.sections).flat_map(|section| &section.measures);
+    let least = measures.filter(|measure| measure.name == "delay_min").find_map(|measure| measure.value);
+    match least {
+        Some(seconds) => Ok(Duration::from_nanos((seconds * 1e9) as u64)),
+        None => opening(server),
+    }
+}
+
+fn opening(server: SocketAddr) -> Result<Duration, String> {
+    let begun = Instant::now();
+    match TcpStream::connect_timeout(&server, PATIENCE.into()) {
+        Err(error) if error.kind() != ErrorKind::ConnectionRefused => Err(error.to_string()),
+        _ => Ok(Duration::from_nanos(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX))),
+    }
+}
+
+/// Some connections each way for a short time: the faster way is what the settings must be enough for.
+pub(super) fn measure(server: SocketAddr, arguments: &Tune) -> Result<Measured, Failure> {
+    let cancel = until_interrupted()?;
+    let order = call_order(server, &arguments.key, None, None)?;
+    let mut call = Call::connect(order, &cancel, &mut |_, _| {}).map_err(failure)?;
+    let mut fastest: Option<f64> = None;
+    for way in [Way::Down, Way::Up] {
+        let carrier = Carrier::Tcp { way, streams: 4, congestion: None };
+        let phase = PhaseOrder { carrier, lasts: LASTS, every: Duration::from_millis(100) };
+        let carriage = call.carry(phase, &cancel, &mut |_| {}).map_err(failure)?;
+        let receiver = if way == Way::Down { &carriage.near } else { &carriage.far };
+        let told = Course::of_streams(&receiver.counted).throughput();
+        fastest = told.map(|told| told.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
+    }
+    let round_trip = call.round_trip();
+    call.hang_up();
+    Ok(Measured { round_trip, rate: fastest.map(|rate| Rate::from_bits_per_s(rate as u64)) })
+}

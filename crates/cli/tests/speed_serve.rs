@@ -1,0 +1,118 @@
+//! The server of access speeds as its operators and its clients start it.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of a program starts it"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn netrig(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command.arg("speed").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn ended(arguments: &[&str]) -> Output {
+    netrig(arguments).output().unwrap()
+}
+
+/// A server that runs, and is asked to end.
+struct Server {
+    child: Child,
+    /// What it says after its addresses.
+    rest: BufReader<ChildStderr>,
+    /// Where it listens, in the order in which it says so.
+    addresses: Vec<String>,
+}
+
+impl Server {
+    fn start(arguments: &[&str], listens: usize) -> Self {
+        let all = [&["serve", "--listen", "127.0.0.1", "--port", "0"], arguments].concat();
+        let mut child = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut rest = BufReader::new(child.stderr.take().unwrap());
+        let mut addresses = Vec::new();
+        while addresses.len() < listens {
+            let mut line = String::new();
+            assert!(rest.read_line(&mut line).unwrap() > 0, "{addresses:?}");
+            let address = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
+            addresses.extend(address.map(str::to_owned));
+        }
+        Self { child, rest, addresses }
+    }
+
+    /// Ends it as systemd does; what it printed.
+    fn end(mut self) -> String {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let (mut printed, mut said) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        self.rest.read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{said}");
+        printed
+    }
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+const SHORT: [&str; 6] = ["--down", "--only", "tcp", "--time", "1s", "-P2"];
+
+#[test]
+fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
+    // A second port, for clients that know no other, is any that is free.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let server = Server::start(&["--iperf3-port", &free, "--json"], 2);
+    let [own, iperf3] = [0, 1].map(|which| server.addresses[which].clone());
+    for (host, way) in [(&own, None), (&own, Some("--iperf3")), (&iperf3, Some("--iperf3"))] {
+        let arguments: Vec<_> = [host.as_str()].into_iter().chain(SHORT).chain(way).collect();
+        let ours = json(&ended(&[&arguments[..], &["--json"]].concat()));
+        assert!(ours["phases"][0]["throughput"]["bytes"].as_u64() > Some(0), "{ours:#}");
+        let theirs = json(&ended(&[&arguments[..], &["--json=iperf3"]].concat()));
+        assert!(theirs["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{theirs:#}");
+        assert_eq!(theirs["start"]["test_start"]["num_streams"], 2, "{theirs:#}");
+    }
+    let told: Value = serde_json::from_str(&server.end()).unwrap();
+    assert_eq!(
+        (&told["protocols"]["netrig"]["sessions"], &told["protocols"]["iperf3"]["sessions"]),
+        (&2.into(), &4.into())
+    );
+    assert_eq!(told["failures"], serde_json::json!({}));
+}
+
+#[test]
+fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
+    let folder = std::env::temp_dir().join(format!("netrig-keys-{}", std::process::id()));
+    std::fs::write(&folder, "ann short\n").unwrap();
+    let keys = folder.to_str().unwrap().to_owned();
+    let refused = |arguments: &[&str], words: &str| {
+        let output = ended(&[&["serve"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    };
+    refused(&["--listen", "0.0.0.0"], "can be reached from other hosts: give a key");
+    refused(&["--keys", &keys], "line 1: the key of ann has 5 bytes");
+    std::fs::write(&folder, "ann 0123456789abcdef\nbob 0123456789abcdef0\n").unwrap();
+    refused(
+        &["--listen", "0.0.0.0", "--keys", &keys, "--iperf3-port"],
+        "whose clients of iperf3 can prove no key",
+    );
+    let server = Server::start(&["--keys", &keys, "--per-key", "1"], 1);
+    let key = folder.with_extension("key");
+    std::fs::write(&key, "0123456789abcdef0\n").unwrap();
+    let host = server.addresses[0].clone();
+    let arguments: Vec<_> = [host.as_str()].into_iter().chain(SHORT).collect();
+    let output = ended(&[&arguments[..], &["--key", key.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let output = ended(&arguments);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it asks for a key"), "{output:?}");
+    let said = server.end();
+    assert!(said.contains("sessions of netrig: 1;"), "{said}");
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::remove_file(&key).unwrap();
+}

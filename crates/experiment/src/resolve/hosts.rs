@@ -1,0 +1,171 @@
+//! Nodes as hosts: what of them is varied, and what none can be.
+
+use std::collections::BTreeMap;
+
+use netrig_core::{Duration, Size};
+
+use super::topology::Topology;
+use crate::file::diagnostic::Diagnostic;
+use crate::file::document::{Entry, Value};
+use crate::file::read::Reader;
+use crate::file::sections::{IpVersion, KernelSetting, NodeSection};
+use crate::{Fragmentation, Host, Reception};
+
+/// CPU_SETSIZE of Linux's C library.
+const MOST_CPUS: u32 = 1024;
+/// What an agent of netrig's needs to begin, and some for its sockets.
+const LEAST_MEMORY: Size = Size::from_bytes(16_000_000);
+/// A datagram of 68 octets must pass every module uncut (RFC 791 section 3.2), one of 1280 every link of IPv6 (RFC 8200
+/// section 5).
+const LEAST_MTU: Size = Size::from_bytes(68);
+const LEAST_MTU_OF_IPV6: Size = Size::from_bytes(1280);
+/// The longest packet that IP can describe.
+const MOST_MTU: Size = Size::from_bytes(65_535);
+/// TCP_MIN_MSS of Linux's `tcp.h`.
+const LEAST_MSS: Size = Size::from_bytes(48);
+
+/// Settings of a kernel that are said otherwise: by their names, with how.
+const SAID_OTHERWISE: [(&str, &str); 2] = [
+    ("net.ipv4.ip_no_pmtu_disc", "`fragmentation` says what becomes of packets that are too long"),
+    ("net.ipv4.ip_forward", "a node forwards if a path of the file leads through it"),
+];
+
+/// The keys at which a node is wrong, and why.
+type Wrong = (Vec<&'static str>, String);
+
+fn wrong(key: &'static str, why: impl Into<String>) -> Wrong {
+    (vec![key], why.into())
+}
+
+/// That a host can take this time to receive.
+pub(super) fn check_reception(receive: &Reception) -> Result<(), Wrong> {
+    let most = [
+        ("per_packet", receive.per_packet, Duration::from_secs(1)),
+        ("per_stream", receive.per_stream, Duration::from_millis(1)),
+    ];
+    if let Some((key, _, most)) = most.into_iter().find(|(_, takes, most)| takes > most) {
+        return Err((vec!["receive", key], format!("`{key}` must be at most {most}")));
+    }
+    if receive.queue == 0 {
+        let why = "`queue` must be above zero: the packet that is served is not counted";
+        return Err((vec!["receive", "queue"], why.into()));
+    }
+    Ok(())
+}
+
+/// That these can be the processors of a node.
+pub(super) fn check_cpus(cpus: &[u32]) -> Result<(), Wrong> {
+    if let Some(cpu) = (1..cpus.len()).find(|n| cpus[..*n].contains(&cpus[*n])).map(|n| cpus[n]) {
+        return Err(wrong("cpus", format!("processor {cpu} is named twice")));
+    }
+    if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= MOST_CPUS) {
+        let why =
+            format!("there is no processor {cpu}: they are numbered from 0, and {MOST_CPUS} can be named");
+        return Err(wrong("cpus", why));
+    }
+    Ok(())
+}
+
+/// What of a node is varied, unless something of it cannot be. A quota that leaves everything as it is says nothing.
+pub(super) fn host(section: &NodeSection, ip: IpVersion) -> Result<Host, Wrong> {
+    let processors = [("load", section.load), ("quota", section.quota)];
+    if let Some((key, _)) = processors.iter().find(|(_, share)| share.is_some() && section.cpus.is_empty()) {
+        return Err(wrong(
+            key,
+            format!("`{key}` is a share of the node's own processors: name them in `cpus`"),
+        ));
+    }
+    if section.quota.is_some_and(|quota| quota.get() <= 0.0) {
+        return Err(wrong("quota", "`quota` must be above zero: nothing would run on the node"));
+    }
+    let least_mtu = if ip == IpVersion::V6 { LEAST_MTU_OF_IPV6 } else { LEAST_MTU };
+    let sizes = [
+        ("memory", section.memory, LEAST_MEMORY, None),
+        ("mtu", section.mtu, least_mtu, Some(MOST_MTU)),
+        ("mss", section.mss, LEAST_MSS, Some(MOST_MTU)),
+        ("window", section.window, Size::from_bytes(1), None),
+    ];
+    for (key, size, least, most) in sizes {
+        let Some(size) = size else { continue };
+        if size < least {
+            return Err(wrong(key, format!("`{key}` must be at least {least}")));
+        }
+        if let Some(most) = most.filter(|most| size > *most) {
+            return Err(wrong(key, format!("`{key}` must be at most {most}")));
+        }
+    }
+    if section.fragmentation == Fragmentation::Allowed && ip == IpVersion::V6 {
+        let why = "packets of IPv6 are never cut on their way (RFC 8200 section 5): `path-mtu` or `never`";
+        return Err(wrong("fragmentation", why));
+    }
+    Ok(Host {
+        load: section.load,
+        quota: section.quota.filter(|quota| quota.get() < 1.0),
+        memory: section.memory,
+        mtu: section.mtu,
+        mss: section.mss,
+        window: section.window,
+        fragmentation: section.fragmentation,
+        sysctls: sysctls(&section.net),
+    })
+}
+
+/// Settings of a kernel by their whole names.
+fn sysctls(net: &BTreeMap<String, BTreeMap<String, KernelSetting>>) -> BTreeMap<String, String> {
+    let groups = net.iter().flat_map(|(group, settings)| settings.iter().map(move |one| (group, one)));
+    groups.map(|(group, (name, value))| (format!("net.{group}.{name}"), value.to_string())).collect()
+}
+
+/// Refuses settings of a kernel below `net` that cannot be one, or are said otherwise.
+pub(super) fn check_sysctls(section: &NodeSection, value: &Value, reader: &Reader<'_>) -> Option<()> {
+    for (group, settings) in &section.net {
+        for name in settings.keys() {
+            let whole = format!("net.{group}.{name}");
+            let why = if !is_setting(group) || !is_setting(name) {
+                format!("`{whole}` is no setting of a kernel: these are of small letters, digits and `_`")
+            } else if let Some((_, how)) = SAID_OTHERWISE.iter().find(|(other, _)| *other == whole) {
+                format!("`{whole}` is not set by its name: {how}")
+            } else {
+                continue;
+            };
+            reader.report(reader.about(value, &["net", group, name], why));
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Whether a word can be part of the name of a kernel's setting.
+pub(super) fn is_setting(word: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9');
+    !word.is_empty() && word.bytes().all(fits)
+}
+
+/// That a load, or a quota, of a node is of processors that no other node has: it would be theirs too.
+pub(super) fn check_own_processors(topology: &Topology, nodes: &[&Entry], reader: &Reader<'_>) -> Option<()> {
+    for (place, node) in topology.nodes.iter().enumerate() {
+        let Some(key) = ["load", "quota"].into_iter().find(|key| match *key {
+            "load" => node.host.load.is_some(),
+            _ => node.host.quota.is_some(),
+        }) else {
+            continue;
+        };
+        let others = topology.nodes.iter().enumerate().filter(|(other, _)| *other != place);
+        let shared = others
+            .flat_map(|(_, other)| other.cpus.iter().map(move |cpu| (other, *cpu)))
+            .find(|(_, cpu)| node.cpus.contains(cpu));
+        let Some((other, cpu)) = shared else { continue };
+        let entry = nodes.iter().find(|entry| entry.key == node.group)?;
+        let why = format!(
+            "processor {cpu} is also that of node `{}`, and the `{key}` of node `{}` must be its own",
+            other.name, node.name
+        );
+        reader.report(about(reader, &entry.value, &["cpus"], why));
+        return None;
+    }
+    Some(())
+}
+
+fn about(reader: &Reader<'_>, value: &Value, path: &[&str], why: String) -> Diagnostic {
+    reader.about(value, path, why).expected("processors that no other node has")
+}

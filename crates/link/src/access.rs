@@ -1,0 +1,373 @@
+//! Lines of subscribers as presets: the constants of both directions, each with its source.
+//!
+//! A standard says what a line can carry and how it frames packets. It seldom says which rate a service has, and never how
+//! much its buffers hold: such constants are chosen, and their sources say so, and by which rule.
+
+use netrig_core::{Duration, Rate, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::queue::fifo::Fifo;
+use crate::{Framing, LineSettings, Queue};
+
+/// The constants of an access line that a link takes where it says nothing itself: rates, framing, delays, buffers and MTU.
+/// The link's first node is the subscriber's: `forward` is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Preset {
+    /// Ethernet on twisted pair at 10 Mbit/s.
+    #[serde(rename = "10baset")]
+    TenBaseT,
+    /// ADSL with PPP over Ethernet on ATM.
+    #[serde(rename = "adsl")]
+    Adsl,
+    /// ADSL2+ with PPP over Ethernet on ATM.
+    #[serde(rename = "adsl2+")]
+    Adsl2Plus,
+    /// VDSL2 with PPP over Ethernet in packet transfer mode.
+    #[serde(rename = "vdsl2")]
+    Vdsl2,
+    /// A cable modem.
+    #[serde(rename = "docsis")]
+    Docsis,
+    /// A passive optical network.
+    #[serde(rename = "gpon")]
+    Gpon,
+    /// A cellular line of LTE.
+    #[serde(rename = "lte")]
+    Lte,
+    /// A geostationary satellite.
+    #[serde(rename = "geo")]
+    Geo,
+    /// Satellites in low orbits.
+    #[serde(rename = "leo")]
+    Leo,
+}
+
+/// A constant of a preset as `netrig show preset` prints it, of the way down to the subscriber and of the way up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessConstant {
+    /// The link's key in the experiment file.
+    pub name: &'static str,
+    /// Its value down, as it would stand in the file.
+    pub down: String,
+    /// Its value up.
+    pub up: String,
+    /// Where both come from.
+    pub source: &'static str,
+}
+
+/// What there is of a line, and where it comes from.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    /// Of what is two values the first is down.
+    rate: [Rate; 2],
+    framing: Framing,
+    delay: [Duration; 2],
+    /// Of a queue, first in and first out.
+    room: Duration,
+    mtu: Size,
+    /// Of the rate, the framing, the delay, the room and the MTU.
+    sources: [&'static str; 5],
+}
+
+const fn mbit(rate: u64) -> Rate {
+    Rate::from_bits_per_s(rate * 1_000_000)
+}
+
+const fn kbit(rate: u64) -> Rate {
+    Rate::from_bits_per_s(rate * 1_000)
+}
+
+const fn ms(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+const fn us(time: u64) -> Duration {
+    Duration::from_micros(time)
+}
+
+/// What a frame of Ethernet carries, and what is left of it by PPP over Ethernet.
+const WHOLE: Size = Size::from_bytes(1500);
+const BEHIND_PPPOE: Size = Size::from_bytes(1492);
+const ETHERNET_MTU: &str = "IEEE 802.3 clause 3.2.7";
+const PPPOE_MTU: &str = "RFC 2516 section 7: 8 B less than a frame of Ethernet carries";
+
+/// How much waits where nobody says how much.
+const ROOM: Duration = ms(250);
+const RULE: &str = "chosen: a round trip of 250 ms, the rule of Villamizar and Song 1994 as Appenzeller, Keslassy and McKeown \
+                    2004 report it; no standard says";
+/// What interleaving may take, where the operator sets it.
+const INTERLEAVING: &str =
+    "chosen: the operator sets the longest interleaving, in milliseconds up to 63 (ITU-T G.997.1, DELAYMAX)";
+const ON_ATM: &str = "RFC 2516 over RFC 2684 section 5.2 and ITU-T I.363.5";
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::TenBaseT,
+        Self::Adsl,
+        Self::Adsl2Plus,
+        Self::Vdsl2,
+        Self::Docsis,
+        Self::Gpon,
+        Self::Lte,
+        Self::Geo,
+        Self::Leo,
+    ];
+
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TenBaseT => "10baset",
+            Self::Adsl => "adsl",
+            Self::Adsl2Plus => "adsl2+",
+            Self::Vdsl2 => "vdsl2",
+            Self::Docsis => "docsis",
+            Self::Gpon => "gpon",
+            Self::Lte => "lte",
+            Self::Geo => "geo",
+            Self::Leo => "leo",
+        }
+    }
+
+    /// What it is.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::TenBaseT => "Ethernet on twisted pair, 10 Mbit/s both ways at once",
+            Self::Adsl => "ADSL, PPP over Ethernet on ATM",
+            Self::Adsl2Plus => "ADSL2+, PPP over Ethernet on ATM",
+            Self::Vdsl2 => "VDSL2, PPP over Ethernet in packet transfer mode",
+            Self::Docsis => "a cable modem, DOCSIS 3.0",
+            Self::Gpon => "a passive optical network, GPON",
+            Self::Lte => "a cellular line, LTE of category 4 with a cell of its own",
+            Self::Geo => "a geostationary satellite",
+            Self::Leo => "satellites in low orbits",
+        }
+    }
+
+    /// The lines of both directions: up from the subscriber, and down to it.
+    pub fn lines(self) -> [LineSettings; 2] {
+        let Table { rate, framing, delay, room, mtu, .. } = self.table();
+        let line = |way: usize| {
+            let queue = Queue::Fifo(Fifo { time: Some(room), ..Fifo::default() });
+            LineSettings { framing, mtu: Some(mtu), ..LineSettings::new(rate[way], delay[way], queue) }
+        };
+        [line(1), line(0)]
+    }
+
+    /// Its constants: all that is told of a line, the same keys for each.
+    pub fn constants(self) -> [AccessConstant; 5] {
+        let Table { rate, framing, delay, room, mtu, sources } = self.table();
+        let [of_rate, of_framing, of_delay, of_room, of_mtu] = sources;
+        let constant = |name, [down, up]: [String; 2], source| AccessConstant { name, down, up, source };
+        let both = |name, value: String, source| constant(name, [value.clone(), value], source);
+        [
+            constant("rate", rate.map(|rate| rate.to_string()), of_rate),
+            both("framing", framing.name().to_owned(), of_framing),
+            constant("delay", delay.map(|delay| delay.to_string()), of_delay),
+            both("queue", format!("{{ kind = \"fifo\", time = \"{room}\" }}"), of_room),
+            both("mtu", format!("{} B", mtu.bytes()), of_mtu),
+        ]
+    }
+
+    fn table(self) -> Table {
+        match self {
+            Self::TenBaseT => Table {
+                rate: [mbit(10); 2],
+                framing: Framing::Ethernet,
+                delay: [Duration::from_nanos(25_600); 2],
+                room: ms(123),
+                mtu: WHOLE,
+                sources: [
+                    "IEEE 802.3 clause 14",
+                    "IEEE 802.3 clauses 3 and 4",
+                    "half of the slot time, 512 bits: the longest round trip that a collision may take (IEEE 802.3 clause 4.4.2)",
+                    "100 frames of 1538 B, the transmit queue of Ethernet in Linux 2.4 (ether_setup, drivers/net/net_init.c)",
+                    ETHERNET_MTU,
+                ],
+            },
+            Self::Adsl => Table {
+                rate: [kbit(6_144), kbit(640)],
+                framing: Framing::PppoeAtm,
+                delay: [ms(20), ms(6)],
+                room: ROOM,
+                mtu: BEHIND_PPPOE,
+                sources: [
+                    "ITU-T G.992.1: what all transceivers support",
+                    ON_ATM,
+                    "ITU-T G.992.1, the interleaved path: 4 ms + (S − 1)/4 ms + S·D/4 ms with S = 1 and the largest depths \
+                     that all transceivers have, D = 64 down and 8 up",
+                    RULE,
+                    PPPOE_MTU,
+                ],
+            },
+            Self::Adsl2Plus => Table {
+                rate: [mbit(16), kbit(800)],
+                framing: Framing::PppoeAtm,
+                delay: [ms(8); 2],
+                room: ROOM,
+                mtu: BEHIND_PPPOE,
+                sources: [
+                    "ITU-T G.992.5: what all transceivers support",
+                    ON_ATM,
+                    INTERLEAVING,
+                    RULE,
+                    PPPOE_MTU,
+                ],
+            },
+            Self::Vdsl2 => Table {
+                rate: [mbit(80), mbit(20)],
+                framing: Framing::PppoePtm,
+                delay: [ms(8); 2],
+                room: ROOM,
+                mtu: BEHIND_PPPOE,
+                sources: [
+                    "chosen: a service that takes the 100 Mbit/s of both directions together which profile 17a has at least \
+                     (ITU-T G.993.2 table 6-1)",
+                    "RFC 2516 over ITU-T G.993.2 annex K",
+                    INTERLEAVING,
+                    RULE,
+                    PPPOE_MTU,
+                ],
+            },
+            Self::Docsis => Table {
+                rate: [mbit(100), mbit(10)],
+                framing: Framing::Docsis,
+                delay: [ms(1), ms(5)],
+                room: ROOM,
+                mtu: WHOLE,
+                sources: [
+                    "chosen: a service; the operator sets it (CM-SP-MULPIv3.0 annex C, Maximum Sustained Traffic Rate)",
+                    "CM-SP-MULPIv3.0 annex C: what that rate counts",
+                    "chosen: down interleaving alone; up the middle of the 2 to 8 ms for a request and its grant (CableLabs, Low \
+                     Latency DOCSIS: Technology Overview, 2019)",
+                    RULE,
+                    ETHERNET_MTU,
+                ],
+            },
+            Self::Gpon => Table {
+                rate: [kbit(311_040), kbit(155_520)],
+                framing: Framing::Gpon,
+                delay: [us(1_500); 2],
+                room: ROOM,
+                mtu: WHOLE,
+                sources: [
+                    "chosen: an eighth of 2488.32 and 1244.16 Mbit/s (ITU-T G.984.2), which eight that are busy share",
+                    "ITU-T G.984.3 clause 8.3",
+                    "ITU-T G.984.1: the largest mean signal transfer delay",
+                    RULE,
+                    ETHERNET_MTU,
+                ],
+            },
+            Self::Lte => Table {
+                rate: [kbit(150_752), kbit(51_024)],
+                framing: Framing::None,
+                delay: [us(7_500), ms(17)],
+                room: ROOM,
+                mtu: Size::from_bytes(1358),
+                sources: [
+                    "3GPP TS 36.306 tables 4.1-1 and 4.1-2, category 4: the largest transport blocks of a millisecond",
+                    "chosen: some 6 B of PDCP, RLC and MAC are left out",
+                    "3GPP TR 36.881 clause 5.2.1: what the radio takes, up with a scheduling request",
+                    RULE,
+                    "3GPP TS 23.060 annex C: what is not cut where the operator's network carries 1500 B",
+                ],
+            },
+            Self::Geo => Table {
+                rate: [mbit(12), mbit(3)],
+                framing: Framing::None,
+                delay: [ms(279); 2],
+                room: ms(558),
+                mtu: WHOLE,
+                sources: [
+                    "chosen: a service (FCC, Measuring Broadband America, February 2013: 12 Mbit/s by satellite)",
+                    "chosen: operators sell rates of IP",
+                    "RFC 2488 section 2: both ground stations at the edge of what the satellite sees",
+                    "chosen: a round trip of the line, by the rule of Villamizar and Song 1994",
+                    ETHERNET_MTU,
+                ],
+            },
+            Self::Leo => Table {
+                rate: [mbit(100), mbit(10)],
+                framing: Framing::None,
+                delay: [ms(20); 2],
+                room: ROOM,
+                mtu: WHOLE,
+                sources: [
+                    "chosen: within 25 to 220 Mbit/s down and 5 to 20 Mbit/s up (Starlink Specifications, 2023)",
+                    "chosen: operators sell rates of IP",
+                    "chosen: half of a round trip within 25 to 60 ms (Starlink Specifications, 2023)",
+                    RULE,
+                    ETHERNET_MTU,
+                ],
+            },
+        }
+    }
+}
+
+/// How much less the way up carries of acknowledgements than the way down of data: the ratio of the rates over that of the
+/// lengths on the line, of a packet of `data` bytes and an acknowledgement of `ack` (RFC 3449 section 3.1, there *k*). A
+/// receiver that acknowledges each packet fills the way up first if it is above 1, one that acknowledges every second above 2.
+pub fn asymmetry(down: &LineSettings, up: &LineSettings, data: u32, ack: u32) -> f64 {
+    let rates = down.rate.bits_per_s() as f64 / up.rate.bits_per_s() as f64;
+    let lengths = down.framing.line_bytes(data) as f64 / up.framing.line_bytes(ack) as f64;
+    rates / lengths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(bits_per_s: u64) -> LineSettings {
+        let queue = Queue::Fifo(Fifo { packets: Some(1), ..Fifo::default() });
+        LineSettings::new(Rate::from_bits_per_s(bits_per_s), Duration::ZERO, queue)
+    }
+
+    /// The example of RFC 3449 section 3.1: 10 Mbit/s down and 50 kbit/s up, 1000 B of data and 40 B of acknowledgement.
+    #[test]
+    fn the_example_of_the_rfc_has_a_ratio_of_eight() {
+        assert!((asymmetry(&line(10_000_000), &line(50_000), 1000, 40) - 8.0).abs() < 1e-12);
+    }
+
+    /// On ATM 1492 B take 32 cells and an acknowledgement two: 20 times the rate is 1.25 times the acknowledgements.
+    #[test]
+    fn cells_make_a_line_more_asymmetric() {
+        let atm = |bits_per_s| LineSettings { framing: Framing::PppoeAtm, ..line(bits_per_s) };
+        assert!((asymmetry(&atm(16_000_000), &atm(800_000), 1492, 52) - 1.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn names_are_those_of_the_file() {
+        for preset in Preset::ALL {
+            assert_eq!(serde_json::to_value(preset).unwrap(), preset.name());
+            for line in preset.lines() {
+                assert_eq!(line.check(), Ok(()), "{preset:?}");
+                assert_eq!(serde_json::to_value(line.framing).unwrap(), line.framing.name());
+            }
+        }
+    }
+
+    /// What is printed stands in a file as it is: the values of both lines.
+    #[test]
+    fn constants_are_those_of_the_lines() {
+        for preset in Preset::ALL {
+            let [up, down] = preset.lines();
+            for AccessConstant { name, down: told_down, up: told_up, source } in preset.constants() {
+                let of = |line: &LineSettings| serde_json::to_value(line).unwrap()[name].clone();
+                for (line, told) in [(&down, told_down), (&up, told_up)] {
+                    match of(line) {
+                        serde_json::Value::String(_) if name == "mtu" => {
+                            assert_eq!(line.mtu, Some(told.parse().unwrap()));
+                        }
+                        serde_json::Value::String(value) => assert_eq!(value, told, "{preset:?}"),
+                        queue => {
+                            let time = queue["fifo"]["time"].as_str().unwrap();
+                            assert!(told.contains(&format!("\"{time}\"")), "{preset:?}: {told}");
+                        }
+                    }
+                }
+                assert!(!source.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Nodes as hosts: what of them an experiment varies, told to the kernel and read back.
+
+pub(crate) mod group;
+mod load;
+mod steering;
+
+use std::path::Path;
+
+use netrig_experiment::{Fragmentation, Host, Node, Scenario, Unsupported};
+
+pub(crate) use group::{Group, GroupReader, Limits};
+pub(crate) use load::Loads;
+
+use crate::error::TestbedError;
+use crate::orders::unsupported;
+use crate::processors::available;
+use crate::sysctl;
+use crate::testbed::Testbed;
+
+/// Has sockets that are made send without DF, and learn nothing of paths (ip-sysctl): IP_PMTUDISC_DONT.
+const NO_PMTU_DISCOVERY: (&str, &str) = ("net.ipv4.ip_no_pmtu_disc", "1");
+
+/// That this machine can have the hosts of a scenario.
+///
+/// # Errors
+/// What it cannot have.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
+    for node in &scenario.nodes {
+        let limits = Limits::of(node);
+        group::check(&limits).or_else(|why| unsupported(format!("node `{}`: {why}", node.name)))?;
+        for name in node.host.sysctls.keys() {
+            if !Path::new("/proc/sys").join(name.replace('.', "/")).exists() {
+                return unsupported(format!("this kernel has no setting {name} (node `{}`)", node.name));
+            }
+        }
+        if node.host.load.is_some() || node.host.quota.is_some() {
+            check_others(node)?;
+        }
+    }
+    Ok(())
+}
+
+/// That a processor is left for those whom the load of a node must not touch.
+fn check_others(node: &Node) -> Result<(), Unsupported> {
+    if !steering::is_there() {
+        return unsupported(format!(
+            "this kernel cannot have packets received on the processors of node `{}` (it was built without CONFIG_RPS)",
+            node.name
+        ));
+    }
+    let there = available().unwrap_or_default();
+    if there.iter().all(|cpu| node.cpus.contains(cpu)) {
+        return unsupported(format!(
+            "node `{}` has all processors that netrig may run on, and its `load` or `quota` leaves none for the router and the \
+             other nodes",
+            node.name
+        ));
+    }
+    Ok(())
+}
+
+/// Settings of a node's kernel, by their names.
+pub(crate) fn sysctls(host: &Host) -> impl Iterator<Item = (&str, &str)> {
+    let uncut = (host.fragmentation == Fragmentation::Allowed).then_some(NO_PMTU_DISCOVERY);
+    host.sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(uncut)
+}
+
+/// Gives the nodes of `testbed` what `scenario` says of them as hosts, before anything runs there. A load begins later.
+///
+/// # Errors
+/// What the kernel refuses, or has otherwise.
+pub(crate) fn prepare(testbed: &mut Testbed, scenario: &Scenario) -> Result<(), TestbedError> {
+    for (place, node) in scenario.nodes.iter().enumerate() {
+        for (name, value) in sysctls(&node.host) {
+            sysctl::set_named(testbed.node(place)?, name, value)?;
+        }
+        let limits = Limits::of(node);
+        if !limits.is_none() {
+            testbed.limit(place, &limits)?;
+        }
+        if node.host.load.is_some() || node.host.quota.is_some() {
+            steering::receive_on(testbed, place, &node.cpus)?;
+        }
+    }
+    Ok(())
+}

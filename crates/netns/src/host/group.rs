@@ -1,0 +1,362 @@
+//! What all that runs on a node may have of its machine, by control groups of either version (cgroups(7)).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use netrig_experiment::Node;
+
+use crate::error::{TestbedError, Told};
+use crate::journal::FOLDER as PREFIX;
+
+/// Within such a time a quota is shared out, if that is no less than [`LEAST_QUOTA`]: short against what a transport waits
+/// for, so that a node is slower and does not stop.
+const PERIOD: u64 = 10_000;
+/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the least period; µs.
+const LEAST_QUOTA: u64 = 1_000;
+/// The longest period, µs (same source: 1 s).
+const LONGEST_PERIOD: u64 = 1_000_000;
+/// Memory is given in pages, bytes.
+const PAGE: u64 = 4096;
+
+/// What a node may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Limits {
+    /// Processors, on average over a period.
+    pub quota: Option<f64>,
+    /// Bytes.
+    pub memory: Option<u64>,
+}
+
+impl Limits {
+    /// Those of a node as its host is described.
+    pub fn of(node: &Node) -> Self {
+        let quota = node.host.quota.map(|share| share.get() * node.cpus.len() as f64);
+        Self { quota, memory: node.host.memory.map(|size| size.bytes() / PAGE * PAGE) }
+    }
+
+    /// Whether it may have all there is.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn controllers(&self) -> impl Iterator<Item = Controller> {
+        let cpu = self.quota.map(|_| Controller::Cpu);
+        cpu.into_iter().chain(self.memory.map(|_| Controller::Memory))
+    }
+}
+
+/// What limits what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Controller {
+    Cpu,
+    Memory,
+}
+
+impl Controller {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// Where the groups of a controller are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hierarchy {
+    version: Version,
+    folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The quota and the period of so many processors, µs.
+fn quota(processors: f64) -> (u64, u64) {
+    let of = |period: u64| (processors * period as f64).round() as u64;
+    let period = if of(PERIOD) >= LEAST_QUOTA {
+        PERIOD
+    } else {
+        ((LEAST_QUOTA as f64 / processors).ceil() as u64).min(LONGEST_PERIOD)
+    };
+    (of(period), period)
+}
+
+/// That this machine can limit a node so, in words if not.
+pub(crate) fn check(limits: &Limits) -> Result<(), String> {
+    if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
+        return Err("its `quota` is less than 1 ms in a second, and a kernel gives no less".into());
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    limits.controllers().try_for_each(|controller| Hierarchy::find(&mounts, controller).map(drop))
+}
+
+impl Hierarchy {
+    /// Finds that of a controller in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+    fn find(mounts: &str, controller: Controller) -> Result<Self, String> {
+        let name = controller.name();
+        let mut disabled = None;
+        for line in mounts.lines() {
+            let Some((place, system)) = line.split_once(" - ") else { continue };
+            let Some(folder) = place.split(' ').nth(4).map(PathBuf::from) else { continue };
+            let mut system = system.split(' ');
+            let (kind, options) = (system.next().unwrap_or_default(), system.nth(1).unwrap_or_default());
+            if kind == "cgroup" && options.split(',').any(|option| option == name) {
+                return Ok(Self { version: Version::One, folder });
+            }
+            let lists = |file: &str| {
+                let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+                text.split_whitespace().any(|word| word == name)
+            };
+            if kind == "cgroup2" && lists("cgroup.subtree_control") {
+                return Ok(Self { version: Version::Two, folder });
+            }
+            if kind == "cgroup2" && lists("cgroup.controllers") {
+                disabled = Some(folder);
+            }
+        }
+        Err(match disabled {
+            Some(folder) => format!(
+                "groups of processes have no controller `{name}` until it is enabled: `echo +{name} > {}`",
+                folder.join("cgroup.subtree_control").display()
+            ),
+            None => format!("this machine has no controller `{name}` of groups of processes (cgroups(7))"),
+        })
+    }
+}
+
+/// A group of processes in each hierarchy that limits a node. The folders stay until they are removed by the journal.
+#[derive(Debug)]
+pub(crate) struct Group {
+    cpu: Option<(Version, PathBuf)>,
+    memory: Option<(Version, PathBuf)>,
+    limits: Limits,
+}
+
+impl Group {
+    /// The groups that limit node `node` of testbed `id`, which are not there yet.
+    ///
+    /// # Errors
+    /// If this machine has no such groups.
+    pub fn planned(id: &str, node: &str, limits: &Limits) -> Result<Self, String> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let place = |controller: Controller| -> Result<_, String> {
+            let Hierarchy { version, folder } = Hierarchy::find(&mounts, controller)?;
+            Ok((version, folder.join(format!("{PREFIX}{id}.{node}"))))
+        };
+        Ok(Self {
+            cpu: limits.quota.map(|_| place(Controller::Cpu)).transpose()?,
+            memory: limits.memory.map(|_| place(Controller::Memory)).transpose()?,
+            limits: *limits,
+        })
+    }
+
+    /// Their folders.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut folders: Vec<_> =
+            [&self.cpu, &self.memory].into_iter().flatten().map(|(_, folder)| folder.clone()).collect();
+        folders.dedup();
+        folders
+    }
+
+    /// Makes them, and gives them their limits, each read back.
+    pub fn make(&self) -> Result<(), TestbedError> {
+        for folder in self.folders() {
+            std::fs::create_dir(&folder).told_of(&folder, "make the group of processes")?;
+        }
+        if let (Some((version, folder)), Some(processors)) = (&self.cpu, self.limits.quota) {
+            let (quota, period) = quota(processors);
+            match version {
+                Version::One => {
+                    set(folder, "cpu.cfs_period_us", &period.to_string())?;
+                    set(folder, "cpu.cfs_quota_us", &quota.to_string())?;
+                }
+                Version::Two => set(folder, "cpu.max", &format!("{quota} {period}"))?,
+            }
+        }
+        if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
+            let bytes = bytes.to_string();
+            // Without swap, where there could be some: what does not fit would only be slow.
+            match version {
+                Version::One => {
+                    set(folder, "memory.limit_in_bytes", &bytes)?;
+                    set_if_there(folder, "memory.memsw.limit_in_bytes", &bytes)?;
+                }
+                Version::Two => {
+                    set(folder, "memory.max", &bytes)?;
+                    set_if_there(folder, "memory.swap.max", "0")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Files into which a process that is to belong to them writes itself.
+    pub fn doors(&self) -> Result<Vec<OwnedFd>, TestbedError> {
+        let open = |folder: PathBuf| {
+            let door = folder.join("cgroup.procs");
+            let file = File::options().write(true).open(&door);
+            file.map(OwnedFd::from).told_of(&door, "open the group of processes")
+        };
+        self.folders().into_iter().map(open).collect()
+    }
+
+    /// Who tells what they take.
+    pub fn reader(&self) -> GroupReader {
+        GroupReader { cpu: self.cpu.clone(), memory: self.memory.clone() }
+    }
+}
+
+/// Writes a file of a group, and reads it back.
+fn set(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
+    let path = folder.join(file);
+    let found = netrig_agent::set_and_read_back(&path, value).told_of(&path, &format!("write {value}"))?;
+    match found {
+        None => Ok(()),
+        Some(found) => Err(TestbedError::NotTaken {
+            setting: file.to_owned(),
+            place: folder.display().to_string(),
+            asked: value.to_owned(),
+            found,
+        }),
+    }
+}
+
+fn set_if_there(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
+    if folder.join(file).exists() { set(folder, file, value) } else { Ok(()) }
+}
+
+/// Reads what a group of processes takes of what limits it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GroupReader {
+    cpu: Option<(Version, PathBuf)>,
+    memory: Option<(Version, PathBuf)>,
+}
+
+impl GroupReader {
+    /// For how long its processes were kept from the processors since it was made because they had had their quota, together,
+    /// ns; nothing if they have none.
+    pub fn throttled(&self) -> Option<u64> {
+        let (version, folder) = self.cpu.as_ref()?;
+        match version {
+            Version::One => counter(&folder.join("cpu.stat"), "throttled_time"),
+            Version::Two => counter(&folder.join("cpu.stat"), "throttled_usec").map(|us| us * 1000),
+        }
+    }
+
+    /// The memory that they have, bytes; nothing if it is not limited.
+    pub fn memory(&self) -> Option<u64> {
+        let (version, folder) = self.memory.as_ref()?;
+        let file = match version {
+            Version::One => "memory.usage_in_bytes",
+            Version::Two => "memory.current",
+        };
+        std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
+    }
+
+    /// How many of its processes the kernel ended because there was no memory left.
+    pub fn ended_for_memory(&self) -> u64 {
+        let Some((version, folder)) = &self.memory else { return 0 };
+        let file = match version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        counter(&folder.join(file), "oom_kill").unwrap_or(0)
+    }
+}
+
+/// The number behind a name in a file of lines with both.
+fn counter(file: &Path, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
+}
+
+/// Removes a folder of a group. Those that were in it have been ended, and may still be about to leave it.
+pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result<()> {
+    let deadline = std::time::Instant::now() + patience;
+    loop {
+        match std::fs::remove_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && std::time::Instant::now() < deadline =>
+            {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            removed => return removed,
+        }
+    }
+}
+
+/// The processes of a group.
+pub(crate) fn members(folder: &Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_of_a_short_period_as_far_as_a_kernel_gives_it() {
+        assert_eq!(quota(0.5), (5_000, 10_000));
+        assert_eq!(quota(1.5), (15_000, 10_000));
+        assert_eq!(quota(0.1), (1_000, 10_000));
+        assert_eq!(quota(0.05), (1_000, 20_000));
+        assert_eq!(quota(0.001), (1_000, 1_000_000));
+        assert!(check(&Limits { quota: Some(0.0001), memory: None }).unwrap_err().contains("1 ms"));
+    }
+
+    #[test]
+    fn what_limits_nothing_needs_nothing() {
+        assert_eq!(check(&Limits::default()), Ok(()));
+        assert_eq!(
+            Group::planned("ab", "client", &Limits::default()).unwrap().folders(),
+            Vec::<PathBuf>::new()
+        );
+    }
+
+    /// Hierarchies of version 1 beside an empty one of version 2, as systemd's hybrid layout has them.
+    #[test]
+    fn a_hierarchy_of_the_first_version_is_found_by_its_options() {
+        let mounts = "\
+            30 23 0:26 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755\n\
+            31 30 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n\
+            35 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n\
+            36 30 0:32 / /sys/fs/cgroup/cpuset rw,nosuid - cgroup cgroup rw,cpuset\n";
+        let found = Hierarchy::find(mounts, Controller::Cpu).unwrap();
+        assert_eq!(found, Hierarchy { version: Version::One, folder: "/sys/fs/cgroup/cpu,cpuacct".into() });
+        let why = Hierarchy::find(mounts, Controller::Memory).unwrap_err();
+        assert!(why.contains("no controller `memory`"), "{why}");
+    }
+
+    #[test]
+    fn a_hierarchy_of_the_second_version_must_have_the_controller_enabled() {
+        let folder = tempfile::tempdir().unwrap();
+        let mounts = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", folder.path().display());
+        std::fs::write(folder.path().join("cgroup.controllers"), "cpuset cpu memory\n").unwrap();
+        std::fs::write(folder.path().join("cgroup.subtree_control"), "memory\n").unwrap();
+        let found = Hierarchy::find(&mounts, Controller::Memory).unwrap();
+        assert_eq!(found, Hierarchy { version: Version::Two, folder: folder.path().into() });
+        let why = Hierarchy::find(&mounts, Controller::Cpu).unwrap_err();
+        assert!(why.contains("echo +cpu > ") && why.contains("cgroup.subtree_control"), "{why}");
+    }
+
+    #[test]
+    fn counters_are_read_by_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cpu.stat");
+        std::fs::write(&file, "nr_periods 10\nnr_throttled 4\nthrottled_usec 1234\n").unwrap();
+        let reader = GroupReader { cpu: Some((Version::Two, folder.path().into())), memory: None };
+        assert_eq!(
+            (reader.throttled(), reader.memory(), reader.ended_for_memory()),
+            (Some(1_234_000), None, 0)
+        );
+    }
+}

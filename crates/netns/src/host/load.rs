@@ -1,0 +1,63 @@
+//! Loads on the processors of nodes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use netrig_experiment::{RunError, Scenario};
+
+use crate::process::Process;
+use crate::testbed::Testbed;
+
+/// Programs that compute on the processors of nodes, each a child of its node. They end with this value.
+#[derive(Debug, Default)]
+pub(crate) struct Loads(Vec<Load>);
+
+#[derive(Debug)]
+struct Load {
+    node: usize,
+    name: String,
+    process: Process,
+}
+
+impl Loads {
+    /// Starts those that the nodes of `scenario` are to have; `program` is netrig's own executable.
+    ///
+    /// # Errors
+    /// If one cannot be started.
+    pub fn start(testbed: &mut Testbed, scenario: &Scenario, program: &Path) -> Result<Self, RunError> {
+        let mut loads = Vec::new();
+        for (node, described) in scenario.nodes.iter().enumerate() {
+            let Some(share) = described.host.load.filter(|share| share.get() > 0.0) else { continue };
+            let processors: Vec<_> = described.cpus.iter().map(ToString::to_string).collect();
+            let mut command = Command::new(program);
+            command.args(["agent", "load", &share.get().to_string(), &processors.join(",")]);
+            // It ends with its input, and has nothing to say.
+            command.stdin(Stdio::piped()).stdout(Stdio::null());
+            let process = testbed.spawn(node, command)?;
+            loads.push(Load { node, name: described.name.clone(), process });
+        }
+        Ok(Self(loads))
+    }
+
+    /// The place of the node and the number of the process of each.
+    pub fn processes(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.0.iter().map(|load| (load.node, load.process.id()))
+    }
+
+    /// Ends them.
+    ///
+    /// # Errors
+    /// If one had ended by itself: what was measured was not measured beside it.
+    pub fn end(self) -> Result<(), RunError> {
+        for mut load in self.0 {
+            if let Some(status) = load.process.wait(Duration::ZERO)? {
+                return Err(RunError::Failed(format!(
+                    "the load of node `{}` ended with {status}",
+                    load.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}

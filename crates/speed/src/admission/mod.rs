@@ -1,0 +1,259 @@
+//! Who may measure now, who waits, and who is turned away.
+//!
+//! A server that serves everybody at once measures itself. [`Admission`] lets in as many as its [`Limits`] allow, keeps the
+//! others in the order in which they came, tells each its place, and forgets whoever leaves. It knows no socket and asks no
+//! clock; its memory is bounded by the limits, whoever asks.
+
+mod visitor;
+
+use std::collections::VecDeque;
+
+use netrig_core::{Duration, Instant, Rate};
+use serde::{Deserialize, Serialize};
+
+pub use visitor::{Household, Visitor};
+
+/// What a server allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Sessions that measure at the same time, at least 1.
+    pub sessions: usize,
+    /// Sessions that wait, beside those that measure.
+    pub queue: usize,
+    /// Sessions of one [`Household`] that measure at the same time, at least 1.
+    pub per_household: usize,
+    /// Sessions of one household that wait.
+    pub queue_per_household: usize,
+    /// Sessions with one key that measure at the same time; as many as there may be if not given.
+    pub per_key: Option<usize>,
+    /// What all sessions together may carry in one direction: who says how much it needs waits until there is room, and who
+    /// does not say is taken to need an equal part.
+    pub rate: Option<Rate>,
+    /// How long a session may take from when it was let in.
+    pub lasts: Duration,
+    /// What a session may carry in all, bytes of both directions.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// For a server on its own line: few at once, since each changes what the others measure.
+    fn default() -> Self {
+        Self {
+            sessions: 4,
+            queue: 64,
+            per_household: 1,
+            queue_per_household: 4,
+            per_key: None,
+            rate: None,
+            lasts: Duration::from_secs(120),
+            bytes: 1 << 40,
+        }
+    }
+}
+
+/// What names a session at its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// What somebody who asks is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It may begin.
+    Admitted(Ticket),
+    /// It waits until [`Admission::poll_admitted`] names it.
+    Waits(Ticket),
+    /// It is turned away.
+    Refused(Refusal),
+}
+
+/// Why somebody is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// As many wait as may.
+    #[error("the server is full, and as many wait as may; try again in a minute")]
+    Full,
+    /// Of this household as many wait as may.
+    #[error(
+        "as many sessions from your address are served or wait as may; end one of them, or try again when it is over"
+    )]
+    TooManyFromThere,
+    /// It would have to wait, which cannot be told by what it speaks.
+    #[error("the server is busy, and those who speak this protocol do not wait; try again in a minute")]
+    Busy,
+    /// It asks for more than the server ever gives.
+    #[error("the server never gives so much: ask for a lower rate")]
+    TooMuch,
+}
+
+impl Refusal {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::TooManyFromThere => "address",
+            Self::Busy => "busy",
+            Self::TooMuch => "rate",
+        }
+    }
+}
+
+/// Lets sessions in.
+#[derive(Debug)]
+pub struct Admission {
+    limits: Limits,
+    next: u64,
+    served: Vec<Session>,
+    waiting: VecDeque<Session>,
+    admitted: VecDeque<Ticket>,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    ticket: Ticket,
+    visitor: Visitor,
+    /// Bits per second in its busier direction.
+    needs: Rate,
+    /// It was let in for that, and no more.
+    is_held: bool,
+    /// When it must be over, once it was let in.
+    until: Instant,
+}
+
+impl Admission {
+    /// Lets in what `limits` allow.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new(), admitted: VecDeque::new() }
+    }
+
+    /// What is allowed.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Somebody asks to measure, with a rate that it will not exceed if it knows one.
+    pub fn ask(&mut self, now: Instant, visitor: Visitor, rate: Option<Rate>) -> Answer {
+        let needs = rate.unwrap_or_else(|| self.equal_part());
+        if self.limits.rate.is_some_and(|most| needs > most) {
+            return Answer::Refused(Refusal::TooMuch);
+        }
+        let ticket = Ticket(self.next);
+        let is_held = rate.is_some() || self.limits.rate.is_some();
+        let session = Session { ticket, visitor, needs, is_held, until: Instant::NEVER };
+        // Nobody overtakes those who wait, but for those who wait for their own household or key only.
+        let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
+        if !blocked && self.has_room_of_its_own(&session) && self.has_room(&session) {
+            self.next += 1;
+            self.serve(now, session);
+            return Answer::Admitted(ticket);
+        }
+        let household = session.visitor.household;
+        let theirs = self.waiting.iter().filter(|other| other.visitor.household == household).count();
+        if theirs >= self.limits.queue_per_household {
+            return Answer::Refused(Refusal::TooManyFromThere);
+        }
+        if self.waiting.len() >= self.limits.queue {
+            return Answer::Refused(Refusal::Full);
+        }
+        self.next += 1;
+        self.waiting.push_back(session);
+        Answer::Waits(ticket)
+    }
+
+    /// A session is over, or whoever waited has gone.
+    pub fn leave(&mut self, now: Instant, ticket: Ticket) {
+        self.served.retain(|session| session.ticket != ticket);
+        self.waiting.retain(|session| session.ticket != ticket);
+        self.admitted.retain(|admitted| *admitted != ticket);
+        self.let_in(now);
+    }
+
+    /// The next of those who waited that may begin now.
+    pub fn poll_admitted(&mut self) -> Option<Ticket> {
+        self.admitted.pop_front()
+    }
+
+    /// How many stand before it, and how many wait in all; nothing if it does not wait. Stale after the next call of
+    /// [`ask`](Self::ask) or [`leave`](Self::leave).
+    pub fn place(&self, ticket: Ticket) -> Option<(usize, usize)> {
+        let before = self.waiting.iter().position(|session| session.ticket == ticket)?;
+        Some((before, self.waiting.len()))
+    }
+
+    /// When a session that was let in must be over.
+    pub fn until(&self, ticket: Ticket) -> Option<Instant> {
+        self.served.iter().find(|session| session.ticket == ticket).map(|session| session.until)
+    }
+
+    /// What a session that was let in may carry in each direction; all that the path takes if nothing was said.
+    pub fn held_to(&self, ticket: Ticket) -> Option<Rate> {
+        let session = self.served.iter().find(|session| session.ticket == ticket)?;
+        session.is_held.then_some(session.needs)
+    }
+
+    /// The same as [`ask`](Self::ask) for somebody who cannot be told to wait.
+    ///
+    /// # Errors
+    /// If it is not let in at once.
+    pub fn ask_at_once(
+        &mut self,
+        now: Instant,
+        visitor: Visitor,
+        rate: Option<Rate>,
+    ) -> Result<Ticket, Refusal> {
+        match self.ask(now, visitor, rate) {
+            Answer::Admitted(ticket) => Ok(ticket),
+            Answer::Refused(refusal) => Err(refusal),
+            Answer::Waits(ticket) => {
+                self.leave(now, ticket);
+                Err(Refusal::Busy)
+            }
+        }
+    }
+
+    /// Sessions that measure, and that wait.
+    pub fn tally(&self) -> (usize, usize) {
+        (self.served.len(), self.waiting.len())
+    }
+
+    fn let_in(&mut self, now: Instant) {
+        while let Some(at) = self.waiting.iter().position(|session| self.has_room_of_its_own(session)) {
+            if !self.has_room(&self.waiting[at]) {
+                break;
+            }
+            let Some(session) = self.waiting.remove(at) else { break };
+            self.admitted.push_back(session.ticket);
+            self.serve(now, session);
+        }
+    }
+
+    fn serve(&mut self, now: Instant, session: Session) {
+        self.served.push(Session { until: now + self.limits.lasts, ..session });
+    }
+
+    /// Whether it would be one of not too many of its household and of its key.
+    fn has_room_of_its_own(&self, session: &Session) -> bool {
+        let household = session.visitor.household;
+        let theirs = self.served.iter().filter(|other| other.visitor.household == household).count();
+        let key = session.visitor.key.as_ref();
+        let keyed = self.served.iter().filter(|other| other.visitor.key.as_ref() == key).count();
+        theirs < self.limits.per_household
+            && (key.is_none() || self.limits.per_key.is_none_or(|most| keyed < most))
+    }
+
+    /// Whether there is room for it beside all others.
+    fn has_room(&self, session: &Session) -> bool {
+        let taken: u64 = self.served.iter().map(|other| other.needs.bits_per_s()).sum();
+        let fits = |most: Rate| taken + session.needs.bits_per_s() <= most.bits_per_s();
+        self.served.len() < self.limits.sessions && self.limits.rate.is_none_or(fits)
+    }
+
+    /// What somebody is taken to need who does not say.
+    fn equal_part(&self) -> Rate {
+        let all = self.limits.rate.map_or(0, Rate::bits_per_s);
+        Rate::from_bits_per_s(all / self.limits.sessions.max(1) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn from(last: u8) -> Visitor {
+    Visitor { household: Household::of(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))), key: None }
+}
+
+fn keyed(last: u8, key: &str) -> Visitor {
+    Visitor { key: Some(key.to_owned()), ..from(last) }
+}
+
+const fn at(seconds: u64) -> Instant {
+    Instant::from_nanos(seconds * 1_000_000_000)
+}
+
+fn limits(sessions: usize) -> Limits {
+    Limits { sessions, queue: 3, per_household: 1, queue_per_household: 1, ..Limits::default() }
+}
+
+fn ticket(answer: Answer) -> Ticket {
+    match answer {
+        Answer::Admitted(ticket) | Answer::Waits(ticket) => ticket,
+        Answer::Refused(why) => panic!("{why}"),
+    }
+}
+
+#[test]
+fn who_comes_first_is_served_first() {
+    let mut admission = Admission::new(limits(1));
+    let tickets = [1, 2, 3].map(|last| ticket(admission.ask(at(0), from(last), None)));
+    assert_eq!(admission.place(tickets[0]), None);
+    assert_eq!(admission.place(tickets[1]), Some((0, 2)));
+    assert_eq!(admission.place(tickets[2]), Some((1, 2)));
+    assert_eq!(admission.until(tickets[0]), Some(at(120)));
+    assert_eq!(admission.until(tickets[1]), None, "its time does not pass while it waits");
+    admission.leave(at(10), tickets[0]);
+    assert_eq!((admission.poll_admitted(), admission.poll_admitted()), (Some(tickets[1]), None));
+    assert_eq!(admission.place(tickets[2]), Some((0, 1)));
+    assert_eq!(admission.until(tickets[1]), Some(at(130)));
+}
+
+#[test]
+fn a_queue_has_an_end() {
+    let mut admission = Admission::new(limits(1));
+    for last in 1..=4 {
+        ticket(admission.ask(at(0), from(last), None));
+    }
+    assert_eq!(admission.ask(at(0), from(5), None), Answer::Refused(Refusal::Full));
+    assert_eq!(admission.tally(), (1, 3));
+}
+
+#[test]
+fn one_household_keeps_nobody_else_out() {
+    let mut admission = Admission::new(limits(2));
+    let first = ticket(admission.ask(at(0), from(1), None));
+    let again = admission.ask(at(0), from(1), None);
+    assert!(matches!(again, Answer::Waits(_)), "one of a household at a time");
+    assert_eq!(admission.ask(at(0), from(1), None), Answer::Refused(Refusal::TooManyFromThere));
+    // It waits for its own, so others need not wait for it.
+    assert!(matches!(admission.ask(at(0), from(2), None), Answer::Admitted(_)));
+    admission.leave(at(5), first);
+    assert_eq!(admission.poll_admitted(), Some(ticket(again)));
+}
+
+#[test]
+fn a_key_may_have_fewer_than_there_are() {
+    let mut admission = Admission::new(Limits { per_key: Some(1), ..limits(4) });
+    assert!(matches!(admission.ask(at(0), keyed(1, "a"), None), Answer::Admitted(_)));
+    assert!(matches!(admission.ask(at(0), keyed(2, "a"), None), Answer::Waits(_)));
+    assert!(matches!(admission.ask(at(0), keyed(3, "b"), None), Answer::Admitted(_)));
+    assert!(matches!(admission.ask(at(0), from(4), None), Answer::Admitted(_)));
+}
+
+#[test]
+fn all_together_carry_no_more_than_the_line() {
+    let mbit = |mbit: u64| Some(Rate::from_bits_per_s(mbit * 1_000_000));
+    let mut admission = Admission::new(Limits { rate: mbit(100), ..limits(4) });
+    assert!(matches!(admission.ask(at(0), from(1), mbit(60)), Answer::Admitted(_)));
+    let waits = ticket(admission.ask(at(0), from(2), mbit(50)));
+    assert_eq!(admission.place(waits), Some((0, 1)));
+    // It would have room, and stands behind somebody who has none.
+    let behind = ticket(admission.ask(at(0), from(3), mbit(40)));
+    assert_eq!(admission.place(behind), Some((1, 2)));
+    assert_eq!(admission.ask(at(0), from(4), mbit(101)), Answer::Refused(Refusal::TooMuch));
+    admission.leave(at(1), waits);
+    assert_eq!(admission.poll_admitted(), Some(behind));
+}
+
+#[test]
+fn who_leaves_before_it_hears_is_not_named() {
+    let mut admission = Admission::new(limits(1));
+    let [first, second] = [1, 2].map(|last| ticket(admission.ask(at(0), from(last), None)));
+    admission.leave(at(0), first);
+    admission.leave(at(0), second);
+    assert_eq!((admission.poll_admitted(), admission.tally()), (None, (0, 0)));
+}
+
+/// Two hundred at once where twenty may: all are served, in the order in which they came.
+#[test]
+fn nobody_starves() {
+    let limits = Limits { sessions: 20, queue: 200, ..limits(20) };
+    let mut admission = Admission::new(limits);
+    let all: Vec<_> = (0..200).map(|last| ticket(admission.ask(at(0), from(last), None))).collect();
+    let mut served: Vec<_> = all[..20].to_vec();
+    let mut order = served.clone();
+    for second in 1..=200 {
+        let Some(over) = served.first().copied() else { break };
+        served.remove(0);
+        admission.leave(at(second), over);
+        while let Some(next) = admission.poll_admitted() {
+            served.push(next);
+            order.push(next);
+        }
+    }
+    assert_eq!(order, all);
+}
+
+proptest! {
+    /// Whoever comes and goes: no limit is passed, nobody is named twice, and at the end everybody who waits has a reason to.
+    #[test]
+    fn limits_hold(steps in proptest::collection::vec((any::<bool>(), 0..6u8, 0..40u64), 1..80)) {
+        let limits = Limits {
+            sessions: 3,
+            queue: 5,
+            per_household: 2,
+            queue_per_household: 3,
+            rate: Some(Rate::from_bits_per_s(60)),
+            ..Limits::default()
+        };
+        let mut admission = Admission::new(limits);
+        let mut known = Vec::new();
+        let mut named = Vec::new();
+        for (comes, household, number) in steps {
+            if comes {
+                match admission.ask(at(0), from(household), Some(Rate::from_bits_per_s(number))) {
+                    Answer::Admitted(ticket) => { named.push(ticket); known.push(ticket); }
+                    Answer::Waits(ticket) => known.push(ticket),
+                    Answer::Refused(_) => {}
+                }
+            } else if let Some(ticket) = known.get(number as usize % known.len().max(1)).copied() {
+                admission.leave(at(0), ticket);
+            }
+            while let Some(ticket) = admission.poll_admitted() {
+                named.push(ticket);
+            }
+            let (served, waiting) = admission.tally();
+            prop_assert!(served <= 3 && waiting <= 5);
+            let taken: u64 = admission.served.iter().map(|session| session.needs.bits_per_s()).sum();
+            prop_assert!(taken <= 60);
+            // Whoever could begin is held up only by somebody before it who has room of its own.
+            if let Some(first) = admission.waiting.iter().find(|session| admission.has_room_of_its_own(session)) {
+                prop_assert!(!admission.has_room(first));
+            }
+        }
+        let unique: std::collections::BTreeSet<_> = named.iter().collect();
+        prop_assert_eq!(unique.len(), named.len());
+    }
+}

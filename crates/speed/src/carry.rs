@@ -1,0 +1,450 @@
+//! What one end carries in a phase: the threads that send and receive, what they count, and what their host did meanwhile.
+//!
+//! Both ends of a phase are this, the client's and the server's; they differ in which way is away from them.
+
+use std::io;
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use netrig_agent::bulk::{
+    Carried, DatagramSink, DatagramSource, Direction, Effort, HostCounters, Reading, Sent, SourceOrder,
+    Spacing, StreamOrder, Streams, Taken, Throttle,
+};
+use netrig_agent::{Clock, SourceReport, monotonic_nanos};
+use netrig_core::{Duration, Instant, Rate};
+use rustix::net::sockopt;
+
+use crate::protocol::{Carrier, Counted, Datagrams, EndReport, Heard, Load, Phase, Way};
+
+/// Readings that nobody has taken yet; more of them are kept for the end only.
+const UNTAKEN: usize = 64;
+
+/// After all was sent, datagrams are waited for until none has come for so long, and no longer than the other.
+const STRAGGLERS: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+/// Which end of a phase this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Who asked.
+    Client,
+    /// Who was asked.
+    Server,
+}
+
+impl Role {
+    /// What this end does with data that goes such a way.
+    pub const fn direction(self, way: Way) -> Direction {
+        match (self, way) {
+            (_, Way::Both) => Direction::Both,
+            (Self::Client, Way::Up) | (Self::Server, Way::Down) => Direction::Sends,
+            (Self::Client, Way::Down) | (Self::Server, Way::Up) => Direction::Receives,
+        }
+    }
+}
+
+/// What a phase goes over.
+#[derive(Debug)]
+pub enum Sockets {
+    /// Nothing.
+    None,
+    /// Connections.
+    Tcp {
+        /// In the order of their numbers.
+        streams: Vec<TcpStream>,
+        /// The largest window that this end offers, bytes; the kernel's choice if not given.
+        window: Option<u32>,
+    },
+    /// A socket that is connected to the other end's.
+    Udp(UdpSocket),
+}
+
+/// What becomes known while a phase lasts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Live {
+    /// So many bytes have arrived over all connections.
+    Bytes {
+        /// Since the phase began, ns.
+        at_ns: u64,
+        /// Bytes.
+        received: u64,
+        /// Bytes given to the kernel.
+        sent: u64,
+    },
+    /// Datagrams have arrived.
+    Datagrams(Heard),
+}
+
+/// What an end has counted of a phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Each connection at each reading.
+    pub counted: Vec<Counted>,
+    /// The datagrams that arrived, at each reading.
+    pub heard: Vec<Heard>,
+    /// As a whole.
+    pub report: EndReport,
+}
+
+/// A phase that is carried.
+pub struct Carrying {
+    begun: u64,
+    has_schedule: bool,
+    host: HostCounters,
+    throttle: Arc<Throttle>,
+    stop_sending: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    streams: Option<JoinHandle<io::Result<StreamsEnd>>>,
+    source: Option<JoinHandle<io::Result<SourceEnd>>>,
+    sink: Option<JoinHandle<io::Result<SinkEnd>>>,
+    /// What the source has left behind, once it has ended.
+    sent: Option<SourceEnd>,
+    live: Receiver<Live>,
+    counter: Counter,
+}
+
+/// Bytes received and sent so far: payload, of datagrams all that came.
+#[derive(Clone, Debug, Default)]
+pub struct Counter(Arc<[AtomicU64; 2]>);
+
+impl Counter {
+    /// As they are now.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.0.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+
+    fn received(&self, bytes: u64) {
+        self.0[0].store(bytes, Ordering::Relaxed);
+    }
+
+    fn sent(&self, bytes: u64) {
+        self.0[1].store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a thread of connections leaves behind.
+#[derive(Default)]
+struct StreamsEnd {
+    counted: Vec<Counted>,
+    effort: Effort,
+    last: Vec<Carried>,
+    buffers: Option<[u64; 2]>,
+    congestion: Option<String>,
+}
+
+struct SourceEnd {
+    last: Sent,
+    report: SourceReport,
+}
+
+struct SinkEnd {
+    heard: Vec<Heard>,
+    sink: DatagramSink,
+    effort: Effort,
+}
+
+impl Carrying {
+    /// Begins to carry a phase.
+    ///
+    /// # Errors
+    /// If the kernel refuses a thread or a socket.
+    pub fn begin(phase: &Phase, role: Role, sockets: Sockets) -> io::Result<Self> {
+        Self::begin_within(phase, role, sockets, None)
+    }
+
+    /// The same with no more than so much in each direction.
+    ///
+    /// # Errors
+    /// As of [`begin`](Self::begin).
+    pub fn begin_within(phase: &Phase, role: Role, sockets: Sockets, most: Option<Rate>) -> io::Result<Self> {
+        let (told, live) = sync_channel(UNTAKEN);
+        let rate = match &phase.carrier {
+            Carrier::Udp { load, .. } => load.rate().map(|rate| most.map_or(rate, |most| most.min(rate))),
+            _ => None,
+        };
+        let mut carrying = Self {
+            begun: monotonic_nanos(),
+            has_schedule: rate.is_some(),
+            host: HostCounters::read(),
+            throttle: Arc::new(Throttle::new(rate.unwrap_or(Rate::from_bits_per_s(0)))),
+            stop_sending: Arc::default(),
+            stop: Arc::default(),
+            streams: None,
+            source: None,
+            sink: None,
+            sent: None,
+            live,
+            counter: Counter::default(),
+        };
+        match (&phase.carrier, sockets) {
+            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp { streams, window }) => {
+                let direction = role.direction(*way);
+                if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
+                    streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
+                }
+                let each = most.map(|most| most.bits_per_s() / 8 / streams.len().max(1) as u64);
+                let pacing = each.map(|each| u32::try_from(each.max(1)).unwrap_or(u32::MAX));
+                let every = phase.every();
+                let order = StreamOrder { direction, every, bytes: None, pacing, window };
+                carrying.carry_streams(order, streams, told)?;
+            }
+            (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
+                let direction = role.direction(*way);
+                if direction != Direction::Sends {
+                    carrying.take_datagrams(phase, socket.try_clone()?, told)?;
+                }
+                if direction != Direction::Receives {
+                    carrying.send_datagrams(phase, *size, *load, socket)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(carrying)
+    }
+
+    /// From now on datagrams leave at this rate.
+    pub fn pace(&self, rate: Rate) {
+        self.throttle.set(rate);
+    }
+
+    /// The next of what has become known, if there is something.
+    pub fn poll_live(&self) -> Option<Live> {
+        self.live.try_recv().ok()
+    }
+
+    /// Bytes received and sent so far.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.counter.bytes()
+    }
+
+    /// What counts them, also when the phase has ended.
+    pub fn counter(&self) -> Counter {
+        self.counter.clone()
+    }
+
+    /// Whether it carries nothing any more, although nobody has ended it: its connections are gone.
+    pub fn is_over(&self) -> bool {
+        self.streams.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Sends no more datagrams; how many it has sent, if it sent any.
+    ///
+    /// # Errors
+    /// If sending has failed.
+    pub fn stop_sending(&mut self) -> io::Result<Option<u64>> {
+        self.stop_sending.store(true, Ordering::Relaxed);
+        if let Some(source) = self.source.take() {
+            self.sent = Some(joined(source)?);
+        }
+        Ok(self.sent.as_ref().map(|sent| sent.last.datagrams))
+    }
+
+    /// Ends the phase. Connections are broken off; of datagrams those are waited for that are still underway, of so many that
+    /// the other end has sent, if that is known.
+    ///
+    /// # Errors
+    /// If carrying has failed.
+    pub fn end(mut self, sent_there: Option<u64>) -> io::Result<Outcome> {
+        self.stop_sending()?;
+        if self.sink.is_some() {
+            self.wait_for_stragglers();
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        let mut outcome = Outcome::default();
+        let mut effort = Vec::new();
+        if let Some(streams) = self.streams.take() {
+            let end = joined(streams)?;
+            effort.push(end.effort);
+            end.tell(&mut outcome.report);
+            outcome.counted = end.counted;
+        }
+        let mut datagrams = Datagrams::default();
+        if let Some(sink) = self.sink.take() {
+            let mut end = joined(sink)?;
+            let taken = end.sink.finish(sent_there)?;
+            effort.push(end.effort);
+            tell_taken(&taken, &mut datagrams);
+            outcome.heard = end.heard;
+        }
+        if let Some(sent) = &self.sent {
+            effort.push(sent.last.effort);
+            (datagrams.sent, datagrams.skipped) = (sent.last.datagrams, sent.last.skipped);
+            // Who is told how fast to go while it goes has no schedule to keep.
+            outcome.report.faults.extend(sent.report.fault().filter(|_| self.has_schedule));
+        }
+        outcome.report.datagrams = (datagrams != Datagrams::default()).then_some(datagrams);
+        outcome.report.threads_ns = effort.len() as u64 * (monotonic_nanos() - self.begun);
+        outcome.report.ran_ns = effort.iter().map(|effort| effort.ran.as_nanos()).sum();
+        outcome.report.waited_ns = effort.iter().map(|effort| effort.waited.as_nanos()).sum();
+        outcome.report.host = HostCounters::read().since(&self.host);
+        Ok(outcome)
+    }
+
+    /// Until no datagram has come for a while.
+    fn wait_for_stragglers(&self) {
+        let begun = monotonic_nanos();
+        let (mut last, mut since) = (None, begun);
+        while monotonic_nanos() - begun < LONGEST_WAIT.as_nanos() {
+            while let Some(live) = self.poll_live() {
+                let Live::Datagrams(heard) = live else { continue };
+                if last.replace(heard.received) != Some(heard.received) {
+                    since = monotonic_nanos();
+                }
+            }
+            if monotonic_nanos() - since > STRAGGLERS.as_nanos() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    fn carry_streams(
+        &mut self,
+        order: StreamOrder,
+        sockets: Vec<TcpStream>,
+        told: SyncSender<Live>,
+    ) -> io::Result<()> {
+        let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
+        let carry = move || {
+            let settings = sockets.first().map(|socket| settings(socket, order.direction));
+            let mut streams = Streams::new(sockets, order)?;
+            let mut end = StreamsEnd::default();
+            (end.buffers, end.congestion) = settings.unwrap_or_default();
+            streams.carry(&stop, &mut |reading| end.read(reading, begun, &counter, &told))?;
+            streams.abort();
+            Ok(end)
+        };
+        self.streams = Some(std::thread::Builder::new().name("speed-tcp".to_owned()).spawn(carry)?);
+        Ok(())
+    }
+
+    fn take_datagrams(&mut self, phase: &Phase, socket: UdpSocket, told: SyncSender<Live>) -> io::Result<()> {
+        let (stop, begun, every) = (Arc::clone(&self.stop), self.begun, phase.every());
+        let counter = self.counter.clone();
+        let flow = phase.number;
+        let take = move || {
+            let mut sink = DatagramSink::new(socket, Clock::starting_at(begun), flow, every)?;
+            let (mut heard, mut effort) = (Vec::new(), Effort::default());
+            sink.take(&stop, &mut |taken| {
+                let now = heard_of(taken, begun);
+                counter.received(taken.all_bytes);
+                heard.push(now);
+                effort = taken.effort;
+                // Whoever does not take it in time has the next one.
+                let _ = told.try_send(Live::Datagrams(now));
+            })?;
+            Ok(SinkEnd { heard, sink, effort })
+        };
+        self.sink = Some(std::thread::Builder::new().name("speed-udp-in".to_owned()).spawn(take)?);
+        Ok(())
+    }
+
+    fn send_datagrams(&mut self, phase: &Phase, size: u16, load: Load, socket: UdpSocket) -> io::Result<()> {
+        let spacing = match load {
+            Load::Poisson { seed, .. } => Spacing::Poisson { seed },
+            Load::Fixed { .. } | Load::Told => Spacing::Constant,
+        };
+        let order = SourceOrder { flow: phase.number, size, spacing, every: phase.every() };
+        let (stop, throttle, begun) =
+            (Arc::clone(&self.stop_sending), Arc::clone(&self.throttle), self.begun);
+        let counter = self.counter.clone();
+        let send = move || {
+            let mut source = DatagramSource::new(socket, Clock::starting_at(begun), order, &throttle)?;
+            let mut last = Sent::default();
+            let report = source.send(&stop, &mut |sent| {
+                counter.sent(sent.datagrams * u64::from(size));
+                last = *sent;
+            })?;
+            Ok(SourceEnd { last, report })
+        };
+        self.source = Some(std::thread::Builder::new().name("speed-udp-out".to_owned()).spawn(send)?);
+        Ok(())
+    }
+}
+
+/// What a thread that has ended gives.
+fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
+}
+
+fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
+    sockopt::set_tcp_congestion(socket, name)
+        .map_err(|error| io::Error::other(format!("the kernel has no congestion control `{name}`: {error}")))
+}
+
+/// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
+fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Option<String>) {
+    let buffers =
+        sockopt::socket_send_buffer_size(socket).ok().zip(sockopt::socket_recv_buffer_size(socket).ok());
+    let congestion =
+        if direction == Direction::Receives { None } else { sockopt::tcp_congestion(socket).ok() };
+    (buffers.map(|(send, receive)| [send as u64, receive as u64]), congestion)
+}
+
+impl StreamsEnd {
+    fn read(&mut self, reading: &Reading, begun: u64, counter: &Counter, told: &SyncSender<Live>) {
+        let at_ns = reading.at - begun;
+        let sum = |of: fn(&Carried) -> u64| reading.connections.iter().map(of).sum();
+        let (received, sent) = (sum(|carried| carried.received), sum(|carried| carried.sent));
+        counter.received(received);
+        counter.sent(sent);
+        // Whoever does not take it in time has the next one.
+        let _ = told.try_send(Live::Bytes { at_ns, received, sent });
+        let counted =
+            reading.connections.iter().zip(0..).map(|(carried, stream)| counted(at_ns, stream, carried));
+        self.counted.extend(counted);
+        self.effort = reading.effort;
+        self.last.clone_from(&reading.connections);
+    }
+
+    fn tell(&self, report: &mut EndReport) {
+        let infos = || self.last.iter().filter_map(|carried| carried.info.as_ref());
+        report.segment = infos().map(|info| info.segment).min();
+        report.path_mtu = infos().map(|info| info.path_mtu).min();
+        report.buffers = self.buffers;
+        report.congestion.clone_from(&self.congestion);
+    }
+}
+
+/// A reading of a connection, in the protocol's words.
+fn counted(at_ns: u64, stream: u16, carried: &Carried) -> Counted {
+    let info = carried.info.unwrap_or_default();
+    Counted {
+        at_ns,
+        stream,
+        received: carried.received,
+        sent: carried.sent,
+        cwnd: info.cwnd,
+        window: info.window,
+        srtt_ns: info.srtt.map(Duration::as_nanos),
+        min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
+        sent_again: info.counts.bytes_retransmitted,
+        busy_ns: info.busy.as_nanos(),
+        window_limited_ns: info.window_limited.as_nanos(),
+        buffer_limited_ns: info.buffer_limited.as_nanos(),
+    }
+}
+
+/// A reading of datagrams, in the protocol's words.
+fn heard_of(taken: &Taken, begun: u64) -> Heard {
+    Heard {
+        at_ns: taken.at - begun,
+        received: taken.arrivals.received,
+        expected: taken.arrivals.expected,
+        bytes: taken.bytes,
+        last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
+        last_sent_ns: taken.last_sent.since(Instant::ZERO).as_nanos(),
+        passage_ns: taken.passage.map(|passage| [passage.least, passage.mean as i64, passage.most]),
+    }
+}
+
+fn tell_taken(taken: &Taken, datagrams: &mut Datagrams) {
+    datagrams.received = taken.arrivals.received;
+    datagrams.duplicated = taken.arrivals.duplicated;
+    datagrams.reordered = taken.arrivals.reordered;
+    datagrams.losses = taken.losses;
+    datagrams.dropped = taken.dropped;
+}

@@ -1,0 +1,340 @@
+//! What was counted in one way, and what it proves.
+
+use super::limit::{End, Limit};
+use crate::measure::{Capacity, PhaseReport, Report};
+use crate::meter::{Connections, Delays};
+use crate::protocol::{Carrier, Datagrams, EndReport, Way};
+
+/// A thread that runs or waits to run for this share of the time has nothing left.
+const BUSY: f64 = 0.85;
+
+/// A processor that handles packets for this share of the time has nothing left for those who want them.
+const SOFTIRQ: f64 = 0.9;
+
+/// Stolen for this share of the time, a processor is not the host's.
+const STOLEN: f64 = 0.1;
+
+/// A window or a buffer that held data back for this share of the time was the limit.
+const HELD_BACK: f64 = 0.3;
+
+/// If it held data back for a share like this, and this share of it went with each round trip, it was the limit, too: a sender
+/// that paces what it sends has the rest of the time on the pacer's account.
+const HELD_BACK_AT_TIMES: f64 = 0.05;
+const FILLED: f64 = 0.7;
+
+/// Who reaches this share of what the line carries has reached the line.
+const REACHED: f64 = 0.9;
+
+/// Longer than at best by this, s, and by this share of the idle path's round trip, packets have waited in a queue.
+const QUEUED_S: f64 = 0.001;
+const QUEUED: f64 = 0.1;
+
+/// Above this share of what a line carries headers are worth a word.
+const HEADERS: f64 = 0.1;
+
+/// A path that loses less than this share below its capacity loses nothing that congestion control would feel.
+const LOSSY: f64 = 3e-4;
+
+/// Of what was lost this share or more was dropped at the receiving host: then the path has not lost it.
+const MOST: f64 = 0.5;
+
+/// Offered without this share being lost all of it has arrived.
+const ALL: f64 = 1e-3;
+
+/// What is known of one way.
+pub(super) struct Evidence<'a> {
+    way: Way,
+    /// What is to be explained.
+    phase: &'a PhaseReport,
+    /// What a search found in the same way.
+    searched: Option<&'a Capacity>,
+    idle: Option<&'a Delays>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Of a way: connections are to be explained before datagrams, and one way at a time before both.
+    pub fn of(report: &'a Report, way: Way) -> Option<Self> {
+        let phases = || report.phases.iter().filter(|phase| phase.way == way);
+        let alone = |phase: &&PhaseReport| phase.carrier.way() == Some(way);
+        let is_tcp = |phase: &&PhaseReport| matches!(phase.carrier, Carrier::Tcp { .. });
+        let phase = phases()
+            .filter(is_tcp)
+            .find(alone)
+            .or_else(|| phases().find(alone))
+            .or_else(|| phases().next())?;
+        let searched = phases().find_map(|phase| phase.capacity.as_ref());
+        Some(Self { way, phase, searched, idle: report.idle.as_ref() })
+    }
+
+    pub fn limit(&self) -> Limit {
+        let limits: &[fn(&Self) -> Option<Limit>] = match self.phase.carrier {
+            Carrier::Tcp { .. } => &[
+                Self::black_hole,
+                Self::line_reached,
+                Self::processor,
+                Self::window,
+                Self::send_buffer,
+                Self::line_missed,
+                Self::starved,
+            ],
+            _ if self.phase.capacity.is_some() => {
+                &[Self::socket_buffer, Self::search_starved, Self::most_offered, Self::line_found]
+            }
+            _ => &[Self::all_arrived, Self::socket_buffer, Self::not_sent, Self::queue_or_loss],
+        };
+        limits.iter().find_map(|limit| limit(self)).unwrap_or(Limit::Unknown)
+    }
+
+    const fn sends(&self) -> End {
+        if matches!(self.way, Way::Up) { End::Client } else { End::Server }
+    }
+
+    const fn receives(&self) -> End {
+        if matches!(self.way, Way::Up) { End::Server } else { End::Client }
+    }
+
+    /// What arrived, bits per second of IP packets.
+    fn reached(&self) -> f64 {
+        self.phase.layers.map_or(0.0, |layers| layers.ip)
+    }
+
+    /// How much longer than the idle path half of the echoes took, s.
+    fn queue_s(&self) -> f64 {
+        let loaded = self.phase.delays.and_then(|delays| delays.p50_s);
+        let idle = self.idle.and_then(|idle| idle.p50_s);
+        loaded.zip(idle).map_or(0.0, |(loaded, idle)| (loaded - idle).max(0.0))
+    }
+
+    fn is_queued(&self) -> bool {
+        let idle = self.idle.and_then(|idle| idle.p50_s).unwrap_or(0.0);
+        self.queue_s() > QUEUED_S.max(QUEUED * idle)
+    }
+
+    fn connections(&self) -> Option<&Connections> {
+        self.phase.connections.as_ref()
+    }
+
+    /// Next to nothing arrives, what was sent is sent again, and the echoes, which are short, come back.
+    fn black_hole(&self) -> Option<Limit> {
+        let connections = self.connections()?;
+        let echoes = self.phase.delays.is_some_and(|delays| delays.p50_s.is_some());
+        let stuck = self.phase.throughput.is_none_or(|told| told.bytes < connections.bytes_again);
+        (stuck && echoes && connections.bytes_again > 0).then_some(Limit::BlackHole {
+            mtu: self.phase.sender.path_mtu,
+            sent_again: connections.bytes_again,
+        })
+    }
+
+    /// The line, as a search has found it: one that no host was in the way of.
+    fn line(&self) -> Option<&Capacity> {
+        self.searched.filter(|capacity| capacity.found.saturated && !capacity.by_hosts)
+    }
+
+    /// The transfer has got nearly all that the line carries.
+    fn line_reached(&self) -> Option<Limit> {
+        let line = self.line()?;
+        let reached = self.reached();
+        (reached >= REACHED * line.layers.ip).then(|| self.of_line(line))
+    }
+
+    fn of_line(&self, line: &Capacity) -> Limit {
+        let (bits_per_s, reached) = (line.layers.ip, self.reached());
+        if is_policer(line) {
+            return Limit::Policer { bits_per_s, reached, lost: line.found.loss_above };
+        }
+        let headers = self.phase.layers.map_or(0.0, |layers| 1.0 - layers.payload / layers.ip);
+        match self.phase.sender.path_mtu {
+            Some(mtu) if headers > HEADERS => Limit::PacketSize { mtu, bits_per_s, headers },
+            _ => Limit::Line { bits_per_s, reached, queue_s: line.found.queue_ns as f64 * 1e-9 },
+        }
+    }
+
+    /// A processor that left its mark on the connections: nobody took what had arrived, so that the window closed, or nobody
+    /// gave the kernel something to send.
+    fn processor(&self) -> Option<Limit> {
+        let connections = self.connections()?;
+        let closed = connections.window_limited > HELD_BACK_AT_TIMES;
+        let idle = connections.busy < BUSY;
+        match (closed && is_starved(&self.phase.receiver), idle && is_starved(&self.phase.sender)) {
+            (true, _) => Some(self.of_processor(false)),
+            (_, true) => Some(self.of_processor(true)),
+            _ => None,
+        }
+    }
+
+    /// A processor at the end that sends, or at the one that receives.
+    fn of_processor(&self, sends: bool) -> Limit {
+        let (report, end) =
+            if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
+        let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
+        if stolen > STOLEN {
+            return Limit::Stolen { end, share: stolen };
+        }
+        let [ran, waited] = of_thread(report);
+        Limit::Processor { end, sends, ran, waited, softirq: softirq(report) }
+    }
+
+    /// A host whose processors had nothing left, where nothing else tells what the limit was; of both the one that wanted more.
+    fn starved(&self) -> Option<Limit> {
+        let wanted = |report: &EndReport| of_thread(report).iter().sum::<f64>();
+        let flooded = |report: &EndReport| softirq(report) > SOFTIRQ;
+        let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
+        let sends = wanted(sender) >= wanted(receiver);
+        match (is_starved(sender) || is_starved(receiver), flooded(receiver), flooded(sender)) {
+            (true, ..) => Some(self.of_processor(sends)),
+            (_, true, _) => Some(self.of_processor(false)),
+            (.., true) => Some(self.of_processor(true)),
+            _ => None,
+        }
+    }
+
+    fn window(&self) -> Option<Limit> {
+        let connections = self.connections()?;
+        let round_trip_s = connections.round_trip_s.unwrap_or(0.0);
+        let payload = self.phase.throughput.map_or(0.0, |told| told.bits_per_s);
+        let streams = self.phase.carrier.streams().max(1);
+        let in_flight = payload / 8.0 * round_trip_s / f64::from(streams);
+        let filled =
+            connections.window_limited > HELD_BACK_AT_TIMES && in_flight > FILLED * connections.window;
+        (filled || connections.window_limited > HELD_BACK).then_some(Limit::Window {
+            end: self.receives(),
+            bytes: connections.window,
+            round_trip_s,
+            share: connections.window_limited,
+            connections: streams,
+            needed: 2.0 * in_flight,
+        })
+    }
+
+    fn send_buffer(&self) -> Option<Limit> {
+        let connections = self.connections().filter(|told| told.buffer_limited > HELD_BACK)?;
+        let bytes = self.phase.sender.buffers.map(|[send, _]| send);
+        Some(Limit::SendBuffer { end: self.sends(), bytes, share: connections.buffer_limited })
+    }
+
+    /// No host held it back, and yet it has not got what the line carries: congestion control did, because of losses.
+    fn line_missed(&self) -> Option<Limit> {
+        let connections = self.connections()?;
+        let Some(line) = self.line() else { return self.queue_or_loss() };
+        let lossy = line.found.loss_beneath.unwrap_or(0.0);
+        if connections.bytes_again == 0 {
+            return None;
+        }
+        if lossy > LOSSY {
+            return Some(Limit::Loss { share: lossy, reached: self.reached() });
+        }
+        Some(self.of_line(line))
+    }
+
+    /// What can be told without a search: a line keeps packets waiting, other losses do not.
+    fn queue_or_loss(&self) -> Option<Limit> {
+        let reached = self.reached();
+        let share = match (&self.phase.sender.datagrams, &self.phase.receiver.datagrams) {
+            (Some(sent), Some(came)) => came.losses.lost as f64 / sent.sent.max(1) as f64,
+            _ => self.connections()?.sent_again,
+        };
+        if self.is_queued() {
+            return Some(Limit::Line { bits_per_s: reached, reached, queue_s: self.queue_s() });
+        }
+        (share > LOSSY).then_some(Limit::Loss { share, reached })
+    }
+
+    /// Datagrams had arrived and found no room in the socket: because nobody took them in time, or because it is small.
+    fn socket_buffer(&self) -> Option<Limit> {
+        let came = self.phase.receiver.datagrams?;
+        if !is_dropped_by_host(self.phase) {
+            return None;
+        }
+        if is_starved(&self.phase.receiver) {
+            return Some(self.of_processor(false));
+        }
+        Some(Limit::SocketBuffer {
+            end: self.receives(),
+            dropped: dropped(&self.phase.receiver, &came),
+            arrived: came.received,
+            bytes: self.phase.receiver.buffers.map(|[_, receive]| receive),
+        })
+    }
+
+    /// A search that never offered more than came through.
+    fn most_offered(&self) -> Option<Limit> {
+        let capacity = self.phase.capacity.as_ref()?;
+        let found = &capacity.found;
+        if found.saturated || found.arrived == 0.0 {
+            return None;
+        }
+        self.starved().or_else(|| self.not_sent()).or_else(|| {
+            let bits_per_s = capacity.layers.ip * found.offered / found.arrived;
+            Some(Limit::Offered { bits_per_s, lost: found.loss_above })
+        })
+    }
+
+    /// A search whose hosts had not the processor that it took.
+    fn search_starved(&self) -> Option<Limit> {
+        self.phase.capacity.as_ref().filter(|capacity| capacity.by_hosts).and_then(|_| self.starved())
+    }
+
+    fn line_found(&self) -> Option<Limit> {
+        let line = self.phase.capacity.as_ref().filter(|capacity| capacity.found.saturated)?;
+        let (bits_per_s, found) = (line.layers.ip, &line.found);
+        Some(if is_policer(line) {
+            Limit::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
+        } else {
+            Limit::Line { bits_per_s, reached: bits_per_s, queue_s: found.queue_ns as f64 * 1e-9 }
+        })
+    }
+
+    fn all_arrived(&self) -> Option<Limit> {
+        let (sent, came) = (self.phase.sender.datagrams?, self.phase.receiver.datagrams?);
+        let lost = came.losses.lost as f64 / sent.sent.max(1) as f64;
+        let skipped = sent.skipped as f64 / (sent.sent + sent.skipped).max(1) as f64;
+        (lost < ALL && skipped < ALL && sent.sent > 0)
+            .then(|| Limit::Offered { bits_per_s: self.reached() / (1.0 - lost), lost })
+    }
+
+    /// The sender could not send what was due.
+    fn not_sent(&self) -> Option<Limit> {
+        let sent = self.phase.sender.datagrams?;
+        (sent.skipped as f64 > ALL * sent.sent as f64).then(|| self.of_processor(true))
+    }
+}
+
+/// Whether the line loses what exceeds its rate, and keeps no queue.
+fn is_policer(line: &Capacity) -> bool {
+    let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
+    let queue_s = line.found.queue_ns as f64 * 1e-9;
+    line.found.loss_above > 2.0 * line.found.loss_beneath.unwrap_or(0.0)
+        && queue_s < QUEUED_S.max(2.0 * datagram_s)
+}
+
+/// Whether a host was in the way of what a search was to find of the line: it dropped what had arrived, or a thread that
+/// carries data had no processor left.
+pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
+    is_dropped_by_host(phase) || is_starved(&phase.sender) || is_starved(&phase.receiver)
+}
+
+/// Whether the threads that carry data ran, or waited to run, nearly all the time.
+fn is_starved(report: &EndReport) -> bool {
+    of_thread(report).iter().sum::<f64>() > BUSY
+}
+
+/// Shares of the time in which the threads of an end ran, and waited for a processor.
+fn of_thread(report: &EndReport) -> [f64; 2] {
+    let of = |nanos: u64| nanos as f64 / report.threads_ns.max(1) as f64;
+    [of(report.ran_ns), of(report.waited_ns)]
+}
+
+fn softirq(report: &EndReport) -> f64 {
+    report.host.processors.iter().map(|share| share.softirq).fold(0.0, f64::max)
+}
+
+/// Datagrams that reached the receiving host and no program: the socket's own count, or that of its processors' queues.
+fn dropped(receiver: &EndReport, came: &Datagrams) -> u64 {
+    came.dropped + receiver.host.losses.get("softnet.dropped").copied().unwrap_or(0)
+}
+
+fn is_dropped_by_host(phase: &PhaseReport) -> bool {
+    let Some(came) = &phase.receiver.datagrams else { return false };
+    let dropped = dropped(&phase.receiver, came);
+    dropped > 0 && dropped as f64 > MOST * came.losses.lost as f64
+}

@@ -1,0 +1,125 @@
+//! What a measurement may be limited by.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// One of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Who measures.
+    Client,
+    /// Whom it measures with.
+    Server,
+}
+
+/// What limited a measurement, with what proves it. Rates are bits per second of IP packets, shares are 0 to 1.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Limit {
+    /// The slowest link of the path.
+    Line {
+        /// What it carries.
+        bits_per_s: f64,
+        /// What of that the transfer got.
+        reached: f64,
+        /// For how long packets waited in its queue, s.
+        queue_s: f64,
+    },
+    /// Something drops what exceeds a rate and keeps no queue.
+    Policer {
+        /// What it lets through.
+        bits_per_s: f64,
+        /// What of that the transfer got.
+        reached: f64,
+        /// What was lost when more was offered.
+        lost: f64,
+    },
+    /// Packets are lost on the way whatever the rate is, and congestion control takes that for congestion.
+    Loss {
+        /// Share of packets.
+        share: f64,
+        /// What the transfer got.
+        reached: f64,
+    },
+    /// The window that the receiver offers.
+    Window {
+        /// Whose window it is.
+        end: End,
+        /// How much it offered, bytes.
+        bytes: f64,
+        /// The round trip, s.
+        round_trip_s: f64,
+        /// Share of the time in which it held data back.
+        share: f64,
+        /// Connections that had one each.
+        connections: u16,
+        /// The window with which the rate would be twice as high, bytes.
+        needed: f64,
+    },
+    /// The buffer of the sending socket.
+    SendBuffer {
+        /// Whose it is.
+        end: End,
+        /// Bytes that it may hold, as the kernel counts them.
+        bytes: Option<u64>,
+        /// Share of the time in which it held nothing more to send.
+        share: f64,
+    },
+    /// A processor: a thread that carries data ran, or waited to run, nearly all the time.
+    Processor {
+        /// Of which host.
+        end: End,
+        /// Whether its host sent or received.
+        sends: bool,
+        /// Share of the time in which the thread ran.
+        ran: f64,
+        /// Share of the time in which it could have run and had no processor.
+        waited: f64,
+        /// Share of the time in which the busiest processor handled packets.
+        softirq: f64,
+    },
+    /// A hypervisor gave the processors to others.
+    Stolen {
+        /// Of which host.
+        end: End,
+        /// Share of the time of its most stolen processor.
+        share: f64,
+    },
+    /// A socket without room dropped datagrams that had arrived.
+    SocketBuffer {
+        /// Of which host.
+        end: End,
+        /// Datagrams.
+        dropped: u64,
+        /// Datagrams that arrived in all.
+        arrived: u64,
+        /// Bytes that the socket may hold, as the kernel counts them.
+        bytes: Option<u64>,
+    },
+    /// The line, of which headers take much because its packets are short.
+    PacketSize {
+        /// The longest IP packet that the path carries, bytes.
+        mtu: u32,
+        /// What the line carries.
+        bits_per_s: f64,
+        /// Share of it that headers take.
+        headers: f64,
+    },
+    /// Long packets vanish and nobody says so, short ones pass.
+    BlackHole {
+        /// The IP packets that the sender takes the path to carry, bytes.
+        mtu: Option<u32>,
+        /// Bytes that were sent again in vain.
+        sent_again: u64,
+    },
+    /// Nothing: all that was offered arrived.
+    Offered {
+        /// What was offered.
+        bits_per_s: f64,
+        /// What of it was lost.
+        lost: f64,
+    },
+    /// What was counted proves nothing.
+    Unknown,
+}

@@ -1,0 +1,297 @@
+use std::net::{Ipv4Addr, SocketAddr};
+
+use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare};
+
+use super::*;
+use crate::measure::{Capacity, PhaseReport};
+use crate::meter::{Connections, Delays, Layers, Packet, Throughput};
+use crate::protocol::{Carrier, Datagrams, EndReport, Load};
+use crate::search::Found;
+
+const MBIT: f64 = 1e6;
+
+fn delays(p50_s: f64) -> Delays {
+    Delays {
+        sent: 100,
+        lost: 0,
+        least_s: Some(p50_s),
+        p50_s: Some(p50_s),
+        p95_s: Some(p50_s),
+        p99_s: Some(p50_s),
+        most_s: Some(p50_s),
+    }
+}
+
+fn throughput(bits_per_s: f64) -> Throughput {
+    Throughput {
+        bits_per_s,
+        whole_bits_per_s: bits_per_s,
+        warm_up_s: 0.5,
+        steady: true,
+        instability: 0.0,
+        longest_stall_s: 0.0,
+        bytes: (bits_per_s / 8.0 * 4.0) as u64,
+        lasted_s: 4.0,
+    }
+}
+
+/// So many bits of IP packets per second, as segments of 1448 B carry them.
+fn layers(ip: f64) -> Layers {
+    Packet::segment(1448, Some(1500), true).layers(ip * 1448.0 / 1500.0)
+}
+
+/// A download of four connections over an idle host that got so much: nothing held it back, and nothing was sent again.
+fn download(ip: f64) -> PhaseReport {
+    PhaseReport {
+        way: Way::Down,
+        carrier: Carrier::Tcp { way: Way::Down, streams: 4, congestion: None },
+        throughput: Some(throughput(layers(ip).payload)),
+        layers: Some(layers(ip)),
+        connections: Some(Connections {
+            busy: 1.0,
+            window: 1e6,
+            round_trip_s: Some(0.02),
+            ..Connections::default()
+        }),
+        transfer: None,
+        capacity: None,
+        delays: Some(delays(0.02)),
+        ways: None,
+        responsiveness: None,
+        sender: EndReport { path_mtu: Some(1500), threads_ns: 1000, ..EndReport::default() },
+        receiver: EndReport { threads_ns: 1000, ..EndReport::default() },
+    }
+}
+
+/// What a search has found: so much arrived of a line with such a queue, such a share of which was lost beneath.
+fn searched(ip: f64, queue_s: f64, loss: [f64; 2]) -> PhaseReport {
+    let found = Found {
+        arrived: ip / 12_000.0,
+        offered: ip / 12_000.0 / (1.0 - loss[0]),
+        saturated: true,
+        queue_ns: (queue_s * 1e9) as i64,
+        loss_above: loss[0],
+        loss_beneath: Some(loss[1]),
+        sent_beneath: 1000,
+    };
+    PhaseReport {
+        carrier: Carrier::Udp { way: Way::Down, size: 1472, load: Load::Told },
+        throughput: None,
+        layers: None,
+        connections: None,
+        capacity: Some(Capacity { layers: layers(ip), found, complete: true, by_hosts: false }),
+        ..download(ip)
+    }
+}
+
+fn report(phases: Vec<PhaseReport>) -> Report {
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    Report {
+        format: Report::FORMAT,
+        server: at(1),
+        client: at(2),
+        idle: Some(delays(0.02)),
+        phases,
+        idle_ways: None,
+        after: None,
+        after_ways: None,
+        no_ways: None,
+        verdicts: Vec::new(),
+        partial: false,
+        broken: None,
+        carriages: Vec::new(),
+    }
+}
+
+/// What limited the download, of a transfer that `change` has left its mark on, beside a search.
+fn judged(ip: f64, search: Option<PhaseReport>, change: impl FnOnce(&mut PhaseReport)) -> Limit {
+    let mut phase = download(ip);
+    change(&mut phase);
+    let report = report(std::iter::once(phase).chain(search).collect());
+    let verdict = verdict(&report, Way::Down).unwrap();
+    assert!(verdict.sentence.starts_with("the download"), "{verdict:?}");
+    assert!(!verdict.proof.is_empty(), "{verdict:?}");
+    verdict.limit
+}
+
+fn connections(phase: &mut PhaseReport) -> &mut Connections {
+    phase.connections.as_mut().unwrap()
+}
+
+/// A line of 100 Mbit/s with a queue of 50 ms.
+fn line() -> Option<PhaseReport> {
+    Some(searched(100.0 * MBIT, 0.05, [0.08, 0.0]))
+}
+
+#[test]
+fn who_gets_all_that_the_line_carries_has_reached_it() {
+    let limit = judged(98.0 * MBIT, line(), |_| {});
+    assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9), "{limit:?}");
+    // Even if the window or a thread had something to do with it: it would have got no more.
+    let limit = judged(98.0 * MBIT, line(), |phase| {
+        connections(phase).window_limited = 0.9;
+        phase.receiver.waited_ns = 990;
+    });
+    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+}
+
+#[test]
+fn a_policer_loses_and_keeps_nothing_waiting() {
+    let policer = || Some(searched(100.0 * MBIT, 0.0, [0.09, 0.0]));
+    let reached = judged(95.0 * MBIT, policer(), |_| {});
+    let missed = judged(50.0 * MBIT, policer(), |phase| connections(phase).bytes_again = 1);
+    for limit in [reached, missed] {
+        assert!(matches!(limit, Limit::Policer { lost, .. } if lost > 0.05), "{limit:?}");
+    }
+}
+
+#[test]
+fn loss_whatever_the_rate_is_none_of_the_line() {
+    let lossy = Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
+    let limit = judged(8.0 * MBIT, lossy, |phase| connections(phase).bytes_again = 1);
+    assert!(matches!(limit, Limit::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{limit:?}");
+    // A line with too short a queue is a line.
+    let short = Some(searched(100.0 * MBIT, 0.002, [0.09, 0.0]));
+    let limit = judged(60.0 * MBIT, short, |phase| connections(phase).bytes_again = 1);
+    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+}
+
+#[test]
+fn what_holds_a_sender_back_is_told_by_its_kernel() {
+    let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).window_limited = 0.6);
+    assert!(matches!(limit, Limit::Window { end: End::Client, connections: 4, .. }), "{limit:?}");
+    // A sender that paces is held back at times only, and yet each round trip takes the window.
+    let limit = judged(8.0 * MBIT, line(), |phase| {
+        let in_flight = layers(8.0 * MBIT).payload / 8.0 * 0.02 / 4.0;
+        *connections(phase) = Connections { window_limited: 0.1, window: in_flight, ..*connections(phase) };
+    });
+    let Limit::Window { needed, bytes, .. } = limit else { panic!("{limit:?}") };
+    assert!((needed - 2.0 * bytes).abs() < 1.0);
+    let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).buffer_limited = 0.6);
+    assert!(matches!(limit, Limit::SendBuffer { end: End::Server, .. }), "{limit:?}");
+}
+
+#[test]
+fn a_processor_is_the_limit_if_it_left_its_mark() {
+    let busy = |report: &mut EndReport| (report.ran_ns, report.waited_ns) = (100, 880);
+    let limit = judged(8.0 * MBIT, line(), |phase| {
+        busy(&mut phase.receiver);
+        connections(phase).window_limited = 0.8;
+    });
+    assert!(matches!(limit, Limit::Processor { end: End::Client, sends: false, .. }), "{limit:?}");
+    let limit = judged(8.0 * MBIT, line(), |phase| {
+        busy(&mut phase.sender);
+        connections(phase).busy = 0.3;
+    });
+    assert!(matches!(limit, Limit::Processor { end: End::Server, sends: true, .. }), "{limit:?}");
+    let limit = judged(8.0 * MBIT, line(), |phase| {
+        busy(&mut phase.sender);
+        connections(phase).busy = 0.3;
+        let stolen = ProcessorShare { steal: 0.4, ..ProcessorShare::default() };
+        phase.sender.host = HostReport { processors: vec![stolen], ..HostReport::default() };
+    });
+    assert!(matches!(limit, Limit::Stolen { end: End::Server, .. }), "{limit:?}");
+    // A thread that waits and is missed by nobody limits nothing; what does is not known.
+    assert_eq!(judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200), Limit::Unknown);
+}
+
+#[test]
+fn short_packets_spend_the_line_on_headers() {
+    let narrow = |ip| Packet::segment(348, Some(400), true).layers(ip * 348.0 / 400.0);
+    let limit = judged(98.0 * MBIT, line(), |phase| {
+        phase.layers = Some(narrow(98.0 * MBIT));
+        phase.sender.path_mtu = Some(400);
+    });
+    assert!(
+        matches!(limit, Limit::PacketSize { mtu: 400, headers, .. } if (headers - 0.13).abs() < 1e-3),
+        "{limit:?}"
+    );
+}
+
+#[test]
+fn a_black_hole_swallows_what_is_long() {
+    let swallowed = |phase: &mut PhaseReport| {
+        (phase.throughput, phase.layers) = (None, None);
+        connections(phase).bytes_again = 20_000;
+    };
+    let limit = judged(0.0, None, swallowed);
+    assert!(matches!(limit, Limit::BlackHole { mtu: Some(1500), sent_again: 20_000 }), "{limit:?}");
+    // If the echoes do not come back either it is no matter of length.
+    let limit = judged(0.0, None, |phase| {
+        swallowed(phase);
+        phase.delays = Some(Delays { p50_s: None, ..delays(0.0) });
+    });
+    assert!(!matches!(limit, Limit::BlackHole { .. }), "{limit:?}");
+}
+
+#[test]
+fn without_a_search_a_queue_tells_a_line_from_other_losses() {
+    let limit = judged(50.0 * MBIT, None, |phase| phase.delays = Some(delays(0.06)));
+    assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9), "{limit:?}");
+    let limit = judged(5.0 * MBIT, None, |phase| connections(phase).sent_again = 0.02);
+    assert!(matches!(limit, Limit::Loss { .. }), "{limit:?}");
+    assert_eq!(judged(5.0 * MBIT, None, |_| {}), Limit::Unknown);
+}
+
+/// Datagrams of a rate, of which so many were sent and skipped, and so many lost, of these so many in the receiver's socket.
+fn datagrams(sent: [u64; 2], lost: [u64; 2]) -> PhaseReport {
+    let losses = LossPeriods { lost: lost[0], ..LossPeriods::default() };
+    let came = Datagrams { received: sent[0] - lost[0], losses, dropped: lost[1], ..Datagrams::default() };
+    let mut phase = download(10.0 * MBIT);
+    phase.carrier = Carrier::Udp { way: Way::Down, size: 1200, load: Load::Fixed { bits_per_s: 10_000_000 } };
+    phase.connections = None;
+    phase.sender.datagrams = Some(Datagrams { sent: sent[0], skipped: sent[1], ..Datagrams::default() });
+    phase.receiver.datagrams = Some(came);
+    phase
+}
+
+fn judged_datagrams(phase: PhaseReport) -> Limit {
+    verdict(&report(vec![phase]), Way::Down).unwrap().limit
+}
+
+#[test]
+fn datagrams_of_a_rate_arrive_or_something_has_dropped_them() {
+    let all = judged_datagrams(datagrams([10_000, 0], [1, 0]));
+    assert!(matches!(all, Limit::Offered { lost, .. } if (lost - 1e-4).abs() < 1e-9), "{all:?}");
+    let skipped = judged_datagrams(datagrams([10_000, 500], [0, 0]));
+    assert!(matches!(skipped, Limit::Processor { end: End::Server, sends: true, .. }), "{skipped:?}");
+    let small = judged_datagrams(datagrams([10_000, 0], [900, 880]));
+    assert!(
+        matches!(small, Limit::SocketBuffer { end: End::Client, dropped: 880, arrived: 9100, .. }),
+        "{small:?}"
+    );
+    let mut late = datagrams([10_000, 0], [900, 880]);
+    late.receiver.waited_ns = 950;
+    let late = judged_datagrams(late);
+    assert!(matches!(late, Limit::Processor { end: End::Client, sends: false, .. }), "{late:?}");
+    let lossy = judged_datagrams(datagrams([10_000, 0], [100, 0]));
+    assert!(matches!(lossy, Limit::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{lossy:?}");
+    let mut queued = datagrams([10_000, 0], [100, 0]);
+    queued.delays = Some(delays(0.07));
+    let queued = judged_datagrams(queued);
+    assert!(matches!(queued, Limit::Line { .. }), "{queued:?}");
+}
+
+#[test]
+fn a_search_by_itself_is_judged_too() {
+    let limit = judged_datagrams(searched(50.0 * MBIT, 0.05, [0.09, 0.0]));
+    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+    let limit = judged_datagrams(searched(50.0 * MBIT, 0.0, [0.09, 0.0]));
+    assert!(matches!(limit, Limit::Policer { .. }), "{limit:?}");
+    // What a starved host has found is none of the line.
+    let mut starved = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
+    starved.receiver.waited_ns = 990;
+    starved.capacity.as_mut().unwrap().by_hosts = is_by_hosts(&starved);
+    let limit = judged_datagrams(starved);
+    assert!(matches!(limit, Limit::Processor { end: End::Client, .. }), "{limit:?}");
+    let mut all = searched(50.0 * MBIT, 0.0, [0.0, 0.0]);
+    all.capacity.as_mut().unwrap().found.saturated = false;
+    let limit = judged_datagrams(all);
+    assert!(matches!(limit, Limit::Offered { .. }), "{limit:?}");
+}
+
+#[test]
+fn a_way_that_was_not_measured_has_no_verdict() {
+    assert_eq!(verdicts(&report(vec![download(MBIT)])).len(), 1);
+    assert_eq!(verdicts(&report(Vec::new())), []);
+}

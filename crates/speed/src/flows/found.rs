@@ -1,0 +1,182 @@
+//! What an end has found of a test, in the words of iperf3.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::worker::Worked;
+use super::{Mark, Record};
+use crate::iperf3::{
+    Cpu, Document, End, Parameters, Path, Results, Role, Start, StreamReadings, StreamResult, UdpReadings,
+};
+
+/// What an end has found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What was asked for.
+    pub asked: Parameters,
+    /// All streams, in the order of their numbers.
+    pub streams: Vec<FoundStream>,
+    /// When data began to flow, ns of `CLOCK_MONOTONIC`.
+    pub begun: u64,
+    /// What carrying took of processors.
+    pub cpu: Cpu,
+    /// The longest buffers of any stream, to send and to receive, bytes.
+    pub buffers: [u32; 2],
+    /// Payload of a full segment, and the longest packet of the path, bytes.
+    pub segment: Option<[u32; 2]>,
+    /// The congestion control of the connections.
+    pub congestion: Option<String>,
+}
+
+/// What an end has found of a stream.
+#[derive(Clone, Debug)]
+pub struct FoundStream {
+    /// Its number.
+    pub id: u32,
+    /// Whether this end sends.
+    pub sends: bool,
+    /// This end and the other one.
+    pub ends: [SocketAddr; 2],
+    /// It and those that it shares a thread with.
+    record: Arc<Record>,
+    /// Its place there.
+    place: usize,
+}
+
+impl Found {
+    pub(super) fn of(
+        asked: &Parameters,
+        streams: &[(u32, bool, [SocketAddr; 2])],
+        begun: u64,
+        ended: Vec<(Vec<usize>, Worked)>,
+    ) -> Self {
+        let mut found = Self {
+            asked: asked.clone(),
+            streams: Vec::new(),
+            begun,
+            cpu: Cpu::default(),
+            buffers: [0; 2],
+            segment: None,
+            congestion: None,
+        };
+        let (mut ran_s, mut lasted_s) = ([0.0; 2], 0.0_f64);
+        for (places, worked) in ended {
+            lasted_s = lasted_s.max(worked.record.span_s()[1]);
+            ran_s.iter_mut().zip(worked.ran_s).for_each(|(all, ran)| *all += ran);
+            found.buffers = [0, 1].map(|which| found.buffers[which].max(worked.buffers[which]));
+            found.congestion = worked.congestion.or(found.congestion);
+            found.segment = worked.segment.or(found.segment);
+            let record = Arc::new(worked.record);
+            for (place, stream) in places.into_iter().enumerate() {
+                let (id, sends, ends) = streams[stream];
+                found.streams.push(FoundStream { id, sends, ends, record: Arc::clone(&record), place });
+            }
+        }
+        found.streams.sort_by_key(|stream| stream.id);
+        let [user, system] = ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
+        found.cpu = Cpu { total: user + system, user, system };
+        found
+    }
+
+    /// What is told to the other end.
+    pub fn results(&self) -> Results {
+        let tcp = self.asked.is_tcp();
+        let sends = self.streams.iter().any(|stream| stream.sends);
+        Results {
+            cpu: self.cpu,
+            // Over UDP iperf3 says that it does not, whoever sends.
+            counts_retransmits: if tcp { sends.then_some(true) } else { Some(false) },
+            congestion: self.congestion.clone().filter(|_| tcp),
+            streams: self.streams.iter().map(|stream| stream.result(tcp)).collect(),
+            server_output: None,
+        }
+    }
+
+    /// The document that is printed of it, with what the other end has said, if it has.
+    pub fn document(&self, start: Start, theirs: Option<&Results>) -> Document {
+        let readings = |stream: &FoundStream| StreamReadings {
+            path: Path { socket: 4 + stream.id, local: stream.ends[0], remote: stream.ends[1] },
+            sends: stream.sends,
+            intervals: stream.record.intervals(stream.place),
+            local: Some(stream.end()),
+            remote: theirs.and_then(|theirs| theirs.stream(stream.id)).map(|told| end(told, stream)),
+        };
+        Document {
+            start: Start {
+                mss: self.segment.map_or(start.mss, |[segment, _]| segment),
+                send_buffer: self.buffers[0],
+                receive_buffer: self.buffers[1],
+                ..start
+            },
+            streams: self.streams.iter().map(readings).collect(),
+            cpu: self.cpu,
+            remote_cpu: theirs.map_or(Cpu::default(), |theirs| theirs.cpu),
+            congestion: self.congestion.clone(),
+            remote_congestion: theirs.and_then(|theirs| theirs.congestion.clone()),
+            server_output: theirs.and_then(|theirs| theirs.server_output.clone()),
+            error: None,
+        }
+    }
+}
+
+impl FoundStream {
+    /// What this end knows on the whole, without the warm-up.
+    pub fn end(&self) -> End {
+        self.record.end(self.place)
+    }
+
+    /// When, ns since the streams began, and what it had carried by then.
+    pub fn marks(&self) -> impl Iterator<Item = (u64, Mark)> {
+        self.record.rows().iter().map(|(at, marks)| (*at, marks[self.place]))
+    }
+
+    fn result(&self, tcp: bool) -> StreamResult {
+        let ([warm, last], end) = (self.record.of(self.place), self.end());
+        StreamResult {
+            id: self.id,
+            bytes: end.bytes,
+            retransmits: end.retransmits.filter(|_| tcp),
+            jitter: last.udp.jitter,
+            errors: last.udp.lost,
+            omitted_errors: Some(warm.udp.lost),
+            packets: last.udp.packets,
+            omitted_packets: Some(warm.udp.packets),
+            seconds: Some(end.seconds),
+        }
+    }
+}
+
+/// What the other end has said of a stream.
+fn end(told: &StreamResult, stream: &FoundStream) -> End {
+    End {
+        seconds: told.seconds.unwrap_or_else(|| stream.end().seconds),
+        bytes: told.bytes,
+        retransmits: told.retransmits,
+        udp: UdpReadings {
+            packets: told.packets.saturating_sub(told.omitted_packets.unwrap_or(0)),
+            lost: told.errors.saturating_sub(told.omitted_errors.unwrap_or(0)),
+            out_of_order: 0,
+            jitter: told.jitter,
+        },
+    }
+}
+
+/// What this host and program are, for the head of a document.
+pub fn start(role: Role, cookie: String, asked: Parameters) -> Start {
+    let kernel = |file: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default();
+        text.trim().to_owned()
+    };
+    Start {
+        // Readers look for `iperf 3.` at its beginning.
+        version: format!("iperf 3.12 (netrig {})", env!("CARGO_PKG_VERSION")),
+        system: ["ostype", "hostname", "osrelease", "version"].map(kernel).join(" "),
+        unix_seconds: netrig_agent::realtime_nanos() / 1_000_000_000,
+        role,
+        cookie,
+        asked,
+        mss: 0,
+        send_buffer: 0,
+        receive_buffer: 0,
+    }
+}

@@ -1,0 +1,303 @@
+//! What one end carries of a test of iperf3's: its streams, over the agent's engine, and what it tells of them.
+//!
+//! Streams over TCP that go one way share a thread, and each stream over UDP has one. Both ends of a test are this.
+
+mod client;
+mod found;
+mod record;
+mod worker;
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_agent::monotonic_nanos;
+use netrig_core::{Duration, Rate};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+pub use self::client::{TestError, TestOrder, Tested, test};
+pub use self::found::{Found, FoundStream, start};
+pub use self::record::{Mark, Record};
+use self::worker::{Work, Worked};
+use crate::iperf3::{Code, Parameters, Refusal, Transport};
+
+/// After the other end has stopped, what is underway is waited for until nothing has come for so long, and no longer than the
+/// other.
+const STRAGGLERS: StdDuration = StdDuration::from_millis(250);
+const LONGEST_WAIT: StdDuration = StdDuration::from_secs(3);
+
+/// How often it is looked at meanwhile.
+const LOOK: StdDuration = StdDuration::from_millis(10);
+
+/// What a stream goes over.
+#[derive(Debug)]
+pub enum Socket {
+    /// A connection, behind its cookie.
+    Tcp(TcpStream),
+    /// A socket that is connected to the other end's.
+    Udp(UdpSocket),
+}
+
+/// A stream that stands.
+#[derive(Debug)]
+pub struct Stream {
+    /// Its number.
+    pub id: u32,
+    /// Whether this end sends.
+    pub sends: bool,
+    /// This end and the other one.
+    pub ends: [SocketAddr; 2],
+    /// What it goes over.
+    pub socket: Socket,
+}
+
+/// How an end carries a test.
+#[derive(Clone, Debug)]
+pub struct FlowsOrder {
+    /// What was asked for.
+    pub asked: Parameters,
+    /// Time between two readings that are kept.
+    pub every: Duration,
+    /// What all streams of one direction together may carry.
+    pub most: Option<Rate>,
+}
+
+/// What the threads of a test share.
+#[derive(Debug)]
+struct Board {
+    /// When the test ended, ns of `CLOCK_MONOTONIC`.
+    ended: AtomicU64,
+    stop_sending: AtomicBool,
+    stop: AtomicBool,
+    /// Bytes received and sent so far.
+    bytes: [AtomicU64; 2],
+}
+
+/// Bytes of all streams.
+#[derive(Clone, Debug)]
+pub struct Counter(Arc<Board>);
+
+impl Counter {
+    /// Received and sent so far: over UDP all that came.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.0.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// A thread, and the streams whose readings it has.
+struct Hand {
+    streams: Vec<usize>,
+    sends: bool,
+    thread: JoinHandle<io::Result<Worked>>,
+}
+
+/// Streams that carry data.
+pub struct Flows {
+    order: FlowsOrder,
+    streams: Vec<(u32, bool, [SocketAddr; 2])>,
+    board: Arc<Board>,
+    begun: u64,
+    hands: Vec<Hand>,
+    /// What senders have left behind that have ended; their connections stand as long as it does.
+    sent: Vec<(Vec<usize>, Worked)>,
+}
+
+impl Flows {
+    /// Begins to carry.
+    ///
+    /// # Errors
+    /// If the kernel refuses a thread.
+    pub fn begin(order: FlowsOrder, streams: Vec<Stream>) -> io::Result<Self> {
+        let board = Arc::new(Board {
+            ended: AtomicU64::new(u64::MAX),
+            stop_sending: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            bytes: Default::default(),
+        });
+        let mut flows = Self {
+            streams: streams.iter().map(|stream| (stream.id, stream.sends, stream.ends)).collect(),
+            begun: monotonic_nanos(),
+            board,
+            hands: Vec::new(),
+            sent: Vec::new(),
+            order,
+        };
+        let mut connections: [(Vec<usize>, Vec<TcpStream>); 2] = Default::default();
+        for (place, stream) in streams.into_iter().enumerate() {
+            match stream.socket {
+                Socket::Tcp(socket) => {
+                    let (places, sockets) = &mut connections[usize::from(stream.sends)];
+                    places.push(place);
+                    sockets.push(socket);
+                }
+                Socket::Udp(socket) => {
+                    flows.hand(vec![place], stream.sends, |work| work.datagrams(socket))?
+                }
+            }
+        }
+        for (sends, (places, sockets)) in [false, true].into_iter().zip(connections) {
+            if !sockets.is_empty() {
+                flows.hand(places, sends, |work| work.connections(sockets))?;
+            }
+        }
+        Ok(flows)
+    }
+
+    fn hand(
+        &mut self,
+        streams: Vec<usize>,
+        sends: bool,
+        carry: impl FnOnce(Work) -> io::Result<Worked> + Send + 'static,
+    ) -> io::Result<()> {
+        let work = Work {
+            asked: self.order.asked.clone(),
+            sends,
+            every: self.order.every,
+            rate: self.order.rate(),
+            begun: self.begun,
+            streams: streams.len(),
+            board: Arc::clone(&self.board),
+        };
+        let thread = std::thread::Builder::new().name("speed-iperf3".to_owned());
+        let thread = thread.spawn(move || carry(work)).inspect_err(|_| self.stop())?;
+        self.hands.push(Hand { streams, sends, thread });
+        Ok(())
+    }
+
+    /// What counts the bytes that all streams receive and send, also when the test has ended.
+    pub fn counter(&self) -> Counter {
+        Counter(Arc::clone(&self.board))
+    }
+
+    /// When data began to flow, ns of `CLOCK_MONOTONIC`.
+    pub const fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Sends no more. The connections stand until the test [ends](Self::end).
+    ///
+    /// # Errors
+    /// If sending has failed.
+    pub fn stop_sending(&mut self) -> io::Result<()> {
+        self.board.ended.fetch_min(monotonic_nanos(), Ordering::Relaxed);
+        self.board.stop_sending.store(true, Ordering::Relaxed);
+        let (senders, receivers) = self.hands.drain(..).partition(|hand| hand.sends);
+        self.hands = receivers;
+        for hand in senders {
+            self.sent.push((hand.streams, joined(hand.thread)?));
+        }
+        Ok(())
+    }
+
+    /// Sends and receives no more, of a test that is broken off; its streams stand as long as this does.
+    pub fn halt(&self) {
+        self.stop();
+    }
+
+    /// Ends it, of a test whose other end has stopped: waits for what is underway, and closes all streams.
+    ///
+    /// # Errors
+    /// If carrying has failed.
+    pub fn end(mut self) -> io::Result<Found> {
+        self.stop_sending()?;
+        let mut ended = std::mem::take(&mut self.sent);
+        // Whoever receives from them hears that nothing follows.
+        ended.iter_mut().for_each(|(_, worked)| worked.connections = None);
+        self.wait_for_stragglers();
+        self.stop();
+        for hand in self.hands.drain(..) {
+            ended.push((hand.streams, joined(hand.thread)?));
+        }
+        Ok(Found::of(&self.order.asked, &self.streams, self.begun, ended))
+    }
+
+    /// Until nothing has come for a while, or nothing can come.
+    fn wait_for_stragglers(&self) {
+        let begun = StdInstant::now();
+        let (mut had, mut since) = (self.counter().bytes()[0], begun);
+        while begun.elapsed() < LONGEST_WAIT
+            && since.elapsed() < STRAGGLERS
+            && !self.hands.iter().all(|hand| hand.thread.is_finished())
+        {
+            std::thread::sleep(LOOK);
+            let has = self.counter().bytes()[0];
+            if std::mem::replace(&mut had, has) != has {
+                since = StdInstant::now();
+            }
+        }
+    }
+
+    fn stop(&self) {
+        self.board.stop_sending.store(true, Ordering::Relaxed);
+        self.board.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        self.stop();
+        for hand in self.hands.drain(..) {
+            // Of a test that was broken off nobody asks what was counted.
+            let _ = hand.thread.join();
+        }
+    }
+}
+
+impl FlowsOrder {
+    /// What each stream may carry; no limit if nothing is said.
+    fn rate(&self) -> Option<Rate> {
+        let asked = [self.asked.rate, self.asked.fq_rate].into_iter().filter(|rate| *rate > 0).min();
+        let most = self.most.map(|most| most.bits_per_s() / u64::from(self.asked.parallel.max(1)));
+        asked.into_iter().chain(most).min().map(|rate| Rate::from_bits_per_s(rate.max(8)))
+    }
+}
+
+impl Stream {
+    /// Gives its socket what the test asks for.
+    ///
+    /// # Errors
+    /// With what iperf3 has for an option that the kernel refuses.
+    pub fn set_options(&self, asked: &Parameters) -> Result<(), Refusal> {
+        let refused = |code| move |error: Errno| Refusal { code, errno: error.raw_os_error() };
+        let socket = match &self.socket {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Udp(socket) => socket.as_fd(),
+        };
+        if asked.window > 0 {
+            let bytes = asked.window as usize;
+            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Code::SET_BUFFER))?;
+            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Code::SET_BUFFER))?;
+        }
+        match (asked.tos, self.ends[0].is_ipv4()) {
+            (0, _) => {}
+            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Code::SET_TOS))?,
+            (tos, false) => {
+                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Code::SET_TOS))?;
+            }
+        }
+        if let (Socket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
+            sockopt::set_tcp_congestion(socket, name).map_err(refused(Code::CONGESTION))?;
+        }
+        if matches!(self.socket, Socket::Tcp(_)) && asked.no_delay {
+            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Code::SET_NO_DELAY))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a thread that has ended gives.
+fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
+}
+
+impl Parameters {
+    /// Whether data goes over TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp
+    }
+}

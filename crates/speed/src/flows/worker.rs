@@ -1,0 +1,234 @@
+//! A thread that carries streams, and what it leaves behind.
+
+use std::io;
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use netrig_agent::bulk::{
+    Carried, DatagramSink, DatagramSource, Direction, Form, SourceOrder, Spacing, StreamOrder, Streams,
+    Taken, Throttle,
+};
+use netrig_agent::{Clock, STAMP_LEN, monotonic_nanos};
+use netrig_core::{Duration, Instant, Rate};
+use rustix::net::sockopt;
+
+use super::Board;
+use super::record::{Mark, Record};
+use crate::iperf3::datagram::{Counter, Header};
+use crate::iperf3::{Parameters, TcpReadings, UdpReadings};
+
+/// How often it is looked at what has been carried.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// What datagrams leave at that nothing holds back, bit/s: more than any host can do.
+const UNLIMITED: u64 = 400_000_000_000;
+
+/// What a thread has to do.
+pub(super) struct Work {
+    pub asked: Parameters,
+    pub sends: bool,
+    /// Time between two readings that are kept.
+    pub every: Duration,
+    /// What each stream may carry.
+    pub rate: Option<Rate>,
+    /// ns of `CLOCK_MONOTONIC`.
+    pub begun: u64,
+    pub streams: usize,
+    pub board: Arc<Board>,
+}
+
+/// What it leaves behind.
+pub(super) struct Worked {
+    pub record: Record,
+    /// The connections, which stand.
+    pub connections: Option<Streams>,
+    /// What the thread had of a processor in its own code and in the kernel's, s.
+    pub ran_s: [f64; 2],
+    /// Buffers to send and to receive, bytes.
+    pub buffers: [u32; 2],
+    /// Payload of a full segment, and the longest packet of the path, bytes.
+    pub segment: Option<[u32; 2]>,
+    pub congestion: Option<String>,
+}
+
+impl Work {
+    /// Carries connections.
+    pub fn connections(self, sockets: Vec<TcpStream>) -> io::Result<Worked> {
+        let first = sockets.first().map(TcpStream::try_clone).transpose()?;
+        let direction = if self.sends { Direction::Sends } else { Direction::Receives };
+        let pacing = self.rate.map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX));
+        let order = StreamOrder { direction, every: EVERY, bytes: None, pacing, window: None };
+        let mut streams = Streams::new(sockets, order)?;
+        let (mut record, mut before) = (self.record(), 0);
+        let stop = if self.sends { &self.board.stop_sending } else { &self.board.stop };
+        let mut last = vec![Mark::default(); self.streams];
+        let mut segment = None;
+        streams.carry(stop, &mut |reading| {
+            let at_ns = reading.at - self.begun;
+            last = reading.connections.iter().map(|carried| self.mark(carried)).collect();
+            record.read(at_ns, || last.clone());
+            let infos = || reading.connections.iter().filter_map(|carried| carried.info);
+            let shortest = infos().map(|info| [info.segment, info.path_mtu]).min();
+            segment = shortest.or(segment);
+            self.count(&mut before, last.iter().map(|mark| mark.bytes).sum());
+        })?;
+        record.finish(self.ended(), last);
+        let (buffers, congestion) = first.map(|socket| settings(&socket)).unwrap_or_default();
+        Ok(Worked { connections: Some(streams), segment, congestion, ..Worked::of(record, buffers) })
+    }
+
+    /// Carries datagrams.
+    pub fn datagrams(self, socket: UdpSocket) -> io::Result<Worked> {
+        let buffers = [
+            sockopt::socket_send_buffer_size(&socket).unwrap_or(0) as u32,
+            sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) as u32,
+        ];
+        let record = if self.sends { self.send(socket)? } else { self.take(socket)? };
+        Ok(Worked::of(record, buffers))
+    }
+
+    fn send(&self, socket: UdpSocket) -> io::Result<Record> {
+        let rate = self.rate.unwrap_or(Rate::from_bits_per_s(UNLIMITED));
+        let throttle = Throttle::new(rate);
+        let size = self.asked.len as u16;
+        let order = SourceOrder { flow: 0, size, spacing: Spacing::Constant, every: EVERY };
+        // Times are those since the machine began, as iperf3's are.
+        let source = DatagramSource::new(socket, Clock::starting_at(0), order, &throttle)?;
+        let mut source = source.of_form(Arc::new(Numbered(self.asked.counter)));
+        let (mut record, mut before) = (self.record(), 0);
+        let mut last = Mark::default();
+        source.send(&self.board.stop_sending, &mut |sent| {
+            let udp = UdpReadings { packets: sent.datagrams, ..UdpReadings::default() };
+            let bytes = sent.datagrams * u64::from(size);
+            last = Mark { bytes, udp, tcp: None };
+            record.read(sent.at - self.begun, || vec![last]);
+            self.count(&mut before, bytes);
+        })?;
+        record.finish(self.ended(), vec![last]);
+        Ok(record)
+    }
+
+    fn take(&self, socket: UdpSocket) -> io::Result<Record> {
+        let sink = DatagramSink::new(socket, Clock::starting_at(0), 0, EVERY)?;
+        let mut sink = sink.of_form(Arc::new(Numbered(self.asked.counter)));
+        let (mut record, mut before) = (self.record(), 0);
+        sink.take(&self.board.stop, &mut |taken| {
+            record.read(taken.at - self.begun, || vec![self.taken(taken)]);
+            self.count(&mut before, taken.all_bytes);
+        })?;
+        let taken = sink.finish(None)?;
+        self.count(&mut before, taken.all_bytes);
+        record.finish(self.ended(), vec![self.taken(&taken)]);
+        Ok(record)
+    }
+
+    fn record(&self) -> Record {
+        let warm_up = Duration::from_secs(self.asked.omit.into());
+        Record::new(self.streams, self.every.as_nanos(), warm_up.as_nanos())
+    }
+
+    /// When the test ended, ns since the streams began.
+    fn ended(&self) -> u64 {
+        let ended = self.board.ended.load(Ordering::Relaxed).min(monotonic_nanos());
+        ended.saturating_sub(self.begun)
+    }
+
+    /// So many bytes were carried, of which `before` have been counted already.
+    fn count(&self, before: &mut u64, bytes: u64) {
+        let more = bytes - std::mem::replace(before, bytes);
+        self.board.bytes[usize::from(self.sends)].fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn mark(&self, carried: &Carried) -> Mark {
+        let tcp = carried.info.filter(|_| self.sends).map(|info| TcpReadings {
+            retransmits: info.counts.segments_retransmitted,
+            congestion_window: info.cwnd,
+            send_window: info.window,
+            rtt: micros(info.srtt.unwrap_or_default()),
+            rtt_variation: micros(info.rtt_variation),
+            path_mtu: info.path_mtu.into(),
+        });
+        let bytes = if self.sends { carried.sent } else { carried.received };
+        Mark { bytes, tcp, udp: UdpReadings::default() }
+    }
+
+    /// As iperf3 counts: a datagram that comes twice is out of order, and takes a loss away.
+    fn taken(&self, taken: &Taken) -> Mark {
+        let arrivals = taken.arrivals;
+        let udp = UdpReadings {
+            packets: arrivals.expected,
+            lost: arrivals.lost().saturating_sub(arrivals.duplicated),
+            out_of_order: arrivals.reordered + arrivals.duplicated,
+            jitter: taken.jitter,
+        };
+        let twice = arrivals.duplicated * u64::from(self.asked.len);
+        Mark { bytes: taken.bytes + twice, tcp: None, udp }
+    }
+}
+
+impl Worked {
+    fn of(record: Record, buffers: [u32; 2]) -> Self {
+        Self { record, connections: None, ran_s: ran(), buffers, segment: None, congestion: None }
+    }
+}
+
+/// The header of iperf3's datagrams, whose numbers begin with 1.
+#[derive(Clone, Copy, Debug)]
+struct Numbered(Counter);
+
+impl Form for Numbered {
+    fn write(&self, number: u64, sent: Instant, head: &mut [u8; STAMP_LEN]) {
+        let sent = sent.since(Instant::ZERO);
+        Header { sent, number: number + 1 }.write(self.0, head);
+    }
+
+    fn read(&self, datagram: &[u8]) -> Option<(u64, Instant)> {
+        let header = Header::read(self.0, datagram)?;
+        Some((header.number.checked_sub(1)?, Instant::ZERO + header.sent))
+    }
+}
+
+const fn micros(span: Duration) -> u64 {
+    span.as_nanos() / 1_000
+}
+
+/// A connection's buffers, and its congestion control.
+fn settings(socket: &TcpStream) -> ([u32; 2], Option<String>) {
+    let buffers = [sockopt::socket_send_buffer_size(socket), sockopt::socket_recv_buffer_size(socket)];
+    (buffers.map(|bytes| bytes.unwrap_or(0) as u32), sockopt::tcp_congestion(socket).ok())
+}
+
+/// What the calling thread had of a processor in its own code and in the kernel's, s (proc(5): utime and stime, in hundredths).
+fn ran() -> [f64; 2] {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    // The name, which may have anything in it, stands in brackets; behind it comes the third field.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0.0));
+    [(); 2].map(|()| ticks.next().unwrap_or(0.0) * 0.01)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_of_iperf3_is_the_flows_and_no_other_is() {
+        for counter in [Counter::Bits32, Counter::Bits64] {
+            let form = Numbered(counter);
+            let (sent, mut head) = (Instant::from_nanos(7_000_000), [0; STAMP_LEN]);
+            form.write(0, sent, &mut head);
+            assert_eq!(Header::read(counter, &head).map(|header| header.number), Some(1));
+            assert_eq!(form.read(&head[..16]), Some((0, sent)));
+            assert_eq!(form.read(&[0; STAMP_LEN]), None, "none has number 0");
+            assert_eq!(form.read(b"9876"), None);
+        }
+    }
+
+    #[test]
+    fn who_reckons_has_run() {
+        let begun = std::time::Instant::now();
+        while begun.elapsed().as_millis() < 60 || ran().iter().sum::<f64>() == 0.0 {}
+        assert!(ran().iter().all(|seconds| (0.0..1e6).contains(seconds)));
+    }
+}

@@ -1,0 +1,163 @@
+//! Numbers of iperf3's errors, which a server sends and a client prints in words.
+
+use std::fmt;
+
+/// Which error, by iperf3's number. The other end has the words for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub i32);
+
+impl Code {
+    /// The test is to last longer than a server allows: words of versions that have none for [`Code::TOO_LONG`].
+    pub const DURATION: Self = Self(5);
+    /// Too many streams, or none.
+    pub const STREAMS: Self = Self(6);
+    /// A block that is too long, or empty.
+    pub const BLOCK_SIZE: Self = Self(7);
+    /// A socket's buffer that is too large.
+    pub const BUFFER_SIZE: Self = Self(8);
+    /// A segment that is too long.
+    pub const MSS: Self = Self(10);
+    /// A warm-up that is too long.
+    pub const OMIT: Self = Self(12);
+    /// A burst that is too long.
+    pub const BURST: Self = Self(15);
+    /// There is no SCTP.
+    pub const NO_SCTP: Self = Self(18);
+    /// A datagram that is too short or too long.
+    pub const UDP_BLOCK_SIZE: Self = Self(20);
+    /// A class of service that does not fit a byte.
+    pub const TOS: Self = Self(21);
+    /// Both `-R` and `--bidir`.
+    pub const REVERSE_AND_BIDIRECTIONAL: Self = Self(25);
+    /// More than a server's total rate.
+    pub const TOTAL_RATE: Self = Self(27);
+    /// The test is to last longer than a server allows, since 3.20.
+    pub const TOO_LONG: Self = Self(37);
+    /// A byte that is no state, or not one that may come now.
+    pub const UNKNOWN_MESSAGE: Self = Self(110);
+    /// The parameters did not come, or cannot be read.
+    pub const PARAMETERS: Self = Self(114);
+    /// The results did not come, or cannot be read.
+    pub const RESULTS: Self = Self(117);
+    /// `TCP_NODELAY` cannot be set.
+    pub const SET_NO_DELAY: Self = Self(122);
+    /// The type of service cannot be set.
+    pub const SET_TOS: Self = Self(125);
+    /// The flow label cannot be set.
+    pub const FLOW_LABEL: Self = Self(127);
+    /// The CPU affinity cannot be set.
+    pub const AFFINITY: Self = Self(132);
+    /// The congestion control is not to be had.
+    pub const CONGESTION: Self = Self(134);
+    /// A socket's buffer cannot be set.
+    pub const SET_BUFFER: Self = Self(141);
+    /// Who asks has not shown that it may.
+    pub const AUTHORIZATION: Self = Self(142);
+    /// Nothing has arrived for too long.
+    pub const NO_DATA: Self = Self(144);
+    /// The test has lasted longer than it was asked for.
+    pub const EXPIRED: Self = Self(160);
+    /// A stream could not be accepted.
+    pub const ACCEPT: Self = Self(204);
+    /// Results of a stream that there is not.
+    pub const STREAM_ID: Self = Self(208);
+
+    /// In words, of the errors that a server may tell a client.
+    pub const fn words(self) -> Option<&'static str> {
+        Some(match self.0 {
+            5 | 37 => "the test is to last longer than it allows",
+            6 => "it does not serve so many streams",
+            7 => "the block size is too large",
+            8 => "the socket buffer is too large",
+            10 => "the segment size is too large",
+            12 => "the warm-up is too long",
+            15 => "the burst is too long",
+            18 => "it has no SCTP",
+            20 => "the datagrams are too short or too long",
+            21 => "the type of service is no byte",
+            25 => "a test is either reverse or bidirectional",
+            27 => "the rate is above its limit",
+            110 => "it heard a control message that it does not know",
+            114 => "it could not read the parameters",
+            117 => "it could not read the results",
+            122 => "it cannot set TCP_NODELAY",
+            123 => "it cannot set the segment size",
+            124 | 141 => "it cannot set the socket buffer",
+            125 | 126 => "it cannot set the type of service",
+            127 => "it cannot set the flow label",
+            132 => "it cannot set the CPU affinity",
+            134 => "it has not got that congestion control",
+            140 => "it cannot pace its sockets",
+            142 => "it wants a user's name and password, or those given are wrong",
+            144 => "nothing arrived there for too long",
+            160 => "the test lasted longer than it was to",
+            200..=207 => "it could not open or read a stream",
+            208 => "it heard results of a stream that there is not",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.words() {
+            Some(words) => f.write_str(words),
+            None => write!(f, "error {} of iperf3", self.0),
+        }
+    }
+}
+
+/// Why a server does not go on, as both numbers that follow [`State::ServerError`](super::State::ServerError).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which error.
+    pub code: Code,
+    /// The kernel's number for it; 0 if it is none of the kernel's.
+    pub errno: i32,
+}
+
+impl Refusal {
+    /// Both numbers as they stand on the wire.
+    pub fn bytes(&self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.code.0.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.errno.to_be_bytes());
+        bytes
+    }
+
+    /// What the numbers say.
+    pub fn from_bytes(bytes: [u8; 8]) -> Self {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        Self { code: Code(i32::from_be_bytes([a, b, c, d])), errno: i32::from_be_bytes([e, f, g, h]) }
+    }
+}
+
+impl From<Code> for Refusal {
+    fn from(code: Code) -> Self {
+        Self { code, errno: 0 }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.code)?;
+        if self.errno > 0 {
+            write!(f, " ({})", std::io::Error::from_raw_os_error(self.errno))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_its_numbers() {
+        let refusal = Refusal { code: Code::AFFINITY, errno: 1 };
+        assert_eq!(refusal.bytes(), [0, 0, 0, 132, 0, 0, 0, 1]);
+        assert_eq!(Refusal::from_bytes(refusal.bytes()), refusal);
+        assert!(refusal.to_string().starts_with("it cannot set the CPU affinity ("));
+        assert_eq!(Refusal::from(Code(999)).to_string(), "error 999 of iperf3");
+    }
+}

@@ -1,0 +1,154 @@
+//! Datagrams: the words that open a stream over UDP, and what stands at the beginning of each of its datagrams.
+//!
+//! | octets | 32-bit counter | 64-bit counter (`--udp-counters-64bit`) |
+//! |---|---|---|
+//! | 0–3 | seconds at which it was sent, by the sender's clock | the same |
+//! | 4–7 | microseconds of that second | the same |
+//! | 8–11 | number, from 1 | number, from 1, to octet 15 |
+//!
+//! Everything is big-endian, and the rest is padding. The words that open a stream are four bytes in the order of the host
+//! that sends them.
+
+use netrig_core::Duration;
+
+/// Octets of the shortest datagram that iperf3 sends.
+pub const LEAST: usize = 16;
+
+/// Octets of the longest.
+pub const MOST: usize = 65_507;
+
+/// What a client sends to open a stream over UDP, since 3.12.
+pub const CONNECT: [u8; 4] = 0x3637_3839_u32.to_le_bytes();
+
+/// What clients before that send.
+pub const OLD_CONNECT: [u8; 4] = 123_456_789_u32.to_le_bytes();
+
+const OLD_REPLY: [u8; 4] = 987_654_321_u32.to_le_bytes();
+
+/// What a server answers to the words that open a stream; nothing if these are others. A host of the other byte order says
+/// and expects its words backwards.
+pub fn reply(words: &[u8]) -> Option<[u8; 4]> {
+    let words: [u8; 4] = words.try_into().ok()?;
+    // What opens a stream and its answer are each other's mirror, so that the host's order decides which is which.
+    if words == CONNECT || words == backwards(CONNECT) {
+        Some(backwards(words))
+    } else if words == OLD_CONNECT {
+        Some(OLD_REPLY)
+    } else if words == backwards(OLD_CONNECT) {
+        Some(backwards(OLD_REPLY))
+    } else {
+        None
+    }
+}
+
+/// Whether a server has answered [`CONNECT`] with this: old servers have words of their own, and those of the other byte order
+/// say theirs backwards.
+pub fn is_reply(words: &[u8]) -> bool {
+    [backwards(CONNECT), CONNECT, OLD_REPLY, backwards(OLD_REPLY)].iter().any(|reply| words == reply)
+}
+
+fn backwards(mut words: [u8; 4]) -> [u8; 4] {
+    words.reverse();
+    words
+}
+
+/// How wide the number of a datagram is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counter {
+    /// 32 bits, which end at 4 billion datagrams.
+    #[default]
+    Bits32,
+    /// 64 bits.
+    Bits64,
+}
+
+impl Counter {
+    /// Octets of the header.
+    pub const fn header_len(self) -> usize {
+        match self {
+            Self::Bits32 => 12,
+            Self::Bits64 => 16,
+        }
+    }
+}
+
+/// What stands at the beginning of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// When it was sent, by the sender's clock; to the microsecond on the wire.
+    pub sent: Duration,
+    /// Its number, from 1.
+    pub number: u64,
+}
+
+impl Header {
+    /// Writes it. Whether there was room.
+    pub fn write(&self, counter: Counter, datagram: &mut [u8]) -> bool {
+        let nanos = self.sent.as_nanos();
+        // Seconds are cut as iperf3 cuts them; its clock is most often that since the start of the machine.
+        let seconds = (nanos / 1_000_000_000) as u32;
+        let micros = (nanos % 1_000_000_000 / 1_000) as u32;
+        let Some(header) = datagram.get_mut(..counter.header_len()) else { return false };
+        header[..4].copy_from_slice(&seconds.to_be_bytes());
+        header[4..8].copy_from_slice(&micros.to_be_bytes());
+        match counter {
+            Counter::Bits32 => header[8..].copy_from_slice(&(self.number as u32).to_be_bytes()),
+            Counter::Bits64 => header[8..].copy_from_slice(&self.number.to_be_bytes()),
+        }
+        true
+    }
+
+    /// Reads it; nothing of a datagram that is too short.
+    pub fn read(counter: Counter, datagram: &[u8]) -> Option<Self> {
+        let header = datagram.get(..counter.header_len())?;
+        let (seconds, rest) = header.split_first_chunk()?;
+        let (micros, number) = rest.split_first_chunk()?;
+        let number = match counter {
+            Counter::Bits32 => u32::from_be_bytes(*number.first_chunk()?).into(),
+            Counter::Bits64 => u64::from_be_bytes(*number.first_chunk()?),
+        };
+        let seconds = Duration::from_secs(u32::from_be_bytes(*seconds).into());
+        let sent = seconds.as_nanos() + Duration::from_micros(u32::from_be_bytes(*micros).into()).as_nanos();
+        Some(Self { sent: Duration::from_nanos(sent), number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_that_open_a_stream_are_answered_in_the_order_of_their_host() {
+        assert_eq!(CONNECT, *b"9876");
+        assert_eq!(reply(b"9876"), Some(*b"6789"));
+        assert_eq!(reply(b"6789"), Some(*b"9876"));
+        assert_eq!(reply(&123_456_789_u32.to_le_bytes()), Some(987_654_321_u32.to_le_bytes()));
+        assert_eq!(reply(&123_456_789_u32.to_be_bytes()), Some(987_654_321_u32.to_be_bytes()));
+        for other in [&b"987"[..], b"98765", b"", b"\0\0\0\0", &987_654_321_u32.to_le_bytes()] {
+            assert_eq!(reply(other), None, "{other:?}");
+        }
+        for answer in [*b"6789", *b"9876", 987_654_321_u32.to_le_bytes(), 987_654_321_u32.to_be_bytes()] {
+            assert!(is_reply(&answer), "{answer:?}");
+        }
+        assert!(!is_reply(b"67890") && !is_reply(b"") && !is_reply(&OLD_CONNECT));
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_is_read_as_it_was_written(
+            seconds in any::<u32>(), micros in 0_u64..1_000_000, number in any::<u64>(), wide in any::<bool>()
+        ) {
+            let counter = if wide { Counter::Bits64 } else { Counter::Bits32 };
+            let number = if wide { number } else { number & u64::from(u32::MAX) };
+            let sent = Duration::from_nanos(u64::from(seconds) * 1_000_000_000 + micros * 1_000);
+            let header = Header { sent, number };
+            let mut datagram = [0; LEAST];
+            prop_assert!(header.write(counter, &mut datagram));
+            prop_assert_eq!(Header::read(counter, &datagram), Some(header));
+            prop_assert!(!header.write(counter, &mut datagram[..counter.header_len() - 1]));
+            prop_assert_eq!(Header::read(counter, &datagram[..counter.header_len() - 1]), None);
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Rows of the document: what a stream, or all of one direction, carried.
+
+use serde::{Serialize, Serializer};
+
+use super::{Document, End as StreamEnd, Half, Interval, StreamReadings, UdpReadings};
+
+/// A row. What a row of its kind has not is left out.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    socket: Option<u32>,
+    #[serde(serialize_with = "finite")]
+    start: f64,
+    #[serde(serialize_with = "finite")]
+    end: f64,
+    #[serde(serialize_with = "finite")]
+    seconds: f64,
+    bytes: u64,
+    #[serde(serialize_with = "finite")]
+    bits_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retransmits: Option<u64>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    extremes: Option<Extremes>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    loss: Option<Loss>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out_of_order: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<bool>,
+    sender: bool,
+}
+
+/// Of a sender over TCP at the end of an interval.
+#[derive(Clone, Serialize)]
+struct State {
+    snd_cwnd: u64,
+    snd_wnd: u64,
+    rtt: u64,
+    rttvar: u64,
+    pmtu: u64,
+}
+
+/// Of a sender over TCP on the whole.
+#[derive(Clone, Serialize)]
+struct Extremes {
+    max_snd_cwnd: u64,
+    max_snd_wnd: u64,
+    max_rtt: u64,
+    min_rtt: u64,
+    mean_rtt: u64,
+}
+
+#[derive(Clone, Serialize)]
+struct Loss {
+    #[serde(serialize_with = "finite")]
+    jitter_ms: f64,
+    lost_packets: u64,
+    packets: u64,
+    #[serde(serialize_with = "finite")]
+    lost_percent: f64,
+}
+
+impl From<UdpReadings> for Loss {
+    fn from(udp: UdpReadings) -> Self {
+        Self {
+            jitter_ms: udp.jitter * 1e3,
+            lost_packets: udp.lost,
+            packets: udp.packets,
+            lost_percent: ratio(100.0 * udp.lost as f64, udp.packets as f64),
+        }
+    }
+}
+
+impl Row {
+    fn new(start: f64, end: f64, bytes: u64, sender: bool) -> Self {
+        let seconds = end - start;
+        let bits_per_second = ratio(bytes as f64 * 8.0, seconds);
+        Self { start, end, seconds, bytes, bits_per_second, sender, ..Self::default() }
+    }
+}
+
+/// A share; 0 of nothing.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(if value.is_finite() { *value } else { 0.0 })
+}
+
+/// One interval of all streams.
+#[derive(Serialize)]
+pub(super) struct Rows {
+    streams: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum: Option<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum_bidir_reverse: Option<Row>,
+}
+
+/// All intervals of a test.
+pub(super) fn interval_rows(document: &Document) -> Vec<Rows> {
+    let tcp = document.is_tcp();
+    let halves = document.halves();
+    let count = document.streams.iter().map(|stream| stream.intervals.len()).max().unwrap_or(0);
+    let one = |at: usize| {
+        let mut rows = Rows { streams: Vec::new(), sum: None, sum_bidir_reverse: None };
+        for half in &halves {
+            let intervals: Vec<_> =
+                half.streams.iter().filter_map(|stream| Some((*stream, stream.intervals.get(at)?))).collect();
+            rows.streams.extend(intervals.iter().map(|(stream, interval)| stream_row(stream, interval, tcp)));
+            let sum = sum_row(half, &intervals, tcp);
+            *(if half.second { &mut rows.sum_bidir_reverse } else { &mut rows.sum }) = sum;
+        }
+        rows
+    };
+    (0..count).map(one).collect()
+}
+
+fn stream_row(stream: &StreamReadings, interval: &Interval, tcp: bool) -> Row {
+    let row = Row {
+        socket: Some(stream.path.socket),
+        omitted: Some(interval.omitted),
+        ..Row::new(interval.start, interval.end, interval.bytes, stream.sends)
+    };
+    match interval.tcp.filter(|_| tcp && stream.sends) {
+        Some(read) => Row {
+            retransmits: Some(read.retransmits),
+            state: Some(State {
+                snd_cwnd: read.congestion_window,
+                snd_wnd: read.send_window,
+                rtt: read.rtt,
+                rttvar: read.rtt_variation,
+                pmtu: read.path_mtu,
+            }),
+            ..row
+        },
+        None if tcp => row,
+        None if stream.sends => Row { packets: Some(interval.udp.packets), ..row },
+        None => Row { loss: Some(interval.udp.into()), ..row },
+    }
+}
+
+/// All streams of a direction; the moments are those of the first.
+fn sum_row(half: &Half<'_>, intervals: &[(&StreamReadings, &Interval)], tcp: bool) -> Option<Row> {
+    let (_, first) = intervals.first()?;
+    let bytes = intervals.iter().map(|(_, interval)| interval.bytes).sum();
+    let row = Row { omitted: Some(first.omitted), ..Row::new(first.start, first.end, bytes, half.sends) };
+    let sent_again = intervals.iter().filter_map(|(_, interval)| Some(interval.tcp?.retransmits));
+    let udp = sum_udp(intervals.iter().map(|(_, interval)| interval.udp));
+    Some(match (tcp, half.sends) {
+        (true, true) => Row { retransmits: first.tcp.map(|_| sent_again.sum()), ..row },
+        (true, false) => row,
+        (false, true) => Row { packets: Some(udp.packets), ..row },
+        (false, false) => Row { loss: Some(udp.into()), ..row },
+    })
+}
+
+/// Counts add up, and the jitter is the mean.
+fn sum_udp(readings: impl Iterator<Item = UdpReadings>) -> UdpReadings {
+    let (mut sum, mut streams) = (UdpReadings::default(), 0_u32);
+    for read in readings {
+        sum.packets += read.packets;
+        sum.lost += read.lost;
+        sum.out_of_order += read.out_of_order;
+        sum.jitter += read.jitter;
+        streams += 1;
+    }
+    sum.jitter = ratio(sum.jitter, streams.into());
+    sum
+}
+
+/// What a test came to. It is empty if it came to nothing.
+#[derive(Default, Serialize)]
+pub(super) struct End<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<Vec<EndStream>>,
+    #[serde(flatten)]
+    first: Sums,
+    #[serde(flatten, serialize_with = "reverse")]
+    second: Sums,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_utilization_percent: Option<CpuRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender_tcp_congestion: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receiver_tcp_congestion: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EndStream {
+    Tcp { sender: Box<Row>, receiver: Box<Row> },
+    Udp { udp: Box<Row> },
+}
+
+/// Of the first of two directions, or the only one.
+#[derive(Clone, Default, Serialize)]
+struct Sums {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum: Option<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum_sent: Option<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum_received: Option<Row>,
+}
+
+fn reverse<S: Serializer>(sums: &Sums, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Reverse<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sum_bidir_reverse: &'a Option<Row>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sum_sent_bidir_reverse: &'a Option<Row>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sum_received_bidir_reverse: &'a Option<Row>,
+    }
+    let Sums { sum, sum_sent, sum_received } = sums;
+    Reverse {
+        sum_bidir_reverse: sum,
+        sum_sent_bidir_reverse: sum_sent,
+        sum_received_bidir_reverse: sum_received,
+    }
+    .serialize(to)
+}
+
+#[derive(Serialize)]
+struct CpuRow {
+    #[serde(serialize_with = "finite")]
+    host_total: f64,
+    #[serde(serialize_with = "finite")]
+    host_user: f64,
+    #[serde(serialize_with = "finite")]
+    host_system: f64,
+    #[serde(serialize_with = "finite")]
+    remote_total: f64,
+    #[serde(serialize_with = "finite")]
+    remote_user: f64,
+    #[serde(serialize_with = "finite")]
+    remote_system: f64,
+}
+
+/// A stream's two ends: what was sent and what arrived.
+struct Ends<'a> {
+    stream: &'a StreamReadings,
+    sent: StreamEnd,
+    received: StreamEnd,
+}
+
+impl<'a> Ends<'a> {
+    /// What the other end has not said is nothing, in the same time.
+    fn new(stream: &'a StreamReadings) -> Option<Self> {
+        let local = stream.local?;
+        let remote = stream.remote.unwrap_or(StreamEnd { seconds: local.seconds, ..StreamEnd::default() });
+        let (sent, received) = if stream.sends { (local, remote) } else { (remote, local) };
+        Some(Self { stream, sent, received })
+    }
+
+    /// Of the receiver, but how many there were is the sender's to say.
+    fn udp(&self) -> UdpReadings {
+        let packets = if self.sent.udp.packets > 0 { self.sent } else { self.received }.udp.packets;
+        UdpReadings { packets, ..self.received.udp }
+    }
+
+    fn row(&self, end: &StreamEnd) -> Row {
+        Row {
+            socket: Some(self.stream.path.socket),
+            ..Row::new(0.0, end.seconds, end.bytes, self.stream.sends)
+        }
+    }
+
+    fn tcp_rows(&self) -> EndStream {
+        let sender = Row {
+            retransmits: self.sent.retransmits,
+            extremes: self.sent.retransmits.map(|_| extremes(&self.stream.intervals)),
+            ..self.row(&self.sent)
+        };
+        EndStream::Tcp { sender: sender.into(), receiver: self.row(&self.received).into() }
+    }
+
+    fn udp_row(&self) -> EndStream {
+        let udp = self.udp();
+        let (loss, out_of_order) = (Some(udp.into()), Some(udp.out_of_order));
+        EndStream::Udp { udp: Row { loss, out_of_order, ..self.row(&self.sent) }.into() }
+    }
+}
+
+fn extremes(intervals: &[Interval]) -> Extremes {
+    let read = || intervals.iter().filter_map(|interval| interval.tcp);
+    let count = read().count() as u64;
+    let most = |of: fn(super::TcpReadings) -> u64| read().map(of).max().unwrap_or(0);
+    Extremes {
+        max_snd_cwnd: most(|tcp| tcp.congestion_window),
+        max_snd_wnd: most(|tcp| tcp.send_window),
+        max_rtt: most(|tcp| tcp.rtt),
+        min_rtt: read().map(|tcp| tcp.rtt).min().unwrap_or(0),
+        mean_rtt: read().map(|tcp| tcp.rtt).sum::<u64>().checked_div(count).unwrap_or(0),
+    }
+}
+
+impl<'a> End<'a> {
+    pub fn new(document: &'a Document) -> Self {
+        let halves = document.halves();
+        let mut rows = Self::default();
+        for half in &halves {
+            let ends: Option<Vec<_>> = half.streams.iter().map(|stream| Ends::new(stream)).collect();
+            let Some(ends) = ends.filter(|ends| !ends.is_empty()) else { return Self::default() };
+            let tcp = document.is_tcp();
+            let streams = ends.iter().map(|ends| if tcp { ends.tcp_rows() } else { ends.udp_row() });
+            rows.streams.get_or_insert_default().extend(streams);
+            let sums = if tcp { tcp_sums(half, &ends) } else { udp_sums(half, &ends) };
+            *(if half.second { &mut rows.second } else { &mut rows.first }) = sums;
+        }
+        rows.finish(document, halves.last().is_some_and(|half| half.sends));
+        rows
+    }
+
+    fn finish(&mut self, document: &'a Document, sends: bool) {
+        let (host, remote) = (document.cpu, document.remote_cpu);
+        self.cpu_utilization_percent = Some(CpuRow {
+            host_total: host.total,
+            host_user: host.user,
+            host_system: host.system,
+            remote_total: remote.total,
+            remote_user: remote.user,
+            remote_system: remote.system,
+        });
+        if document.is_tcp() {
+            let (ours, theirs) = (document.congestion.as_deref(), document.remote_congestion.as_deref());
+            (self.sender_tcp_congestion, self.receiver_tcp_congestion) =
+                if sends { (ours, theirs) } else { (theirs, ours) };
+        }
+    }
+}
+
+/// What all streams of a direction sent or received; how long it took is the first one's.
+fn end_sum(half: &Half<'_>, ends: &[Ends<'_>], of: fn(&Ends<'_>) -> StreamEnd) -> Row {
+    let seconds = ends.first().map_or(0.0, |ends| of(ends).seconds);
+    Row::new(0.0, seconds, ends.iter().map(|ends| of(ends).bytes).sum(), half.sends)
+}
+
+fn tcp_sums(half: &Half<'_>, ends: &[Ends<'_>]) -> Sums {
+    let again: Option<Vec<_>> = ends.iter().map(|ends| ends.sent.retransmits).collect();
+    let retransmits = again.map(|again| again.iter().sum());
+    Sums {
+        sum: None,
+        sum_sent: Some(Row { retransmits, ..end_sum(half, ends, |ends| ends.sent) }),
+        sum_received: Some(end_sum(half, ends, |ends| ends.received)),
+    }
+}
+
+fn udp_sums(half: &Half<'_>, ends: &[Ends<'_>]) -> Sums {
+    let all = sum_udp(ends.iter().map(Ends::udp));
+    let sent =
+        sum_udp(ends.iter().map(|ends| UdpReadings { packets: ends.sent.udp.packets, ..Default::default() }));
+    let received = UdpReadings { packets: ends.iter().map(|ends| ends.received.udp.packets).sum(), ..all };
+    let of_sent = end_sum(half, ends, |ends| ends.sent);
+    let of_received = end_sum(half, ends, |ends| ends.received);
+    // The first one tells what was sent in the receiver's time, at the sender's rate.
+    let both =
+        Row { end: of_received.end, seconds: of_received.seconds, loss: Some(all.into()), ..of_sent.clone() };
+    Sums {
+        sum: Some(both),
+        sum_sent: Some(Row { loss: Some(sent.into()), sender: true, ..of_sent }),
+        sum_received: Some(Row { loss: Some(received.into()), sender: false, ..of_received }),
+    }
+}

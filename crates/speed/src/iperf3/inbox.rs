@@ -1,0 +1,112 @@
+//! What has come over the connection for control and is not read yet.
+
+use serde::de::{DeserializeOwned, Error as _};
+
+/// Bytes that wait for the rest of what they belong to.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+/// Why what follows cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TooLong {
+    /// A length beyond what is allowed.
+    Of(u32),
+    /// No bytes at all, where JSON must be.
+    Empty,
+}
+
+impl Inbox {
+    /// More has come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.read);
+        self.read = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.read)?;
+        self.read += 1;
+        Some(byte)
+    }
+
+    /// The next so many bytes, once all are here.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let bytes = *self.bytes.get(self.read..)?.first_chunk()?;
+        self.read += N;
+        Some(bytes)
+    }
+
+    /// The next JSON, which has its length before it, once all of it is here.
+    pub fn json(&mut self, longest: u32) -> Result<Option<Vec<u8>>, TooLong> {
+        let rest = &self.bytes[self.read..];
+        let Some(length) = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
+            return Ok(None);
+        };
+        match length {
+            0 => Err(TooLong::Empty),
+            length if length > longest => Err(TooLong::Of(length)),
+            length => {
+                let Some(json) = rest[4..].get(..length as usize) else { return Ok(None) };
+                let json = json.to_vec();
+                self.read += 4 + json.len();
+                Ok(Some(json))
+            }
+        }
+    }
+
+    /// Nothing more is read.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Reads an object of JSON; serde would take an array for one.
+pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    if json.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(json)
+    } else {
+        Err(serde_json::Error::custom("an object was expected"))
+    }
+}
+
+/// JSON with its length before it. It is far shorter than 4 GiB.
+pub(super) fn framed(json: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
+    [&length.to_be_bytes(), json].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_read_once_it_is_whole() {
+        let mut inbox = Inbox::default();
+        inbox.push(&[9]);
+        assert_eq!(inbox.byte(), Some(9));
+        let bytes = framed(b"{}");
+        for byte in &bytes[..5] {
+            inbox.push(&[*byte]);
+            assert_eq!(inbox.json(2), Ok(None));
+        }
+        inbox.push(b"}\x01\x02\x03");
+        assert_eq!(inbox.json(2), Ok(Some(b"{}".to_vec())));
+        assert_eq!(inbox.array::<4>(), None);
+        assert_eq!(inbox.array::<3>(), Some([1, 2, 3]));
+        assert_eq!(inbox.byte(), None);
+    }
+
+    #[test]
+    fn a_length_alone_takes_no_memory() {
+        let mut inbox = Inbox::default();
+        inbox.push(&[0, 0, 0, 3]);
+        assert_eq!(inbox.json(2), Err(TooLong::Of(3)));
+        inbox.clear();
+        inbox.push(&[0; 4]);
+        assert_eq!(inbox.json(2), Err(TooLong::Empty));
+    }
+}

@@ -1,0 +1,623 @@
+//! What a client asks for.
+
+use std::fmt;
+
+use serde::de::{Deserializer, Error as _, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use super::datagram::{self, Counter};
+use super::inbox::object;
+use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
+
+/// Longest parameters that are read, bytes of JSON: what iperf3 itself reads.
+pub(super) const LONGEST: u32 = 8 * 1024;
+
+/// iperf3's own limits.
+const LONGEST_TIME: u32 = 86_400;
+const LONGEST_OMIT: u32 = 600;
+const LONGEST_BLOCK: u32 = 1024 * 1024;
+const LARGEST_BUFFER: u32 = 512 * 1024 * 1024;
+const LARGEST_MSS: u32 = 32 * 1024 - 1;
+const LONGEST_BURST: u32 = 1000;
+
+/// Over what data goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP, which is not served.
+    Sctp,
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the server.
+    #[default]
+    Upload,
+    /// From the server to the client: `-R`.
+    Download,
+    /// Both at once, over streams of their own: `--bidir`.
+    Both,
+}
+
+impl Direction {
+    /// Whether the client sends.
+    pub const fn uploads(self) -> bool {
+        matches!(self, Self::Upload | Self::Both)
+    }
+
+    /// Whether the server sends.
+    pub const fn downloads(self) -> bool {
+        matches!(self, Self::Download | Self::Both)
+    }
+}
+
+/// What a client asks for. Zero is none, where a number may be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Over what.
+    pub transport: Transport,
+    /// Which way.
+    pub direction: Direction,
+    /// How long it lasts after the warm-up, s; 0 if something else ends it.
+    pub time: u32,
+    /// The warm-up, s, which does not count.
+    pub omit: u32,
+    /// It ends after so many bytes of all streams; 0 if something else ends it.
+    pub bytes: u64,
+    /// It ends after so many blocks of all streams; 0 if something else ends it.
+    pub blocks: u64,
+    /// Streams in each direction.
+    pub parallel: u32,
+    /// Size of the sockets' buffers, bytes; 0 if the kernel decides.
+    pub window: u32,
+    /// Bytes of a block over TCP, of a datagram over UDP.
+    pub len: u32,
+    /// What each stream may send, bit/s; 0 is without limit.
+    pub rate: u64,
+    /// What the kernel lets each stream send, bit/s; 0 is without limit.
+    pub fq_rate: u64,
+    /// How often senders look at the clock, µs; 0 if they decide.
+    pub pacing_timer: u32,
+    /// Blocks that are sent together; 0 if senders decide.
+    pub burst: u32,
+    /// Longest segment, bytes; 0 if the kernel decides.
+    pub mss: u32,
+    /// Segments do not wait to be filled.
+    pub no_delay: bool,
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// Flow label of IPv6; 0 if there is none.
+    pub flow_label: u32,
+    /// How wide the number of a datagram is.
+    pub counter: Counter,
+    /// Datagrams are not to be cut on their way.
+    pub dont_fragment: bool,
+    /// Data repeats a pattern, rather than being random.
+    pub repeating_payload: bool,
+    /// Data is sent from a file's pages.
+    pub zero_copy: bool,
+    /// The congestion control.
+    pub congestion: Option<String>,
+    /// What the server is to run on.
+    pub server_affinity: Option<u32>,
+    /// The server is to tell what it would print.
+    pub server_output: bool,
+    /// A name for the test.
+    pub title: Option<String>,
+    /// Whatever is to stand in the results.
+    pub extra_data: Option<String>,
+    /// The client's version.
+    pub client_version: Option<String>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            transport: Transport::Tcp,
+            direction: Direction::Upload,
+            time: DEFAULT_TIME,
+            omit: 0,
+            bytes: 0,
+            blocks: 0,
+            parallel: 1,
+            window: 0,
+            len: DEFAULT_TCP_LEN,
+            rate: 0,
+            fq_rate: 0,
+            pacing_timer: 0,
+            burst: 0,
+            mss: 0,
+            no_delay: false,
+            tos: 0,
+            flow_label: 0,
+            counter: Counter::Bits32,
+            dont_fragment: false,
+            repeating_payload: false,
+            zero_copy: false,
+            congestion: None,
+            server_affinity: None,
+            server_output: false,
+            title: None,
+            extra_data: None,
+            client_version: None,
+        }
+    }
+}
+
+/// Why parameters cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ParameterError {
+    /// They are no JSON, or a value is not of its kind.
+    #[error("the parameters cannot be read: {0}")]
+    Json(serde_json::Error),
+    /// A number is out of range.
+    #[error("`{name}` is {value}, which is out of range")]
+    Range {
+        /// Its name on the wire.
+        name: &'static str,
+        /// What stands there.
+        value: u64,
+        /// What the client is told.
+        code: Code,
+    },
+    /// Two that exclude each other.
+    #[error("both `reverse` and `bidirectional` are set")]
+    ReverseAndBidirectional,
+}
+
+impl ParameterError {
+    /// What the client is told.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Json(_) => Code::PARAMETERS,
+            Self::Range { code, .. } => *code,
+            Self::ReverseAndBidirectional => Code::REVERSE_AND_BIDIRECTIONAL,
+        }
+    }
+}
+
+/// What a server allows each test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Time and warm-up together, s; a test without an end in time is allowed, and cut off then.
+    pub time: u32,
+    /// Streams in both directions together.
+    pub streams: u32,
+    /// What all streams may ask for together, bit/s; a test that asks for no rate is allowed, and held to it.
+    pub rate: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { time: LONGEST_TIME, streams: 2 * MOST_STREAMS, rate: None }
+    }
+}
+
+impl Parameters {
+    /// Streams in both directions.
+    pub const fn streams(&self) -> u32 {
+        match self.direction {
+            Direction::Both => self.parallel.saturating_mul(2),
+            _ => self.parallel,
+        }
+    }
+
+    /// Whether the `nth` stream, from 0, carries data from the client to the server. Those come first.
+    pub const fn uploads(&self, nth: u32) -> bool {
+        match self.direction {
+            Direction::Upload => true,
+            Direction::Download => false,
+            Direction::Both => nth < self.parallel,
+        }
+    }
+
+    /// What all streams ask for together, bit/s.
+    pub fn total_rate(&self) -> u64 {
+        self.rate.max(self.fq_rate).saturating_mul(self.streams().into())
+    }
+
+    /// What a server that cannot serve this answers.
+    ///
+    /// # Errors
+    /// With what the client is told.
+    pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        let time = self.time.saturating_add(self.omit);
+        if self.transport == Transport::Sctp {
+            Err(Code::NO_SCTP.into())
+        } else if self.server_affinity.is_some() {
+            // EPERM: which processors a server runs on is not its clients' to say.
+            Err(Refusal { code: Code::AFFINITY, errno: 1 })
+        } else if self.flow_label != 0 && self.direction.downloads() {
+            Err(Code::FLOW_LABEL.into())
+        } else if self.streams() > limits.streams {
+            Err(Code::STREAMS.into())
+        } else if time > limits.time {
+            Err(if self.knows_too_long() { Code::TOO_LONG } else { Code::DURATION }.into())
+        } else if limits.rate.is_some_and(|rate| self.total_rate() > rate) {
+            Err(Code::TOTAL_RATE.into())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Clients have words for a server's limit of time since 3.20.
+    fn knows_too_long(&self) -> bool {
+        let version = self.client_version.as_deref().and_then(|version| version.strip_prefix("3."));
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let minor = version.and_then(|minor| minor[..digits(minor)].parse::<u32>().ok());
+        minor.is_some_and(|minor| minor >= 20)
+    }
+
+    /// Reads what a client sent. What it names beside what is known here is no error.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a number is beyond what iperf3 has.
+    pub fn read(json: &[u8]) -> Result<Self, ParameterError> {
+        object::<Wire>(json).map_err(ParameterError::Json)?.checked()
+    }
+
+    /// As JSON.
+    pub fn write(&self) -> Vec<u8> {
+        // A structure of numbers, flags and texts always has a form.
+        serde_json::to_vec(&Wire::from(self)).unwrap_or_default()
+    }
+}
+
+/// Parameters as they stand on the wire, with iperf3's names and in its order.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Wire {
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
+    tcp: bool,
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
+    udp: bool,
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
+    sctp: bool,
+    #[serde(deserialize_with = "number")]
+    omit: u64,
+    #[serde(deserialize_with = "some_number", skip_serializing_if = "is_zero")]
+    server_affinity: Option<u64>,
+    #[serde(deserialize_with = "some_number")]
+    time: Option<u64>,
+    #[serde(deserialize_with = "number")]
+    num: u64,
+    #[serde(deserialize_with = "number")]
+    blockcount: u64,
+    #[serde(rename = "MSS", deserialize_with = "number", skip_serializing_if = "is_zero")]
+    mss: u64,
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
+    nodelay: bool,
+    #[serde(deserialize_with = "some_number")]
+    parallel: Option<u64>,
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
+    reverse: bool,
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
+    bidirectional: bool,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    window: u64,
+    #[serde(deserialize_with = "some_number")]
+    len: Option<u64>,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    bandwidth: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    fqrate: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    pacing_timer: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    burst: u64,
+    #[serde(rename = "TOS", deserialize_with = "number", skip_serializing_if = "is_zero")]
+    tos: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    flowlabel: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    extra_data: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    congestion: Option<String>,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    get_server_output: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    udp_counters_64bit: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    repeating_payload: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    zerocopy: u64,
+    #[serde(deserialize_with = "number", skip_serializing_if = "is_zero")]
+    dont_fragment: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    client_version: Option<String>,
+}
+
+/// What is not set is not said.
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Wire {
+    fn checked(self) -> Result<Parameters, ParameterError> {
+        let transport = match self {
+            Self { sctp: true, .. } => Transport::Sctp,
+            Self { udp: true, .. } => Transport::Udp,
+            _ => Transport::Tcp,
+        };
+        let direction = match (self.reverse, self.bidirectional) {
+            (true, true) => return Err(ParameterError::ReverseAndBidirectional),
+            (true, false) => Direction::Download,
+            (false, true) => Direction::Both,
+            (false, false) => Direction::Upload,
+        };
+        let parallel = self.parallel.unwrap_or(1);
+        let (len, shortest, longest, code) = match transport {
+            Transport::Udp => {
+                let len = self.len.filter(|len| *len > 0).unwrap_or(DEFAULT_UDP_LEN.into());
+                (len, datagram::LEAST as u64, datagram::MOST as u32, Code::UDP_BLOCK_SIZE)
+            }
+            _ => (self.len.unwrap_or(DEFAULT_TCP_LEN.into()), 1, LONGEST_BLOCK, Code::BLOCK_SIZE),
+        };
+        let affinity = |value| within("server_affinity", value, 1024, Code::AFFINITY);
+        let rate = |name, value| within(name, value, u64::MAX, Code::PARAMETERS);
+        Ok(Parameters {
+            transport,
+            direction,
+            time: narrow("time", self.time.unwrap_or(DEFAULT_TIME.into()), LONGEST_TIME, Code::DURATION)?,
+            omit: narrow("omit", self.omit, LONGEST_OMIT, Code::OMIT)?,
+            bytes: self.num,
+            blocks: self.blockcount,
+            parallel: narrow(
+                "parallel",
+                at_least(1, "parallel", parallel, Code::STREAMS)?,
+                MOST_STREAMS,
+                Code::STREAMS,
+            )?,
+            window: narrow("window", self.window, LARGEST_BUFFER, Code::BUFFER_SIZE)?,
+            len: narrow("len", at_least(shortest, "len", len, code)?, longest, code)?,
+            rate: rate("bandwidth", self.bandwidth)?,
+            fq_rate: rate("fqrate", self.fqrate)?,
+            pacing_timer: narrow("pacing_timer", self.pacing_timer, u32::MAX, Code::PARAMETERS)?,
+            burst: narrow("burst", self.burst, LONGEST_BURST, Code::BURST)?,
+            mss: narrow("MSS", self.mss, LARGEST_MSS, Code::MSS)?,
+            no_delay: self.nodelay,
+            tos: narrow("TOS", self.tos, u8::MAX.into(), Code::TOS)? as u8,
+            flow_label: narrow("flowlabel", self.flowlabel, 0xf_ffff, Code::FLOW_LABEL)?,
+            counter: if self.udp_counters_64bit > 0 { Counter::Bits64 } else { Counter::Bits32 },
+            dont_fragment: self.dont_fragment > 0,
+            repeating_payload: self.repeating_payload > 0,
+            zero_copy: self.zerocopy > 0,
+            congestion: self.congestion,
+            server_affinity: self.server_affinity.map(affinity).transpose()?.map(|cpu| cpu as u32),
+            server_output: self.get_server_output > 0,
+            title: self.title,
+            extra_data: self.extra_data,
+            client_version: self.client_version,
+        })
+    }
+}
+
+fn within(name: &'static str, value: u64, most: u64, code: Code) -> Result<u64, ParameterError> {
+    if value > most { Err(ParameterError::Range { name, value, code }) } else { Ok(value) }
+}
+
+fn narrow(name: &'static str, value: u64, most: u32, code: Code) -> Result<u32, ParameterError> {
+    within(name, value, most.into(), code).map(|value| value as u32)
+}
+
+fn at_least(least: u64, name: &'static str, value: u64, code: Code) -> Result<u64, ParameterError> {
+    if value < least { Err(ParameterError::Range { name, value, code }) } else { Ok(value) }
+}
+
+impl From<&Parameters> for Wire {
+    fn from(asked: &Parameters) -> Self {
+        Self {
+            tcp: asked.transport == Transport::Tcp,
+            udp: asked.transport == Transport::Udp,
+            sctp: asked.transport == Transport::Sctp,
+            omit: asked.omit.into(),
+            server_affinity: asked.server_affinity.map(Into::into),
+            time: Some(asked.time.into()),
+            num: asked.bytes,
+            blockcount: asked.blocks,
+            mss: asked.mss.into(),
+            nodelay: asked.no_delay,
+            parallel: Some(asked.parallel.into()),
+            reverse: asked.direction == Direction::Download,
+            bidirectional: asked.direction == Direction::Both,
+            window: asked.window.into(),
+            len: Some(asked.len.into()),
+            bandwidth: asked.rate,
+            fqrate: asked.fq_rate,
+            pacing_timer: asked.pacing_timer.into(),
+            burst: asked.burst.into(),
+            tos: asked.tos.into(),
+            flowlabel: asked.flow_label.into(),
+            title: asked.title.clone(),
+            extra_data: asked.extra_data.clone(),
+            congestion: asked.congestion.clone(),
+            get_server_output: asked.server_output.into(),
+            udp_counters_64bit: (asked.counter == Counter::Bits64).into(),
+            repeating_payload: asked.repeating_payload.into(),
+            zerocopy: asked.zero_copy.into(),
+            dont_fragment: asked.dont_fragment.into(),
+            client_version: asked.client_version.clone(),
+        }
+    }
+}
+
+/// A number as cJSON writes it: a large one has an exponent, and none at all is `null`. Fractions are cut.
+struct Number;
+
+impl Visitor<'_> for Number {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number that is not negative")
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Some(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        u64::try_from(value).map(Some).map_err(|_| E::custom(format_args!("{value} is negative")))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
+        if value < 0.0 {
+            return Err(E::custom(format_args!("{value} is negative")));
+        }
+        Ok(Some(value as u64))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    from.deserialize_any(Number)
+}
+
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(some_number(from)?.unwrap_or(0))
+}
+
+/// `true`, or a number that says as much.
+fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Bool(set) => Ok(set),
+        serde_json::Value::Number(number) => Ok(number.as_f64() != Some(0.0)),
+        serde_json::Value::Null => Ok(false),
+        other => Err(D::Error::custom(format_args!("{other} where true or false was expected"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What 3.12 sends for `-P 2 --bidir -b 5M -O 1 -M 1000 -N -S 16 -w 100K -C cubic --fq-rate 1M -T title`, and more.
+    const REAL: &str = r#"{"tcp":true,"omit":1,"time":1,"num":0,"blockcount":0,"MSS":1000,"nodelay":true,"parallel":2,"bidirectional":true,"window":102400,"len":131072,"bandwidth":5000000,"fqrate":1000000,"pacing_timer":1000,"TOS":16,"title":"title","extra_data":"x","congestion":"cubic","get_server_output":1,"client_version":"3.12"}"#;
+
+    fn real() -> Parameters {
+        Parameters {
+            direction: Direction::Both,
+            time: 1,
+            omit: 1,
+            parallel: 2,
+            window: 102_400,
+            rate: 5_000_000,
+            fq_rate: 1_000_000,
+            pacing_timer: 1000,
+            mss: 1000,
+            no_delay: true,
+            tos: 16,
+            congestion: Some("cubic".into()),
+            server_output: true,
+            title: Some("title".into()),
+            extra_data: Some("x".into()),
+            client_version: Some("3.12".into()),
+            ..Parameters::default()
+        }
+    }
+
+    #[test]
+    fn what_iperf3_sends_is_read_and_written_as_it_does() {
+        let read = Parameters::read(REAL.as_bytes()).unwrap();
+        assert_eq!(read, real());
+        assert_eq!(String::from_utf8(read.write()).unwrap(), REAL);
+        assert_eq!((read.streams(), read.total_rate()), (4, 20_000_000));
+        assert_eq!((0..4).map(|nth| read.uploads(nth)).collect::<Vec<_>>(), [true, true, false, false]);
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_no_error() {
+        let read = |json: &str| Parameters::read(json.as_bytes()).unwrap();
+        assert_eq!(read("{}"), Parameters::default());
+        assert_eq!(read(r#"{"tcp":true,"gso":1,"mptcp":true,"x":[{"y":null}]}"#), Parameters::default());
+        assert_eq!(read(r#"{"udp":true}"#).len, DEFAULT_UDP_LEN);
+        assert_eq!(read(r#"{"num":1e12,"bandwidth":1.5e10}"#).bytes, 1_000_000_000_000);
+        assert_eq!(read(r#"{"udp":1,"udp_counters_64bit":1}"#).counter, Counter::Bits64);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_iperf3s_number() {
+        let code = |json: &str| Parameters::read(json.as_bytes()).unwrap_err().code();
+        for (json, expected) in [
+            ("[]", Code::PARAMETERS),
+            (r#"{"time":"x"}"#, Code::PARAMETERS),
+            (r#"{"num":-1}"#, Code::PARAMETERS),
+            (r#"{"tcp":"yes"}"#, Code::PARAMETERS),
+            (r#"{"time":86401}"#, Code::DURATION),
+            (r#"{"omit":601}"#, Code::OMIT),
+            (r#"{"parallel":0}"#, Code::STREAMS),
+            (r#"{"parallel":129}"#, Code::STREAMS),
+            (r#"{"parallel":4294967297}"#, Code::STREAMS),
+            (r#"{"len":0}"#, Code::BLOCK_SIZE),
+            (r#"{"len":1048577}"#, Code::BLOCK_SIZE),
+            (r#"{"udp":true,"len":15}"#, Code::UDP_BLOCK_SIZE),
+            (r#"{"udp":true,"len":65508}"#, Code::UDP_BLOCK_SIZE),
+            (r#"{"window":536870913}"#, Code::BUFFER_SIZE),
+            (r#"{"MSS":32768}"#, Code::MSS),
+            (r#"{"TOS":256}"#, Code::TOS),
+            (r#"{"burst":1001}"#, Code::BURST),
+            (r#"{"reverse":true,"bidirectional":true}"#, Code::REVERSE_AND_BIDIRECTIONAL),
+        ] {
+            assert_eq!(code(json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_cannot_serve_is_refused() {
+        let limits = Limits { time: 60, streams: 8, rate: Some(10_000_000) };
+        let code = |asked: Parameters| asked.check(&limits).unwrap_err().code;
+        let asked = Parameters::default;
+        assert_eq!(asked().check(&limits), Ok(()));
+        assert_eq!(code(Parameters { transport: Transport::Sctp, ..asked() }), Code::NO_SCTP);
+        assert_eq!(code(Parameters { server_affinity: Some(0), ..asked() }), Code::AFFINITY);
+        assert_eq!(code(Parameters { parallel: 9, ..asked() }), Code::STREAMS);
+        assert_eq!(code(Parameters { rate: 10_000_001, ..asked() }), Code::TOTAL_RATE);
+        let label = Parameters { flow_label: 1, ..asked() };
+        assert_eq!(label.check(&limits), Ok(()));
+        assert_eq!(code(Parameters { direction: Direction::Download, ..label }), Code::FLOW_LABEL);
+        let long = |version: &str| Parameters { time: 61, client_version: Some(version.into()), ..asked() };
+        assert_eq!(code(long("3.12")), Code::DURATION);
+        assert_eq!(code(long("3.20")), Code::TOO_LONG);
+        assert_eq!(code(long("3.21-mt1+")), Code::TOO_LONG);
+        assert_eq!(code(long("4")), Code::DURATION);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parameters_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Parameters::read(&bytes);
+        }
+
+        #[test]
+        fn any_parameters_are_read_as_they_were_written(
+            kind in 0_usize..2, way in 0_usize..3, time in 0..=LONGEST_TIME, omit in 0..=LONGEST_OMIT, bytes in any::<u64>(),
+            parallel in 1..=MOST_STREAMS, len in 16_u32..=65_507, rate in any::<u64>(), tos in any::<u8>(),
+            title in proptest::option::of(".{0,20}"), flags in any::<[bool; 5]>(),
+        ) {
+            let asked = Parameters {
+                transport: [Transport::Tcp, Transport::Udp][kind],
+                direction: [Direction::Upload, Direction::Download, Direction::Both][way],
+                time, omit, bytes, parallel, len, rate, tos, title,
+                no_delay: flags[0],
+                counter: if flags[1] { Counter::Bits64 } else { Counter::Bits32 },
+                repeating_payload: flags[2],
+                zero_copy: flags[3],
+                server_output: flags[4],
+                ..Parameters::default()
+            };
+            prop_assert_eq!(Parameters::read(&asked.write()).unwrap(), asked);
+        }
+    }
+}

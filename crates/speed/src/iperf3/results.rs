@@ -1,0 +1,378 @@
+//! What both ends tell each other when a test is over.
+
+use std::fmt;
+
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use super::inbox::object;
+use super::{MOST_STREAMS, stream_id};
+
+/// Longest results that a server reads, bytes of JSON: some four times what the most streams take.
+pub(super) const LONGEST_OF_CLIENT: u32 = 256 * 1024;
+
+/// Longest results that a client reads, bytes of JSON: they may have in them all that the server would print.
+pub(super) const LONGEST_OF_SERVER: u32 = 8 * 1024 * 1024;
+
+/// Share of one processor that an end's process took while the test ran, per cent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cpu {
+    /// Both of the others.
+    pub total: f64,
+    /// In its own code.
+    pub user: f64,
+    /// In the kernel's.
+    pub system: f64,
+}
+
+/// What an end found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// What its processor was used.
+    pub cpu: Cpu,
+    /// Whether it counts retransmissions of what it sends; nothing if it sends nothing.
+    pub counts_retransmits: Option<bool>,
+    /// The congestion control of its streams.
+    pub congestion: Option<String>,
+    /// Of all streams, in the order in which they were opened.
+    pub streams: Vec<StreamResult>,
+    /// What a server would print, if it was asked for that.
+    pub server_output: Option<ServerOutput>,
+}
+
+/// What a server would print.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServerOutput {
+    /// As text.
+    Text(String),
+    /// As a document.
+    Json(Value),
+}
+
+/// What an end found of a stream. Warm-ups are left out of bytes, and stand in numbers of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamResult {
+    /// Its number: [`stream_id`].
+    pub id: u32,
+    /// Bytes that this end sent, or received.
+    pub bytes: u64,
+    /// Segments sent again, if this end sent and knows.
+    pub retransmits: Option<u64>,
+    /// Jitter of what was received over UDP, s.
+    pub jitter: f64,
+    /// Datagrams that are missing.
+    pub errors: u64,
+    /// Of these, before the warm-up was over; nothing if the end is older than 3.14.
+    pub omitted_errors: Option<u64>,
+    /// Datagrams sent, or the highest number received.
+    pub packets: u64,
+    /// Of these, before the warm-up was over.
+    pub omitted_packets: Option<u64>,
+    /// How long it lasted without the warm-up, s; nothing if the end is older than 3.2.
+    pub seconds: Option<f64>,
+}
+
+/// Why results cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// They are no JSON, or a value is missing or not of its kind.
+    #[error("the results cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// There are not as many streams as there were, or not those.
+    #[error("the results are of other streams than there were: {found} instead of {expected}")]
+    Streams {
+        /// The number that stands there; 0 if none.
+        found: u32,
+        /// The number that was expected; 0 if none.
+        expected: u32,
+    },
+}
+
+impl Results {
+    /// Reads what the other end sent about a test of so many streams.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of other streams.
+    pub fn read(json: &[u8], streams: u32) -> Result<Self, ResultsError> {
+        let results: Self = object::<Wire>(json)?.into();
+        let mut ids: Vec<_> = results.streams.iter().map(|stream| stream.id).collect();
+        ids.sort_unstable();
+        let expected = (0..streams).map(stream_id);
+        let pairs = (0..ids.len().max(streams as usize)).map(|at| (ids.get(at), expected.clone().nth(at)));
+        for (found, expected) in pairs {
+            let (found, expected) = (found.copied().unwrap_or(0), expected.unwrap_or(0));
+            if found != expected {
+                return Err(ResultsError::Streams { found, expected });
+            }
+        }
+        Ok(results)
+    }
+
+    /// As JSON.
+    pub fn write(&self) -> Vec<u8> {
+        // A structure of numbers and texts always has a form.
+        serde_json::to_vec(&Wire::from(self)).unwrap_or_default()
+    }
+
+    /// Of one stream.
+    pub fn stream(&self, id: u32) -> Option<&StreamResult> {
+        self.streams.iter().find(|stream| stream.id == id)
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+struct Wire {
+    #[serde(deserialize_with = "real", serialize_with = "finite")]
+    cpu_util_total: f64,
+    #[serde(deserialize_with = "real", serialize_with = "finite")]
+    cpu_util_user: f64,
+    #[serde(deserialize_with = "real", serialize_with = "finite")]
+    cpu_util_system: f64,
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
+    sender_has_retransmits: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    congestion_used: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_output_text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_output_json: Option<Value>,
+    #[serde(deserialize_with = "few")]
+    streams: Vec<WireStream>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct WireStream {
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
+    id: Option<u64>,
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
+    bytes: Option<u64>,
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
+    retransmits: Option<u64>,
+    #[serde(deserialize_with = "real", serialize_with = "finite")]
+    jitter: f64,
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
+    errors: Option<u64>,
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
+    omitted_errors: Option<u64>,
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
+    packets: Option<u64>,
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
+    omitted_packets: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_time: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end_time: Option<f64>,
+}
+
+impl From<Wire> for Results {
+    fn from(wire: Wire) -> Self {
+        let output = wire.server_output_json.map(ServerOutput::Json);
+        Self {
+            cpu: Cpu { total: wire.cpu_util_total, user: wire.cpu_util_user, system: wire.cpu_util_system },
+            counts_retransmits: wire.sender_has_retransmits.map(|counts| counts > 0),
+            congestion: wire.congestion_used,
+            streams: wire.streams.into_iter().map(Into::into).collect(),
+            server_output: output.or(wire.server_output_text.map(ServerOutput::Text)),
+        }
+    }
+}
+
+impl From<&Results> for Wire {
+    fn from(results: &Results) -> Self {
+        let (text, json) = match &results.server_output {
+            Some(ServerOutput::Text(text)) => (Some(text.clone()), None),
+            Some(ServerOutput::Json(json)) => (None, Some(json.clone())),
+            None => (None, None),
+        };
+        Self {
+            cpu_util_total: results.cpu.total,
+            cpu_util_user: results.cpu.user,
+            cpu_util_system: results.cpu.system,
+            sender_has_retransmits: results.counts_retransmits.map(Into::into),
+            congestion_used: results.congestion.clone(),
+            server_output_text: text,
+            server_output_json: json,
+            streams: results.streams.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<WireStream> for StreamResult {
+    fn from(wire: WireStream) -> Self {
+        let seconds = wire.end_time.zip(wire.start_time).map(|(end, start)| end - start);
+        Self {
+            id: wire.id.and_then(|id| u32::try_from(id).ok()).unwrap_or(0),
+            bytes: wire.bytes.unwrap_or(0),
+            retransmits: wire.retransmits,
+            jitter: wire.jitter,
+            errors: wire.errors.unwrap_or(0),
+            omitted_errors: wire.omitted_errors,
+            packets: wire.packets.unwrap_or(0),
+            omitted_packets: wire.omitted_packets,
+            seconds: seconds.filter(|seconds| *seconds >= 0.0),
+        }
+    }
+}
+
+impl From<&StreamResult> for WireStream {
+    fn from(stream: &StreamResult) -> Self {
+        let seconds = stream.seconds.filter(|seconds| seconds.is_finite());
+        Self {
+            id: Some(stream.id.into()),
+            bytes: Some(stream.bytes),
+            retransmits: stream.retransmits,
+            jitter: stream.jitter,
+            errors: Some(stream.errors),
+            omitted_errors: stream.omitted_errors,
+            packets: Some(stream.packets),
+            omitted_packets: stream.omitted_packets,
+            start_time: seconds.map(|_| 0.0),
+            end_time: seconds,
+        }
+    }
+}
+
+/// A count as cJSON writes it: -1 is none, which some builds write as 2⁶⁴ - 1, and a large one may have an exponent.
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    const NONE: u64 = u64::MAX;
+    Ok(match Value::deserialize(from)? {
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(NONE), _) => None,
+            (Some(count), _) => Some(count),
+            (None, Some(count)) if count >= 0.0 => Some(count as u64).filter(|count| *count != NONE),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn or_minus_one<S: Serializer>(count: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+    match count {
+        Some(count) => to.serialize_u64(*count),
+        None => to.serialize_i64(-1),
+    }
+}
+
+/// A number, or `null` for what cJSON has no number for.
+fn real<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(0.0))
+}
+
+fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(if value.is_finite() { *value } else { 0.0 })
+}
+
+/// No more streams than a test may have.
+fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<WireStream>, D::Error> {
+    struct Few;
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<WireStream>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {} streams", 2 * MOST_STREAMS)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut streams = Vec::new();
+            while let Some(stream) = from.next_element()? {
+                if streams.len() >= 2 * MOST_STREAMS as usize {
+                    return Err(serde::de::Error::invalid_length(streams.len() + 1, &self));
+                }
+                streams.push(stream);
+            }
+            Ok(streams)
+        }
+    }
+    from.deserialize_seq(Few)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What 3.12 says as a server that received two streams.
+    const REAL: &str = r#"{"cpu_util_total":4.2174512812803444,"cpu_util_user":0,"cpu_util_system":4.2174512812803444,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":61997003,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.057612},{"id":3,"bytes":75559669,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.057618}]}"#;
+
+    #[test]
+    fn what_iperf3_sends_is_read() {
+        let results = Results::read(REAL.as_bytes(), 2).unwrap();
+        assert_eq!((results.counts_retransmits, results.congestion.as_deref()), (None, Some("bbr")));
+        let third = results.stream(3).unwrap();
+        assert_eq!((third.bytes, third.retransmits, third.seconds), (75_559_669, None, Some(1.057618)));
+        assert_eq!((third.omitted_packets, results.stream(2)), (None, None));
+        let written = String::from_utf8(results.write()).unwrap();
+        assert!(written.contains(r#""sender_has_retransmits":-1"#), "{written}");
+        assert!(written.contains(r#"{"id":3,"bytes":75559669,"retransmits":-1,"#), "{written}");
+        assert_eq!(Results::read(written.as_bytes(), 2).unwrap(), results);
+    }
+
+    #[test]
+    fn results_of_other_streams_are_refused() {
+        let error = |streams| Results::read(REAL.as_bytes(), streams).unwrap_err().to_string();
+        assert!(error(1).contains("3 instead of 0"), "{}", error(1));
+        assert!(error(3).contains("0 instead of 4"), "{}", error(3));
+        let twice = REAL.replace(r#""id":3"#, r#""id":1"#);
+        assert!(matches!(
+            Results::read(twice.as_bytes(), 2),
+            Err(ResultsError::Streams { found: 1, expected: 3 })
+        ));
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        for gone in ["cpu_util_user", "sender_has_retransmits", "streams", "jitter", "packets"] {
+            let cut = REAL.replace(&format!("\"{gone}\""), "\"x\"");
+            assert!(matches!(Results::read(cut.as_bytes(), 2), Err(ResultsError::Json(_))), "{gone}");
+        }
+        let old = REAL
+            .replace("start_time", "x")
+            .replace("1.057618", "null")
+            .replace("jitter\":0", "jitter\":null");
+        assert_eq!(Results::read(old.as_bytes(), 2).unwrap().stream(3).unwrap().seconds, None);
+    }
+
+    #[test]
+    fn many_streams_take_no_memory() {
+        let stream = r#"{"id":1,"bytes":1,"retransmits":0,"jitter":0,"errors":0,"packets":0},"#;
+        let many = stream.repeat(2 * MOST_STREAMS as usize);
+        let json = |streams: &str| REAL.replace(r#""streams":["#, &format!(r#""streams":[{streams}"#));
+        assert!(matches!(Results::read(json(&many).as_bytes(), 2), Err(ResultsError::Json(_))));
+        assert!(json(&many).len() < LONGEST_OF_CLIENT as usize);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_results_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Results::read(&bytes, 1);
+        }
+
+        #[test]
+        fn any_results_are_read_as_they_were_written(
+            bytes in 0_u64..1 << 60, retransmits in proptest::option::of(0_u64..1 << 60), jitter in 0.0..1e3_f64,
+            packets in any::<u32>(), seconds in proptest::option::of(0.0..1e6_f64), output in 0_usize..3,
+        ) {
+            let stream = |id| StreamResult {
+                id, bytes, retransmits, jitter, errors: 1, omitted_errors: Some(0), packets: packets.into(),
+                omitted_packets: Some(7), seconds,
+            };
+            let results = Results {
+                cpu: Cpu { total: 3.5, user: 1.25, system: 2.25 },
+                counts_retransmits: retransmits.map(|count| count % 2 == 0),
+                congestion: None,
+                streams: vec![stream(1), stream(3)],
+                server_output: [None, Some(ServerOutput::Text("x".into())), Some(ServerOutput::Json(Value::Bool(true)))]
+                    [output].clone(),
+            };
+            let read = Results::read(&results.write(), 2).unwrap();
+            // Without `float_roundtrip` a fraction may be off by its last bit.
+            for (read, written) in read.streams.iter().zip(&results.streams) {
+                prop_assert!((read.jitter - written.jitter).abs() <= f64::EPSILON * written.jitter);
+                prop_assert_eq!((read.bytes, read.retransmits, read.packets), (written.bytes, retransmits, packets.into()));
+            }
+            prop_assert_eq!(read.server_output, results.server_output);
+        }
+    }
+}

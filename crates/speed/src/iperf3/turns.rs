@@ -1,0 +1,72 @@
+//! Whose turn it is to open streams over UDP.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// Who opens streams over UDP, and who waits for it.
+///
+/// The words that open a stream over UDP say nothing of its test. The server says when they are to come, though: so of all
+/// tests of one address one at a time is told to open its streams, and what comes from there meanwhile is its own.
+/// `T` tells one session from all others.
+#[derive(Debug)]
+pub struct Turns<T> {
+    /// The first of each has its turn.
+    queues: BTreeMap<IpAddr, VecDeque<T>>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self { queues: BTreeMap::new() }
+    }
+}
+
+impl<T: Copy + PartialEq> Turns<T> {
+    /// A session wants to open streams. Whether it is its turn at once; else it waits.
+    pub fn ask(&mut self, address: IpAddr, session: T) -> bool {
+        let queue = self.queues.entry(address.to_canonical()).or_default();
+        if !queue.contains(&session) {
+            queue.push_back(session);
+        }
+        queue.front() == Some(&session)
+    }
+
+    /// Whose a stream from there is.
+    pub fn of(&self, address: IpAddr) -> Option<T> {
+        self.queues.get(&address.to_canonical())?.front().copied()
+    }
+
+    /// A session's streams stand, or it is over. Whose turn it is now, if that changed.
+    pub fn done(&mut self, address: IpAddr, session: T) -> Option<T> {
+        let address = address.to_canonical();
+        let queue = self.queues.get_mut(&address)?;
+        let before = queue.front().copied();
+        queue.retain(|waiting| *waiting != session);
+        let now = queue.front().copied();
+        if now.is_none() {
+            self.queues.remove(&address);
+        }
+        now.filter(|_| now != before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_an_address_at_a_time() {
+        let mut turns = Turns::default();
+        let (here, there): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        assert!(turns.ask(here, 1) && turns.ask(here, 1));
+        assert!(!turns.ask(here, 2) && !turns.ask(here, 3));
+        assert!(turns.ask(there, 4));
+        assert_eq!((turns.of(here), turns.of(there)), (Some(1), Some(4)));
+        assert_eq!(turns.done(here, 2), None, "who waits may go");
+        assert_eq!(turns.done(here, 1), Some(3));
+        assert_eq!(turns.of("::ffff:192.0.2.1".parse().unwrap()), Some(3), "one host");
+        assert_eq!(turns.done(here, 3), None);
+        assert_eq!(turns.done(there, 4), None);
+        assert_eq!(turns.of(here), None);
+        assert!(turns.queues.is_empty());
+    }
+}

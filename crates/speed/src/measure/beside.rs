@@ -1,0 +1,120 @@
+//! What is measured beside the phases: echoes all the time, and new connections while others carry.
+
+use std::io;
+use std::net::SocketAddr;
+
+use netrig_agent::probe::ClockOffset;
+use netrig_core::Duration;
+
+use super::call::{Call, CallOrder};
+use super::latency::Latency;
+use super::measurement::Progress;
+use crate::meter::{Delays, OneWay, Round, clocks};
+use crate::protocol::Counted;
+use crate::responsiveness::{Foreign, Probing, Responsiveness};
+
+/// What a phase has carried so soon after its beginning says little of its rate, s.
+const BEGINNING_S: f64 = 0.5;
+
+/// Echoes and probes that go on.
+#[derive(Debug)]
+pub(super) struct Beside {
+    latency: Latency,
+    probing: Option<Probing>,
+    one_clock: bool,
+}
+
+impl Beside {
+    /// Begins to send echoes and, if it is to be known how the path responds, gets ready to probe.
+    ///
+    /// # Errors
+    /// If the kernel refuses a socket or a thread.
+    pub(super) fn begin(
+        call: &Call,
+        order: &CallOrder,
+        every: Duration,
+        responsive: bool,
+    ) -> io::Result<Self> {
+        let ([client, server], budget) = (call.ends(), call.budget());
+        let latency = Latency::begin(SocketAddr::new(client.ip(), 0), server, budget.token, every)?;
+        let probing = if responsive { Some(Probing::begin(order.clone())?) } else { None };
+        Ok(Self { latency, probing, one_clock: budget.is_of_our_clock() })
+    }
+
+    /// What has arrived over connections: probes begin, and take their share of it.
+    pub(super) fn watch(&self, progress: &Progress) {
+        if let (Some(probing), Progress::Arrived { at_s, bytes, .. }) = (&self.probing, progress)
+            && *at_s >= BEGINNING_S
+        {
+            probing.carries(*bytes as f64 * 8.0 / at_s);
+        }
+    }
+
+    /// The connections are gone: nothing is probed.
+    pub(super) fn pause(&self) {
+        if let Some(probing) = &self.probing {
+            probing.carries(0.0);
+        }
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub(super) fn end(self) -> io::Result<Watched> {
+        let rounds = self.latency.end()?;
+        let probes = self.probing.map_or(Ok(Vec::new()), Probing::end)?;
+        let clocks = clocks(&rounds, self.one_clock);
+        Ok(Watched { rounds, probes, clocks })
+    }
+}
+
+/// What came of it. A span is two moments, ns of `CLOCK_MONOTONIC`, and what is left away of its beginning, s.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) rounds: Vec<Round>,
+    probes: Vec<Foreign>,
+    clocks: ClockOffset,
+}
+
+impl Watched {
+    /// Nothing: there was nobody who sent echoes back.
+    pub(super) fn nothing() -> Self {
+        Self { rounds: Vec::new(), probes: Vec::new(), clocks: ClockOffset::of(&[]) }
+    }
+
+    /// The echoes that were sent in a span.
+    pub(super) fn within(
+        &self,
+        [begun, ended]: [u64; 2],
+        without_s: f64,
+    ) -> impl Iterator<Item = &Round> + Clone {
+        let from = begun + (without_s * 1e9) as u64;
+        self.rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
+    }
+
+    /// There and back in a span.
+    pub(super) fn delays(&self, span: [u64; 2], without_s: f64) -> Option<Delays> {
+        Delays::of(self.within(span, without_s))
+    }
+
+    /// In each direction in a span.
+    pub(super) fn ways(&self, span: [u64; 2], without_s: f64) -> Option<OneWay> {
+        OneWay::of(self.within(span, without_s), self.clocks).ok()
+    }
+
+    /// Why nothing is told of directions, if that is so.
+    pub(super) fn no_ways(&self) -> Option<&'static str> {
+        self.clocks.correction().err()
+    }
+
+    /// How the path responded in a span, beside connections of which the end that sends has counted this.
+    pub(super) fn responsiveness(
+        &self,
+        sender: &[Counted],
+        span: [u64; 2],
+        without_s: f64,
+    ) -> Option<Responsiveness> {
+        Responsiveness::of_phase(&self.probes, sender, span, without_s)
+    }
+}

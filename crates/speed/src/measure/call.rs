@@ -1,0 +1,322 @@
+//! A session at its client.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_agent::bulk::{connect, datagram_socket};
+use netrig_agent::control::ControlError;
+use netrig_agent::probe::stamp::Key;
+use netrig_agent::{TcpInfo, TcpOptions, monotonic_nanos};
+use netrig_core::{Duration, Rate};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::error::SpeedError;
+use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
+use crate::protocol::greeting::greet_server;
+use crate::protocol::{Budget, Carrier, FromClient, FromServer, PREAMBLE_LEN, Phase, Preamble};
+use crate::talk::{PATIENCE, Talk};
+
+/// How often it looks at what has come beside words.
+const LOOK: StdDuration = StdDuration::from_millis(5);
+
+/// How long a connection may take to stand.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// A server that has not answered a knock by then is asked again.
+const KNOCK: StdDuration = StdDuration::from_millis(200);
+
+/// Whom a client calls, and how.
+#[derive(Clone, Debug)]
+pub struct CallOrder {
+    /// Where the server is.
+    pub server: SocketAddr,
+    /// What its certificate is held against.
+    pub name: ServerName<'static>,
+    /// Whom it trusts.
+    pub tls: Arc<ClientConfig>,
+    /// The key that both have.
+    pub key: Option<Key>,
+    /// The most that will be sent or received, bits per second; a server with a limit keeps so much for it.
+    pub rate: Option<Rate>,
+    /// What this end makes the connections with that carry data.
+    pub options: TcpOptions,
+}
+
+/// What is to be carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseOrder {
+    /// By what, and which way.
+    pub carrier: Carrier,
+    /// For how long.
+    pub lasts: Duration,
+    /// Time between two readings.
+    pub every: Duration,
+}
+
+/// What was carried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carriage {
+    /// The phase.
+    pub phase: Phase,
+    /// When data began to flow and when it ended here, ns of `CLOCK_MONOTONIC`.
+    pub span: [u64; 2],
+    /// What this end has counted.
+    pub near: Outcome,
+    /// What the server has.
+    pub far: Outcome,
+    /// It ended before its time: its connections broke, or somebody interrupted it.
+    pub cut_short: bool,
+}
+
+/// What becomes known while a phase lasts, and what may be asked for.
+pub enum News<'a> {
+    /// This end has counted something.
+    Near(Live),
+    /// The server has.
+    Far(Live),
+    /// Nothing new; so often that a rate may be steered by it.
+    Tick(&'a mut Steering),
+}
+
+/// What a client that looks on may ask for.
+#[derive(Debug, Default)]
+pub struct Steering {
+    /// From now on datagrams leave at this rate, whoever sends them.
+    pub rate: Option<Rate>,
+    /// The phase is to end.
+    pub enough: bool,
+}
+
+/// A session that was let in.
+#[derive(Debug)]
+pub struct Call {
+    order: CallOrder,
+    talk: Talk,
+    local: SocketAddr,
+    budget: Budget,
+    number: u32,
+    /// What the kernel had found out of the path when the connection was made.
+    path: TcpInfo,
+}
+
+impl Call {
+    /// Calls a server, and waits until it lets us in: `waits` is told how many stand before us, and of how many.
+    ///
+    /// # Errors
+    /// If nobody is there, or it does not let us in.
+    pub fn connect(
+        order: CallOrder,
+        cancel: &AtomicBool,
+        waits: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, SpeedError> {
+        let server = order.server;
+        let absent = |source| SpeedError::Connect { server, source };
+        let options = TcpOptions { max_segment: Some(short_segment(server)), ..TcpOptions::default() };
+        let socket = connect(server, &options, WAIT).map_err(absent)?;
+        let local = socket.local_addr().map_err(absent)?;
+        let path = TcpInfo::read(&socket).unwrap_or_default();
+        let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())
+            .map_err(|source| SpeedError::Tls { server, source })?;
+        let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
+        greet_server(&mut talk, order.key.as_ref(), &binding)
+            .map_err(|source| SpeedError::Greeting { server, source })?;
+        talk.say(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
+        loop {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(SpeedError::Interrupted);
+            }
+            match talk.hear(LOOK)? {
+                Some(FromServer::Waits { before, of }) => waits(before, of),
+                Some(FromServer::Admitted(budget)) => {
+                    return Ok(Self { order, talk, local, budget, number: 0, path });
+                }
+                Some(other) => return Err(unexpected(other)),
+                None => {}
+            }
+        }
+    }
+
+    /// The addresses of both ends.
+    pub const fn ends(&self) -> [SocketAddr; 2] {
+        [self.local, self.order.server]
+    }
+
+    /// What the session may take.
+    pub const fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The round trip of the handshake, as the kernel has measured it.
+    pub const fn round_trip(&self) -> Option<Duration> {
+        self.path.srtt
+    }
+
+    /// The longest IP packet that the kernel took the path to carry then, bytes.
+    pub const fn path_mtu(&self) -> Option<u32> {
+        if self.path.path_mtu == 0 { None } else { Some(self.path.path_mtu) }
+    }
+
+    /// Carries a phase, and tells `watch` what becomes known meanwhile.
+    ///
+    /// # Errors
+    /// If the server refuses it, or the control connection breaks.
+    pub fn carry(
+        &mut self,
+        order: PhaseOrder,
+        cancel: &AtomicBool,
+        watch: &mut dyn FnMut(News<'_>),
+    ) -> Result<Carriage, SpeedError> {
+        self.number += 1;
+        let phase = Phase {
+            number: self.number,
+            carrier: order.carrier,
+            lasts_ns: order.lasts.as_nanos(),
+            every_ns: order.every.as_nanos(),
+        };
+        phase.check().map_err(SpeedError::Phase)?;
+        self.talk.say(&FromClient::Prepare(phase.clone()))?;
+        self.wait_for(&FromServer::Ready)?;
+        let sockets = self.open(&phase)?;
+        // Who receives is there before anything is sent.
+        let carrying = Carrying::begin(&phase, Role::Client, sockets).map_err(SpeedError::Carrying)?;
+        self.talk.say(&FromClient::Begin)?;
+        self.wait_for(&FromServer::Begun)?;
+        self.watch(phase, carrying, cancel, watch)
+    }
+
+    /// Opens what carries a phase.
+    fn open(&self, phase: &Phase) -> Result<Sockets, SpeedError> {
+        let server = self.order.server;
+        let failed = |source| SpeedError::Connect { server, source };
+        let preamble = |stream| Preamble { token: self.budget.token, phase: phase.number, stream };
+        match &phase.carrier {
+            Carrier::Idle => Ok(Sockets::None),
+            Carrier::Tcp { streams, .. } => {
+                let connect = |stream: u16| {
+                    let socket = connect(server, &self.order.options, WAIT)?;
+                    io::Write::write_all(&mut &socket, &preamble(stream.into()).encode())?;
+                    Ok(socket)
+                };
+                let streams = (0..*streams).map(connect).collect::<io::Result<_>>().map_err(failed)?;
+                Ok(Sockets::Tcp { streams, window: self.order.options.window_clamp })
+            }
+            Carrier::Udp { .. } => {
+                let local = SocketAddr::new(self.local.ip(), 0);
+                let socket = datagram_socket(local, server).map_err(io::Error::other).map_err(failed)?;
+                knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;
+                Ok(Sockets::Udp(socket))
+            }
+        }
+    }
+
+    fn watch(
+        &mut self,
+        phase: Phase,
+        mut carrying: Carrying,
+        cancel: &AtomicBool,
+        watch: &mut dyn FnMut(News<'_>),
+    ) -> Result<Carriage, SpeedError> {
+        let begun = monotonic_nanos();
+        let mut steering = Steering::default();
+        let mut far = Outcome::default();
+        let over = loop {
+            if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
+                break false;
+            }
+            if cancel.load(Ordering::Relaxed) || carrying.is_over() {
+                break true;
+            }
+            while let Some(live) = carrying.poll_live() {
+                watch(News::Near(live));
+            }
+            if let Some(word) = self.talk.hear::<FromServer>(LOOK)? {
+                match word {
+                    FromServer::Arrived { at_ns, bytes } => {
+                        watch(News::Far(Live::Bytes { at_ns, received: bytes, sent: 0 }));
+                    }
+                    FromServer::Heard(heard) => watch(News::Far(Live::Datagrams(heard))),
+                    other => return Err(unexpected(other)),
+                }
+            }
+            watch(News::Tick(&mut steering));
+            if let Some(rate) = steering.rate.take() {
+                carrying.pace(rate);
+                self.talk.say(&FromClient::Rate { bits_per_s: rate.bits_per_s() })?;
+            }
+        };
+        let ended = monotonic_nanos();
+        let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
+        self.talk.say(&FromClient::End { sent })?;
+        let report = self.hear_report(&mut far)?;
+        let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
+        let near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
+        far.report = report;
+        Ok(Carriage { phase, span: [begun, ended], near, far, cut_short: over })
+    }
+
+    /// What the server tells of a phase that is over.
+    fn hear_report(&mut self, far: &mut Outcome) -> Result<crate::protocol::EndReport, SpeedError> {
+        let until = StdInstant::now() + PATIENCE;
+        loop {
+            match self.talk.hear::<FromServer>(until.saturating_duration_since(StdInstant::now()))? {
+                Some(FromServer::Counted(counted)) => far.counted.extend(counted),
+                Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
+                Some(FromServer::Report(report)) => return Ok(*report),
+                // Said before it heard that the phase is over.
+                Some(FromServer::Arrived { .. } | FromServer::Heard(_)) => {}
+                Some(other) => return Err(unexpected(other)),
+                None => return Err(SpeedError::Silent { server: self.order.server }),
+            }
+        }
+    }
+
+    fn wait_for(&mut self, word: &FromServer) -> Result<(), SpeedError> {
+        match self.talk.hear::<FromServer>(PATIENCE)? {
+            Some(said) if said == *word => Ok(()),
+            Some(other) => Err(unexpected(other)),
+            None => Err(SpeedError::Silent { server: self.order.server }),
+        }
+    }
+
+    /// Ends the session.
+    pub fn hang_up(mut self) {
+        self.talk.hang_up();
+    }
+}
+
+/// What every path carries in a segment, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 less headers): words get through
+/// where long packets vanish, and can tell of that.
+const fn short_segment(server: SocketAddr) -> u16 {
+    if server.is_ipv4() { 536 } else { 1220 }
+}
+
+/// What a server says that it should not have.
+fn unexpected(word: FromServer) -> SpeedError {
+    match word {
+        FromServer::Refused(refusal) => SpeedError::Refused(refusal),
+        FromServer::Failed { why } => SpeedError::Failed { why },
+        _ => SpeedError::Control(ControlError::OutOfOrder { said: "a word of the server", when: "now" }),
+    }
+}
+
+/// Asks for datagrams until the server answers.
+fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
+    let until = StdInstant::now() + PATIENCE;
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(KNOCK))?;
+    let mut bytes = [0; PREAMBLE_LEN];
+    while StdInstant::now() < until {
+        socket.send(&preamble.encode())?;
+        match socket.recv(&mut bytes) {
+            Ok(len) if Preamble::decode(&bytes[..len]) == Some(*preamble) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}

@@ -1,0 +1,74 @@
+//! Why nothing was measured.
+
+use std::io;
+use std::net::SocketAddr;
+
+use netrig_agent::control::ControlError;
+
+use crate::admission::Refusal;
+use crate::protocol::PhaseError;
+use crate::protocol::greeting::GreetingError;
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeedError {
+    /// Nobody is there.
+    #[error("no connection to {server}: {source}")]
+    Connect {
+        /// Where.
+        server: SocketAddr,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// It does not speak TLS, or is not whom we trust.
+    #[error("no TLS with {server}: {source}")]
+    Tls {
+        /// Where.
+        server: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// It did not greet us as it should.
+    #[error("{server} does not let us in: {source}")]
+    Greeting {
+        /// Where.
+        server: SocketAddr,
+        /// Why.
+        source: GreetingError,
+    },
+    /// It turned us away.
+    #[error("the server turns us away: {0}")]
+    Refused(Refusal),
+    /// It cannot go on.
+    #[error("the server has broken off: {why}")]
+    Failed {
+        /// Why, in its words.
+        why: String,
+    },
+    /// The control connection broke, or said what means nothing.
+    #[error("the control connection: {0}")]
+    Control(#[from] ControlError),
+    /// It does not answer datagrams.
+    #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
+    NoDatagrams {
+        /// Where.
+        server: SocketAddr,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// It does not answer.
+    #[error("{server} has stopped answering")]
+    Silent {
+        /// Where.
+        server: SocketAddr,
+    },
+    /// What was asked for cannot be carried.
+    #[error(transparent)]
+    Phase(PhaseError),
+    /// This end cannot carry data.
+    #[error("data could not be carried: {0}")]
+    Carrying(#[source] io::Error),
+    /// Somebody interrupted it.
+    #[error("interrupted")]
+    Interrupted,
+}

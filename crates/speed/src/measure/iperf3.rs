@@ -1,0 +1,406 @@
+//! Measuring against a server of iperf3, and telling a measurement in its form.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration as StdDuration, Instant};
+
+use netrig_core::Duration;
+
+use super::beside::Watched;
+use super::call::{Carriage, PhaseOrder};
+use super::measurement::Progress;
+use super::report::{self, Report};
+use crate::carry::Outcome;
+use crate::cause;
+use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
+use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
+use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
+use crate::protocol::{Carrier, Counted, Datagrams, EndReport, Heard, Load, Phase, Way};
+
+/// For how long a server may be busy with the test before, and how often it is asked again.
+const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
+const AGAIN: StdDuration = StdDuration::from_millis(100);
+
+/// What is to be measured against a server of iperf3.
+#[derive(Clone, Debug)]
+pub struct Iperf3Order {
+    /// Where the server is.
+    pub server: SocketAddr,
+    /// Its name, as it was given.
+    pub host: String,
+    /// What is carried, one after the other.
+    pub phases: Vec<PhaseOrder>,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Iperf3Error {
+    /// It cannot be asked for.
+    #[error("iperf3 has no {0}: connections, or datagrams at a fixed rate, can be asked for")]
+    Carrier(&'static str),
+    /// The test came to nothing.
+    #[error(transparent)]
+    Test(#[from] TestError),
+}
+
+/// Measures, a test for each phase; what is told, and each test as `iperf3 -J` would print it.
+///
+/// # Errors
+/// If nothing could be measured. What was measured before something broke is told as partial.
+pub fn measure_iperf3(
+    order: &Iperf3Order,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Report, Vec<Document>), Iperf3Error> {
+    let (mut carriages, mut documents): (Vec<Carriage>, _) = (Vec::new(), Vec::new());
+    let (mut client, mut broken) = (order.server, None);
+    for (place, phase) in order.phases.iter().enumerate() {
+        progress(Progress::Task(place));
+        let asked = asked(phase)?;
+        let receives = asked.direction.downloads();
+        let way = if receives { Way::Down } else { Way::Up };
+        let (server, host) = (order.server, order.host.clone());
+        let test = TestOrder { server, host, asked, every: phase.every };
+        let tested = test_when_free(&test, place > 0, cancel, &mut |at_s, [received, sent]| {
+            progress(Progress::Arrived { way, at_s, bytes: if receives { received } else { sent } });
+        });
+        let tested = match tested {
+            Ok(tested) => tested,
+            Err(error) if carriages.is_empty() => return Err(error.into()),
+            // What was measured before stands.
+            Err(error) => {
+                broken = Some(error.to_string());
+                break;
+            }
+        };
+        client = tested.ends[0];
+        broken = tested.error.as_ref().map(ToString::to_string);
+        carriages.push(carriage(&tested, phase, place as u32 + 1));
+        documents.push(tested.document());
+        if broken.is_some() {
+            break;
+        }
+    }
+    Ok((told(order.server, client, carriages, broken), documents))
+}
+
+/// A test behind another one: the server may still be busy with that for a moment.
+fn test_when_free(
+    order: &TestOrder,
+    is_behind_another: bool,
+    cancel: &AtomicBool,
+    watch: &mut dyn FnMut(f64, [u64; 2]),
+) -> Result<Tested, TestError> {
+    let begun = Instant::now();
+    loop {
+        match flows::test(order, cancel, watch) {
+            Err(
+                TestError::Session(SessionError::Busy | SessionError::Closed(_)) | TestError::Connect { .. },
+            ) if is_behind_another && begun.elapsed() < UNTIL_FREE => {
+                std::thread::sleep(AGAIN);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken: Option<String>) -> Report {
+    let v4 = server.is_ipv4();
+    let nothing = Watched::nothing();
+    let phases = carriages.iter().flat_map(|carriage| report::phases(carriage, None, &nothing, v4)).collect();
+    let mut report = Report {
+        format: Report::FORMAT,
+        server,
+        client,
+        idle: None,
+        idle_ways: None,
+        phases,
+        after: None,
+        after_ways: None,
+        no_ways: None,
+        verdicts: Vec::new(),
+        partial: broken.is_some() || carriages.iter().any(|carriage| carriage.cut_short),
+        broken,
+        carriages,
+    };
+    report::complete(&mut report);
+    report.verdicts = cause::verdicts(&report);
+    report
+}
+
+/// What is asked of a server.
+fn asked(phase: &PhaseOrder) -> Result<Parameters, Iperf3Error> {
+    let direction = |way: &Way| match way {
+        Way::Up => Direction::Upload,
+        Way::Down => Direction::Download,
+        Way::Both => Direction::Both,
+    };
+    // Whole seconds are all that it knows.
+    let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
+    let every = Parameters { time, ..Parameters::default() };
+    match &phase.carrier {
+        Carrier::Idle => Err(Iperf3Error::Carrier("idle path")),
+        Carrier::Tcp { way, streams, congestion } => Ok(Parameters {
+            direction: direction(way),
+            parallel: (*streams).into(),
+            congestion: congestion.clone(),
+            ..every
+        }),
+        Carrier::Udp { way, size, load: Load::Fixed { bits_per_s } } => Ok(Parameters {
+            transport: Transport::Udp,
+            direction: direction(way),
+            len: (*size).into(),
+            rate: *bits_per_s,
+            ..every
+        }),
+        Carrier::Udp { load: Load::Poisson { .. }, .. } => Err(Iperf3Error::Carrier("random gaps")),
+        Carrier::Udp { load: Load::Told, .. } => Err(Iperf3Error::Carrier("search for a line's capacity")),
+    }
+}
+
+/// A test as a phase of a measurement.
+fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
+    let found = &tested.found;
+    // The threads of both directions read at their own moments; those of the longer one are told for both.
+    let longest = found.streams.iter().max_by_key(|stream| stream.marks().count());
+    let times: Vec<u64> =
+        longest.map(|stream| stream.marks().map(|(at, _)| at).collect()).unwrap_or_default();
+    let lasted = times.last().copied().unwrap_or(0);
+    let (mut near, mut far) = (Outcome::default(), Outcome::default());
+    for (stream, number) in found.streams.iter().zip(0..) {
+        let told = tested.theirs.as_ref();
+        let segment = found.segment.map_or(0, |[segment, _]| segment);
+        tell((stream, number, &times), [&mut near, &mut far], told, segment);
+    }
+    near.report = EndReport {
+        segment: found.segment.map(|[segment, _]| segment),
+        path_mtu: found.segment.map(|[_, mtu]| mtu),
+        buffers: Some(found.buffers.map(Into::into)),
+        congestion: found.congestion.clone(),
+        ..near.report
+    };
+    far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
+    // What it sends is cut as what this end sends: the path is the same.
+    far.report.segment = near.report.segment;
+    far.report.path_mtu = near.report.path_mtu;
+    Carriage {
+        phase: Phase {
+            number,
+            carrier: order.carrier.clone(),
+            lasts_ns: order.lasts.as_nanos(),
+            every_ns: order.every.as_nanos(),
+        },
+        span: [found.begun, found.begun + lasted],
+        near,
+        far,
+        cut_short: tested.error.is_some(),
+    }
+}
+
+/// What both ends know of a stream. The server tells only what it comes to on the whole: its course is taken to be that of this
+/// end.
+fn tell(
+    (stream, number, times): (&FoundStream, u16, &[u64]),
+    [near, far]: [&mut Outcome; 2],
+    told: Option<&Results>,
+    segment: u32,
+) {
+    let marks: Vec<Mark> = stream.marks().map(|(_, mark)| mark).collect();
+    let told = told.and_then(|told| told.stream(stream.id));
+    let ours = stream.end();
+    let scale = |value: u64, theirs: u64, ours: u64| {
+        if ours == 0 { 0 } else { (value as f64 * (theirs as f64 / ours as f64)).round() as u64 }
+    };
+    let is_udp = ours.udp.packets > 0;
+    for (place, at_ns) in times.iter().copied().enumerate().skip(1) {
+        let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
+        let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
+        if is_udp {
+            let lost = told.map_or(0, |told| scale(mark.udp.packets, told.errors, ours.udp.packets));
+            let (to, bytes, lost) = if stream.sends {
+                (&mut *far, theirs, lost)
+            } else {
+                (&mut *near, mark.bytes, mark.udp.lost)
+            };
+            let expected = mark.udp.packets;
+            let received = expected.saturating_sub(lost);
+            to.heard.push(Heard { at_ns, received, expected, bytes, ..Heard::default() });
+        } else {
+            let [received, sent] = if stream.sends { [0, mark.bytes] } else { [mark.bytes, 0] };
+            near.counted.push(counted(at_ns, number, received, sent, &mark, segment));
+            let [received, sent] = if stream.sends { [theirs, 0] } else { [0, theirs] };
+            far.counted.push(Counted { at_ns, stream: number, received, sent, ..Counted::default() });
+        }
+    }
+    if is_udp {
+        let (sender, receiver) = if stream.sends { (&mut *near, &mut *far) } else { (&mut *far, &mut *near) };
+        let packets = |end: bool| if end { Some(ours.udp.packets) } else { told.map(|told| told.packets) };
+        let (lost, reordered) = if stream.sends {
+            (told.map_or(0, |told| told.errors), 0)
+        } else {
+            (ours.udp.lost, ours.udp.out_of_order)
+        };
+        let (sent, came) = (packets(stream.sends), packets(!stream.sends).unwrap_or(0));
+        let all = sender.report.datagrams.get_or_insert_default();
+        all.sent += sent.unwrap_or(came);
+        add(receiver.report.datagrams.get_or_insert_default(), came.saturating_sub(lost), lost, reordered);
+    }
+}
+
+fn add(all: &mut Datagrams, received: u64, lost: u64, reordered: u64) {
+    all.received += received;
+    all.losses.lost += lost;
+    all.reordered += reordered;
+}
+
+fn counted(at_ns: u64, stream: u16, received: u64, sent: u64, mark: &Mark, segment: u32) -> Counted {
+    let tcp = mark.tcp.unwrap_or_default();
+    Counted {
+        at_ns,
+        stream,
+        received,
+        sent,
+        cwnd: tcp.congestion_window,
+        window: tcp.send_window,
+        srtt_ns: (tcp.rtt > 0).then_some(tcp.rtt * 1_000),
+        sent_again: tcp.retransmits * u64::from(segment),
+        ..Counted::default()
+    }
+}
+
+impl Carriage {
+    /// A phase of a measurement by netrig's own protocol as `iperf3 -c -J` would print it: what reads the one reads the other.
+    /// Nothing of one that carried nothing.
+    pub fn document(&self, host: &str, server: SocketAddr, client: SocketAddr) -> Option<Document> {
+        let way = self.phase.way()?;
+        let asked = self.asked(way);
+        let role = Role::Client { host: host.to_owned(), port: server.port() };
+        let mut start = flows::start(role, format!("phase-{}", self.phase.number), asked);
+        let report = &self.near.report;
+        start.mss = report.segment.or(self.far.report.segment).unwrap_or(0);
+        [start.send_buffer, start.receive_buffer] =
+            report.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX));
+        let halves = [(Way::Up, true), (Way::Down, false)];
+        let halves = halves.into_iter().filter(|(half, _)| way == *half || way == Way::Both);
+        let streams = halves.flat_map(|(_, sends)| self.streams(sends));
+        let streams = streams.zip(0..).map(|(readings, nth)| StreamReadings {
+            path: Path { socket: 4 + stream_id(nth), local: client, remote: server },
+            ..readings
+        });
+        Some(Document {
+            start,
+            streams: streams.collect(),
+            cpu: cpu(report, self.phase.lasts()),
+            remote_cpu: cpu(&self.far.report, self.phase.lasts()),
+            congestion: report.congestion.clone(),
+            remote_congestion: self.far.report.congestion.clone(),
+            server_output: None,
+            error: self.cut_short.then(|| "the measurement ended before its time".to_owned()),
+        })
+    }
+
+    fn asked(&self, way: Way) -> Parameters {
+        let lasts = self.phase.lasts();
+        let order = PhaseOrder { carrier: self.phase.carrier.clone(), lasts, every: self.phase.every() };
+        // A search and random gaps are datagrams too, at the rate that they had.
+        asked(&order).unwrap_or_else(|_| {
+            let load = Load::Fixed { bits_per_s: 0 };
+            let size = if let Carrier::Udp { size, .. } = self.phase.carrier { size } else { 0 };
+            asked(&PhaseOrder { carrier: Carrier::Udp { way, size, load }, ..order }).unwrap_or_default()
+        })
+    }
+
+    /// The streams that this end sends, or those that it receives.
+    fn streams(&self, sends: bool) -> Vec<StreamReadings> {
+        let (near, far) = (&self.near, &self.far);
+        if let Carrier::Udp { size, .. } = self.phase.carrier {
+            return vec![datagrams(near, far, sends, size.into())];
+        }
+        let numbers = 0..self.phase.streams();
+        numbers.map(|number| stream(near, far, sends, number)).collect()
+    }
+}
+
+const PATH: Path = Path {
+    socket: 0,
+    local: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
+    remote: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
+};
+
+fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamReadings {
+    let bytes = |counted: &Counted, sends: bool| if sends { counted.sent } else { counted.received };
+    let of = |outcome: &'_ Outcome| -> Vec<Counted> {
+        outcome.counted.iter().filter(|counted| counted.stream == number).copied().collect()
+    };
+    let segment = u64::from(near.report.segment.unwrap_or(1).max(1));
+    let (mut before, mut intervals) = (Counted::default(), Vec::new());
+    for now in of(near) {
+        let tcp = TcpReadings {
+            retransmits: now.sent_again.saturating_sub(before.sent_again) / segment,
+            congestion_window: now.cwnd,
+            send_window: now.window,
+            rtt: now.srtt_ns.unwrap_or(0) / 1_000,
+            path_mtu: near.report.path_mtu.unwrap_or(0).into(),
+            ..TcpReadings::default()
+        };
+        intervals.push(Interval {
+            start: before.at_ns as f64 * 1e-9,
+            end: now.at_ns as f64 * 1e-9,
+            bytes: bytes(&now, sends) - bytes(&before, sends),
+            tcp: sends.then_some(tcp),
+            ..Interval::default()
+        });
+        before = now;
+    }
+    let end = |outcome: &Outcome, sends: bool| {
+        let all = of(outcome);
+        let (last, again) = (all.last()?, all.iter().map(|counted| counted.sent_again).max()?);
+        let again = again / u64::from(outcome.report.segment.unwrap_or(1).max(1));
+        Some(End {
+            seconds: last.at_ns as f64 * 1e-9,
+            bytes: bytes(last, sends),
+            retransmits: sends.then_some(again),
+            udp: UdpReadings::default(),
+        })
+    };
+    StreamReadings { path: PATH, sends, intervals, local: end(near, sends), remote: end(far, !sends) }
+}
+
+fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamReadings {
+    let (sender, receiver) = if sends { (near, far) } else { (far, near) };
+    let (mut before, mut intervals) = (Heard::default(), Vec::new());
+    for now in &receiver.heard {
+        let (expected, came) = (now.expected - before.expected, now.received - before.received);
+        intervals.push(Interval {
+            start: before.at_ns as f64 * 1e-9,
+            end: now.at_ns as f64 * 1e-9,
+            bytes: if sends { expected * size } else { now.bytes - before.bytes },
+            udp: UdpReadings {
+                packets: expected,
+                lost: expected.saturating_sub(came),
+                ..UdpReadings::default()
+            },
+            ..Interval::default()
+        });
+        before = *now;
+    }
+    let [sent, came] = [sender, receiver].map(|end| end.report.datagrams.unwrap_or_default());
+    let seconds = before.at_ns as f64 * 1e-9;
+    let sent_end = End {
+        seconds,
+        bytes: sent.sent * size,
+        retransmits: None,
+        udp: UdpReadings { packets: sent.sent, ..UdpReadings::default() },
+    };
+    let lost = came.losses.lost;
+    let udp = UdpReadings { packets: came.received + lost, lost, out_of_order: came.reordered, jitter: 0.0 };
+    let came_end = End { seconds, bytes: before.bytes, retransmits: None, udp };
+    let (local, remote) = if sends { (sent_end, came_end) } else { (came_end, sent_end) };
+    StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }
+}
+
+/// What carrying took of one processor, per cent. Nearly all of that is the kernel's; how much is not is not known.
+fn cpu(report: &EndReport, lasts: Duration) -> Cpu {
+    let total = 100.0 * report.ran_ns as f64 / lasts.as_nanos().max(1) as f64;
+    Cpu { total, user: 0.0, system: total }
+}

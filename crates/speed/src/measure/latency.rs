@@ -1,0 +1,174 @@
+//! How long the path takes, while it is idle and while it carries: datagrams of a flow of their own that come back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use netrig_agent::bulk::{StampedSocket, datagram_socket};
+use netrig_agent::{become_real_time, monotonic_nanos, realtime_nanos};
+use netrig_core::Duration;
+
+use crate::meter::Round;
+use crate::protocol::{Echo, Preamble, Token};
+
+/// One that has not come back after so long is lost.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// At the end those that are underway are waited for so long at least.
+const STRAGGLERS: Duration = Duration::from_millis(200);
+
+/// Echoes that go on until somebody wants to know what became of them.
+#[derive(Debug)]
+pub struct Latency {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<Vec<Round>>>,
+}
+
+impl Latency {
+    /// Begins to send an echo every so often from `local`, an address of this host, to the server.
+    ///
+    /// # Errors
+    /// If the kernel refuses a socket or a thread.
+    pub fn begin(local: SocketAddr, server: SocketAddr, token: Token, every: Duration) -> io::Result<Self> {
+        let socket = StampedSocket::new(datagram_socket(local, server).map_err(io::Error::other)?)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("speed-latency".to_owned());
+        let thread = thread.spawn(move || Rounds::new(socket, token).go(every, &until))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn end(self) -> io::Result<Vec<Round>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the echoes has panicked")))
+    }
+}
+
+struct Rounds {
+    socket: StampedSocket,
+    token: Token,
+    /// When the echoes that are underway were sent: by `CLOCK_MONOTONIC`, and since 1970.
+    underway: BTreeMap<u64, [u64; 2]>,
+    done: BTreeMap<u64, Round>,
+    next: u64,
+    /// One has come back.
+    answered: bool,
+}
+
+impl Rounds {
+    const fn new(socket: StampedSocket, token: Token) -> Self {
+        Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0, answered: false }
+    }
+
+    fn go(mut self, every: Duration, stop: &AtomicBool) -> io::Result<Vec<Round>> {
+        // Where it may not, an echo is late by what other threads take, and its stamps tell of that.
+        let _ = become_real_time();
+        let mut due = monotonic_nanos();
+        while !stop.load(Ordering::Relaxed) {
+            let now = monotonic_nanos();
+            if now >= due {
+                self.send(now)?;
+                due = (due + every.as_nanos()).max(now);
+            }
+            self.hear(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
+        }
+        self.wait_for_stragglers()?;
+        let lost = self.underway.into_iter();
+        self.done
+            .extend(lost.map(|(number, [sent, _])| (number, Round { sent, took_ns: None, moments: None })));
+        Ok(self.done.into_values().collect())
+    }
+
+    /// Until none is underway, and no longer than three times the longest that came back: who left those that are late away would
+    /// tell of a path that is better than it is.
+    fn wait_for_stragglers(&mut self) -> io::Result<()> {
+        let longest = self.done.values().filter_map(|round| round.took_ns).max().unwrap_or(0);
+        let most = Duration::from_nanos(longest.saturating_mul(3)).clamp(STRAGGLERS, PATIENCE);
+        let until = monotonic_nanos() + most.as_nanos();
+        loop {
+            let now = monotonic_nanos();
+            if self.underway.is_empty() || now >= until {
+                return Ok(());
+            }
+            self.hear(Duration::from_nanos(until - now))?;
+        }
+    }
+
+    fn send(&mut self, now: u64) -> io::Result<()> {
+        let preamble = Preamble { token: self.token, phase: 0, stream: 0 };
+        let echo = Echo { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
+        let since_1970 = realtime_nanos();
+        self.socket.send(&echo.encode())?;
+        self.underway.insert(self.next, [now, since_1970]);
+        self.next += 1;
+        while let Some((number, [sent, _])) =
+            self.underway.first_key_value().map(|(number, sent)| (*number, *sent))
+            && now - sent > PATIENCE.as_nanos()
+        {
+            self.underway.remove(&number);
+            self.done.insert(number, Round { sent, took_ns: None, moments: None });
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, within: Duration) -> io::Result<()> {
+        let Self { token, underway, done, answered, .. } = self;
+        let token = *token;
+        self.socket.receive(within, |datagram| {
+            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            let Some((echo, sent)) = echo.and_then(|echo| Some((echo, underway.remove(&echo.number)?)))
+            else {
+                return;
+            };
+            if !std::mem::replace(answered, true) {
+                // By those before it the server has learnt from where they come: they were never to come back.
+                underway.retain(|number, _| *number > echo.number);
+            }
+            done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
+        })
+    }
+}
+
+/// What became of an echo that is back: when it was sent and when it came, by `CLOCK_MONOTONIC` and since 1970.
+fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> Round {
+    let [there, left] = echo.there_ns;
+    let kept = left.saturating_sub(there);
+    Round {
+        sent,
+        took_ns: Some(back.saturating_sub(sent).saturating_sub(kept)),
+        moments: Some([sent_1970, there, left, back_1970]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_answers_is_lost() {
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (local, server) = ("127.0.0.1:0".parse().unwrap(), nobody.local_addr().unwrap());
+        let latency = Latency::begin(local, server, Token([0; 16]), Duration::from_millis(10)).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let rounds = latency.end().unwrap();
+        assert!(!rounds.is_empty() && rounds.iter().all(|round| round.took_ns.is_none()), "{rounds:?}");
+    }
+
+    /// What the server keeps an echo for is not the path's, whatever its clock says.
+    #[test]
+    fn a_round_is_the_paths() {
+        let preamble = Preamble { token: Token([0; 16]), phase: 0, stream: 0 };
+        let hour = 3_600_000_000_000;
+        let echo = Echo { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
+        let round = round(&echo, [1000, 71_000], [11_000, 81_000]);
+        assert_eq!(round.took_ns, Some(5000));
+        assert_eq!(round.moments, Some([71_000, hour + 4000, hour + 9000, 81_000]));
+    }
+}

@@ -1,0 +1,220 @@
+//! A whole measurement: the idle path, then one task after the other, with the path's delay watched all the time.
+
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Duration;
+
+use super::beside::Beside;
+use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
+use super::error::SpeedError;
+use super::report::{self, Report};
+use super::searching::{SearchTask, Searching};
+use crate::carry::Live;
+use crate::cause;
+use crate::meter::Course;
+use crate::protocol::{Carrier, Way};
+use crate::search::Found;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct MeasureOrder {
+    /// Of whom.
+    pub call: CallOrder,
+    /// For how long the idle path is watched first.
+    pub idle: Duration,
+    /// What is done after that, one after the other.
+    pub tasks: Vec<Task>,
+    /// For how long the path is watched when all has been carried.
+    pub after: Duration,
+    /// Time between two echoes.
+    pub echo_every: Duration,
+    /// New connections are made while others carry, so that it is known how the path responds: they take up to a twentieth of
+    /// it.
+    pub responsive: bool,
+}
+
+/// One of the things that a measurement does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// It carries as ordered.
+    Carry(PhaseOrder),
+    /// It searches for what the line carries.
+    Search(SearchTask),
+}
+
+/// What becomes known while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// Others are served first.
+    Waits {
+        /// How many stand before us.
+        before: usize,
+        /// How many wait.
+        of: usize,
+    },
+    /// The next task, by its place.
+    Task(usize),
+    /// So much has arrived at the end that receives.
+    Arrived {
+        /// Which way.
+        way: Way,
+        /// Since the phase began, s.
+        at_s: f64,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// A task that was carried out, and what its search has found.
+struct Done {
+    carriage: Carriage,
+    found: Option<(Found, bool)>,
+}
+
+/// Calls the server, and measures what was ordered.
+///
+/// # Errors
+/// If nothing could be measured. What was measured before something broke is told as partial.
+pub fn measure(
+    order: MeasureOrder,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, SpeedError> {
+    let mut call = Call::connect(order.call.clone(), cancel, &mut |before, of| {
+        progress(Progress::Waits { before, of })
+    })?;
+    let [client, server] = call.ends();
+    let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
+    let beside = beside.map_err(SpeedError::Carrying)?;
+    let mut done = Vec::new();
+    let carried = carry_all(&mut call, &order, &beside, cancel, progress, &mut done);
+    let watched = beside.end().map_err(SpeedError::Carrying)?;
+    let broken = match carried {
+        // Nothing but the idle path at most: there is no measurement to tell of.
+        Err(error) if done.len() < 2 => return Err(error),
+        Err(error) => Some(error.to_string()),
+        Ok(()) => {
+            call.hang_up();
+            None
+        }
+    };
+    let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
+    let idle = |at: Option<&Done>| {
+        at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
+    };
+    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[Done]>::last)));
+    let phases = |done: &Done| report::phases(&done.carriage, done.found, &watched, server.is_ipv4());
+    let mut report = Report {
+        format: Report::FORMAT,
+        server,
+        client,
+        idle: before.and_then(|span| watched.delays(span, 0.0)),
+        idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
+        phases: done.iter().flat_map(phases).collect(),
+        after: after.and_then(|span| watched.delays(span, 0.0)),
+        after_ways: after.and_then(|span| watched.ways(span, 0.0)),
+        no_ways: watched.no_ways(),
+        verdicts: Vec::new(),
+        partial,
+        broken,
+        carriages: Vec::new(),
+    };
+    report::complete(&mut report);
+    report.verdicts = cause::verdicts(&report);
+    report.carriages = done.into_iter().map(|done| done.carriage).collect();
+    Ok(report)
+}
+
+/// Carries out one task after the other, between two times in which the path is idle, until one is cut short.
+fn carry_all(
+    call: &mut Call,
+    order: &MeasureOrder,
+    beside: &Beside,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+    done: &mut Vec<Done>,
+) -> Result<(), SpeedError> {
+    let idle = |lasts| PhaseOrder { carrier: Carrier::Idle, lasts, every: lasts };
+    let carriage = call.carry(idle(order.idle), cancel, &mut |_| {})?;
+    done.push(Done { carriage, found: None });
+    for (place, task) in order.tasks.iter().enumerate() {
+        progress(Progress::Task(place));
+        done.push(match task {
+            Task::Carry(phase) => carry(call, phase, beside, cancel, progress)?,
+            Task::Search(task) => {
+                let known = known(done, task.way);
+                search(call, *task, known, cancel, progress)?
+            }
+        });
+        if done.last().is_some_and(|done| done.carriage.cut_short) {
+            return Ok(());
+        }
+    }
+    if !order.after.is_zero() {
+        let carriage = call.carry(idle(order.after), cancel, &mut |_| {})?;
+        done.push(Done { carriage, found: None });
+    }
+    Ok(())
+}
+
+fn carry(
+    call: &mut Call,
+    phase: &PhaseOrder,
+    beside: &Beside,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Done, SpeedError> {
+    let way = phase.carrier.way();
+    // Datagrams of a rate that somebody chose are no load of connections.
+    let is_load = matches!(phase.carrier, Carrier::Tcp { .. });
+    let mut watch = |told: Progress| {
+        if is_load {
+            beside.watch(&told);
+        }
+        progress(told);
+    };
+    let carriage = call.carry(phase.clone(), cancel, &mut |news| tell(way, &news, &mut watch));
+    beside.pause();
+    let carriage = carriage?;
+    Ok(Done { carriage, found: None })
+}
+
+fn search(
+    call: &mut Call,
+    task: SearchTask,
+    known: Option<f64>,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Done, SpeedError> {
+    let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4());
+    let round_trip = call.round_trip().unwrap_or(Duration::ZERO);
+    let mut searching = Searching::new(task, size, known, round_trip);
+    let carriage = call.carry(searching.phase(), cancel, &mut |mut news| {
+        searching.watch(&mut news);
+        tell(Some(task.way), &news, progress);
+    })?;
+    Ok(Done { carriage, found: Some(searching.end()) })
+}
+
+/// What connections have carried that way before, payload bits per second.
+fn known(done: &[Done], way: Way) -> Option<f64> {
+    let carried = done.iter().rev().find(
+        |done| matches!(done.carriage.phase.carrier, Carrier::Tcp { way: carried, .. } if carried == way),
+    )?;
+    let receiver = if way == Way::Down { &carried.carriage.near } else { &carried.carriage.far };
+    Some(Course::of_streams(&receiver.counted).throughput()?.bits_per_s)
+}
+
+/// What of the news is progress: that of the end which receives.
+fn tell(way: Option<Way>, news: &News<'_>, progress: &mut dyn FnMut(Progress)) {
+    let (way, live) = match (way, news) {
+        (Some(Way::Down | Way::Both), News::Near(live)) => (Way::Down, live),
+        (Some(Way::Up), News::Far(live)) => (Way::Up, live),
+        _ => return,
+    };
+    let (at_ns, bytes) = match live {
+        Live::Bytes { at_ns, received, .. } => (*at_ns, *received),
+        Live::Datagrams(heard) => (heard.at_ns, heard.bytes),
+    };
+    progress(Progress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
+}

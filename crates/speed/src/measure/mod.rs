@@ -1,0 +1,18 @@
+//! The client: calls a server, carries phases, and watches the path's delay meanwhile.
+
+mod beside;
+mod call;
+mod error;
+mod iperf3;
+mod latency;
+mod measurement;
+mod report;
+mod searching;
+
+pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering};
+pub use error::SpeedError;
+pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
+pub use latency::Latency;
+pub use measurement::{MeasureOrder, Progress, Task, measure};
+pub use report::{Capacity, PhaseReport, Report};
+pub use searching::SearchTask;

@@ -1,0 +1,150 @@
+//! What the kernel of the end that sends told of its connections.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::protocol::Counted;
+
+/// What connections did after the warm-up, all of one phase together; the means are of readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
+pub struct Connections {
+    /// Share of the time in which there was something to send, or sent and not acknowledged, of the mean connection.
+    pub busy: f64,
+    /// Share of the time in which the other end's window let no more through, of the mean connection.
+    pub window_limited: f64,
+    /// Share of the time in which the send buffer held no more, of the mean connection.
+    pub buffer_limited: f64,
+    /// Share of the bytes sent that had been sent before.
+    pub sent_again: f64,
+    /// Bytes that were sent again, warm-up included.
+    pub bytes_again: u64,
+    /// Bytes given to the kernel, warm-up included.
+    pub bytes_sent: u64,
+    /// Mean congestion window of a connection, bytes.
+    pub cwnd: f64,
+    /// Mean of the window that the other end offers a connection, bytes.
+    pub window: f64,
+    /// Mean round trip, s; nothing if the kernel measured none.
+    pub round_trip_s: Option<f64>,
+    /// Shortest round trip, s.
+    pub least_round_trip_s: Option<f64>,
+}
+
+/// How a transfer went beside an ideal one (RFC 6349 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct TransferMetrics {
+    /// How many times as long it took as a transfer that fills the line all the time (section 4.1); nothing if the line's
+    /// rate is unknown.
+    pub transfer_time_ratio: Option<f64>,
+    /// Share of the bytes sent that had not been sent before (section 4.2).
+    pub efficiency: f64,
+    /// By how much the mean round trip was longer than that of the idle path, as a share of the latter (section 4.3).
+    pub buffer_delay: Option<f64>,
+}
+
+impl Connections {
+    /// From the readings after so many seconds; nothing if there are not two of any connection.
+    pub fn of(counted: &[Counted], from_s: f64) -> Option<Self> {
+        let streams = counted.iter().map(|counted| counted.stream).max()?;
+        let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
+        let mut all = Self::default();
+        let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
+        let (mut sent, mut again) = (0, 0);
+        for stream in 0..=streams {
+            let readings = || counted.iter().filter(|counted| counted.stream == stream);
+            let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
+            took_ns += last.at_ns - first.at_ns;
+            busy_ns += last.busy_ns.saturating_sub(first.busy_ns);
+            window_ns += last.window_limited_ns.saturating_sub(first.window_limited_ns);
+            buffer_ns += last.buffer_limited_ns.saturating_sub(first.buffer_limited_ns);
+            sent += last.sent.saturating_sub(first.sent);
+            again += last.sent_again.saturating_sub(first.sent_again);
+            all.bytes_sent += last.sent;
+            all.bytes_again += last.sent_again;
+        }
+        let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
+            let values: Vec<f64> = counted.iter().filter(kept).filter_map(of).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let share = |part: u64, of: u64| if of == 0 { 0.0 } else { (part as f64 / of as f64).min(1.0) };
+        (took_ns > 0).then_some(())?;
+        all.busy = share(busy_ns, took_ns);
+        all.window_limited = share(window_ns, took_ns);
+        all.buffer_limited = share(buffer_ns, took_ns);
+        all.sent_again = share(again, sent + again);
+        all.cwnd = mean(&|counted| Some(counted.cwnd as f64))?;
+        all.window = mean(&|counted| Some(counted.window as f64))?;
+        all.round_trip_s = mean(&|counted| counted.srtt_ns.map(|ns| ns as f64 * 1e-9));
+        let least = counted.iter().filter_map(|counted| counted.min_rtt_ns).min();
+        all.least_round_trip_s = least.map(|ns| ns as f64 * 1e-9);
+        Some(all)
+    }
+
+    /// RFC 6349's metrics, of so many payload bits per second, where a transfer could have had so many and the idle path took
+    /// so long.
+    pub fn transfer(&self, bits_per_s: f64, ideal: Option<f64>, idle_s: Option<f64>) -> TransferMetrics {
+        let idle_s = idle_s.filter(|idle| *idle > 0.0);
+        TransferMetrics {
+            transfer_time_ratio: ideal.filter(|_| bits_per_s > 0.0).map(|ideal| ideal / bits_per_s),
+            efficiency: 1.0 - self.sent_again,
+            buffer_delay: self.round_trip_s.zip(idle_s).map(|(took, idle)| (took - idle) / idle),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> Counted {
+        Counted {
+            at_ns: at_ms * MS,
+            stream,
+            sent: sent[0],
+            sent_again: sent[1],
+            busy_ns: at_ms / 2 * MS,
+            window_limited_ns: limited_ms[0] * MS,
+            buffer_limited_ns: limited_ms[1] * MS,
+            cwnd: 10_000 * (u64::from(stream) + 1),
+            window: 65_536,
+            srtt_ns: Some(20 * MS),
+            min_rtt_ns: Some((10 + u64::from(stream)) * MS),
+            ..Counted::default()
+        }
+    }
+
+    /// Two connections for 900 ms after a warm-up of 100 ms: one waits for a window for a third of it, both send one byte in
+    /// ten again.
+    #[test]
+    fn shares_are_of_the_time_after_the_warm_up() {
+        let readings = [
+            counted(50, 0, [50, 0], [500, 400]),
+            counted(50, 1, [0, 0], [0, 0]),
+            counted(100, 0, [100, 0], [1000, 500]),
+            counted(100, 1, [0, 0], [1000, 0]),
+            counted(1000, 0, [400, 90], [10_000, 1500]),
+            counted(1000, 1, [300, 90], [10_000, 1000]),
+        ];
+        let told = Connections::of(&readings, 0.1).unwrap();
+        assert!((told.busy - 0.5).abs() < 1e-9, "{told:?}");
+        assert!((told.window_limited - 1.0 / 3.0).abs() < 1e-9, "{told:?}");
+        assert!((told.buffer_limited - 0.1).abs() < 1e-9, "{told:?}");
+        assert!((told.sent_again - 0.1).abs() < 1e-9, "{told:?}");
+        assert_eq!((told.bytes_sent, told.bytes_again), (20_000, 2500));
+        assert!((told.cwnd - 15_000.0).abs() < 1e-6 && told.least_round_trip_s == Some(0.01), "{told:?}");
+        assert_eq!(Connections::of(&readings[..1], 0.0), None);
+        assert_eq!(Connections::of(&[], 0.0), None);
+    }
+
+    /// RFC 6349's own example in section 4.3: 25 ms of an idle path and 32 ms during the transfer are 28 %.
+    #[test]
+    fn a_transfer_beside_an_ideal_one() {
+        let told = Connections { round_trip_s: Some(0.032), sent_again: 0.02, ..Connections::default() };
+        let metrics = told.transfer(50e6, Some(100e6), Some(0.025));
+        assert!((metrics.buffer_delay.unwrap() - 0.28).abs() < 1e-9);
+        assert_eq!((metrics.transfer_time_ratio, metrics.efficiency), (Some(2.0), 0.98));
+        assert_eq!(told.transfer(0.0, Some(1.0), None).transfer_time_ratio, None);
+    }
+}

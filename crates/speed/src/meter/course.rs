@@ -1,0 +1,177 @@
+//! What arrived, over time.
+
+use std::collections::BTreeMap;
+
+use netrig_stats::warmup::{Verdict, Warmup};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::protocol::{Counted, Heard};
+
+/// The share of a phase that is left out where it is too short to find out how long its beginning lasts.
+const BEGINNING: f64 = 0.2;
+
+/// Bytes that had arrived at the ends of intervals.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    /// When, s since the phase began, and how many, in order.
+    points: Vec<(f64, u64)>,
+}
+
+/// How fast data arrived, and how steadily.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct Throughput {
+    /// Payload bits per second from the end of the warm-up on.
+    pub bits_per_s: f64,
+    /// The same from the first byte on.
+    pub whole_bits_per_s: f64,
+    /// The warm-up, s: what was before it is left out.
+    pub warm_up_s: f64,
+    /// Whether what follows it is steady; if not, the phase was too short for what it measured.
+    pub steady: bool,
+    /// Instability: standard deviation of the intervals' rates over their mean, after the warm-up.
+    pub instability: f64,
+    /// The longest time in which nothing arrived, s, as fine as the intervals are.
+    pub longest_stall_s: f64,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// For how long it was measured, s.
+    pub lasted_s: f64,
+}
+
+impl Course {
+    /// Of connections, all of them together.
+    pub fn of_streams(counted: &[Counted]) -> Self {
+        let mut points: BTreeMap<u64, u64> = BTreeMap::new();
+        for counted in counted {
+            *points.entry(counted.at_ns).or_default() += counted.received;
+        }
+        Self::of(points)
+    }
+
+    /// Of datagrams.
+    pub fn of_datagrams(heard: &[Heard]) -> Self {
+        Self::of(heard.iter().map(|heard| (heard.at_ns, heard.bytes)))
+    }
+
+    fn of(points: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        Self { points: points.into_iter().map(|(at, bytes)| (at as f64 * 1e-9, bytes)).collect() }
+    }
+
+    /// Bytes that had arrived, and when, s.
+    pub fn points(&self) -> &[(f64, u64)] {
+        &self.points
+    }
+
+    /// The rate in each interval, payload bits per second, with when the interval ended, s.
+    pub fn rates(&self) -> Vec<(f64, f64)> {
+        let begun = (0.0, 0);
+        let before = std::iter::once(&begun).chain(&self.points);
+        before.zip(&self.points).filter_map(|(before, now)| Some((now.0, rate(*before, *now)?))).collect()
+    }
+
+    /// What it comes to; nothing of fewer than three readings, or if nothing arrived.
+    pub fn throughput(&self) -> Option<Throughput> {
+        let (last, rates) = (*self.points.last()?, self.rates());
+        if self.points.len() < 3 || last.1 == 0 {
+            return None;
+        }
+        let values: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
+        let warm_up = Warmup::mser5(&values)
+            .or_else(|_| Warmup::fixed(values.len(), (values.len() as f64 * BEGINNING).ceil() as usize));
+        let warm_up = warm_up.ok()?;
+        // A phase that never becomes steady has its first half left out, and says so.
+        let cut = warm_up.discard.min(values.len() / 2);
+        let from = if cut == 0 { (0.0, 0) } else { *self.points.get(cut - 1)? };
+        let kept = values.get(cut..)?;
+        let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+        let squares: f64 = kept.iter().map(|rate| (rate - mean).powi(2)).sum();
+        let deviation = (squares / (kept.len().max(2) - 1) as f64).sqrt();
+        let first = self.points.iter().rev().take_while(|(_, bytes)| *bytes > 0).last()?;
+        let begun = self.points.iter().rev().find(|(at, _)| at < &first.0).map_or(0.0, |(at, _)| *at);
+        Some(Throughput {
+            bits_per_s: rate(from, last)?,
+            whole_bits_per_s: rate((begun, 0), last)?,
+            warm_up_s: from.0,
+            steady: warm_up.verdict == Verdict::Steady,
+            instability: if mean > 0.0 { deviation / mean } else { 0.0 },
+            longest_stall_s: self.longest_stall(),
+            bytes: last.1,
+            lasted_s: last.0,
+        })
+    }
+
+    /// The longest time without a byte, after the first one.
+    fn longest_stall(&self) -> f64 {
+        let (mut since, mut longest) = (None, 0.0_f64);
+        for (before, now) in self.points.iter().zip(self.points.iter().skip(1)) {
+            if now.1 > before.1 || now.1 == 0 {
+                since = None;
+                continue;
+            }
+            let begun = *since.get_or_insert(before.0);
+            longest = longest.max(now.0 - begun);
+        }
+        longest
+    }
+}
+
+fn rate(from: (f64, u64), to: (f64, u64)) -> Option<f64> {
+    (to.0 > from.0).then(|| to.1.saturating_sub(from.1) as f64 * 8.0 / (to.0 - from.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings every 100 ms, of so many bytes each.
+    fn course(bytes: impl IntoIterator<Item = u64>) -> Course {
+        let mut all = 0;
+        Course::of(bytes.into_iter().zip(1..).map(|(bytes, n)| {
+            all += bytes;
+            (n * 100_000_000, all)
+        }))
+    }
+
+    #[test]
+    fn connections_are_added_up() {
+        let counted = |at_ns, stream, received| Counted { at_ns, stream, received, ..Counted::default() };
+        let course =
+            Course::of_streams(&[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)]);
+        assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
+    }
+
+    /// A connection that grows for a second and then carries 1 Mbit/s: the beginning is left out.
+    #[test]
+    fn the_beginning_is_left_out_and_told() {
+        let growing =
+            (1..=10).map(|n| n * 1250).chain((0..50).map(|n| if n % 2 == 0 { 12_000 } else { 13_000 }));
+        let throughput = course(growing).throughput().unwrap();
+        assert!((throughput.bits_per_s / 1e6 - 1.0).abs() < 0.01, "{throughput:?}");
+        assert!(throughput.whole_bits_per_s < 0.95e6 && throughput.steady, "{throughput:?}");
+        assert!((0.5..=1.5).contains(&throughput.warm_up_s), "{throughput:?}");
+        assert!((throughput.instability - 0.04).abs() < 0.01, "{throughput:?}");
+    }
+
+    #[test]
+    fn a_short_phase_leaves_out_its_first_fifth() {
+        let throughput = course([0, 100, 100, 100, 100, 100, 100, 100, 100, 100]).throughput().unwrap();
+        assert_eq!(throughput.warm_up_s, 0.2);
+        // Times are sums of tenths.
+        assert!(
+            throughput.instability < 1e-12 && (throughput.bits_per_s - 8000.0).abs() < 1e-6,
+            "{throughput:?}"
+        );
+        let whole = throughput.whole_bits_per_s;
+        assert!((whole - 8000.0).abs() < 1e-6, "from the first byte on: {throughput:?}");
+        assert_eq!(course([100, 100]).throughput(), None);
+        assert_eq!(course([0; 9]).throughput(), None);
+    }
+
+    #[test]
+    fn a_stall_is_the_longest_time_without_a_byte() {
+        let of = |bytes: &[u64]| course(bytes.iter().copied()).longest_stall();
+        assert!((of(&[0, 0, 0, 5, 5, 0, 0, 5, 0]) - 0.2).abs() < 1e-9);
+        assert_eq!(of(&[5, 5, 5]), 0.0);
+    }
+}

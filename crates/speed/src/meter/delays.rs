@@ -1,0 +1,166 @@
+//! How long the path took.
+
+use netrig_agent::probe::ClockOffset;
+use netrig_stats::path;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// An echo, and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// When it was sent, ns of `CLOCK_MONOTONIC`.
+    pub sent: u64,
+    /// How long it took there and back, without the time that the server kept it, ns; nothing if it was lost.
+    pub took_ns: Option<u64>,
+    /// Of one that came back: when it was sent here, came there, was sent there and came here, ns since 1970 by the clock of each
+    /// end.
+    pub moments: Option<[u64; 4]>,
+}
+
+/// Delays of echoes: one that was lost took infinitely long, so that a quantile tells of delay and loss together (RFC 7679
+/// section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct Delays {
+    /// Echoes sent.
+    pub sent: usize,
+    /// Echoes that did not come back.
+    pub lost: usize,
+    /// The shortest, s.
+    pub least_s: Option<f64>,
+    /// Half took no longer, s; nothing if that is a lost one, as of those that follow.
+    pub p50_s: Option<f64>,
+    /// 95 of 100 took no longer, s.
+    pub p95_s: Option<f64>,
+    /// 99 of 100 took no longer, s.
+    pub p99_s: Option<f64>,
+    /// The longest of those that came back, s.
+    pub most_s: Option<f64>,
+}
+
+impl Delays {
+    /// Of these echoes, there and back; nothing of none.
+    pub fn of<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<Self> {
+        Self::of_times(rounds.map(|round| round.took_ns.map(|nanos| nanos as f64 * 1e-9)))
+    }
+
+    /// Of these times, s, of which nothing is infinitely long; nothing of none.
+    pub fn of_times(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+        let all = path::Delays::new(times).ok().filter(|all| all.sent() > 0)?;
+        let quantile = |p: f64| all.percentile(p).ok().flatten();
+        Some(Self {
+            sent: all.sent(),
+            lost: all.lost(),
+            least_s: all.minimum(),
+            p50_s: quantile(0.5),
+            p95_s: quantile(0.95),
+            p99_s: quantile(0.99),
+            most_s: all.maximum(),
+        })
+    }
+}
+
+/// Delays in each direction, as far as the clocks of the two ends are known.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct OneWay {
+    /// From this end to the server. An echo that was lost counts here and below, for nobody knows where it was.
+    pub up: Delays,
+    /// From the server to this end.
+    pub down: Delays,
+    /// All of them may be wrong by so much, s, those up by as much as those down the other way; nothing where both ends read one
+    /// clock.
+    pub bound_s: f64,
+}
+
+impl OneWay {
+    /// Of these echoes, by what is known of the clocks from all of a measurement ([`clocks`]).
+    ///
+    /// # Errors
+    /// Why nothing is told of single directions, in words.
+    pub fn of<'a>(
+        rounds: impl Iterator<Item = &'a Round> + Clone,
+        clocks: ClockOffset,
+    ) -> Result<Self, &'static str> {
+        let (ahead, bound_s) = clocks.correction()?;
+        let way = |from: usize, offset: f64| {
+            let seconds = move |moments: [u64; 4]| {
+                moments[from + 1].wrapping_sub(moments[from]).cast_signed() as f64 * 1e-9 - offset
+            };
+            Delays::of_times(rounds.clone().map(move |round| round.moments.map(seconds)))
+        };
+        let ways = way(0, ahead).zip(way(2, -ahead));
+        ways.map(|(up, down)| Self { up, down, bound_s }).ok_or("no echo was sent")
+    }
+}
+
+/// How far the server's clock is ahead of this end's, from all echoes of a measurement: the idle path bounds it best. Ends that
+/// read one clock say so.
+pub fn clocks(rounds: &[Round], one_clock: bool) -> ClockOffset {
+    let moments: Vec<_> = rounds.iter().filter_map(|round| round.moments).collect();
+    match (one_clock, moments.is_empty()) {
+        (true, false) => ClockOffset::Same,
+        _ => ClockOffset::of(&moments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn delays(took_ms: impl IntoIterator<Item = Option<u64>>) -> Option<Delays> {
+        let round = |took: Option<u64>| Round { sent: 0, took_ns: took.map(|ms| ms * MS), moments: None };
+        let rounds: Vec<_> = took_ms.into_iter().map(round).collect();
+        Delays::of(rounds.iter())
+    }
+
+    #[test]
+    fn what_is_lost_took_longest() {
+        let told = delays((1..=98).map(Some).chain([None, None])).unwrap();
+        assert_eq!((told.sent, told.lost), (100, 2));
+        assert_eq!([told.least_s, told.p50_s, told.p95_s], [0.001, 0.05, 0.095].map(Some));
+        assert_eq!((told.p99_s, told.most_s), (None, Some(0.098)));
+        assert_eq!(delays([]), None);
+        assert_eq!(delays([None]).unwrap().p50_s, None);
+    }
+
+    /// An echo that takes so many milliseconds up, at the server and down, over clocks that differ by an hour.
+    fn round(sent_ms: u64, [up, kept, down]: [u64; 3], ahead: u64) -> Round {
+        let sent = 1_790_000_000_000 * MS + sent_ms * MS;
+        let there = sent + ahead + up * MS;
+        let moments = [sent, there, there + kept * MS, sent + (up + kept + down) * MS];
+        Round { sent: sent_ms * MS, took_ns: Some((up + down) * MS), moments: Some(moments) }
+    }
+
+    #[test]
+    fn a_queue_shows_in_its_direction() {
+        const HOUR: u64 = 3_600_000 * MS;
+        // Idle 2 ms up and 4 ms down, then 50 ms more up; the idle echoes bound the clocks by half of 6 ms.
+        let idle = [round(0, [2, 1, 4], HOUR), round(20, [2, 0, 4], HOUR)];
+        let loaded = [round(40, [52, 1, 4], HOUR), round(60, [52, 1, 4], HOUR)];
+        let all: Vec<_> = idle.into_iter().chain(loaded).collect();
+        let offset = clocks(&all, false);
+        let [before, during] =
+            [&all[..2], &all[2..]].map(|rounds| OneWay::of(rounds.iter(), offset).unwrap());
+        assert!((before.bound_s - 0.003).abs() < 1e-6, "{before:?}");
+        let added = |of: fn(&OneWay) -> Delays| of(&during).p50_s.unwrap() - of(&before).p50_s.unwrap();
+        assert!((added(|ways| ways.up) - 0.05).abs() < 1e-6 && added(|ways| ways.down).abs() < 1e-6);
+        // What is told is wrong by no more than the bound.
+        assert!((during.up.p50_s.unwrap() - 0.052).abs() <= during.bound_s + 1e-6);
+    }
+
+    #[test]
+    fn ends_of_one_clock_know_each_direction() {
+        let rounds = [round(0, [2, 1, 4], 0), Round { sent: 1, took_ns: None, moments: None }];
+        let ways = OneWay::of(rounds.iter(), clocks(&rounds, true)).unwrap();
+        assert_eq!((ways.up.least_s, ways.down.least_s, ways.bound_s), (Some(0.002), Some(0.004), 0.0));
+        assert_eq!((ways.up.lost, ways.down.lost), (1, 1));
+    }
+
+    #[test]
+    fn clocks_that_moved_tell_no_direction() {
+        let rounds = [round(0, [2, 0, 2], 0), round(20, [2, 0, 2], 50 * MS)];
+        assert!(OneWay::of(rounds.iter(), clocks(&rounds, false)).unwrap_err().contains("moved"));
+        assert!(OneWay::of([].iter(), clocks(&[], true)).is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! One rate, at every layer.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What Ethernet adds to an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12 (IEEE
+/// 802.3).
+const ETHERNET: f64 = 38.0;
+
+/// The shortest IP packet that Ethernet does not pad, bytes (IEEE 802.3: 64 less header and check sequence).
+const SHORTEST: f64 = 46.0;
+
+/// Headers of IP, bytes (RFC 791, RFC 8200).
+const IPV4: u32 = 20;
+const IPV6: u32 = 40;
+
+/// Header of UDP, bytes (RFC 768).
+const UDP: u32 = 8;
+
+/// Header of TCP, bytes (RFC 9293), and with the options for time stamps (RFC 7323).
+const TCP: u32 = 20;
+const TIMESTAMPS: u32 = 12;
+
+/// A full packet of what was carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Packet {
+    /// Payload, bytes.
+    pub payload: u32,
+    /// Header of the transport protocol, bytes.
+    pub transport: u32,
+    /// Header of IP, bytes.
+    pub ip: u32,
+}
+
+/// One rate at every layer, bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct Layers {
+    /// Payload: what an application gets.
+    pub payload: f64,
+    /// With the headers of TCP or UDP.
+    pub transport: f64,
+    /// With those of IP: what RFC 9097 and RFC 5136 call IP-layer capacity.
+    pub ip: f64,
+    /// With all that Ethernet adds.
+    pub ethernet: f64,
+}
+
+impl Packet {
+    /// A datagram with so much payload.
+    pub const fn datagram(payload: u32, v4: bool) -> Self {
+        Self { payload, transport: UDP, ip: ip(v4) }
+    }
+
+    /// A full segment with so much payload; its header from the longest packet of the path, where that tells of options.
+    pub const fn segment(payload: u32, path_mtu: Option<u32>, v4: bool) -> Self {
+        let plain = Self { payload, transport: TCP, ip: ip(v4) };
+        match path_mtu {
+            Some(mtu) if mtu == payload + TCP + TIMESTAMPS + ip(v4) => {
+                Self { transport: TCP + TIMESTAMPS, ..plain }
+            }
+            _ => plain,
+        }
+    }
+
+    /// A rate of payload, as full packets carry it.
+    pub fn layers(&self, payload_bits_per_s: f64) -> Layers {
+        let per_s = payload_bits_per_s / (8.0 * f64::from(self.payload.max(1)));
+        let transport = f64::from(self.payload + self.transport);
+        let ip = transport + f64::from(self.ip);
+        Layers {
+            payload: payload_bits_per_s,
+            transport: per_s * 8.0 * transport,
+            ip: per_s * 8.0 * ip,
+            ethernet: per_s * 8.0 * (ip.max(SHORTEST) + ETHERNET),
+        }
+    }
+}
+
+const fn ip(v4: bool) -> u32 {
+    if v4 { IPV4 } else { IPV6 }
+}
+
+impl std::ops::Add for Layers {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            payload: self.payload + other.payload,
+            transport: self.transport + other.transport,
+            ip: self.ip + other.ip,
+            ethernet: self.ethernet + other.ethernet,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 1 Gbit/s of Ethernet TCP gets 941 Mbit/s with time stamps, and 949 without.
+    #[test]
+    fn a_gigabit_is_941_megabits_of_payload() {
+        let packet = Packet::segment(1448, Some(1500), true);
+        assert_eq!((packet.transport, packet.ip), (32, 20));
+        let layers = packet.layers(941.48e6);
+        assert!((layers.ethernet / 1e9 - 1.0).abs() < 1e-4, "{layers:?}");
+        assert!((layers.ip / 975.29e6 - 1.0).abs() < 1e-4, "{layers:?}");
+        let without = Packet::segment(1460, Some(1500), true).layers(949.28e6);
+        assert!((without.ethernet / 1e9 - 1.0).abs() < 1e-4, "{without:?}");
+    }
+
+    #[test]
+    fn short_packets_are_padded_on_ethernet() {
+        let layers = Packet::datagram(12, true).layers(96.0);
+        assert_eq!((layers.transport, layers.ip, layers.ethernet), (160.0, 320.0, 672.0));
+        assert_eq!(Packet::datagram(1452, false).layers(1452.0 * 8.0).ip, 1500.0 * 8.0);
+    }
+}

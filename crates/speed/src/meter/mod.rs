@@ -1,0 +1,12 @@
+//! From what both ends have counted to what is told: rates after the warm-up and at every layer, how steady they were, and what
+//! was lost.
+
+mod connections;
+mod course;
+mod delays;
+mod layers;
+
+pub use connections::{Connections, TransferMetrics};
+pub use course::{Course, Throughput};
+pub use delays::{Delays, OneWay, Round, clocks};
+pub use layers::{Layers, Packet};

@@ -1,0 +1,266 @@
+//! The client's end of a test, the request that opens the WebSocket included.
+
+use std::collections::VecDeque;
+
+use netrig_agent::probe::web::message::{HttpError, Response};
+use netrig_core::{Duration, Instant, Stream};
+
+use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
+use super::handshake::{accept_key, base64};
+use super::load::{Load, Loading};
+use super::measurement::Measurement;
+use super::{LONGEST_RUNTIME, RUNTIME, SUBPROTOCOL, Test};
+
+/// How long a server may take to answer the request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is kept for a server that does not read, bytes.
+const MOST_UNSENT: usize = 64 * 1024;
+
+/// What a session has to say to whoever has the socket.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientEvent {
+    /// The WebSocket stands, and the test begins.
+    Start,
+    /// What the server says that it measured.
+    Server(Box<Measurement>),
+    /// Nothing follows: send what is left, and close.
+    Over(Result<(), ClientError>),
+}
+
+/// Why a test did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The answer to the request is none of HTTP.
+    #[error("the server's answer to the request: {0}")]
+    Http(#[from] HttpError),
+    /// The server opens no WebSocket.
+    #[error("the server answered with status {0}, where 101 opens a WebSocket")]
+    Status(u16),
+    /// The answer is not to this request, or the subprotocol is another one.
+    #[error("the server's answer is no WebSocket's with the subprotocol {SUBPROTOCOL}")]
+    Answer,
+    /// What came is no WebSocket's.
+    #[error("the server sent {0}")]
+    Frame(#[from] FrameError),
+    /// Data that should go the other way.
+    #[error("the server sent data in an upload")]
+    Data,
+    /// Pings whose answers it does not read.
+    #[error("the server sends pings and does not read their answers")]
+    Flood,
+    /// It says nothing, or does not close.
+    #[error("the server did not answer, or did not end the test")]
+    Overtime,
+    /// The connection was closed.
+    #[error("the server closed the connection without a word")]
+    Closed,
+}
+
+/// The client's end of a test. It is used as [`ServerSession`](super::ServerSession) is.
+#[derive(Debug)]
+pub struct ClientSession {
+    test: Test,
+    /// Of keys, which nobody must be able to guess (RFC 6455 section 10.3).
+    random: Stream,
+    expected: String,
+    answer: Vec<u8>,
+    began: Option<Instant>,
+    deadline: Instant,
+    reader: Reader,
+    loading: Loading,
+    received: u64,
+    out: Vec<u8>,
+    events: VecDeque<ClientEvent>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Asking,
+    Running,
+    /// This end has said that it closes, and the server has not.
+    Closing,
+    Over,
+}
+
+impl ClientSession {
+    /// A connection stands to a server of that name. What is random must not be known to others.
+    pub fn new(now: Instant, test: Test, host: &str, mut random: Stream) -> Self {
+        let key: [u8; 16] = std::array::from_fn(|_| random.below(256) as u8);
+        let key = base64(&key);
+        let path = test.path();
+        let request = format!(
+            "GET {path}?client_name=netrig HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\
+             User-Agent: netrig/{}\r\n\r\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        Self {
+            test,
+            random,
+            expected: accept_key(&key),
+            answer: Vec::new(),
+            began: None,
+            deadline: now + PATIENCE,
+            reader: Reader::of_client(),
+            loading: Loading::new(),
+            received: 0,
+            out: request.into_bytes(),
+            events: VecDeque::new(),
+            stage: Stage::Asking,
+        }
+    }
+
+    /// The server has sent more.
+    pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
+        if self.stage != Stage::Asking {
+            return self.read(bytes);
+        }
+        self.answer.extend_from_slice(bytes);
+        match self.answered() {
+            Ok(Some(len)) => {
+                // The server ends a download, and this end an upload.
+                let lasts = if self.test == Test::Download { LONGEST_RUNTIME } else { RUNTIME };
+                (self.began, self.deadline) = (Some(now), now + lasts);
+                self.stage = Stage::Running;
+                self.events.push_back(ClientEvent::Start);
+                let answer = std::mem::take(&mut self.answer);
+                self.read(&answer[len..]);
+            }
+            Ok(None) => {}
+            Err(error) => self.end(Err(error)),
+        }
+    }
+
+    fn read(&mut self, mut bytes: &[u8]) {
+        while self.stage != Stage::Over {
+            match self.reader.read(&mut bytes) {
+                Ok(None) => return,
+                Ok(Some(item)) => self.heard(item),
+                Err(error) => self.fail(error.code(), error.into()),
+            }
+        }
+    }
+
+    /// The length of the server's answer, once it is here as a whole and opens the WebSocket.
+    fn answered(&self) -> Result<Option<usize>, ClientError> {
+        let Some((head, len)) = Response::read(&self.answer)? else { return Ok(None) };
+        match head.status {
+            101 => {}
+            status => return Err(ClientError::Status(status)),
+        }
+        let upgrades = head.lists("Upgrade", "websocket") && head.lists("Connection", "Upgrade");
+        let accepts = head.field("Sec-WebSocket-Accept") == Some(&self.expected);
+        let speaks = head.field("Sec-WebSocket-Protocol") == Some(SUBPROTOCOL);
+        if upgrades && accepts && speaks { Ok(Some(len)) } else { Err(ClientError::Answer) }
+    }
+
+    /// The server has closed the connection.
+    pub fn handle_close(&mut self) {
+        match self.stage {
+            Stage::Over => {}
+            Stage::Closing => self.end(Ok(())),
+            Stage::Asking | Stage::Running => self.end(Err(ClientError::Closed)),
+        }
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match (self.stage, self.test, self.began) {
+            (Stage::Running, Test::Upload, Some(began)) => {
+                self.stage = Stage::Closing;
+                self.deadline = began + LONGEST_RUNTIME;
+                let key = self.key();
+                self.send(&frame::close(CloseCode::NORMAL, "", Some(key)));
+            }
+            _ => self.end(Err(ClientError::Overtime)),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        (self.stage != Stage::Over).then_some(self.deadline)
+    }
+
+    /// What is to be sent, between two messages of load.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
+    }
+
+    /// The next message that loads the path, of an upload that lasts. The one before it has been sent as a whole.
+    pub fn poll_load(&mut self) -> Option<Load> {
+        let loads = self.stage == Stage::Running && self.test == Test::Upload;
+        loads.then(|| {
+            let key = self.key();
+            self.loading.next(Some(key))
+        })
+    }
+
+    /// What is to be done.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        self.events.pop_front()
+    }
+
+    /// Bytes of messages that were sent, or that arrived.
+    pub const fn bytes(&self) -> u64 {
+        match self.test {
+            Test::Upload => self.loading.sent(),
+            Test::Download => self.received,
+        }
+    }
+
+    fn key(&mut self) -> [u8; 4] {
+        std::array::from_fn(|_| self.random.below(256) as u8)
+    }
+
+    fn heard(&mut self, item: Item) {
+        match item {
+            Item::Binary(bytes) if self.test == Test::Download => self.received += bytes,
+            Item::Binary(_) => self.fail(CloseCode::UNSUPPORTED, ClientError::Data),
+            Item::Text(text) => {
+                if let Some(measurement) = Measurement::read(&text) {
+                    self.events.push_back(ClientEvent::Server(measurement.into()));
+                }
+            }
+            Item::Ping(payload) => {
+                let key = self.key();
+                self.send(&frame::message(Opcode::Pong, &payload, Some(key)));
+            }
+            Item::Pong(_) => {}
+            Item::Close(code) => {
+                if self.stage == Stage::Running {
+                    let key = self.key();
+                    self.send(&frame::close(code.unwrap_or(CloseCode::NORMAL), "", Some(key)));
+                }
+                self.end(Ok(()));
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        if self.out.len() + bytes.len() > MOST_UNSENT {
+            self.end(Err(ClientError::Flood));
+        } else {
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    fn fail(&mut self, code: CloseCode, error: ClientError) {
+        if self.stage == Stage::Running {
+            let key = self.key();
+            self.send(&frame::close(code, "", Some(key)));
+        }
+        self.end(Err(error));
+    }
+
+    fn end(&mut self, outcome: Result<(), ClientError>) {
+        if self.stage != Stage::Over {
+            self.stage = Stage::Over;
+            self.events.push_back(ClientEvent::Over(outcome));
+        }
+    }
+}

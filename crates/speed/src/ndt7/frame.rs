@@ -1,0 +1,344 @@
+//! WebSocket's frames (RFC 6455 section 5), as bytes.
+
+use super::LONGEST_MESSAGE;
+
+/// Longest message of text that is kept, bytes: a measurement has hundreds.
+pub const LONGEST_TEXT: usize = 64 * 1024;
+
+/// Longest payload of a control frame, bytes (section 5.5).
+const LONGEST_CONTROL: u64 = 125;
+
+/// Longest head of a frame, bytes: two, a length of eight and a key.
+const LONGEST_HEAD: usize = 14;
+
+/// What a frame is for (section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Opcode {
+    /// More of the message before.
+    Continuation = 0,
+    /// Text.
+    Text = 1,
+    /// Bytes.
+    Binary = 2,
+    /// Nothing follows.
+    Close = 8,
+    /// Are you there?
+    Ping = 9,
+    /// I am.
+    Pong = 10,
+}
+
+impl Opcode {
+    fn from_bits(bits: u8) -> Option<Self> {
+        use Opcode::{Binary, Close, Continuation, Ping, Pong, Text};
+        [Continuation, Text, Binary, Close, Ping, Pong].into_iter().find(|opcode| *opcode as u8 == bits)
+    }
+
+    const fn is_control(self) -> bool {
+        self as u8 >= 8
+    }
+}
+
+/// What comes out of a stream of frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// So many bytes of a binary message, which are not kept.
+    Binary(u64),
+    /// A message of text.
+    Text(String),
+    /// A ping, with what the answer has in it too.
+    Ping(Vec<u8>),
+    /// An answer to a ping.
+    Pong(Vec<u8>),
+    /// The other end closes: its code, if it says one.
+    Close(Option<CloseCode>),
+}
+
+/// Why a WebSocket is closed (section 7.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloseCode(pub u16);
+
+impl CloseCode {
+    /// It has served its purpose.
+    pub const NORMAL: Self = Self(1000);
+    /// The other end broke the rules.
+    pub const PROTOCOL: Self = Self(1002);
+    /// A kind of message that is not expected.
+    pub const UNSUPPORTED: Self = Self(1003);
+    /// Text that is no UTF-8.
+    pub const NOT_UTF8: Self = Self(1007);
+    /// More than this end's policy allows.
+    pub const POLICY: Self = Self(1008);
+    /// A message that is too long.
+    pub const TOO_LONG: Self = Self(1009);
+
+    /// Whether it may stand in a frame.
+    const fn may_be_sent(self) -> bool {
+        matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
+    }
+}
+
+/// Why a stream of frames cannot be read any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A bit that nobody agreed on.
+    #[error("a frame with bits or an opcode that mean nothing")]
+    Reserved,
+    /// A client must mask, a server must not (section 5.1).
+    #[error("a frame that is masked and should not be, or should and is not")]
+    Mask,
+    /// A length in more bytes than it takes, or beyond 2⁶³.
+    #[error("a frame whose length is not written as it must be")]
+    Length,
+    /// A control frame in parts, or too long.
+    #[error("a control frame in parts, or of more than {LONGEST_CONTROL} bytes")]
+    Control,
+    /// A part of a message that has not begun, or a message within another.
+    #[error("a part of no message, or a message within another")]
+    Fragment,
+    /// A message that is too long.
+    #[error("a message of more than {LONGEST_MESSAGE} bytes, or text of more than {LONGEST_TEXT}")]
+    TooLong,
+    /// Text that is no UTF-8.
+    #[error("text that is no UTF-8")]
+    NotUtf8,
+    /// A close frame with half a code, or one that may not be sent.
+    #[error("a close frame without a code that may be sent")]
+    CloseCode,
+}
+
+impl FrameError {
+    /// What the other end is told.
+    pub const fn code(self) -> CloseCode {
+        match self {
+            Self::TooLong => CloseCode::TOO_LONG,
+            Self::NotUtf8 => CloseCode::NOT_UTF8,
+            _ => CloseCode::PROTOCOL,
+        }
+    }
+}
+
+/// Reads what comes over a WebSocket. It keeps no more than one text and one control frame.
+#[derive(Debug)]
+pub struct Reader {
+    /// Whether the other end is a client, and masks.
+    masked: bool,
+    head: Vec<u8>,
+    frame: Option<Frame>,
+    /// The message that is not finished: its kind, and how long it is so far.
+    message: Option<(Opcode, u64)>,
+    text: Vec<u8>,
+    control: Vec<u8>,
+}
+
+/// A frame whose head has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    fin: bool,
+    opcode: Opcode,
+    key: [u8; 4],
+    length: u64,
+    read: u64,
+}
+
+impl Reader {
+    /// Of a server, which reads what a client sends.
+    pub const fn of_server() -> Self {
+        Self {
+            masked: true,
+            head: Vec::new(),
+            frame: None,
+            message: None,
+            text: Vec::new(),
+            control: Vec::new(),
+        }
+    }
+
+    /// Of a client, which reads what a server sends.
+    pub const fn of_client() -> Self {
+        Self::new(false)
+    }
+
+    const fn new(masked: bool) -> Self {
+        Self { masked, head: Vec::new(), frame: None, message: None, text: Vec::new(), control: Vec::new() }
+    }
+
+    /// Reads from the beginning of `bytes`, and takes away what it has read. Nothing once all is read and more is needed.
+    ///
+    /// # Errors
+    /// If what comes breaks the rules: nothing more can be read.
+    pub fn read(&mut self, bytes: &mut &[u8]) -> Result<Option<Item>, FrameError> {
+        loop {
+            if self.frame.is_none() {
+                let Some(frame) = self.read_head(bytes)? else { return Ok(None) };
+                self.begin(frame)?;
+            }
+            let Some(frame) = &mut self.frame else { return Ok(None) };
+            let take = (frame.length - frame.read).min(bytes.len() as u64);
+            // At most the length of `bytes`.
+            let (part, rest) = bytes.split_at(take as usize);
+            *bytes = rest;
+            let frame_before = *frame;
+            frame.read += take;
+            let ends = frame.read == frame.length;
+            if ends {
+                self.frame = None;
+            }
+            if let Some(item) = self.part(frame_before, part, ends)? {
+                return Ok(Some(item));
+            }
+            if !ends {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The head of the next frame, once it is here as a whole.
+    fn read_head(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
+        while let Some(byte) = bytes.split_off_first() {
+            self.head.push(*byte);
+            if let Some(frame) = parse_head(&self.head, self.masked)? {
+                self.head.clear();
+                return Ok(Some(frame));
+            }
+            debug_assert!(self.head.len() < LONGEST_HEAD, "a head ends");
+        }
+        Ok(None)
+    }
+
+    /// A frame begins: does it belong here?
+    fn begin(&mut self, frame: Frame) -> Result<(), FrameError> {
+        if frame.opcode.is_control() {
+            if !frame.fin || frame.length > LONGEST_CONTROL {
+                return Err(FrameError::Control);
+            }
+        } else {
+            let (kind, before) = match (frame.opcode, self.message) {
+                (Opcode::Continuation, Some(message)) => message,
+                (Opcode::Text | Opcode::Binary, None) => (frame.opcode, 0),
+                _ => return Err(FrameError::Fragment),
+            };
+            let length = frame.length.saturating_add(before);
+            let longest = if kind == Opcode::Text { LONGEST_TEXT as u64 } else { LONGEST_MESSAGE };
+            if length > longest {
+                return Err(FrameError::TooLong);
+            }
+            self.message = Some((kind, length));
+        }
+        self.frame = Some(frame);
+        Ok(())
+    }
+
+    /// A part of a frame's payload, which may be its last.
+    fn part(&mut self, frame: Frame, part: &[u8], ends: bool) -> Result<Option<Item>, FrameError> {
+        let is_text = !frame.opcode.is_control() && matches!(self.message, Some((Opcode::Text, _)));
+        let kept = if frame.opcode.is_control() { &mut self.control } else { &mut self.text };
+        if frame.opcode.is_control() || is_text {
+            // The key's place is that of the payload's byte (section 5.3).
+            kept.extend(part.iter().zip(frame.read..).map(|(byte, at)| byte ^ frame.key[(at % 4) as usize]));
+        }
+        if frame.opcode.is_control() {
+            let payload = if ends { std::mem::take(&mut self.control) } else { return Ok(None) };
+            return control(frame.opcode, payload).map(Some);
+        }
+        let last = ends && frame.fin;
+        if last {
+            self.message = None;
+        }
+        Ok(match (is_text, last) {
+            (true, true) => {
+                let text = std::mem::take(&mut self.text);
+                Some(Item::Text(String::from_utf8(text).map_err(|_| FrameError::NotUtf8)?))
+            }
+            (false, _) if !part.is_empty() => Some(Item::Binary(part.len() as u64)),
+            _ => None,
+        })
+    }
+}
+
+fn control(opcode: Opcode, payload: Vec<u8>) -> Result<Item, FrameError> {
+    match opcode {
+        Opcode::Ping => Ok(Item::Ping(payload)),
+        Opcode::Pong => Ok(Item::Pong(payload)),
+        // Section 5.5.1: a code of two bytes, and a reason as text, or nothing at all.
+        _ if payload.is_empty() => Ok(Item::Close(None)),
+        _ => {
+            let (code, reason) = payload.split_first_chunk().ok_or(FrameError::CloseCode)?;
+            let code = CloseCode(u16::from_be_bytes(*code));
+            std::str::from_utf8(reason).map_err(|_| FrameError::NotUtf8)?;
+            if code.may_be_sent() { Ok(Item::Close(Some(code))) } else { Err(FrameError::CloseCode) }
+        }
+    }
+}
+
+/// A head; nothing if it has not come as a whole.
+fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<Frame>, FrameError> {
+    let Some([first, second]) = bytes.first_chunk() else { return Ok(None) };
+    let opcode = Opcode::from_bits(first & 0x0f).filter(|_| first & 0x70 == 0).ok_or(FrameError::Reserved)?;
+    if (second & 0x80 != 0) != masked {
+        return Err(FrameError::Mask);
+    }
+    let rest = &bytes[2..];
+    let (length, rest) = match second & 0x7f {
+        126 => match rest.split_first_chunk() {
+            Some((length, rest)) => (u16::from_be_bytes(*length).into(), rest),
+            None => return Ok(None),
+        },
+        127 => match rest.split_first_chunk() {
+            Some((length, rest)) => (u64::from_be_bytes(*length), rest),
+            None => return Ok(None),
+        },
+        short => (short.into(), rest),
+    };
+    let shortest = match second & 0x7f {
+        126 => 126,
+        127 => 1 << 16,
+        _ => 0,
+    };
+    if length < shortest || length >> 63 != 0 {
+        return Err(FrameError::Length);
+    }
+    let key = match (masked, rest.first_chunk()) {
+        (false, _) => [0; 4],
+        (true, Some(key)) => *key,
+        (true, None) => return Ok(None),
+    };
+    Ok(Some(Frame { fin: first & 0x80 != 0, opcode, key, length, read: 0 }))
+}
+
+/// What stands before the payload of a whole message. Who gives a key must mask the payload with it.
+pub fn head(opcode: Opcode, length: u64, key: Option<[u8; 4]>) -> Vec<u8> {
+    let mut bytes = vec![0x80 | opcode as u8];
+    let mask = if key.is_some() { 0x80 } else { 0 };
+    match length {
+        0..126 => bytes.push(mask | length as u8),
+        126..0x1_0000 => {
+            bytes.push(mask | 126);
+            bytes.extend((length as u16).to_be_bytes());
+        }
+        _ => {
+            bytes.push(mask | 127);
+            bytes.extend(length.to_be_bytes());
+        }
+    }
+    bytes.extend(key.iter().flatten());
+    bytes
+}
+
+/// A whole message, masked if there is a key.
+pub fn message(opcode: Opcode, payload: &[u8], key: Option<[u8; 4]>) -> Vec<u8> {
+    let mut bytes = head(opcode, payload.len() as u64, key);
+    let key = key.unwrap_or_default();
+    bytes.extend(payload.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key));
+    bytes
+}
+
+/// A close frame, with words of at most 123 bytes.
+pub fn close(code: CloseCode, words: &str, key: Option<[u8; 4]>) -> Vec<u8> {
+    debug_assert!(words.len() + 2 <= LONGEST_CONTROL as usize);
+    message(Opcode::Close, &[&code.0.to_be_bytes(), words.as_bytes()].concat(), key)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! The request that opens a WebSocket (RFC 6455 section 4), and what ndt7 asks of it.
+
+use netrig_agent::probe::web::message::{Request, Response, shown};
+use sha1::{Digest as _, Sha1};
+
+use super::{SUBPROTOCOL, Test};
+
+/// Longest query, bytes.
+const LONGEST_QUERY: usize = 4096;
+
+/// A download may be asked to end once so much has arrived: `early_exit`, MB.
+const MOST_EARLY_EXIT: u64 = 100_000;
+
+/// A client that asks for a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Which.
+    pub test: Test,
+    /// The download may end once so many bytes have arrived.
+    pub early_exit: Option<u64>,
+    /// What the client tells of itself.
+    pub metadata: Vec<(String, String)>,
+    accept: String,
+}
+
+/// Why a request opens no WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpgradeError {
+    /// There is no test of that name.
+    #[error("there is no {0}")]
+    Path(String),
+    /// It is no `GET`.
+    #[error("a test is asked for by GET, not by {0}")]
+    Method(String),
+    /// It does not ask for a WebSocket.
+    #[error("{0} does not ask for a WebSocket")]
+    NoUpgrade(&'static str),
+    /// The client speaks another version of WebSocket.
+    #[error("version {0:?} of WebSocket is asked for, where 13 is spoken")]
+    Version(String),
+    /// The key is not sixteen bytes in base64.
+    #[error("Sec-WebSocket-Key is not 16 bytes in base64")]
+    Key,
+    /// Another subprotocol, or none.
+    #[error("Sec-WebSocket-Protocol has no {SUBPROTOCOL} in it")]
+    Subprotocol,
+    /// The query is too long, or not encoded as it should be.
+    #[error("the query is longer than {LONGEST_QUERY} bytes, or its escapes are wrong")]
+    Query,
+    /// `early_exit` is no number that means something.
+    #[error("early_exit is not a number from 1 to {MOST_EARLY_EXIT}")]
+    EarlyExit,
+}
+
+impl UpgradeError {
+    /// What the client is answered.
+    pub fn response(&self) -> Response {
+        match self {
+            Self::Path(_) => Response::last(404, "Not Found", &[]),
+            Self::Method(_) => Response::last(405, "Method Not Allowed", &[("Allow", "GET")]),
+            Self::NoUpgrade(_) | Self::Version(_) => {
+                let fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];
+                Response::last(426, "Upgrade Required", &fields)
+            }
+            _ => Response::last(400, "Bad Request", &[]),
+        }
+    }
+}
+
+impl Upgrade {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// If it asks for no test, or not as it should.
+    pub fn read(request: &Request) -> Result<Self, UpgradeError> {
+        let path = request.path();
+        let test = Test::of_path(path).ok_or_else(|| UpgradeError::Path(shown(path)))?;
+        if request.method != "GET" {
+            return Err(UpgradeError::Method(shown(&request.method)));
+        }
+        if !request.lists("Upgrade", "websocket") {
+            return Err(UpgradeError::NoUpgrade("Upgrade"));
+        }
+        if !request.lists("Connection", "Upgrade") {
+            return Err(UpgradeError::NoUpgrade("Connection"));
+        }
+        let version = request.field("Sec-WebSocket-Version").unwrap_or_default();
+        if version != "13" {
+            return Err(UpgradeError::Version(shown(version)));
+        }
+        let key = request.field("Sec-WebSocket-Key").filter(|key| is_key(key)).ok_or(UpgradeError::Key)?;
+        if !request.lists("Sec-WebSocket-Protocol", SUBPROTOCOL) {
+            return Err(UpgradeError::Subprotocol);
+        }
+        let metadata = query(request.query().unwrap_or_default()).ok_or(UpgradeError::Query)?;
+        let early_exit = metadata.iter().find(|(name, _)| name == "early_exit");
+        let early_exit = early_exit.map(|(_, megabytes)| early_exit_bytes(megabytes)).transpose()?;
+        Ok(Self { test, early_exit, metadata, accept: accept_key(key) })
+    }
+
+    /// What the client is answered; from its last byte on, the WebSocket stands.
+    pub fn response(&self) -> Vec<u8> {
+        let accept = &self.accept;
+        format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
+        )
+        .into_bytes()
+    }
+}
+
+fn early_exit_bytes(megabytes: &str) -> Result<u64, UpgradeError> {
+    let megabytes = megabytes.parse().ok().filter(|number| (1..=MOST_EARLY_EXIT).contains(number));
+    Ok(megabytes.ok_or(UpgradeError::EarlyExit)? * 1_000_000)
+}
+
+/// What proves that a key was read: RFC 6455 section 4.2.2, item 5.4.
+pub fn accept_key(key: &str) -> String {
+    let mut hash = Sha1::new();
+    hash.update(key);
+    hash.update("258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    base64(&hash.finalize())
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// RFC 4648 section 4.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let at = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for digit in 0..4 {
+            let letter = BASE64[(bits >> (18 - 6 * digit) & 63) as usize];
+            text.push(if digit <= group.len() { letter.into() } else { '=' });
+        }
+    }
+    text
+}
+
+/// Sixteen bytes are 22 digits, of which the last has two bits of them, and two that fill up.
+fn is_key(key: &str) -> bool {
+    let Some(digits) = key.strip_suffix("==") else { return false };
+    digits.len() == 22
+        && digits.bytes().all(|byte| BASE64.contains(&byte))
+        && digits.ends_with(['A', 'Q', 'g', 'w'])
+}
+
+/// Names and values of a query; the first of each name. Nothing if it is too long or its escapes are wrong.
+fn query(query: &str) -> Option<Vec<(String, String)>> {
+    if query.len() > LONGEST_QUERY {
+        return None;
+    }
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, value) = (unescaped(name)?, unescaped(value)?);
+        if pairs.iter().all(|(known, _)| *known != name) {
+            pairs.push((name, value));
+        }
+    }
+    Some(pairs)
+}
+
+/// Text with its escapes (RFC 3986 section 2.1) taken out; `+` is a space, as browsers write it.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+                (high << 4 | low) as u8
+            }
+            b'+' => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As the specification of ndt7 has it.
+    const ASKS: &str = "GET /ndt/v7/download HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Key: DOdm+5/Cm3WwvhfcAlhJoQ==\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Protocol: net.measurementlab.ndt.v7\r\nUpgrade: websocket\r\n\
+        User-Agent: ooniprobe/3.0.0 ndt7-client-go/0.1.0\r\n\r\n";
+
+    fn read(text: &str) -> Result<Upgrade, UpgradeError> {
+        Upgrade::read(&Request::read(text.as_bytes()).unwrap().unwrap().0)
+    }
+
+    /// RFC 6455 section 1.3, and the example of ndt7's specification.
+    #[test]
+    fn a_key_is_answered_as_the_specifications_say() {
+        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let response = String::from_utf8(read(ASKS).unwrap().response()).unwrap();
+        assert!(response.contains("Sec-WebSocket-Accept: Nhz+x95YebD6Uvd4nqPC2fomoUQ=\r\n"), "{response}");
+        assert!(response.starts_with("HTTP/1.1 101 ") && response.ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn what_the_client_tells_of_itself_is_read() {
+        let asks = ASKS.replace("download", "upload?client_name=a%20b+%C3%A4&x&early_exit=250&x=2");
+        let upgrade = read(&asks).unwrap();
+        assert_eq!((upgrade.test, upgrade.early_exit), (Test::Upload, Some(250_000_000)));
+        let expected = [("client_name", "a b ä"), ("x", ""), ("early_exit", "250")];
+        assert_eq!(upgrade.metadata, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn what_opens_no_websocket_is_answered() {
+        let long = format!("download?{}", "a".repeat(LONGEST_QUERY + 1));
+        for (from, to, status) in [
+            ("GET", "POST", 405),
+            ("/ndt/v7/download", "/", 404),
+            ("Upgrade: websocket", "Upgrade: h2c", 426),
+            ("Connection: Upgrade", "Connection: close", 426),
+            ("Version: 13", "Version: 8", 426),
+            ("DOdm", "DOdm=", 400),
+            ("oQ==", "oR==", 400),
+            ("ndt.v7\r\nUp", "ndt.v8\r\nUp", 400),
+            ("download", "download?a=%f", 400),
+            ("download", "download?a=%ff", 400),
+            ("download", "download?early_exit=0", 400),
+            ("download", &long, 400),
+        ] {
+            let error = read(&ASKS.replace(from, to)).unwrap_err();
+            assert_eq!(error.response().status, status, "{to}: {error}");
+        }
+    }
+
+    /// RFC 4648 section 10.
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(b"fooba"), "Zm9vYmE=");
+    }
+
+    proptest! {
+        #[test]
+        fn any_sixteen_bytes_are_a_key(bytes in any::<[u8; 16]>()) {
+            prop_assert!(is_key(&base64(&bytes)));
+        }
+
+        #[test]
+        fn any_query_is_read_or_refused(text in ".{0,40}") {
+            let _ = query(&text);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The server's end of a test, once the WebSocket stands.
+
+use std::collections::VecDeque;
+
+use netrig_core::{Duration, Instant};
+
+use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
+use super::load::{Load, Loading};
+use super::measurement::{AppInfo, ConnectionInfo, Measurement, Origin, TcpInfo};
+use super::{INTERVAL, LONGEST_RUNTIME, RUNTIME, Test, Upgrade};
+
+/// What is kept for a client that does not read, bytes; it is cut off then.
+const MOST_UNSENT: usize = 64 * 1024;
+
+/// Messages of text that a client may send: ten a second, and as many again.
+const MOST_TEXTS: u32 = 260;
+
+/// What a session has to say to whoever has the socket.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServerEvent {
+    /// It is time to say what the kernel counts: [`measured`](ServerSession::measured).
+    Measure,
+    /// What the client says that it measured.
+    Client(Box<Measurement>),
+    /// Nothing follows: send what is left, and close.
+    Over(Result<(), ServerError>),
+}
+
+/// Why a test did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerError {
+    /// What came is no WebSocket's.
+    #[error("the client sent {0}")]
+    Frame(#[from] FrameError),
+    /// Data that should go the other way.
+    #[error("the client sent data in a download")]
+    Data,
+    /// Too many messages.
+    #[error(
+        "the client sent more than {MOST_TEXTS} messages of text, or pings whose answers it does not read"
+    )]
+    Flood,
+    /// It does not close.
+    #[error("the client did not end the test after {} s", LONGEST_RUNTIME.as_nanos() / 1_000_000_000)]
+    Overtime,
+    /// The connection was closed.
+    #[error("the client closed the connection without a word")]
+    Closed,
+}
+
+/// The server's end of a test.
+///
+/// After each call, everything is taken that [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event)
+/// have, and [`poll_timeout`](Self::poll_timeout) is asked anew. Only when all of that has been sent, and the message before,
+/// is the next one asked for: [`poll_load`](Self::poll_load).
+#[derive(Debug)]
+pub struct ServerSession {
+    test: Test,
+    early_exit: Option<u64>,
+    connection: ConnectionInfo,
+    began: Instant,
+    next_measure: Instant,
+    reader: Reader,
+    loading: Loading,
+    received: u64,
+    texts: u32,
+    out: Vec<u8>,
+    events: VecDeque<ServerEvent>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// This end has said that it closes, and the client has not.
+    Closing,
+    Over,
+}
+
+impl ServerSession {
+    /// A client has asked, and was answered.
+    pub fn new(now: Instant, upgrade: &Upgrade, connection: ConnectionInfo) -> Self {
+        Self {
+            test: upgrade.test,
+            early_exit: upgrade.early_exit,
+            connection,
+            began: now,
+            next_measure: now + INTERVAL,
+            reader: Reader::of_server(),
+            loading: Loading::new(),
+            received: 0,
+            texts: 0,
+            out: Vec::new(),
+            events: VecDeque::new(),
+            stage: Stage::Running,
+        }
+    }
+
+    /// The client has sent more.
+    pub fn handle_bytes(&mut self, mut bytes: &[u8]) {
+        while self.stage != Stage::Over {
+            match self.reader.read(&mut bytes) {
+                Ok(None) => return,
+                Ok(Some(item)) => self.heard(item),
+                Err(error) => self.fail(error.code(), error.into()),
+            }
+        }
+    }
+
+    /// The client has closed the connection.
+    pub fn handle_close(&mut self) {
+        match self.stage {
+            Stage::Over => {}
+            Stage::Closing => self.end(Ok(())),
+            Stage::Running => self.end(Err(ServerError::Closed)),
+        }
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        if self.stage == Stage::Closing {
+            // Who sends may have much on its way; it has been told that nobody listens.
+            return self.end(Err(ServerError::Overtime));
+        }
+        if now.since(self.began) >= RUNTIME {
+            return self.close();
+        }
+        self.next_measure = now + INTERVAL;
+        self.events.push_back(ServerEvent::Measure);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Running => Some(self.next_measure.min(self.began + RUNTIME)),
+            Stage::Closing => Some(self.began + LONGEST_RUNTIME),
+            Stage::Over => None,
+        }
+    }
+
+    /// What the kernel counts now, as an answer to [`ServerEvent::Measure`]; nothing if it does not tell.
+    pub fn measured(&mut self, now: Instant, tcp: Option<TcpInfo>) {
+        if self.stage != Stage::Running {
+            return;
+        }
+        let elapsed = micros(now.since(self.began));
+        let measurement = Measurement {
+            app_info: Some(AppInfo {
+                elapsed_time: elapsed,
+                num_bytes: self.bytes().try_into().unwrap_or(i64::MAX),
+            }),
+            connection_info: Some(self.connection.clone()),
+            origin: Some(Origin::Server),
+            test: Some(self.test),
+            tcp_info: tcp.map(|tcp| TcpInfo { elapsed_time: Some(elapsed), ..tcp }),
+        };
+        self.send(&frame::message(Opcode::Text, measurement.write().as_bytes(), None));
+        let arrived =
+            tcp.and_then(|tcp| tcp.bytes_acked).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
+        if self.test == Test::Download && self.early_exit.is_some_and(|enough| arrived >= enough) {
+            self.close();
+        }
+    }
+
+    /// The test ends here, before its time: the client is told, and closes.
+    pub fn close(&mut self) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Closing;
+            self.send(&frame::close(CloseCode::NORMAL, "", None));
+        }
+    }
+
+    /// What is to be sent, between two messages of load.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
+    }
+
+    /// The next message that loads the path, of a download that lasts. The one before it has been sent as a whole.
+    pub fn poll_load(&mut self) -> Option<Load> {
+        (self.stage == Stage::Running && self.test == Test::Download).then(|| self.loading.next(None))
+    }
+
+    /// What is to be done.
+    pub fn poll_event(&mut self) -> Option<ServerEvent> {
+        self.events.pop_front()
+    }
+
+    /// Bytes of messages that were sent, or that arrived until the test was ended.
+    pub const fn bytes(&self) -> u64 {
+        match self.test {
+            Test::Download => self.loading.sent(),
+            Test::Upload => self.received,
+        }
+    }
+
+    fn heard(&mut self, item: Item) {
+        match item {
+            Item::Binary(bytes) => match (self.test, self.stage) {
+                (Test::Download, _) => self.fail(CloseCode::UNSUPPORTED, ServerError::Data),
+                (Test::Upload, Stage::Running) => self.received += bytes,
+                (Test::Upload, _) => {}
+            },
+            Item::Text(text) => {
+                self.texts += 1;
+                if self.texts > MOST_TEXTS {
+                    self.fail(CloseCode::POLICY, ServerError::Flood);
+                } else if let Some(measurement) = Measurement::read(&text) {
+                    self.events.push_back(ServerEvent::Client(measurement.into()));
+                }
+            }
+            Item::Ping(payload) => self.send(&frame::message(Opcode::Pong, &payload, None)),
+            Item::Pong(_) => {}
+            Item::Close(code) => {
+                if self.stage == Stage::Running {
+                    self.send(&frame::close(code.unwrap_or(CloseCode::NORMAL), "", None));
+                }
+                self.end(Ok(()));
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        if self.out.len() + bytes.len() > MOST_UNSENT {
+            self.end(Err(ServerError::Flood));
+        } else {
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    fn fail(&mut self, code: CloseCode, error: ServerError) {
+        if self.stage == Stage::Running {
+            self.send(&frame::close(code, "", None));
+        }
+        self.end(Err(error));
+    }
+
+    fn end(&mut self, outcome: Result<(), ServerError>) {
+        if self.stage != Stage::Over {
+            self.stage = Stage::Over;
+            self.events.push_back(ServerEvent::Over(outcome));
+        }
+    }
+}
+
+fn micros(span: Duration) -> i64 {
+    (span.as_nanos() / 1_000).try_into().unwrap_or(i64::MAX)
+}

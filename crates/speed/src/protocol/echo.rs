@@ -1,0 +1,77 @@
+//! Datagrams that come back: how long the path takes while it is idle, and while it carries.
+
+use super::{PREAMBLE_LEN, Preamble};
+
+/// Bytes of an echo, there and back: its answer is as long as it is, so that nobody can have a server send more than they do.
+pub const ECHO_LEN: usize = PREAMBLE_LEN + 32;
+
+/// The stream's number of datagrams that are echoes.
+const ECHO: u32 = u32::MAX;
+
+/// A datagram that is to come back, or does.
+///
+/// | bytes | what |
+/// |---|---|
+/// | 0–39 | the preamble, with 2³²−1 for a stream |
+/// | 40–47 | its number, big-endian, as all that follows |
+/// | 48–55 | when the client sent it, ns by its clock |
+/// | 56–63 | when the server received it, ns since 1970; zero on the way there |
+/// | 64–71 | when the server sent it back, ns since 1970; zero on the way there |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// The session and its phase; the stream is of no meaning.
+    pub preamble: Preamble,
+    /// Its number.
+    pub number: u64,
+    /// When the client sent it, ns by its clock.
+    pub sent_ns: u64,
+    /// When the server received it and sent it back, ns since 1970.
+    pub there_ns: [u64; 2],
+}
+
+impl Echo {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; ECHO_LEN] {
+        let mut bytes = [0; ECHO_LEN];
+        bytes[..PREAMBLE_LEN].copy_from_slice(&Preamble { stream: ECHO, ..self.preamble }.encode());
+        let numbers = [self.number, self.sent_ns, self.there_ns[0], self.there_ns[1]];
+        for (at, number) in numbers.into_iter().enumerate() {
+            let from = PREAMBLE_LEN + 8 * at;
+            bytes[from..from + 8].copy_from_slice(&number.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// From a datagram; nothing if it is something else.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let preamble = Preamble::decode(bytes).filter(|preamble| preamble.stream == ECHO)?;
+        let number = |at: usize| {
+            bytes.get(PREAMBLE_LEN + 8 * at..)?.first_chunk().map(|chunk| u64::from_be_bytes(*chunk))
+        };
+        (bytes.len() == ECHO_LEN).then_some(())?;
+        Some(Self { preamble, number: number(0)?, sent_ns: number(1)?, there_ns: [number(2)?, number(3)?] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::protocol::Token;
+
+    proptest! {
+        #[test]
+        fn echoes_survive_the_way(token: [u8; 16], phase: u32, number: u64, sent_ns: u64, there_ns: [u64; 2]) {
+            let preamble = Preamble { token: Token(token), phase, stream: ECHO };
+            let echo = Echo { preamble, number, sent_ns, there_ns };
+            prop_assert_eq!(Echo::decode(&echo.encode()), Some(echo));
+            prop_assert_eq!(Echo::decode(&echo.encode()[..ECHO_LEN - 1]), None);
+        }
+
+        #[test]
+        fn any_bytes_are_an_echo_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Echo::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The first words: both sides have the same version and, if the server has a key, the same key.
+//!
+//! The server greets with a nonce; the client answers with one of its own and, if the server has a key, with an HMAC over
+//! both and over what only the two ends of this TLS connection know (RFC 5705, RFC 9266): who stands between them with a
+//! certificate of his own cannot pass the proofs on. The server proves that it has the key too.
+
+use std::io::{Read, Write};
+
+use netrig_agent::control::{ControlError, read_frame, write_frame};
+use netrig_agent::probe::stamp::Key;
+use netrig_agent::random;
+
+use super::words::{FromClient, FromServer};
+use super::{Keyring, VERSION};
+
+/// What only the two ends of a TLS connection know, as [`EXPORTER`] names it.
+pub type Binding = [u8; 32];
+
+/// The label of the exporter (RFC 9266 section 2).
+pub const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
+
+/// What each side's proof begins with, so that none is the other's.
+const CLIENT: &[u8] = b"netrig speed client";
+const SERVER: &[u8] = b"netrig speed server";
+
+/// Why a greeting failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GreetingError {
+    /// The stream broke, or what came cannot be understood.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The other side is of another version.
+    #[error("it speaks version {0} of the speed protocol, and this netrig version {VERSION}")]
+    Version(u32),
+    /// The server has a key.
+    #[error("it asks for a key")]
+    KeyMissing,
+    /// The server has none.
+    #[error("it has no key, and cannot prove who it is")]
+    KeyUnknown,
+    /// The keys differ, or somebody stands between the two.
+    #[error("its key is another one, or somebody stands between")]
+    KeyWrong,
+    /// It said no.
+    #[error("it refuses: {0}")]
+    Refused(String),
+    /// It said something else.
+    #[error("it does not speak the speed protocol")]
+    Unexpected,
+}
+
+/// The server's side; the name of the key that the client has, if one is needed.
+///
+/// # Errors
+/// If the stream breaks, or the client is of another version or has none of the keys.
+pub fn greet_client(
+    stream: &mut (impl Read + Write),
+    keys: &Keyring,
+    binding: &Binding,
+) -> Result<Option<String>, GreetingError> {
+    let nonce: [u8; 32] = random().map_err(ControlError::from)?;
+    write_frame(stream, &FromServer::Hello { version: VERSION, nonce, keyed: !keys.is_empty() })?;
+    let Some(FromClient::Hello { version, nonce: theirs, tag }) = read_frame(stream)? else {
+        return Err(GreetingError::Unexpected);
+    };
+    if version != VERSION {
+        return Err(GreetingError::Version(version));
+    }
+    let proof = tag.and_then(|tag| keys.whose(&[CLIENT, &nonce, &theirs, binding], &tag));
+    if proof.is_none() && !keys.is_empty() {
+        write_frame(stream, &FromServer::Failed { why: "the key is missing or wrong".into() })?;
+        return Err(GreetingError::KeyWrong);
+    }
+    let tag = proof.map(|(_, key)| key.digest(&[SERVER, &nonce, &theirs, binding]));
+    write_frame(stream, &FromServer::Welcome { tag })?;
+    Ok(proof.map(|(name, _)| name.to_owned()))
+}
+
+/// What a server greets with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Greeted {
+    nonce: [u8; 32],
+    /// It has a key.
+    keyed: bool,
+}
+
+/// The client's side.
+///
+/// # Errors
+/// If the stream breaks, or the server is of another version, or does not let us in.
+pub fn greet_server(
+    stream: &mut (impl Read + Write),
+    key: Option<&Key>,
+    binding: &Binding,
+) -> Result<(), GreetingError> {
+    let greeted = hear_server(stream)?;
+    answer_server(stream, greeted, key, binding)
+}
+
+/// The first half of the client's side: the server greets as soon as the connection is secured.
+///
+/// # Errors
+/// If the stream breaks, or the server is of another version.
+pub fn hear_server(stream: &mut impl Read) -> Result<Greeted, GreetingError> {
+    match read_frame(stream)? {
+        Some(FromServer::Hello { version, nonce, keyed }) if version == VERSION => {
+            Ok(Greeted { nonce, keyed })
+        }
+        Some(FromServer::Hello { version, .. }) => Err(GreetingError::Version(version)),
+        Some(FromServer::Failed { why }) => Err(GreetingError::Refused(why)),
+        _ => Err(GreetingError::Unexpected),
+    }
+}
+
+/// The second half: a question and its answer, which take a round trip.
+///
+/// # Errors
+/// If the stream breaks, or the server does not let us in.
+pub fn answer_server(
+    stream: &mut (impl Read + Write),
+    Greeted { nonce: theirs, keyed }: Greeted,
+    key: Option<&Key>,
+    binding: &Binding,
+) -> Result<(), GreetingError> {
+    match (keyed, key) {
+        (true, None) => return Err(GreetingError::KeyMissing),
+        (false, Some(_)) => return Err(GreetingError::KeyUnknown),
+        _ => {}
+    }
+    let nonce: [u8; 32] = random().map_err(ControlError::from)?;
+    let tag = key.map(|key| key.digest(&[CLIENT, &theirs, &nonce, binding]));
+    write_frame(stream, &FromClient::Hello { version: VERSION, nonce, tag })?;
+    match read_frame(stream)? {
+        Some(FromServer::Welcome { tag }) => {
+            let proof =
+                |key: &Key| tag.is_some_and(|tag| key.verify(&[SERVER, &theirs, &nonce, binding], &tag));
+            if key.is_none_or(proof) { Ok(()) } else { Err(GreetingError::KeyWrong) }
+        }
+        Some(FromServer::Failed { .. }) if keyed => Err(GreetingError::KeyWrong),
+        Some(FromServer::Failed { why }) => Err(GreetingError::Refused(why)),
+        _ => Err(GreetingError::Unexpected),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const RIGHT: &[u8] = b"0123456789abcdef";
+    const WRONG: &[u8] = b"0123456789abcdeF";
+
+    type Greetings = (Result<Option<String>, GreetingError>, Result<(), GreetingError>);
+
+    fn greet(server: Option<&[u8]>, client: Option<&[u8]>, bindings: [Binding; 2]) -> Greetings {
+        let key = |octets: Option<&[u8]>| octets.map(|octets| Key::new(octets).unwrap());
+        let (server_key, client_key) = (key(server), key(client));
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || greet_client(&mut far, &server_key.into(), &bindings[0]));
+            let client = greet_server(&mut near, client_key.as_ref(), &bindings[1]);
+            drop(near);
+            (server.join().unwrap(), client)
+        })
+    }
+
+    #[test]
+    fn who_has_the_key_is_welcome() {
+        for key in [None, Some(RIGHT)] {
+            let (server, client) = greet(key, key, [[7; 32]; 2]);
+            assert_eq!(server.unwrap().is_some(), key.is_some());
+            client.unwrap();
+        }
+    }
+
+    #[test]
+    fn who_has_another_key_or_none_is_refused() {
+        let same = [[7; 32]; 2];
+        let (server, client) = greet(Some(RIGHT), Some(WRONG), same);
+        assert!(matches!((server, client), (Err(GreetingError::KeyWrong), Err(GreetingError::KeyWrong))));
+        let (server, client) = greet(Some(RIGHT), None, same);
+        assert!(server.is_err() && matches!(client, Err(GreetingError::KeyMissing)));
+        let (_, client) = greet(None, Some(RIGHT), same);
+        assert!(matches!(client, Err(GreetingError::KeyUnknown)));
+    }
+
+    /// Somebody between the two has one TLS connection with each, and they differ.
+    #[test]
+    fn who_stands_between_cannot_pass_the_proofs_on() {
+        let (server, client) = greet(Some(RIGHT), Some(RIGHT), [[7; 32], [8; 32]]);
+        assert!(matches!((server, client), (Err(GreetingError::KeyWrong), Err(GreetingError::KeyWrong))));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        write_frame(&mut far, &FromServer::Hello { version: 9, nonce: [0; 32], keyed: false }).unwrap();
+        let error = greet_server(&mut near, None, &[0; 32]).unwrap_err();
+        assert_eq!(error.to_string(), "it speaks version 9 of the speed protocol, and this netrig version 1");
+    }
+}

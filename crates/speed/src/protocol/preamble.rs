@@ -1,0 +1,86 @@
+//! The first bytes of what carries data.
+
+use serde::{Deserialize, Serialize};
+
+/// What tells a preamble from anything else that may come to the port.
+const MAGIC: [u8; 16] = *b"netrig-speed/1 \n";
+
+/// Bytes of a preamble.
+pub const PREAMBLE_LEN: usize = 40;
+
+/// What a session is known by on connections beside its own: random, and told over TLS only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Token(pub [u8; 16]);
+
+/// Says which phase of which session a connection or an address belongs to.
+///
+/// | bytes | what |
+/// |---|---|
+/// | 0–15 | `netrig-speed/1 ` and a line feed |
+/// | 16–31 | the session's token |
+/// | 32–35 | the phase's number, big-endian |
+/// | 36–39 | the stream's number in the phase, big-endian; of datagrams 0 |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preamble {
+    /// The session.
+    pub token: Token,
+    /// The phase.
+    pub phase: u32,
+    /// The stream.
+    pub stream: u32,
+}
+
+impl Preamble {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; PREAMBLE_LEN] {
+        let mut bytes = [0; PREAMBLE_LEN];
+        bytes[..16].copy_from_slice(&MAGIC);
+        bytes[16..32].copy_from_slice(&self.token.0);
+        bytes[32..36].copy_from_slice(&self.phase.to_be_bytes());
+        bytes[36..].copy_from_slice(&self.stream.to_be_bytes());
+        bytes
+    }
+
+    /// From the first bytes; nothing if they are something else, or too few.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; PREAMBLE_LEN] = bytes.first_chunk()?;
+        let (magic, rest) = bytes.split_first_chunk::<16>()?;
+        let (token, rest) = rest.split_first_chunk::<16>()?;
+        let (phase, stream) = rest.split_first_chunk::<4>()?;
+        (*magic == MAGIC).then_some(Self {
+            token: Token(*token),
+            phase: u32::from_be_bytes(*phase),
+            stream: u32::from_be_bytes(*stream.first_chunk()?),
+        })
+    }
+
+    /// Whether a preamble may begin so.
+    pub fn may_begin(bytes: &[u8]) -> bool {
+        let len = bytes.len().min(MAGIC.len());
+        bytes[..len] == MAGIC[..len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn preambles_survive_the_way(token: [u8; 16], phase: u32, stream: u32) {
+            let preamble = Preamble { token: Token(token), phase, stream };
+            let bytes = preamble.encode();
+            prop_assert_eq!(Preamble::decode(&bytes), Some(preamble));
+            prop_assert_eq!(Preamble::decode(&bytes[..PREAMBLE_LEN - 1]), None);
+            prop_assert!((0..PREAMBLE_LEN).all(|len| Preamble::may_begin(&bytes[..len])));
+        }
+
+        #[test]
+        fn other_bytes_are_none(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            prop_assume!(!bytes.starts_with(&MAGIC));
+            prop_assert_eq!(Preamble::decode(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The server's side of a session: what each word of a client means.
+
+use netrig_core::{Duration, Rate};
+
+use super::words::{Carrier, FromClient, Load, Phase, PhaseError};
+
+/// What a server is to do about a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Ask for admission, with the rate that will not be exceeded.
+    Admit(Option<Rate>),
+    /// Expect the connections of a phase.
+    Prepare(Phase),
+    /// Let data flow.
+    Begin,
+    /// Send datagrams at this rate from now on.
+    Pace(Rate),
+    /// Stop, and report; so many datagrams were sent, of a phase of such.
+    End {
+        /// By the client.
+        sent: Option<u64>,
+    },
+}
+
+/// Why a session is broken off: its client has said what it must not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Out of order.
+    #[error("`{said}` means nothing {when}")]
+    OutOfOrder {
+        /// What was said.
+        said: &'static str,
+        /// When.
+        when: &'static str,
+    },
+    /// A phase that cannot be.
+    #[error(transparent)]
+    Phase(#[from] PhaseError),
+    /// A phase whose number is not above that of the one before.
+    #[error("phase {0} comes again")]
+    Number(u32),
+    /// It asks for more than it has said.
+    #[error("it asks for {asked} bit/s, and was let in for {admitted}")]
+    Exceeds {
+        /// What it asks for.
+        asked: u64,
+        /// What it was let in for.
+        admitted: u64,
+    },
+    /// Readings so far apart that the server would not know in time what is carried.
+    #[error("a reading every {0}: expected one a second at least where data goes")]
+    Rare(Duration),
+    /// It has more phases than any measurement needs.
+    #[error("more than {MOST_PHASES} phases")]
+    Phases,
+}
+
+/// The longest time between two readings of data.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Phases of one session.
+const MOST_PHASES: u32 = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Greeted.
+    Greeted,
+    /// In the queue.
+    Waiting,
+    /// Let in, and between two phases.
+    Idle,
+    /// A phase is prepared.
+    Prepared,
+    /// Data flows.
+    Running,
+}
+
+/// A session at its server, from the greeting to the end.
+#[derive(Clone, Debug)]
+pub struct Session {
+    state: State,
+    /// The bits per second that it has said it will need at most.
+    promised: Option<Rate>,
+    last: Option<u32>,
+    phases: u32,
+    /// Whether the rate of the phase's datagrams is told while it goes on.
+    told: bool,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Session {
+    /// One that was greeted.
+    pub const fn new() -> Self {
+        Self { state: State::Greeted, promised: None, last: None, phases: 0, told: false }
+    }
+
+    /// It is its turn.
+    pub fn admitted(&mut self) {
+        if self.state == State::Waiting {
+            self.state = State::Idle;
+        }
+    }
+
+    /// The server has ended the phase by itself: its time is over, or its connections have gone.
+    pub fn ended(&mut self) {
+        if matches!(self.state, State::Prepared | State::Running) {
+            self.state = State::Idle;
+        }
+    }
+
+    /// What is to be done about a word; nothing about one that comes a moment too late, as it may.
+    ///
+    /// # Errors
+    /// What is wrong with it. The session is over then.
+    pub fn hear(&mut self, word: FromClient) -> Result<Option<Deed>, Violation> {
+        match (self.state, word) {
+            (State::Greeted, FromClient::Ask { bits_per_s }) => {
+                self.state = State::Waiting;
+                self.promised = bits_per_s.map(Rate::from_bits_per_s);
+                Ok(Some(Deed::Admit(self.promised)))
+            }
+            (State::Idle, FromClient::Prepare(phase)) => {
+                self.prepare(&phase)?;
+                Ok(Some(Deed::Prepare(phase)))
+            }
+            (State::Prepared, FromClient::Begin) => {
+                self.state = State::Running;
+                Ok(Some(Deed::Begin))
+            }
+            (State::Running, FromClient::Rate { bits_per_s }) if self.told => {
+                self.keeps_to(Rate::from_bits_per_s(bits_per_s))?;
+                Ok(Some(Deed::Pace(Rate::from_bits_per_s(bits_per_s))))
+            }
+            (State::Prepared | State::Running, FromClient::End { sent }) => {
+                self.state = State::Idle;
+                Ok(Some(Deed::End { sent }))
+            }
+            // Both ends may end a phase at the same moment.
+            (State::Idle, FromClient::End { .. } | FromClient::Rate { .. } | FromClient::Begin)
+                if self.last.is_some() =>
+            {
+                Ok(None)
+            }
+            (state, word) => Err(Violation::OutOfOrder { said: word.name(), when: state.when() }),
+        }
+    }
+
+    fn prepare(&mut self, phase: &Phase) -> Result<(), Violation> {
+        phase.check()?;
+        if phase.way().is_some() && phase.every() > LONGEST_INTERVAL {
+            return Err(Violation::Rare(phase.every()));
+        }
+        if self.last.is_some_and(|last| phase.number <= last) {
+            return Err(Violation::Number(phase.number));
+        }
+        self.phases += 1;
+        if self.phases > MOST_PHASES {
+            return Err(Violation::Phases);
+        }
+        self.told = false;
+        if let Carrier::Udp { load, .. } = &phase.carrier {
+            load.rate().map_or(Ok(()), |rate| self.keeps_to(rate))?;
+            self.told = *load == Load::Told;
+        }
+        self.last = Some(phase.number);
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Whether it asks for no more than it was let in for.
+    fn keeps_to(&self, asked: Rate) -> Result<(), Violation> {
+        match self.promised {
+            Some(admitted) if asked > admitted => {
+                Err(Violation::Exceeds { asked: asked.bits_per_s(), admitted: admitted.bits_per_s() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl State {
+    const fn when(self) -> &'static str {
+        match self {
+            Self::Greeted => "before the session has asked to measure",
+            Self::Waiting => "while it waits for its turn",
+            Self::Idle => "between two phases",
+            Self::Prepared => "before the phase has begun",
+            Self::Running => "while data flows",
+        }
+    }
+}
+
+impl FromClient {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "hello",
+            Self::Ask { .. } => "ask",
+            Self::Prepare(_) => "prepare",
+            Self::Begin => "begin",
+            Self::Rate { .. } => "rate",
+            Self::End { .. } => "end",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::words::Way;
+    use super::*;
+
+    fn phase(number: u32, carrier: Carrier) -> FromClient {
+        FromClient::Prepare(Phase { number, carrier, lasts_ns: 10_000_000_000, every_ns: 100_000_000 })
+    }
+
+    fn tcp(number: u32) -> FromClient {
+        phase(number, Carrier::Tcp { way: Way::Down, streams: 4, congestion: None })
+    }
+
+    const fn udp(load: Load) -> Carrier {
+        Carrier::Udp { way: Way::Down, size: 1200, load }
+    }
+
+    fn admitted(bits_per_s: Option<u64>) -> Session {
+        let mut session = Session::new();
+        session.hear(FromClient::Ask { bits_per_s }).unwrap();
+        session.admitted();
+        session
+    }
+
+    #[test]
+    fn a_session_goes_through_its_phases() {
+        let mut session = Session::new();
+        assert_eq!(session.hear(FromClient::Ask { bits_per_s: None }), Ok(Some(Deed::Admit(None))));
+        let early = session.hear(tcp(1)).unwrap_err();
+        assert_eq!(early.to_string(), "`prepare` means nothing while it waits for its turn");
+        session.admitted();
+        for number in [1, 2] {
+            assert!(matches!(session.hear(tcp(number)), Ok(Some(Deed::Prepare(_)))));
+            assert_eq!(session.hear(FromClient::Begin), Ok(Some(Deed::Begin)));
+            assert_eq!(session.hear(FromClient::End { sent: None }), Ok(Some(Deed::End { sent: None })));
+        }
+        assert_eq!(session.hear(tcp(2)), Err(Violation::Number(2)));
+        let FromClient::Prepare(three) = tcp(3) else { panic!() };
+        let rare = session.hear(FromClient::Prepare(Phase { every_ns: 1_000_000_001, ..three }));
+        assert!(matches!(rare, Err(Violation::Rare(_))));
+    }
+
+    #[test]
+    fn what_crosses_the_servers_own_end_is_forgiven() {
+        let mut session = admitted(None);
+        session.hear(phase(1, udp(Load::Told))).unwrap();
+        session.hear(FromClient::Begin).unwrap();
+        session.ended();
+        assert_eq!(session.hear(FromClient::Rate { bits_per_s: 9 }), Ok(None));
+        assert_eq!(session.hear(FromClient::End { sent: None }), Ok(None));
+        assert!(matches!(session.hear(tcp(2)), Ok(Some(Deed::Prepare(_)))));
+    }
+
+    #[test]
+    fn only_a_phase_whose_rate_is_told_is_told_one() {
+        let mut session = admitted(Some(1000));
+        session.hear(phase(1, udp(Load::Told))).unwrap();
+        session.hear(FromClient::Begin).unwrap();
+        let rate = |bits_per_s| FromClient::Rate { bits_per_s };
+        assert_eq!(session.hear(rate(1000)), Ok(Some(Deed::Pace(Rate::from_bits_per_s(1000)))));
+        assert_eq!(session.clone().hear(rate(1001)), Err(Violation::Exceeds { asked: 1001, admitted: 1000 }));
+        session.hear(FromClient::End { sent: None }).unwrap();
+        session.hear(phase(2, udp(Load::Fixed { bits_per_s: 500 }))).unwrap();
+        session.hear(FromClient::Begin).unwrap();
+        assert!(matches!(session.hear(rate(10)), Err(Violation::OutOfOrder { said: "rate", .. })));
+        let mut session = admitted(Some(1000));
+        let more = phase(1, udp(Load::Fixed { bits_per_s: 2000 }));
+        assert_eq!(session.hear(more), Err(Violation::Exceeds { asked: 2000, admitted: 1000 }));
+    }
+
+    fn word() -> impl Strategy<Value = FromClient> {
+        prop_oneof![
+            Just(FromClient::Ask { bits_per_s: None }),
+            (0..4u32).prop_map(tcp),
+            (0..4u32).prop_map(|number| phase(number, udp(Load::Told))),
+            Just(FromClient::Begin),
+            Just(FromClient::Rate { bits_per_s: 1 }),
+            Just(FromClient::End { sent: None }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is said in whatever order: data flows only in a phase that was prepared by a session that was let in.
+        #[test]
+        fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(word(), 0..30)) {
+            let mut session = Session::new();
+            let (mut asked, mut prepared) = (false, false);
+            for word in words {
+                match session.hear(word) {
+                    Ok(Some(Deed::Admit(_))) => { asked = true; session.admitted(); }
+                    Ok(Some(Deed::Prepare(_))) => { prop_assert!(asked); prepared = true; }
+                    Ok(Some(Deed::Begin)) => prop_assert!(std::mem::replace(&mut prepared, false)),
+                    Ok(Some(Deed::End { .. })) => prepared = false,
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}

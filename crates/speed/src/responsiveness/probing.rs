@@ -1,0 +1,187 @@
+//! Probes on connections of their own, while others carry the load.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration as StdDuration;
+
+use netrig_agent::monotonic_nanos;
+
+use super::Foreign;
+use crate::measure::CallOrder;
+use crate::protocol::greeting::{answer_server, hear_server};
+use crate::talk::Talk;
+
+/// MPS and ID of the draft: 100 probes in 5 s, half of them on connections of their own.
+const SHORTEST_GAP_NS: u64 = 100_000_000;
+
+/// Bytes that such a probe takes, as the draft reckons.
+const PROBE_BYTES: f64 = 5000.0;
+
+/// PTC of the draft: the share of what the path carries that probes may take.
+const SHARE: f64 = 0.05;
+
+/// Probes that are underway at once; of a path that takes longer, fewer are begun.
+const UNDERWAY: usize = 32;
+
+/// How long a part of a probe may take.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
+
+/// How often it looks whether it is to end.
+const LOOK: StdDuration = StdDuration::from_millis(20);
+
+/// Probes that go on until somebody wants to know what became of them. None is begun before it is known what the path carries,
+/// so that they take no more of it than they may.
+#[derive(Debug)]
+pub struct Probing {
+    stop: Arc<AtomicBool>,
+    /// Between the beginnings of two, ns; nothing begins while it is zero.
+    gap: Arc<AtomicU64>,
+    thread: JoinHandle<Vec<Foreign>>,
+}
+
+impl Probing {
+    /// Gets ready.
+    ///
+    /// # Errors
+    /// If the kernel refuses a thread.
+    pub fn begin(order: CallOrder) -> io::Result<Self> {
+        let (stop, gap) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (until, every) = (Arc::clone(&stop), Arc::clone(&gap));
+        let thread = std::thread::Builder::new().name("speed-probes".to_owned());
+        let thread = thread.spawn(move || go(&Arc::new(order), &every, &until))?;
+        Ok(Self { stop, gap, thread })
+    }
+
+    /// The path carries so much in the direction that is full, bit/s; while it carries nothing no probe is begun.
+    pub fn carries(&self, bits_per_s: f64) {
+        let gap = PROBE_BYTES * 8.0 / (SHARE * bits_per_s) * 1e9;
+        let gap = if bits_per_s > 0.0 { (gap as u64).max(SHORTEST_GAP_NS) } else { 0 };
+        self.gap.store(gap, Ordering::Relaxed);
+    }
+
+    /// Ends it; all probes in the order in which they were begun. Those that are underway are not waited for, and are neither
+    /// here nor lost.
+    ///
+    /// # Errors
+    /// If its thread has panicked.
+    pub fn end(self) -> io::Result<Vec<Foreign>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| io::Error::other("the thread of the probes has panicked"))
+    }
+}
+
+fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign> {
+    let (told, came) = channel();
+    let underway = Arc::new(AtomicUsize::new(0));
+    let mut next = monotonic_nanos();
+    while !stop.load(Ordering::Relaxed) {
+        let (now, gap) = (monotonic_nanos(), gap.load(Ordering::Relaxed));
+        if gap > 0 && now >= next && underway.load(Ordering::Relaxed) < UNDERWAY {
+            launch(order, &told, &underway);
+            next = following(next, gap, now);
+        }
+        // A gap may change meanwhile.
+        let left = StdDuration::from_nanos(next.saturating_sub(now));
+        std::thread::sleep(left.clamp(StdDuration::from_millis(1), LOOK));
+    }
+    let mut probes: Vec<Foreign> = came.try_iter().collect();
+    probes.sort_by_key(|probe| probe.begun);
+    probes
+}
+
+/// When the probe after one is due that was due then and was begun now: a thread that was kept away begins none for what it missed.
+const fn following(due: u64, gap: u64, now: u64) -> u64 {
+    if now < due + gap { due + gap } else { now + gap }
+}
+
+/// Begins a probe on a thread of its own: the next does not wait for it.
+fn launch(order: &Arc<CallOrder>, told: &Sender<Foreign>, underway: &Arc<AtomicUsize>) {
+    underway.fetch_add(1, Ordering::Relaxed);
+    let (order, told, done) = (Arc::clone(order), told.clone(), Arc::clone(underway));
+    let probe = move || {
+        let begun = monotonic_nanos();
+        let parts_ns = probe(&order).ok();
+        done.fetch_sub(1, Ordering::Relaxed);
+        // Who does not wait any longer does not want it.
+        let _ = told.send(Foreign { begun, parts_ns });
+    };
+    if std::thread::Builder::new().name("speed-probe".to_owned()).spawn(probe).is_err() {
+        // A host that has no thread left begins none.
+        underway.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Opens a connection, secures it, and asks: how long each takes, ns.
+fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
+    let begun = monotonic_nanos();
+    let socket = TcpStream::connect_timeout(&order.server, PATIENCE)?;
+    let stands = monotonic_nanos();
+    let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())?;
+    let secured = monotonic_nanos();
+    let binding = talk.binding()?;
+    // The server greets first, for whoever has come; what is measured is what is asked of it then.
+    let greeted = hear_server(&mut talk).map_err(io::Error::other)?;
+    let asked = monotonic_nanos();
+    answer_server(&mut talk, greeted, order.key.as_ref(), &binding).map_err(io::Error::other)?;
+    let answered = monotonic_nanos();
+    talk.hang_up();
+    Ok([stands - begun, secured - stands, answered - asked])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use netrig_agent::TcpOptions;
+    use netrig_agent::tls::{self, Trust};
+
+    use super::*;
+
+    fn order(server: SocketAddr) -> CallOrder {
+        let tls = tls::client(&Trust::Anyone, None).unwrap();
+        CallOrder {
+            server,
+            name: server.ip().into(),
+            tls,
+            key: None,
+            rate: None,
+            options: TcpOptions::default(),
+        }
+    }
+
+    #[test]
+    fn probes_take_no_more_than_their_share() {
+        let probing = Probing::begin(order("127.0.0.1:9".parse().unwrap())).unwrap();
+        let gap = |bits_per_s| {
+            probing.carries(bits_per_s);
+            probing.gap.load(Ordering::Relaxed)
+        };
+        // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit in a second; of 1 Gbit/s there are no more than ten.
+        assert_eq!(gap(1e6), 800_000_000);
+        assert_eq!(gap(1e9), 100_000_000);
+        assert_eq!(gap(0.0), 0);
+        probing.end().unwrap();
+    }
+
+    #[test]
+    fn probes_keep_their_gaps_and_make_up_for_none() {
+        assert_eq!(following(100, 10, 101), 110);
+        assert_eq!(following(100, 10, 109), 110);
+        assert_eq!(following(100, 10, 135), 145, "those of 110, 120 and 130 are left out");
+    }
+
+    #[test]
+    fn who_is_not_there_is_a_probe_without_end() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let probing = Probing::begin(order(free)).unwrap();
+        probing.carries(1e9);
+        std::thread::sleep(StdDuration::from_millis(350));
+        let probes = probing.end().unwrap();
+        assert!(!probes.is_empty() && probes.iter().all(|probe| probe.parts_ns.is_none()), "{probes:?}");
+        assert!(probes.is_sorted_by_key(|probe| probe.begun));
+    }
+}

@@ -1,0 +1,316 @@
+//! The search for what a line carries of datagrams: RFC 9097's metric, by a method that does not take random loss for
+//! congestion.
+//!
+//! RFC 9097 section 8.1 changes the sending rate by what comes back of loss and delay, and reports the most that was received
+//! in one of its intervals. Loss that has nothing to do with the rate keeps such a search below the line. [`Search`] goes up
+//! until more is offered than comes through, which shows as a queue that stays or as loss that grows *with the rate*; it then
+//! offers a little more than the line carries and counts what arrives. A line that always has something to send delivers its
+//! rate, whatever is lost at random. At last it goes a little below and sees what is lost there: that is the line's own.
+//!
+//! It sends nothing and asks no clock: it is told what the receiver counted, and says at how many datagrams per second to go
+//! on.
+
+mod feedback;
+
+use netrig_core::{Duration, Instant};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use feedback::Feedback;
+use feedback::Span;
+
+/// How a search goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchOrder {
+    /// The rate that it begins with, datagrams per second.
+    pub first: f64,
+    /// The rate that it never exceeds.
+    pub most: f64,
+    /// For how long it counts what arrives while more is offered than the line carries, at least.
+    pub counts: Duration,
+    /// For how long it sees what is lost below that.
+    pub beneath: Duration,
+    /// The round trip of the idle path: what comes back sooner than that after a change tells of the rate before.
+    pub round_trip: Duration,
+}
+
+/// Where a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It offers more and more.
+    Climbing,
+    /// It offers more than the line carries, and counts what arrives.
+    Counting,
+    /// It waits until the queue that it has made is empty.
+    Draining,
+    /// It offers less, and counts what is lost.
+    Beneath,
+    /// It is over.
+    Over,
+}
+
+/// What a search has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
+pub struct Found {
+    /// Datagrams per second that arrived while more was offered than the line carries; the most that arrived if it never was.
+    pub arrived: f64,
+    /// Datagrams per second that were offered meanwhile.
+    pub offered: f64,
+    /// Whether more was offered than came through. If not, the sender could do no more, or the most that it may send came
+    /// through.
+    pub saturated: bool,
+    /// By how much the quickest datagram took longer then than at best, ns: what stayed in the line's queue. Where a line
+    /// has none (a policer), about zero.
+    pub queue_ns: i64,
+    /// Share of what was sent that was lost while more was offered than the line carries.
+    pub loss_above: f64,
+    /// The same a little below, if it was seen.
+    pub loss_beneath: Option<f64>,
+    /// Datagrams that were sent there.
+    pub sent_beneath: u64,
+}
+
+/// Between two judgements, at least.
+const STEP: Duration = Duration::from_millis(50);
+
+/// So long a sender takes to look at its rate, and feedback to be put into words.
+const REACTION: Duration = Duration::from_millis(5);
+
+/// Datagrams that a judgement is of at least.
+const LEAST: u64 = 10;
+
+/// Datagrams that a result is of at least, unless that takes longer than [`PATIENCE`]: with one in a hundred lost at random,
+/// the share that arrives is then known to 0.3 %.
+const ENOUGH: u64 = 1000;
+
+/// It counts for no longer than so many times what was asked for.
+const PATIENCE: u64 = 4;
+
+/// It counts so often at most: where hosts are the limit, what they can changes all the time.
+const MOST_COUNTS: u32 = 3;
+
+/// By what it goes up.
+const CLIMB: f64 = 2.0;
+
+/// It offers so many times what the line carries while it counts.
+const ABOVE: f64 = 1.1;
+
+/// What is lost while it counts says that it offers far too much: it comes down to a little more than arrives.
+const FAR_ABOVE: f64 = 0.2;
+
+/// So much of it while the queue empties, and so much beneath.
+const DRAINING: f64 = 0.25;
+const BELOW: f64 = 0.9;
+
+/// More is offered than the line carries if the share that is lost exceeds that of a lower rate by this and by three standard
+/// deviations of a count.
+const EXCESS: f64 = 0.05;
+
+/// A sender that offers less than this share of what it was asked for is at its own limit.
+const WILLING: f64 = 0.75;
+
+/// A datagram has waited in a queue if it took longer than the quickest by more than this, and than so many datagrams take.
+const QUEUED: Duration = Duration::from_millis(1);
+const QUEUED_DATAGRAMS: f64 = 4.0;
+
+/// The two halves of what was counted may differ by so much: a bucket that lets a burst through has run empty by then. Of few
+/// datagrams the halves differ by chance; then by three standard deviations of a count.
+const STEADY: f64 = 0.02;
+
+/// A search.
+#[derive(Clone, Debug)]
+pub struct Search {
+    order: SearchOrder,
+    stage: Stage,
+    rate: f64,
+    /// When the rate was changed last.
+    since: Instant,
+    /// The last feedback, and when it was heard.
+    last: Option<(Instant, Feedback)>,
+    /// What happened since the rate was changed and that was felt.
+    spans: Vec<Span>,
+    /// The quickest passage so far, ns between two clocks.
+    floor: Option<i64>,
+    /// Sent and received while the line carried all that was offered.
+    calm: Span,
+    /// How often it has counted to the end.
+    counted: u32,
+    found: Found,
+}
+
+impl Search {
+    /// One that begins now.
+    pub fn new(now: Instant, order: SearchOrder) -> Self {
+        Self {
+            order,
+            stage: Stage::Climbing,
+            rate: order.first.min(order.most),
+            since: now,
+            last: None,
+            spans: Vec::new(),
+            floor: None,
+            calm: Span::default(),
+            counted: 0,
+            found: Found::default(),
+        }
+    }
+
+    /// Datagrams per second at which to send now. Stale after the next call of [`heard`](Self::heard).
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Where it is. Stale after the next call of [`heard`](Self::heard).
+    pub const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// What it has found so far; all of it once it is over.
+    pub const fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The receiver has told what it counted.
+    pub fn heard(&mut self, now: Instant, feedback: Feedback) {
+        if let Some(least) = feedback.least_passage_ns {
+            self.floor = Some(self.floor.map_or(least, |floor| floor.min(least)));
+        }
+        // What was on its way when the rate changed tells of the rate before.
+        let felt = self.since + self.order.round_trip + REACTION;
+        let Some((_, last)) = self.last.replace((now, feedback)).filter(|(heard, _)| *heard >= felt) else {
+            return;
+        };
+        self.spans.push(Span::between(&last, &feedback));
+        let all = Span::sum(&self.spans);
+        if all.sent < LEAST || all.sending_ns < STEP.as_nanos() {
+            return;
+        }
+        match self.stage {
+            Stage::Climbing => self.climb(now, all),
+            Stage::Counting => self.count(now, all),
+            Stage::Draining => self.drain(now),
+            Stage::Beneath => self.see_beneath(now, all),
+            Stage::Over => {}
+        }
+    }
+
+    fn climb(&mut self, now: Instant, all: Span) {
+        self.found.arrived = self.found.arrived.max(all.arrived());
+        if self.is_too_much(&all) {
+            return self.go(now, Stage::Counting, self.above(&all));
+        }
+        self.calm = Span::sum(&[self.calm, all]);
+        if self.rate >= self.order.most || self.is_at_its_limit(&all) {
+            return self.go(now, Stage::Counting, self.rate);
+        }
+        self.go(now, Stage::Climbing, self.rate * CLIMB);
+    }
+
+    fn count(&mut self, now: Instant, all: Span) {
+        let latest = self.spans.last().copied().unwrap_or_default();
+        if latest.sent >= LEAST && latest.lost() > self.calm.lost() + FAR_ABOVE && !self.is_at_its_limit(&all)
+        {
+            return self.go(now, Stage::Counting, self.above(&latest));
+        }
+        let took = Duration::from_nanos(all.arriving_ns);
+        let impatient = took >= self.order.counts * PATIENCE;
+        if took < self.order.counts || (all.sent < ENOUGH && !impatient) {
+            return;
+        }
+        let Some(kept) = self.steady(&all).or_else(|| impatient.then(|| self.second_half())) else { return };
+        let too_much = self.is_too_much(&kept);
+        self.counted += 1;
+        let goes_on =
+            self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
+        if !too_much && goes_on {
+            // All came that was offered: the line carries more than was thought.
+            self.calm = Span::sum(&[self.calm, kept]);
+            return self.go(now, Stage::Climbing, self.rate * ABOVE);
+        }
+        self.found = Found {
+            arrived: kept.arrived(),
+            offered: kept.offered(),
+            saturated: too_much,
+            queue_ns: self.waited_ns(&kept),
+            loss_above: kept.lost(),
+            ..Found::default()
+        };
+        if too_much {
+            self.go(now, Stage::Draining, DRAINING * kept.arrived());
+        } else {
+            self.go(now, Stage::Over, 0.0);
+        }
+    }
+
+    fn drain(&mut self, now: Instant) {
+        let empty = self.spans.last().is_none_or(|span| !self.is_queued(span));
+        if empty {
+            self.go(now, Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
+        }
+    }
+
+    fn see_beneath(&mut self, now: Instant, all: Span) {
+        if Duration::from_nanos(all.arriving_ns) < self.order.beneath {
+            return;
+        }
+        self.found.loss_beneath = Some(all.lost());
+        self.found.sent_beneath = all.sent;
+        self.go(now, Stage::Over, 0.0);
+    }
+
+    fn go(&mut self, now: Instant, stage: Stage, rate: f64) {
+        self.stage = stage;
+        self.rate = rate.min(self.order.most);
+        self.since = now;
+        self.spans.clear();
+    }
+
+    /// The rate that is a little more than the line carries of which so much came through.
+    fn above(&self, span: &Span) -> f64 {
+        span.arrived() * ABOVE / (1.0 - self.calm.lost()).max(0.1)
+    }
+
+    /// What was counted, if its halves tell the same.
+    fn steady(&self, all: &Span) -> Option<Span> {
+        let second = self.second_half();
+        let first = Span::sum(&self.spans[..self.spans.len() / 2]);
+        let chance = 3.0 / (second.received.max(1) as f64).sqrt() * self.calm.lost().sqrt();
+        let apart = (second.arrived() / first.arrived().max(f64::MIN_POSITIVE) - 1.0).abs();
+        (apart <= STEADY.max(chance)).then_some(*all)
+    }
+
+    fn second_half(&self) -> Span {
+        Span::sum(&self.spans[self.spans.len() / 2..])
+    }
+
+    /// Whether more was offered than the line carries: it waits in a queue, or it is lost where a lower rate was not.
+    fn is_too_much(&self, span: &Span) -> bool {
+        self.is_queued(span) || self.loses_more(span)
+    }
+
+    /// Whether the sender offered much less than it was asked for.
+    fn is_at_its_limit(&self, span: &Span) -> bool {
+        span.offered() < WILLING * self.rate
+    }
+
+    /// How much longer than at best the quickest of the latest took, ns.
+    fn waited_ns(&self, span: &Span) -> i64 {
+        span.passage_ns.zip(self.floor).map_or(0, |(passage, floor)| passage - floor)
+    }
+
+    /// Whether even the quickest of the latest has waited.
+    fn is_queued(&self, span: &Span) -> bool {
+        let datagram_ns = 1e9 / span.arrived().max(1.0);
+        self.waited_ns(span) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
+    }
+
+    /// Whether more is lost than at the rates below. Of the first rate nobody knows.
+    fn loses_more(&self, span: &Span) -> bool {
+        let calm = self.calm.lost();
+        let chance = 3.0 * (calm * (1.0 - calm) / span.sent.max(1) as f64).sqrt();
+        self.calm.sent > 0 && span.lost() > calm + EXCESS + chance
+    }
+}
+
+#[cfg(test)]
+mod tests;

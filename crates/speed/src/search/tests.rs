@@ -1,0 +1,177 @@
+use std::collections::VecDeque;
+
+use netrig_core::{Seeds, Stream};
+
+use super::*;
+
+/// A line: so many datagrams per second, with a queue for so many, or a bucket of so many and no queue; behind it some are
+/// lost at random. It takes `delay` each way.
+struct Line {
+    per_s: f64,
+    queue: Option<f64>,
+    bucket: f64,
+    loss: f64,
+    delay: f64,
+    chance: Stream,
+    /// When its server is free, s.
+    free: f64,
+    tokens: f64,
+    filled: f64,
+}
+
+impl Line {
+    fn fifo(per_s: f64, queue: f64, loss: f64, delay: f64) -> Self {
+        let chance = Seeds::new(1).stream("loss");
+        Self {
+            per_s,
+            queue: Some(queue),
+            bucket: 0.0,
+            loss,
+            delay,
+            chance,
+            free: 0.0,
+            tokens: 0.0,
+            filled: 0.0,
+        }
+    }
+
+    fn policer(per_s: f64, bucket: f64) -> Self {
+        Self { queue: None, bucket, tokens: bucket, ..Self::fifo(per_s, 0.0, 0.0, 0.005) }
+    }
+
+    /// When a datagram that is sent at `at` arrives, if it does.
+    fn carries(&mut self, at: f64) -> Option<f64> {
+        let leaves = match self.queue {
+            Some(queue) => {
+                let start = self.free.max(at);
+                if (start - at) * self.per_s >= queue {
+                    return None;
+                }
+                self.free = start + 1.0 / self.per_s;
+                self.free
+            }
+            None => {
+                self.tokens = (self.tokens + (at - self.filled) * self.per_s).min(self.bucket);
+                self.filled = at;
+                if self.tokens < 1.0 {
+                    return None;
+                }
+                self.tokens -= 1.0;
+                at
+            }
+        };
+        (!self.chance.chance(self.loss)).then_some(leaves + self.delay)
+    }
+}
+
+/// Searches over a line, with a sender that can do so much; how long it took, s, and what was found.
+fn search(mut line: Line, sender: f64) -> (f64, Found) {
+    let order = SearchOrder {
+        first: 50.0,
+        most: 1e6,
+        counts: Duration::from_secs(2),
+        beneath: Duration::from_secs(1),
+        round_trip: Duration::from_secs_f64(2.0 * line.delay),
+    };
+    let at = |seconds: f64| Instant::ZERO + Duration::from_secs_f64(seconds);
+    let mut search = Search::new(Instant::ZERO, order);
+    // Clocks of the two ends are an hour apart.
+    let skew = 3_600_000_000_000_i64;
+    let (mut next, mut number) = (0.0, 0_u64);
+    let mut underway: VecDeque<(f64, f64, u64)> = VecDeque::new();
+    let mut rates = VecDeque::from([(0.0, search.rate())]);
+    let mut sending = search.rate();
+    let mut feedback = Feedback::default();
+    let mut back = VecDeque::new();
+    let mut tick = 0.05;
+    while search.stage() != Stage::Over && tick < 120.0 {
+        while next < tick {
+            while rates.front().is_some_and(|(from, _)| *from <= next) {
+                sending = rates.pop_front().unwrap().1;
+            }
+            if let Some(arrives) = line.carries(next) {
+                underway.push_back((arrives, next, number));
+            }
+            number += 1;
+            next += 1.0 / sending.min(sender);
+        }
+        feedback.least_passage_ns = None;
+        while underway.front().is_some_and(|(arrives, ..)| *arrives <= tick) {
+            let (arrives, sent, number) = underway.pop_front().unwrap();
+            feedback.received += 1;
+            feedback.expected = number + 1;
+            feedback.last_arrival_ns = (arrives * 1e9) as u64;
+            feedback.last_sent_ns = (sent * 1e9) as u64;
+            let passage = ((arrives - sent) * 1e9) as i64 - skew;
+            feedback.least_passage_ns =
+                Some(feedback.least_passage_ns.map_or(passage, |least: i64| least.min(passage)));
+        }
+        back.push_back((tick + line.delay, feedback));
+        while back.front().is_some_and(|(heard, _)| *heard <= tick) {
+            let (_, feedback) = back.pop_front().unwrap();
+            search.heard(at(tick), feedback);
+            rates.push_back((tick, search.rate()));
+        }
+        tick += 0.05;
+    }
+    (tick, *search.found())
+}
+
+fn near(value: f64, expected: f64, within: f64) {
+    assert!((value / expected - 1.0).abs() <= within, "{value} for {expected}");
+}
+
+/// A line of 1 to 900 Mbit/s, near and far away, with and without random loss: what it delivers, and not what a search finds
+/// that takes every loss for congestion.
+#[test]
+fn a_line_is_found_whatever_is_lost_at_random() {
+    for per_s in [104.0, 1040.0, 10_400.0, 93_600.0] {
+        for delay in [0.001, 0.04] {
+            for loss in [0.0, 0.01] {
+                let (took, found) = search(Line::fifo(per_s, (0.05 * per_s).max(20.0), loss, delay), 1e9);
+                assert!(found.saturated, "{per_s} {delay} {loss}: {found:?}");
+                near(found.arrived, per_s * (1.0 - loss), 0.01);
+                assert!((found.loss_beneath.unwrap() - loss).abs() < 0.02, "{found:?}");
+                assert!(took < 14.0, "{per_s} {delay} {loss}: {took} s");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_is_told_from_a_policer() {
+    let (_, found) = search(Line::fifo(1000.0, 100.0, 0.0, 0.01), 1e9);
+    near(found.queue_ns as f64, 0.1e9, 0.1);
+    let (_, found) = search(Line::policer(1000.0, 50.0), 1e9);
+    near(found.arrived, 1000.0, 0.01);
+    assert!(found.saturated && found.queue_ns.abs() < 1_000_000, "{found:?}");
+    assert_eq!(found.loss_beneath, Some(0.0));
+}
+
+/// What a bucket lets through at first is not the rate of the line.
+#[test]
+fn a_burst_is_not_taken_for_the_line() {
+    let (_, found) = search(Line::policer(1000.0, 3000.0), 1e9);
+    near(found.arrived, 1000.0, 0.02);
+}
+
+/// A second of buffer is waited out before it is looked what is lost beneath.
+#[test]
+fn a_deep_queue_is_emptied_first() {
+    let (took, found) = search(Line::fifo(500.0, 2000.0, 0.0, 0.01), 1e9);
+    near(found.arrived, 500.0, 0.01);
+    assert_eq!(found.loss_beneath, Some(0.0), "{took}");
+}
+
+#[test]
+fn a_sender_at_its_limit_saturates_nothing() {
+    let (_, found) = search(Line::fifo(10_000.0, 500.0, 0.01, 0.01), 4000.0);
+    assert!(!found.saturated, "{found:?}");
+    near(found.arrived, 4000.0 * 0.99, 0.05);
+}
+
+#[test]
+fn a_line_on_which_nothing_comes_through_finds_nothing() {
+    let (took, found) = search(Line::fifo(1000.0, 10.0, 1.0, 0.01), 1e9);
+    assert_eq!((found, took > 100.0), (Found::default(), true));
+}

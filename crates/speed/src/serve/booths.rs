@@ -1,0 +1,109 @@
+//! Where streams of iperf3's tests find the session that waits for them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::iperf3::{Cookie, MOST_STREAMS, Turns};
+
+/// What has come for a session.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// A connection, behind its cookie.
+    Stream(TcpStream),
+    /// The words that open a stream over UDP, and where they came from.
+    Knock(SocketAddr, [u8; 4]),
+}
+
+/// Sessions of iperf3, by their cookies.
+#[derive(Debug, Default)]
+pub(super) struct Booths(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    booths: BTreeMap<Cookie, Booth>,
+    turns: Turns<Cookie>,
+}
+
+#[derive(Debug)]
+struct Booth {
+    /// The host of its connection for control: nothing is taken from another, and nothing is sent to one.
+    host: IpAddr,
+    door: SyncSender<Arrival>,
+}
+
+impl Booths {
+    /// Whether a session has this cookie.
+    pub fn has(&self, cookie: Cookie) -> bool {
+        self.lock().booths.contains_key(&cookie)
+    }
+
+    /// A session of this host begins.
+    pub fn open(&self, cookie: Cookie, host: IpAddr) -> Receiver<Arrival> {
+        let (door, arrivals) = sync_channel(4 * MOST_STREAMS as usize);
+        self.lock().booths.insert(cookie, Booth { host: host.to_canonical(), door });
+        arrivals
+    }
+
+    /// A connection comes for a session; false if it is not that session's host, or the session takes no more.
+    pub fn visit(&self, cookie: Cookie, from: IpAddr, stream: TcpStream) -> bool {
+        let table = self.lock();
+        let booth = table.booths.get(&cookie).filter(|booth| booth.host == from.to_canonical());
+        booth.is_some_and(|booth| booth.door.try_send(Arrival::Stream(stream)).is_ok())
+    }
+
+    /// Words that open a stream over UDP come: they are those of the session of that host whose turn it is. False if there is
+    /// none.
+    pub fn knock(&self, from: SocketAddr, words: [u8; 4]) -> bool {
+        let table = self.lock();
+        let booth = table.turns.of(from.ip()).and_then(|cookie| table.booths.get(&cookie));
+        booth.is_some_and(|booth| booth.door.try_send(Arrival::Knock(from, words)).is_ok())
+    }
+
+    /// A session wants to open streams over UDP. Whether it is its turn.
+    pub fn ask(&self, host: IpAddr, cookie: Cookie) -> bool {
+        self.lock().turns.ask(host, cookie)
+    }
+
+    /// A session's streams over UDP stand.
+    pub fn opened(&self, host: IpAddr, cookie: Cookie) {
+        self.lock().turns.done(host, cookie);
+    }
+
+    /// A session is over.
+    pub fn close(&self, host: IpAddr, cookie: Cookie) {
+        let mut table = self.lock();
+        table.turns.done(host, cookie);
+        table.booths.remove(&cookie);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // A thread that panicked has left the table whole: entries are put in and taken out at once.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: [u8; 4] = crate::iperf3::datagram::CONNECT;
+
+    #[test]
+    fn a_datagram_opens_a_stream_only_of_the_host_whose_turn_it_is() {
+        let booths = Booths::default();
+        let [own, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let cookies = [[1; 36], [2; 36]].map(Cookie::new);
+        let arrivals = cookies.map(|cookie| booths.open(cookie, own));
+        assert!(!booths.knock((own, 9).into(), WORDS), "nobody has asked for it");
+        assert!(booths.ask(own, cookies[0]) && !booths.ask(own, cookies[1]));
+        assert!(!booths.knock((other, 9).into(), WORDS), "another host has no session");
+        assert!(booths.knock((own, 9).into(), WORDS));
+        booths.opened(own, cookies[0]);
+        assert!(booths.ask(own, cookies[1]) && booths.knock((own, 8).into(), WORDS));
+        assert_eq!(arrivals.each_ref().map(|arrivals| arrivals.try_iter().count()), [1, 1]);
+        cookies.iter().for_each(|cookie| booths.close(own, *cookie));
+        assert!(!booths.knock((own, 9).into(), WORDS) && !booths.has(cookies[0]));
+    }
+}

@@ -1,0 +1,70 @@
+//! Datagrams of a session that come back.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use netrig_agent::bulk::StampedSocket;
+use netrig_agent::{become_real_time, realtime_nanos};
+use netrig_core::Duration;
+
+use crate::protocol::{Echo, Token};
+
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Sends back what one address of a session's host sends.
+pub(super) struct Echoing {
+    pub peer: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Echoing {
+    /// Begins to send back what comes from `peer`, to which the socket is connected, and counts the bytes of it.
+    ///
+    /// # Errors
+    /// If the kernel refuses a thread.
+    pub fn begin(
+        socket: UdpSocket,
+        peer: SocketAddr,
+        token: Token,
+        bytes: &Arc<AtomicU64>,
+    ) -> io::Result<Self> {
+        let socket = StampedSocket::new(socket)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (until, bytes) = (Arc::clone(&stop), Arc::clone(bytes));
+        let thread = std::thread::Builder::new().name("speed-echo".to_owned());
+        let thread = Some(thread.spawn(move || reflect(socket, token, &until, &bytes))?);
+        Ok(Self { peer, stop, thread })
+    }
+}
+
+impl Drop for Echoing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What it could not send back the client counts as lost.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &AtomicU64) -> io::Result<()> {
+    // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
+    let _ = become_real_time();
+    let mut answers = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        socket.receive(LOOK, |datagram| {
+            bytes.fetch_add(datagram.bytes.len() as u64, Ordering::Relaxed);
+            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            answers.extend(echo.map(|echo| (echo, datagram.since_1970)));
+        })?;
+        for (echo, received) in answers.drain(..) {
+            socket.send(&Echo { there_ns: [received, realtime_nanos()], ..echo }.encode())?;
+        }
+    }
+    Ok(())
+}

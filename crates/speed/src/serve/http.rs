@@ -1,0 +1,175 @@
+//! HTTP at the server: objects for the web method, what the server has counted, and the way to ndt7.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_agent::bulk::{Direction, End, Reading, StreamOrder, Streams};
+use netrig_agent::probe::web::answer::{Answer, Objects};
+use netrig_agent::probe::web::message::{HttpError, Request, Response};
+use netrig_core::Duration;
+
+use super::slot::{Overrun, Slot};
+use super::tally::{Failure, Protocol};
+use super::{Shared, ndt7};
+use crate::admission::Refusal;
+use crate::ndt7::Test;
+use crate::talk::PATIENCE;
+
+/// How often it looks whether the server is to end.
+const LOOK: StdDuration = StdDuration::from_millis(50);
+
+/// How often it is looked at how much of an object has gone.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// After how long somebody who finds no place may ask again, s.
+const RETRY_AFTER: &str = "30";
+
+/// Where the counters are.
+const METRICS: &str = "/metrics";
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    #[error("HTTP: {0}")]
+    Http(#[from] HttpError),
+    #[error("HTTP: a request that does not come to its end")]
+    Silent,
+    #[error("HTTP: the client has gone: {0}")]
+    Gone(#[from] io::Error),
+    #[error("HTTP: the client has gone in the middle of an object")]
+    Cut,
+    #[error("HTTP: a client that can prove no key")]
+    NoKey,
+    #[error("HTTP: {0}")]
+    Overrun(#[from] Overrun),
+}
+
+impl Failure for RequestError {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "garbage",
+            Self::Silent => "silent",
+            Self::Gone(_) | Self::Cut => "gone",
+            Self::NoKey => "key",
+            Self::Overrun(overrun) => overrun.kind(),
+        }
+    }
+}
+
+/// Answers a request, and counts why it came to nothing, if it did. A connection has one.
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
+    if let Err(error) = answer(socket, peer, shared) {
+        shared.tally.failed(Protocol::Http, &error);
+    }
+}
+
+fn answer(mut socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), RequestError> {
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let (request, rest) = match read(&mut socket, shared) {
+        Ok(read) => read,
+        Err(RequestError::Http(error)) => {
+            // What follows is not read.
+            let _ = say(&mut socket, &error.response(), b"");
+            return Err(error.into());
+        }
+        Err(error) => return Err(error),
+    };
+    if !shared.serves_strangers(&socket) {
+        say(&mut socket, &Response::last(403, "Forbidden", &[]), b"")?;
+        return Err(RequestError::NoKey);
+    }
+    if Test::of_path(request.path()).is_some() {
+        ndt7::serve(socket, peer, &request, &rest, shared);
+        return Ok(());
+    }
+    if request.path() == METRICS && request.method == "GET" {
+        let text = shared.tally.metrics(&shared.now());
+        let kind = [("Content-Type", "text/plain; version=0.0.4")];
+        return Ok(say(&mut socket, &Response::last(200, "OK", &kind), text.as_bytes())?);
+    }
+    let answer = Objects { longest: shared.limits.bytes }.answer_to(&last(request));
+    if answer.fill == 0 {
+        return Ok(socket.write_all(&answer.head)?);
+    }
+    match Slot::ask_at_once(shared, Protocol::Http, peer, None) {
+        Ok(slot) => give(socket, &answer, slot, shared),
+        Err(refusal) => Ok(turn_away(&mut socket, refusal)?),
+    }
+}
+
+/// A request that says that it is the last of its connection.
+fn last(mut request: Request) -> Request {
+    request.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
+    request.fields.push(("Connection".to_owned(), "close".to_owned()));
+    request
+}
+
+/// Reads a request, and what has come behind it.
+fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), RequestError> {
+    let until = StdInstant::now() + PATIENCE;
+    socket.set_read_timeout(Some(LOOK))?;
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some((request, len)) = Request::read(&bytes)? {
+            return Ok((request, bytes.split_off(len)));
+        }
+        if StdInstant::now() > until || shared.stop.load(Ordering::Relaxed) {
+            return Err(RequestError::Silent);
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) => return Err(RequestError::Silent),
+            Ok(len) => bytes.extend_from_slice(&buffer[..len]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Says that there is no place now.
+pub(super) fn turn_away(socket: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
+    let response = Response::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
+    say(socket, &response, format!("{refusal}\n").as_bytes())
+}
+
+/// Says something with so much behind it.
+pub(super) fn say(socket: &mut TcpStream, response: &Response, body: &[u8]) -> io::Result<()> {
+    let mut response = response.clone();
+    for (name, value) in &mut response.fields {
+        if name.eq_ignore_ascii_case("content-length") {
+            *value = body.len().to_string();
+        }
+    }
+    socket.write_all(&[response.to_string().as_bytes(), body].concat())
+}
+
+/// Gives an object, within what the place allows.
+fn give(
+    mut socket: TcpStream,
+    answer: &Answer,
+    mut slot: Slot<'_>,
+    shared: &Shared,
+) -> Result<(), RequestError> {
+    socket.write_all(&answer.head)?;
+    let pacing = slot.held_to().map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1));
+    let order = StreamOrder {
+        direction: Direction::Sends,
+        every: EVERY,
+        bytes: Some(answer.fill),
+        pacing,
+        window: None,
+    };
+    let mut streams = Streams::new(vec![socket], order)?;
+    let (stop, mut overrun) = (AtomicBool::new(false), None);
+    let end = streams.carry(&stop, &mut |reading: &Reading| {
+        let sent = reading.connections.iter().map(|carried| carried.sent).sum();
+        overrun = overrun.or(slot.spend([0, sent]).err());
+        stop.store(overrun.is_some() || shared.stop.load(Ordering::Relaxed), Ordering::Relaxed);
+    })?;
+    match (overrun, end) {
+        (Some(overrun), _) => Err(overrun.into()),
+        (None, End::Gone) => Err(RequestError::Cut),
+        (None, End::Sent | End::Stopped) => Ok(()),
+    }
+}

@@ -1,0 +1,332 @@
+//! A session of iperf3 at the server.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration as StdDuration;
+
+use netrig_core::{Duration, Instant, Rate};
+
+use super::Shared;
+use super::booths::Arrival;
+use super::slot::{Overrun, Slot};
+use super::tally::{Failure, Protocol};
+use crate::admission;
+use crate::flows::{self, Flows, FlowsOrder, Socket, Stream};
+use crate::iperf3::{
+    Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Role, ServerEvent, ServerOutput, ServerSession,
+    SessionError, Transport, datagram,
+};
+use crate::talk::PATIENCE;
+
+/// How often it looks at what has come beside words.
+const LOOK: StdDuration = StdDuration::from_millis(5);
+
+/// A test may ask for so much less than a session may take: what is agreed on before and told afterwards takes its time.
+const AROUND: Duration = Duration::from_secs(5);
+
+/// How long a client that is cut off may take to hear why.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Time between two readings that are told, as iperf3's own server has it.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Why a session was broken off.
+#[derive(Debug, thiserror::Error)]
+enum Iperf3Error {
+    #[error("iperf3: {0}")]
+    Session(#[from] SessionError),
+    #[error("iperf3: {0}")]
+    Overrun(#[from] Overrun),
+    #[error("iperf3: the server was told to end")]
+    Ending,
+    #[error("iperf3: data could not be carried: {0}")]
+    Carrying(#[from] io::Error),
+}
+
+impl Failure for Iperf3Error {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Overrun(overrun) => overrun.kind(),
+            Self::Ending => "ending",
+            Self::Carrying(_) => "carrying",
+            Self::Session(error) => match error {
+                SessionError::Closed(_) | SessionError::Terminated(_) => "gone",
+                SessionError::Silent(_) => "silent",
+                SessionError::Expired => "time",
+                SessionError::Stopped(_) | SessionError::Busy | SessionError::Refused(_) => "refused",
+                _ => "violation",
+            },
+        }
+    }
+}
+
+/// Serves a client, and counts why it was broken off, if it was.
+pub(super) fn serve(
+    socket: TcpStream,
+    peer: SocketAddr,
+    cookie: Cookie,
+    arrivals: Receiver<Arrival>,
+    shared: &Shared,
+) {
+    if let Err(error) =
+        Visit::begin(socket, peer, cookie, arrivals, shared).and_then(|mut visit| visit.serve())
+    {
+        shared.tally.failed(Protocol::Iperf3, &error);
+    }
+    shared.booths.close(peer.ip(), cookie);
+}
+
+/// A session that lasts.
+struct Visit<'a> {
+    shared: &'a Shared,
+    socket: TcpStream,
+    ends: [SocketAddr; 2],
+    cookie: Cookie,
+    arrivals: Receiver<Arrival>,
+    session: ServerSession,
+    slot: Option<Slot<'a>>,
+    asked: Parameters,
+    /// It was let in, and waits until no other test of its host opens streams over UDP.
+    waits_for_turn: bool,
+    streams: Vec<Stream>,
+    flows: Option<Flows>,
+    /// There was no place for it.
+    is_turned_away: bool,
+    /// What has broken it off, beside what the session knows.
+    broken: Option<Iperf3Error>,
+}
+
+impl<'a> Visit<'a> {
+    fn begin(
+        socket: TcpStream,
+        peer: SocketAddr,
+        cookie: Cookie,
+        arrivals: Receiver<Arrival>,
+        shared: &'a Shared,
+    ) -> Result<Self, Iperf3Error> {
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
+        let limits = Limits {
+            time: seconds.try_into().unwrap_or(u32::MAX).max(1),
+            streams: 2 * MOST_STREAMS,
+            rate: shared.limits.rate.map(Rate::bits_per_s),
+        };
+        Ok(Self {
+            shared,
+            ends: [socket.local_addr()?, peer],
+            socket,
+            cookie,
+            arrivals,
+            session: ServerSession::new(shared.clock.now(), limits),
+            slot: None,
+            asked: Parameters::default(),
+            waits_for_turn: false,
+            streams: Vec::new(),
+            flows: None,
+            is_turned_away: false,
+            broken: None,
+        })
+    }
+
+    fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    fn serve(&mut self) -> Result<(), Iperf3Error> {
+        let mut buffer = vec![0; 4096];
+        loop {
+            while let Some(event) = self.session.poll_event() {
+                if let ServerEvent::Over(outcome) = event {
+                    // Who was refused may have gone.
+                    let flushed = self.flush();
+                    return match self.broken.take() {
+                        Some(broken) => {
+                            self.wait_until_gone(&mut buffer);
+                            Err(broken)
+                        }
+                        // That is counted as such.
+                        None if self.is_turned_away => Ok(()),
+                        None => outcome.map_err(Into::into).and(flushed.or(Ok(()))),
+                    };
+                }
+                self.handle(event);
+            }
+            self.flush()?;
+            match self.socket.read(&mut buffer) {
+                Ok(0) => self.session.handle_close(),
+                Ok(len) => self.session.handle_bytes(self.shared.clock.now(), &buffer[..len]),
+                Err(error) if is_nothing(&error) => {}
+                Err(_) => self.session.handle_close(),
+            }
+            self.look_for_arrivals();
+            self.look_at_turn();
+            self.keep_to_budget();
+            self.session.handle_timeout(self.shared.clock.now());
+        }
+    }
+
+    /// A client that sends hears nothing while its streams take what it sends, and nothing but that they broke once they have:
+    /// they stand, and take nothing, until it has heard why.
+    fn wait_until_gone(&mut self, buffer: &mut [u8]) {
+        let until = self.now() + GOODBYE;
+        while self.now() < until {
+            match self.socket.read(buffer) {
+                Err(error) if is_nothing(&error) => {}
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Iperf3Error> {
+        while let Some(bytes) = self.session.poll_transmit() {
+            self.socket.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: ServerEvent) {
+        match event {
+            ServerEvent::Asked(asked) => self.admit(*asked),
+            ServerEvent::Start => self.start(),
+            ServerEvent::Stop => self.stop(),
+            // Nothing is carried any more: who comes next, be it the same client, finds the place free.
+            ServerEvent::Results(_) => self.slot = None,
+            ServerEvent::Over(_) => {}
+        }
+    }
+
+    /// Asks for a place, with what goes in the busier direction; nobody is told to wait.
+    fn admit(&mut self, asked: Parameters) {
+        let each = asked.rate.max(asked.fq_rate).saturating_mul(asked.parallel.into());
+        let rate = (each > 0).then(|| Rate::from_bits_per_s(each));
+        let is_udp = asked.transport == Transport::Udp;
+        self.asked = asked;
+        match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {
+            Ok(slot) => self.slot = Some(slot),
+            Err(refusal) => {
+                self.is_turned_away = true;
+                return match refusal {
+                    admission::Refusal::TooMuch => self.session.refuse(Code::TOTAL_RATE.into()),
+                    _ => self.session.deny(),
+                };
+            }
+        }
+        self.waits_for_turn = is_udp && !self.shared.booths.ask(self.ends[1].ip(), self.cookie);
+        if !self.waits_for_turn {
+            self.session.admit(self.now());
+        }
+    }
+
+    fn look_at_turn(&mut self) {
+        if self.waits_for_turn && self.shared.booths.ask(self.ends[1].ip(), self.cookie) {
+            self.waits_for_turn = false;
+            self.session.admit(self.now());
+        }
+    }
+
+    /// Takes what has come for this session.
+    fn look_for_arrivals(&mut self) {
+        while let Ok(arrival) = self.arrivals.try_recv() {
+            if let Err(error) = self.open(arrival) {
+                self.session.refuse(Refusal { code: Code::ACCEPT, errno: error.raw_os_error().unwrap_or(0) });
+                self.broken = Some(error.into());
+            }
+        }
+    }
+
+    fn open(&mut self, arrival: Arrival) -> io::Result<()> {
+        let is_udp = self.asked.transport == Transport::Udp;
+        let (ends, socket, words) = match arrival {
+            Arrival::Stream(stream) if !is_udp => {
+                ([stream.local_addr()?, stream.peer_addr()?], Socket::Tcp(stream), None)
+            }
+            // The same words may come twice.
+            Arrival::Knock(from, words)
+                if is_udp && !self.streams.iter().any(|stream| stream.ends[1] == from) =>
+            {
+                let socket = self.shared.datagram_socket(self.ends[0], from)?;
+                ([self.ends[0], from], Socket::Udp(socket), datagram::reply(&words))
+            }
+            _ => return Ok(()),
+        };
+        let Some((id, receives)) = self.session.open_stream(self.shared.clock.now()) else { return Ok(()) };
+        let stream = Stream { id, sends: !receives, ends, socket };
+        if let Err(refusal) = stream.set_options(&self.asked) {
+            self.session.refuse(refusal);
+            return Ok(());
+        }
+        if let (Socket::Udp(socket), Some(words)) = (&stream.socket, words) {
+            socket.send(&words)?;
+        }
+        self.streams.push(stream);
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        self.shared.booths.opened(self.ends[1].ip(), self.cookie);
+        let most = self.slot.as_ref().and_then(Slot::held_to);
+        let order = FlowsOrder { asked: self.asked.clone(), every: EVERY, most };
+        match Flows::begin(order, std::mem::take(&mut self.streams)) {
+            Ok(flows) => self.flows = Some(flows),
+            Err(error) => self.break_off(error.into()),
+        }
+    }
+
+    /// The client has had enough: closes the streams, and tells what was found.
+    fn stop(&mut self) {
+        let Some(flows) = self.flows.take() else { return };
+        let counter = flows.counter();
+        let found = match flows.end() {
+            Ok(found) => found,
+            Err(error) => return self.break_off(error.into()),
+        };
+        if let Err(overrun) = self.slot.as_mut().map_or(Ok(()), |slot| slot.spend(counter.bytes())) {
+            return self.break_off(overrun.into());
+        }
+        let mut results = found.results();
+        if self.asked.server_output {
+            let role = Role::Server { client: self.ends[1] };
+            let start = flows::start(role, self.cookie.to_string(), self.asked.clone());
+            let document = serde_json::from_str(&found.document(start, None).json());
+            results.server_output = document.ok().map(ServerOutput::Json);
+        }
+        self.session.results(self.now(), results);
+    }
+
+    fn keep_to_budget(&mut self) {
+        let bytes = self.flows.as_ref().map_or([0; 2], |flows| flows.counter().bytes());
+        if let Err(overrun) = self.slot.as_mut().map_or(Ok(()), |slot| slot.spend(bytes)) {
+            self.break_off(overrun.into());
+        }
+        if self.shared.stop.load(Ordering::Relaxed) {
+            self.break_off(Iperf3Error::Ending);
+        }
+    }
+
+    /// The client is told, in iperf3's words, that it goes on no longer.
+    fn break_off(&mut self, why: Iperf3Error) {
+        if self.broken.is_none() {
+            match &why {
+                Iperf3Error::Overrun(Overrun::Time) => self.session.refuse(Code::EXPIRED.into()),
+                Iperf3Error::Overrun(Overrun::Bytes | Overrun::Rate) => {
+                    self.session.refuse(Code::TOTAL_RATE.into());
+                }
+                _ => self.session.terminate(),
+            }
+            self.broken = Some(why);
+            if let Some(flows) = &self.flows {
+                flows.halt();
+            }
+        }
+    }
+}
+
+/// Whether nothing has come yet.
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

@@ -1,0 +1,358 @@
+//! The server: one port for everything, and as many sessions at once as are allowed.
+//!
+//! One thread accepts connections, finds out by their first bytes what they are ([`door`]), and hears the datagrams that belong
+//! to nobody yet; what turns out to be a session has a thread of its own from then on. There are no more of them than
+//! [`Limits`] allow, and whoever says nothing that is spoken here is hung up on. Only a session that was let in may have data,
+//! and datagrams go to the host of its control connection only.
+
+mod booths;
+mod door;
+mod echo;
+mod http;
+mod iperf3;
+mod ndt7;
+mod order;
+mod rooms;
+mod session;
+mod slot;
+mod tally;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration as StdDuration;
+
+use netrig_agent::tls::{self, Identity};
+use netrig_agent::{Clock, bulk};
+use netrig_core::Duration;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ServerConfig;
+
+use self::booths::Booths;
+use self::door::{Door, Stranger};
+pub use self::order::{ServerError, ServerOrder};
+use self::rooms::{Arrival, Rooms};
+pub use self::tally::{Failure, Now, Protocol, Tally};
+use crate::admission::{Admission, Household, Limits};
+use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State, datagram};
+use crate::protocol::{ECHO_LEN, Echo, Keyring, Opening, PREAMBLE_LEN, Preamble};
+
+/// How often it looks whether it is to end.
+const LOOK: StdDuration = StdDuration::from_millis(50);
+
+/// Sessions beside those that were let in or wait: handshakes, requests for counters. So many of them one household may have.
+const STRANGERS: usize = 64;
+const STRANGERS_OF_ONE: usize = 16;
+
+/// Connections, and datagrams, that are taken before the others are looked at again.
+const AT_ONCE: usize = 64;
+
+/// What is done about it that no connection can be accepted: others may end meanwhile.
+const RESPITE: StdDuration = StdDuration::from_millis(1);
+
+/// A connection for control whose other end acknowledges nothing for so long is gone (RFC 5482), ms.
+const UNANSWERED_MS: u32 = 30_000;
+
+/// What all threads of a server share.
+struct Shared {
+    keys: Keyring,
+    open: bool,
+    tls: Arc<ServerConfig>,
+    clock: Clock,
+    limits: Limits,
+    admission: Mutex<Admission>,
+    rooms: Rooms,
+    booths: Booths,
+    /// Connections that have a thread, in all and of each household.
+    connections: AtomicUsize,
+    callers: Mutex<BTreeMap<Household, usize>>,
+    tally: Tally,
+    stop: AtomicBool,
+}
+
+/// A server whose sockets stand.
+pub struct Server {
+    listeners: Vec<(TcpListener, UdpSocket)>,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Opens its sockets.
+    ///
+    /// # Errors
+    /// If anybody could use it and nobody has said that they may, or a port cannot be had.
+    pub fn open(order: ServerOrder) -> Result<Self, ServerError> {
+        order.check()?;
+        let identity = match order.identity {
+            Some(identity) => identity,
+            None => Identity::self_signed(vec!["localhost".to_owned()])?,
+        };
+        let listeners = order.listen.iter().chain(&order.iperf3).map(|address| {
+            let failed = |source| ServerError::Listen { address: *address, source };
+            listen(*address).map_err(failed)
+        });
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let shared = Shared {
+            keys: order.keys,
+            open: order.open,
+            tls: tls::server(&identity, None)?,
+            clock: Clock::starting_in(Duration::ZERO),
+            limits: order.limits,
+            admission: Mutex::new(Admission::new(order.limits)),
+            rooms: Rooms::default(),
+            booths: Booths::default(),
+            connections: AtomicUsize::new(0),
+            callers: Mutex::default(),
+            tally: Tally::default(),
+            stop: AtomicBool::new(false),
+        };
+        Ok(Self { listeners, shared: Arc::new(shared) })
+    }
+
+    /// Where it listens: first as it was told for its own protocol, then for iperf3's clients.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
+    }
+
+    /// What it has done so far.
+    pub fn tally(&self) -> &Tally {
+        &self.shared.tally
+    }
+
+    /// What is going on.
+    pub fn now(&self) -> Now {
+        self.shared.now()
+    }
+
+    /// Serves until `stop`, and until all that it has begun has ended.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants.
+    pub fn serve(&self, stop: &AtomicBool) -> Result<(), ServerError> {
+        let served = self.serve_until(stop);
+        self.shared.stop.store(true, Ordering::Relaxed);
+        while self.shared.connections.load(Ordering::Relaxed) > 0 {
+            std::thread::sleep(StdDuration::from_millis(5));
+        }
+        served
+    }
+
+    fn serve_until(&self, stop: &AtomicBool) -> Result<(), ServerError> {
+        let kernel = |source| ServerError::Kernel { what: "poll", source };
+        let mut door = Door::default();
+        while !stop.load(Ordering::Relaxed) {
+            let timeout =
+                Timespec::try_from(door.soon(LOOK)).map_err(|error| kernel(io::Error::other(error)))?;
+            let listening = self.listeners.iter().flat_map(|(tcp, udp)| [tcp.as_fd(), udp.as_fd()]);
+            let silent = door.silent().map(|socket| socket.as_fd());
+            let mut sockets: Vec<_> = listening
+                .chain(silent)
+                .map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN))
+                .collect();
+            match poll(&mut sockets, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(kernel(error.into())),
+            }
+            for (listener, datagrams) in &self.listeners {
+                self.accept(listener, &mut door);
+                self.hear_datagrams(datagrams);
+            }
+            for (socket, peer, told) in door.known() {
+                if let Err(error) = told.and_then(|opening| self.receive(socket, peer, opening)) {
+                    self.shared.tally.failed(Protocol::Unknown, &error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&self, listener: &TcpListener, door: &mut Door) {
+        for _ in 0..AT_ONCE {
+            let entered = match listener.accept() {
+                Ok((socket, peer)) => door.enter(socket, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // It would come at once again: of too many open files, say.
+                    std::thread::sleep(RESPITE);
+                    Err(error.into())
+                }
+            };
+            if let Err(error) = entered {
+                self.shared.tally.failed(Protocol::Unknown, &error);
+            }
+        }
+    }
+
+    /// Takes what comes for sessions by datagrams; each session has its own socket from then on.
+    fn hear_datagrams(&self, datagrams: &UdpSocket) {
+        let mut buffer = [0; ECHO_LEN + 1];
+        for _ in 0..AT_ONCE {
+            let Ok((len, from)) = datagrams.recv_from(&mut buffer) else { return };
+            self.shared.hear(&buffer[..len], from);
+        }
+    }
+
+    /// Somebody has said what it is: what carries data goes to its session, and a session begins.
+    fn receive(&self, mut socket: TcpStream, peer: SocketAddr, opening: Opening) -> Result<(), Stranger> {
+        let shared = &self.shared;
+        let welcome = match opening {
+            Opening::Data(preamble) => {
+                socket.read_exact(&mut [0; PREAMBLE_LEN])?;
+                let arrival = Arrival::Stream(preamble, socket);
+                shared.rooms.visit(preamble.token, peer.ip(), arrival)
+            }
+            Opening::Iperf3(cookie) => {
+                socket.read_exact(&mut [0; COOKIE_LEN])?;
+                if shared.booths.has(cookie) {
+                    shared.booths.visit(cookie, peer.ip(), socket)
+                } else {
+                    return self.begin_iperf3(socket, peer, cookie);
+                }
+            }
+            Opening::Control => return self.begin(socket, peer, session::serve),
+            Opening::Http => return self.begin(socket, peer, http::serve),
+            Opening::More | Opening::Unknown => return Err(Stranger::Unknown),
+        };
+        if welcome { Ok(()) } else { Err(Stranger::NoSession) }
+    }
+
+    fn begin_iperf3(&self, mut socket: TcpStream, peer: SocketAddr, cookie: Cookie) -> Result<(), Stranger> {
+        if !self.shared.serves_strangers(&socket) {
+            let refusal = Refusal::from(Code::AUTHORIZATION);
+            // A client prints that it is not authorized; one that does not listen need not know.
+            let _ = socket.write_all(&[&[State::ServerError.byte()][..], &refusal.bytes()].concat());
+            return Err(Stranger::NoKey);
+        }
+        let arrivals = self.shared.booths.open(cookie, peer.ip());
+        let begun = self.begin(socket, peer, move |socket, peer, shared| {
+            iperf3::serve(socket, peer, cookie, arrivals, shared);
+        });
+        begun.inspect_err(|_| self.shared.booths.close(peer.ip(), cookie))
+    }
+
+    /// Gives a session a thread.
+    fn begin(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        serve: impl FnOnce(TcpStream, SocketAddr, &Shared) + Send + 'static,
+    ) -> Result<(), Stranger> {
+        let caller = Caller::of(&self.shared, peer)?;
+        socket.set_nonblocking(false)?;
+        rustix::net::sockopt::set_tcp_user_timeout(&socket, UNANSWERED_MS).map_err(io::Error::from)?;
+        let thread = std::thread::Builder::new().name("speed-session".to_owned());
+        thread.spawn(move || serve(socket, peer, &caller.shared))?;
+        Ok(())
+    }
+}
+
+/// A connection that has a thread, until it is dropped.
+struct Caller {
+    shared: Arc<Shared>,
+    household: Household,
+}
+
+impl Caller {
+    fn of(shared: &Arc<Shared>, peer: SocketAddr) -> Result<Self, Stranger> {
+        let (household, limits) = (Household::of(peer.ip()), &shared.limits);
+        let mut callers = shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = callers.entry(household).or_default();
+        if *theirs >= limits.per_household + limits.queue_per_household + STRANGERS_OF_ONE {
+            return Err(Stranger::Household);
+        }
+        if shared.connections.load(Ordering::Relaxed) >= limits.sessions + limits.queue + STRANGERS {
+            if *theirs == 0 {
+                callers.remove(&household);
+            }
+            return Err(Stranger::Crowd);
+        }
+        *theirs += 1;
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { shared: Arc::clone(shared), household })
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(theirs) = callers.get_mut(&self.household) {
+            *theirs -= 1;
+            if *theirs == 0 {
+                callers.remove(&self.household);
+            }
+        }
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// Whether somebody who can prove no key may measure over this connection.
+    fn serves_strangers(&self, socket: &TcpStream) -> bool {
+        self.open || socket.local_addr().is_ok_and(|local| local.ip().to_canonical().is_loopback())
+    }
+
+    fn now(&self) -> Now {
+        let (measuring, waiting) = self.admission().tally();
+        Now { measuring, waiting, connections: self.connections.load(Ordering::Relaxed) }
+    }
+
+    /// A datagram has come that belongs to nobody yet.
+    fn hear(&self, bytes: &[u8], from: SocketAddr) {
+        let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
+        let welcome = match (Echo::decode(bytes), Preamble::decode(bytes)) {
+            (Some(echo), _) => own(echo.preamble.token, Arrival::Echo(from)),
+            (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
+                own(preamble.token, Arrival::Knock(preamble, from))
+            }
+            _ => match bytes.try_into() {
+                Ok(words) if datagram::reply(bytes).is_some() => self.booths.knock(from, words),
+                _ => false,
+            },
+        };
+        // It is not answered: who sent it may have given another's address.
+        if !welcome {
+            self.tally.strays.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A socket for datagrams to and from one address.
+    ///
+    /// Between being bound and being connected it is taken for the listening one: what came from others meanwhile is heard as if
+    /// it had come there.
+    fn datagram_socket(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+        let socket = bulk::datagram_socket(local, peer).map_err(io::Error::other)?;
+        let mut buffer = [0; ECHO_LEN + 1];
+        for _ in 0..AT_ONCE {
+            match socket.recv_from(&mut buffer) {
+                Ok((len, from)) if from != peer => self.hear(&buffer[..len], from),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        Ok(socket)
+    }
+}
+
+/// Sockets for both protocols at one address and port. One of IPv6 takes no IPv4, which has addresses of its own.
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    // What an earlier server has left behind is in nobody's way.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    let listener = TcpListener::from(socket);
+    let datagrams = bulk::shared_datagram_socket(listener.local_addr()?).map_err(io::Error::other)?;
+    Ok((listener, datagrams))
+}
+
+/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 4096;

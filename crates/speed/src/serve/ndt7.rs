@@ -1,0 +1,252 @@
+//! A session of ndt7 at the server.
+
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::Duration as StdDuration;
+
+use netrig_agent::TcpInfo as Kernel;
+use netrig_agent::bulk::hold_to;
+use netrig_agent::probe::web::message::Request;
+use netrig_core::{Duration, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::slot::{Overrun, Slot};
+use super::tally::{Failure, Protocol};
+use super::{Shared, http};
+use crate::ndt7::{ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError};
+
+/// What a message is sent of: the path's load is zeros.
+static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
+
+/// Bytes read at a time.
+const READ: usize = 1 << 18;
+
+/// How often it looks at the time.
+const LOOK: StdDuration = StdDuration::from_millis(10);
+
+/// Why a session was broken off.
+#[derive(Debug, thiserror::Error)]
+enum Ndt7Error {
+    #[error("ndt7: {0}")]
+    Upgrade(#[from] UpgradeError),
+    #[error("ndt7: {0}")]
+    Session(#[from] ServerError),
+    #[error("ndt7: {0}")]
+    Overrun(#[from] Overrun),
+    #[error("ndt7: the server was told to end")]
+    Ending,
+    #[error("ndt7: the connection broke: {0}")]
+    Broken(#[from] io::Error),
+}
+
+impl Failure for Ndt7Error {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Upgrade(_) => "garbage",
+            Self::Session(ServerError::Closed) | Self::Broken(_) => "gone",
+            Self::Session(ServerError::Overtime) => "time",
+            Self::Session(_) => "violation",
+            Self::Overrun(overrun) => overrun.kind(),
+            Self::Ending => "ending",
+        }
+    }
+}
+
+/// Serves a client that has sent this request, and counts why it was broken off, if it was.
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, request: &Request, rest: &[u8], shared: &Shared) {
+    if let Err(error) = visit(socket, peer, request, rest, shared) {
+        shared.tally.failed(Protocol::Ndt7, &error);
+    }
+}
+
+fn visit(
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    request: &Request,
+    rest: &[u8],
+    shared: &Shared,
+) -> Result<(), Ndt7Error> {
+    let upgrade = match Upgrade::read(request) {
+        Ok(upgrade) => upgrade,
+        Err(error) => {
+            http::say(&mut socket, &error.response(), b"")?;
+            return Err(error.into());
+        }
+    };
+    let slot = match Slot::ask_at_once(shared, Protocol::Ndt7, peer, None) {
+        Ok(slot) => slot,
+        Err(refusal) => return Ok(http::turn_away(&mut socket, refusal)?),
+    };
+    socket.write_all(&upgrade.response())?;
+    let [client, server] = [peer, socket.local_addr()?].map(|end| end.to_string());
+    let connection = ConnectionInfo { client, server, uuid: None };
+    let now = shared.clock.now();
+    let mut session = ServerSession::new(now, &upgrade, connection);
+    session.handle_bytes(rest);
+    socket.set_nonblocking(true)?;
+    let most = slot.held_to().map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1));
+    most.map_or(Ok(()), |most| hold_to(&socket, most))?;
+    let unsent = Unsent::default();
+    Visit { shared, socket, session, slot, unsent, bytes: [0; 2], begun: now, most }.serve()
+}
+
+/// A session that lasts.
+struct Visit<'a> {
+    shared: &'a Shared,
+    socket: TcpStream,
+    session: ServerSession,
+    slot: Slot<'a>,
+    unsent: Unsent,
+    /// Received and sent.
+    bytes: [u64; 2],
+    begun: Instant,
+    /// What is carried in each direction at most, B/s.
+    most: Option<u32>,
+}
+
+/// What the socket has not taken yet.
+#[derive(Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    /// Zeros behind them.
+    zeros: usize,
+}
+
+impl Visit<'_> {
+    fn serve(&mut self) -> Result<(), Ndt7Error> {
+        let mut buffer = vec![0; READ];
+        loop {
+            while let Some(event) = self.session.poll_event() {
+                match event {
+                    ServerEvent::Measure => self.measure(),
+                    ServerEvent::Client(_) => {}
+                    ServerEvent::Over(outcome) => return self.end(outcome),
+                }
+            }
+            let has_moved = self.send()? | self.receive(&mut buffer);
+            self.slot.spend(self.bytes)?;
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(Ndt7Error::Ending);
+            }
+            if !has_moved {
+                self.wait()?;
+            }
+            self.session.handle_timeout(self.shared.clock.now());
+        }
+    }
+
+    fn measure(&mut self) {
+        let kernel = Kernel::read(&self.socket).ok();
+        self.session.measured(self.shared.clock.now(), kernel.as_ref().map(told));
+    }
+
+    /// Gives the socket what it takes. Whether it took something.
+    fn send(&mut self) -> io::Result<bool> {
+        if self.unsent.is_empty() {
+            self.unsent = match self.session.poll_transmit() {
+                Some(bytes) => Unsent { bytes, zeros: 0 },
+                None => match self.session.poll_load() {
+                    Some(load) => Unsent { bytes: load.head, zeros: load.len as usize },
+                    None => return Ok(false),
+                },
+            };
+        }
+        let sent = self.unsent.send(&mut self.socket)?;
+        self.bytes[1] += sent as u64;
+        Ok(sent > 0)
+    }
+
+    /// Takes what has come, unless that would be faster than it may. Whether something had.
+    fn receive(&mut self, buffer: &mut [u8]) -> bool {
+        if self.is_ahead() {
+            return false;
+        }
+        match self.socket.read(buffer) {
+            Ok(0) => self.session.handle_close(),
+            Ok(len) => {
+                self.bytes[0] += len as u64;
+                self.session.handle_bytes(&buffer[..len]);
+                return true;
+            }
+            Err(error) if is_nothing(&error) => {}
+            Err(_) => self.session.handle_close(),
+        }
+        false
+    }
+
+    fn is_ahead(&self) -> bool {
+        let lasted = self.shared.clock.now().since(self.begun).as_secs_f64();
+        self.most.is_some_and(|most| self.bytes[0] as f64 > f64::from(most) * lasted + READ as f64)
+    }
+
+    /// Waits until the socket has something or takes something, and no longer than it is to look at the time.
+    fn wait(&self) -> io::Result<()> {
+        let mut flags = if self.is_ahead() { PollFlags::empty() } else { PollFlags::IN };
+        if !self.unsent.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        let timeout = Timespec::try_from(LOOK).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.socket, flags)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends what is left, as far as the client takes it in time.
+    fn end(&mut self, outcome: Result<(), ServerError>) -> Result<(), Ndt7Error> {
+        self.socket.set_nonblocking(false)?;
+        while !self.unsent.is_empty() && self.unsent.send(&mut self.socket)? > 0 {}
+        if let Some(bytes) = self.session.poll_transmit() {
+            // It may have gone.
+            let _ = self.socket.write_all(&bytes);
+        }
+        self.slot.spend(self.bytes)?;
+        Ok(outcome?)
+    }
+}
+
+impl Unsent {
+    const fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.zeros == 0
+    }
+
+    /// Gives a socket what it takes; how many bytes.
+    fn send(&mut self, socket: &mut TcpStream) -> io::Result<usize> {
+        let zeros = &ZEROS[..self.zeros.min(ZEROS.len())];
+        let sent = match socket.write_vectored(&[IoSlice::new(&self.bytes), IoSlice::new(zeros)]) {
+            Ok(sent) => sent,
+            Err(error) if is_nothing(&error) => 0,
+            Err(error) => return Err(error),
+        };
+        let of_bytes = sent.min(self.bytes.len());
+        self.bytes.drain(..of_bytes);
+        self.zeros -= sent - of_bytes;
+        Ok(sent)
+    }
+}
+
+/// Whether nothing has come yet, or nothing can be taken.
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// What the kernel says, in ndt7's words.
+fn told(kernel: &Kernel) -> TcpInfo {
+    let micros = |span: Duration| i64::try_from(span.as_nanos() / 1_000).ok();
+    let bytes = |count: u64| i64::try_from(count).ok();
+    let counts = &kernel.counts;
+    TcpInfo {
+        busy_time: micros(kernel.busy),
+        bytes_acked: bytes(counts.bytes_acknowledged),
+        bytes_received: bytes(counts.bytes_received),
+        bytes_sent: bytes(counts.bytes_sent),
+        bytes_retrans: bytes(counts.bytes_retransmitted),
+        elapsed_time: None,
+        min_rtt: kernel.min_rtt.and_then(micros),
+        rtt: kernel.srtt.and_then(micros),
+        rtt_var: micros(kernel.rtt_variation),
+        rwnd_limited: micros(kernel.window_limited),
+        snd_buf_limited: micros(kernel.buffer_limited),
+    }
+}

@@ -1,0 +1,429 @@
+//! A session at its server.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_agent::control::ControlError;
+use netrig_agent::random;
+use netrig_core::{Duration, Instant, Rate};
+
+use super::Shared;
+use super::echo::Echoing;
+use super::rooms::Arrival;
+use super::slot::{Overrun, Slot};
+use super::tally::{Failure, Protocol};
+use crate::admission::Refusal;
+use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
+use crate::protocol::greeting::{GreetingError, greet_client};
+use crate::protocol::{
+    Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation,
+    Way, clock_mark,
+};
+use crate::talk::{PATIENCE, Talk};
+
+/// How often it looks at what has come beside words.
+const LOOK: StdDuration = StdDuration::from_millis(5);
+
+/// A client that was let in may think for so long between two phases.
+const THINKING: StdDuration = StdDuration::from_secs(30);
+
+/// How often who waits is told its place.
+const PLACES: StdDuration = StdDuration::from_secs(1);
+
+/// How often a client is told what has arrived of its connections' data.
+const ARRIVED: Duration = Duration::from_millis(500);
+
+/// A phase goes on for so much longer than was said before the server ends it by itself.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// Why a session was broken off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error("no TLS: {0}")]
+    Tls(#[source] io::Error),
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    #[error("turned away: {0}")]
+    Refused(Refusal),
+    #[error(transparent)]
+    Overrun(#[from] Overrun),
+    #[error("it said nothing for {} s", THINKING.as_secs())]
+    Silent,
+    #[error("the server was told to end")]
+    Ending,
+    #[error("the connections of a phase did not come")]
+    Missing,
+    #[error("data could not be carried: {0}")]
+    Carrying(#[source] io::Error),
+}
+
+impl Failure for SessionError {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Tls(_) => "tls",
+            Self::Greeting(_) => "greeting",
+            Self::Control(_) => "gone",
+            Self::Violation(_) => "violation",
+            Self::Refused(_) => "refused",
+            Self::Overrun(overrun) => overrun.kind(),
+            Self::Silent | Self::Missing => "silent",
+            Self::Ending => "ending",
+            Self::Carrying(_) => "carrying",
+        }
+    }
+}
+
+/// Serves a client, and counts why it was broken off, if it was.
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
+    if let Err(error) = visit(socket, peer, shared) {
+        shared.tally.failed(Protocol::Netrig, &error);
+    }
+}
+
+/// Greets a client, lets it in when it is its turn, and carries out its phases.
+fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), SessionError> {
+    let local = socket.local_addr().map_err(SessionError::Tls)?;
+    let mut talk = Talk::answer(socket, shared.tls.clone()).map_err(SessionError::Tls)?;
+    let binding = talk.binding().map_err(SessionError::Tls)?;
+    let key = greet_client(&mut talk, &shared.keys, &binding)?;
+    let mut visit = Visit {
+        shared,
+        local,
+        peer,
+        key,
+        talk,
+        session: Session::new(),
+        slot: None,
+        room: None,
+        echoing: None,
+        echoed: Arc::default(),
+        phase: None,
+        carried: [0; 2],
+        heard: StdInstant::now(),
+    };
+    match visit.serve() {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            if !matches!(error, SessionError::Control(_)) {
+                let why = error.to_string();
+                // It may have gone.
+                let _ = match &error {
+                    SessionError::Refused(refusal) => visit.talk.say(&FromServer::Refused(*refusal)),
+                    _ => visit.talk.say(&FromServer::Failed { why }),
+                };
+            }
+            visit.talk.hang_up();
+            Err(error)
+        }
+    }
+}
+
+/// A session that lasts.
+struct Visit<'a> {
+    shared: &'a Shared,
+    local: SocketAddr,
+    peer: SocketAddr,
+    /// The name of the key that it has shown.
+    key: Option<String>,
+    talk: Talk,
+    session: Session,
+    slot: Option<Slot<'a>>,
+    room: Option<Room>,
+    echoing: Option<Echoing>,
+    /// Bytes that have come to be sent back, and are.
+    echoed: Arc<AtomicU64>,
+    phase: Option<Current>,
+    /// Bytes received and sent in the phases before.
+    carried: [u64; 2],
+    /// When the client said something last.
+    heard: StdInstant,
+}
+
+/// Where what carries its data comes in.
+struct Room {
+    token: Token,
+    arrivals: Receiver<Arrival>,
+}
+
+/// The phase that is prepared or lasts.
+struct Current {
+    phase: Phase,
+    streams: BTreeMap<u32, TcpStream>,
+    /// From where the client's datagrams come, and the socket that is connected to it: they may come before it is told that
+    /// data flows, and wait there.
+    datagrams: Option<(SocketAddr, UdpSocket)>,
+    /// Once data flows.
+    carrying: Option<Carrying>,
+    ends: Instant,
+    told: Instant,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        if let Some(room) = &self.room {
+            self.shared.rooms.close(room.token);
+        }
+    }
+}
+
+impl Visit<'_> {
+    fn serve(&mut self) -> Result<(), SessionError> {
+        loop {
+            match self.talk.hear(LOOK) {
+                Ok(Some(word)) => {
+                    self.heard = StdInstant::now();
+                    if let Some(deed) = self.session.hear(word)? {
+                        self.carry_out(deed)?;
+                    }
+                }
+                Ok(None) => {}
+                // It hangs up between two phases: it has what it wanted.
+                Err(ControlError::Stream(_)) if self.phase.is_none() => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(SessionError::Ending);
+            }
+            self.look_for_arrivals()?;
+            self.look_at_phase()?;
+            self.keep_to_budget()?;
+        }
+    }
+
+    fn carry_out(&mut self, deed: Deed) -> Result<(), SessionError> {
+        match deed {
+            Deed::Admit(rate) => self.wait_for_admission(rate),
+            Deed::Prepare(phase) => self.prepare(phase),
+            Deed::Begin => self.begin(),
+            Deed::Pace(rate) => {
+                if let Some(carrying) = self.phase.as_ref().and_then(|current| current.carrying.as_ref()) {
+                    carrying.pace(self.at_most(rate));
+                }
+                Ok(())
+            }
+            Deed::End { sent } => self.end(sent),
+        }
+    }
+
+    /// Waits in the queue, and tells the client its place, until it is let in.
+    fn wait_for_admission(&mut self, rate: Option<Rate>) -> Result<(), SessionError> {
+        let slot = Slot::ask(self.shared, Protocol::Netrig, self.peer, self.key.clone(), rate);
+        let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
+        let mut told: Option<StdInstant> = None;
+        while !slot.is_let_in() {
+            let place = slot.place().filter(|_| told.is_none_or(|told| told.elapsed() >= PLACES));
+            if let Some((before, of)) = place {
+                self.talk.say(&FromServer::Waits { before, of })?;
+                told = Some(StdInstant::now());
+            }
+            // Whoever has gone stands in nobody's way: hearing finds that out.
+            if let Some(word) = self.talk.hear(10 * LOOK)? {
+                self.session.hear(word)?;
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(SessionError::Ending);
+            }
+        }
+        let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
+        let token = Token(random().map_err(SessionError::Carrying)?);
+        let arrivals = self.shared.rooms.open(token, self.peer.ip());
+        self.room = Some(Room { token, arrivals });
+        self.session.admitted();
+        self.heard = StdInstant::now();
+        let budget = Budget { token, lasts_ns, bytes, clock: clock_mark(token) };
+        Ok(self.talk.say(&FromServer::Admitted(budget))?)
+    }
+
+    fn prepare(&mut self, phase: Phase) -> Result<(), SessionError> {
+        let now = self.shared.clock.now();
+        self.phase = Some(Current {
+            ends: now + Duration::from_nanos(PATIENCE.as_nanos() as u64) + phase.lasts(),
+            phase,
+            streams: BTreeMap::new(),
+            datagrams: None,
+            carrying: None,
+            told: now,
+        });
+        Ok(self.talk.say(&FromServer::Ready)?)
+    }
+
+    /// Takes what has come for this session.
+    fn look_for_arrivals(&mut self) -> Result<(), SessionError> {
+        let Some(room) = &self.room else { return Ok(()) };
+        for arrival in room.arrivals.try_iter() {
+            let prepared = self.phase.as_mut().filter(|current| current.carrying.is_none());
+            match arrival {
+                Arrival::Echo(from) => {
+                    if self.echoing.as_ref().is_none_or(|echoing| echoing.peer != from) {
+                        let socket = self.shared.datagram_socket(self.local, from);
+                        let begun =
+                            socket.and_then(|socket| Echoing::begin(socket, from, room.token, &self.echoed));
+                        self.echoing = Some(begun.map_err(SessionError::Carrying)?);
+                    }
+                }
+                Arrival::Stream(preamble, socket) => {
+                    // What comes too late, or twice, is closed as it is dropped.
+                    if let Some(current) = prepared
+                        && preamble.phase == current.phase.number
+                        && preamble.stream < u32::from(current.phase.streams())
+                    {
+                        current.streams.entry(preamble.stream).or_insert(socket);
+                    }
+                }
+                Arrival::Knock(preamble, from) => {
+                    if let Some(current) = prepared
+                        && preamble.phase == current.phase.number
+                        && matches!(current.phase.carrier, Carrier::Udp { .. })
+                    {
+                        // By the same bytes, from the port that it was sent to; who knocks twice has its socket, in which
+                        // data may wait.
+                        let stands = current.datagrams.take().filter(|(peer, _)| *peer == from);
+                        let socket = match stands {
+                            Some((_, socket)) => Ok(socket),
+                            None => self.shared.datagram_socket(self.local, from),
+                        };
+                        let answered = socket.and_then(|socket| {
+                            socket.send(&preamble.encode())?;
+                            Ok((from, socket))
+                        });
+                        current.datagrams = Some(answered.map_err(SessionError::Carrying)?);
+                    }
+                }
+            }
+        }
+        if let Some(current) = self.phase.as_mut().filter(|current| current.carrying.is_none()) {
+            current.answer_again();
+        }
+        Ok(())
+    }
+
+    /// Lets data flow, once all that carries it has come.
+    fn begin(&mut self) -> Result<(), SessionError> {
+        let until = StdInstant::now() + PATIENCE;
+        while !self.phase.as_ref().is_some_and(Current::is_complete) {
+            if StdInstant::now() > until {
+                return Err(SessionError::Missing);
+            }
+            std::thread::sleep(LOOK);
+            self.look_for_arrivals()?;
+        }
+        let now = self.shared.clock.now();
+        let Some(current) = &mut self.phase else { return Ok(()) };
+        let sockets = match (&current.phase.carrier, current.datagrams.take()) {
+            (Carrier::Tcp { .. }, _) => {
+                let streams = std::mem::take(&mut current.streams).into_values().collect();
+                Sockets::Tcp { streams, window: None }
+            }
+            (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
+            _ => Sockets::None,
+        };
+        let most = self.slot.as_ref().and_then(Slot::held_to);
+        let carrying = Carrying::begin_within(&current.phase, Role::Server, sockets, most);
+        current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
+        current.ends = now + current.phase.lasts() + SLACK;
+        Ok(self.talk.say(&FromServer::Begun)?)
+    }
+
+    /// Tells the client what has arrived, and ends a phase whose time is over.
+    fn look_at_phase(&mut self) -> Result<(), SessionError> {
+        let now = self.shared.clock.now();
+        let Some(current) = &mut self.phase else {
+            let is_silent = self.heard.elapsed() > THINKING;
+            return if is_silent { Err(SessionError::Silent) } else { Ok(()) };
+        };
+        let mut words = Vec::new();
+        let upwards = current.phase.way() == Some(Way::Up);
+        while let Some(live) = current.carrying.as_ref().and_then(Carrying::poll_live) {
+            match live {
+                Live::Bytes { at_ns, received, .. } => {
+                    if upwards && now.since(current.told) >= ARRIVED {
+                        current.told = now;
+                        words.push(FromServer::Arrived { at_ns, bytes: received });
+                    }
+                }
+                Live::Datagrams(heard) => {
+                    if upwards {
+                        words.push(FromServer::Heard(heard));
+                    }
+                }
+            }
+        }
+        let over = now > current.ends;
+        for word in words {
+            self.talk.say(&word)?;
+        }
+        if over {
+            self.session.ended();
+            self.end(None)?;
+        }
+        Ok(())
+    }
+
+    /// What of a rate it may have.
+    fn at_most(&self, rate: Rate) -> Rate {
+        self.slot.as_ref().and_then(Slot::held_to).map_or(rate, |most| most.min(rate))
+    }
+
+    fn keep_to_budget(&mut self) -> Result<(), SessionError> {
+        let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
+        let here = carrying.map_or([0; 2], Carrying::bytes);
+        let echoed = self.echoed.load(Ordering::Relaxed);
+        let all = [0, 1].map(|which| self.carried[which] + here[which] + echoed);
+        self.slot.as_mut().map_or(Ok(()), |slot| Ok(slot.spend(all)?))
+    }
+
+    /// Ends the phase, and tells all that was counted.
+    fn end(&mut self, sent: Option<u64>) -> Result<(), SessionError> {
+        let Some(current) = self.phase.take() else { return Ok(()) };
+        let outcome = match current.carrying {
+            Some(carrying) => {
+                let counter = carrying.counter();
+                let outcome = carrying.end(sent).map_err(SessionError::Carrying)?;
+                self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
+                outcome
+            }
+            None => Outcome::default(),
+        };
+        self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
+        for counted in outcome.counted.chunks(Counted::IN_A_FRAME) {
+            self.talk.say(&FromServer::Counted(counted.to_vec()))?;
+        }
+        for heard in outcome.heard.chunks(Counted::IN_A_FRAME) {
+            self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
+        }
+        self.heard = StdInstant::now();
+        Ok(self.talk.say(&FromServer::Report(Box::new(outcome.report)))?)
+    }
+}
+
+impl Current {
+    /// Answers a client that has not got the answer to its knock and knocks again. What else has come waits.
+    fn answer_again(&self) {
+        let Some((_, socket)) = &self.datagrams else { return };
+        let mut bytes = [0; PREAMBLE_LEN + 1];
+        while let Ok(len) = socket.peek(&mut bytes)
+            && Preamble::decode(&bytes[..len]).is_some()
+        {
+            // What is lost the client asks for again.
+            let _ = socket.recv(&mut bytes).and_then(|len| socket.send(&bytes[..len]));
+        }
+    }
+
+    /// Whether all has come that carries its data.
+    fn is_complete(&self) -> bool {
+        match self.phase.carrier {
+            Carrier::Idle => true,
+            Carrier::Tcp { streams, .. } => self.streams.len() == usize::from(streams),
+            Carrier::Udp { .. } => self.datagrams.is_some(),
+        }
+    }
+}

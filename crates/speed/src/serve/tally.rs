@@ -1,0 +1,245 @@
+//! What a server has done, counted.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::admission::Refusal;
+
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// netrig's own.
+    Netrig,
+    /// iperf3's.
+    Iperf3,
+    /// M-Lab's.
+    Ndt7,
+    /// HTTP: objects and counters.
+    Http,
+    /// Nothing that could be told.
+    Unknown,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Netrig, Self::Iperf3, Self::Ndt7, Self::Http, Self::Unknown];
+
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Netrig => "netrig",
+            Self::Iperf3 => "iperf3",
+            Self::Ndt7 => "ndt7",
+            Self::Http => "http",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What broke something off: a kind, of which there are few, and a sentence.
+pub trait Failure: fmt::Display {
+    /// Its kind, in a word.
+    fn kind(&self) -> &'static str;
+}
+
+/// What a server has done so far.
+#[derive(Debug, Default)]
+pub struct Tally {
+    of: [Counters; Protocol::ALL.len()],
+    refused: Mutex<BTreeMap<(Protocol, &'static str), u64>>,
+    failed: Mutex<BTreeMap<(Protocol, &'static str), u64>>,
+    /// Connections that were hung up on, and sessions broken off, by the sentence.
+    sentences: Mutex<BTreeMap<String, u64>>,
+    /// Phases that were carried out.
+    pub phases: AtomicU64,
+    /// Datagrams that belong to nobody: they are not answered.
+    pub strays: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    sessions: AtomicU64,
+    /// Received and sent.
+    bytes: [AtomicU64; 2],
+}
+
+/// Sentences that are told apart.
+const MOST_SENTENCES: usize = 64;
+
+impl Tally {
+    fn of(&self, protocol: Protocol) -> &Counters {
+        &self.of[protocol as usize]
+    }
+
+    /// A session was let in.
+    pub fn let_in(&self, protocol: Protocol) {
+        self.of(protocol).sessions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes of data were received and sent.
+    pub fn carried(&self, protocol: Protocol, bytes: [u64; 2]) {
+        for (all, more) in self.of(protocol).bytes.iter().zip(bytes) {
+            all.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Somebody was turned away.
+    pub fn refused(&self, protocol: Protocol, why: Refusal) {
+        *lock(&self.refused).entry((protocol, why.name())).or_default() += 1;
+    }
+
+    /// Something was broken off.
+    pub fn failed(&self, protocol: Protocol, why: &dyn Failure) {
+        *lock(&self.failed).entry((protocol, why.kind())).or_default() += 1;
+        let mut sentences = lock(&self.sentences);
+        let why = why.to_string();
+        let known = sentences.len() < MOST_SENTENCES || sentences.contains_key(&why);
+        *sentences.entry(if known { why } else { "other reasons".to_owned() }).or_default() += 1;
+    }
+
+    /// Sessions that were let in.
+    pub fn sessions(&self, protocol: Protocol) -> u64 {
+        self.of(protocol).sessions.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of data that were received and sent.
+    pub fn bytes(&self, protocol: Protocol) -> [u64; 2] {
+        self.of(protocol).bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+
+    /// Who was turned away: what it speaks, and why.
+    pub fn refusals(&self) -> BTreeMap<(Protocol, &'static str), u64> {
+        lock(&self.refused).clone()
+    }
+
+    /// What was broken off, by the sentence that says why.
+    pub fn failures(&self) -> BTreeMap<String, u64> {
+        lock(&self.sentences).clone()
+    }
+
+    /// As Prometheus reads it (text exposition format, version 0.0.4), with what is going on now.
+    pub fn metrics(&self, now: &Now) -> String {
+        let mut text = Metrics::default();
+        text.family("netrig_speed_sessions_total", "counter", "Sessions that were let in.");
+        for protocol in Protocol::ALL {
+            text.line(&[("protocol", protocol.name())], self.sessions(protocol));
+        }
+        text.family("netrig_speed_measuring", "gauge", "Sessions that measure.");
+        text.line(&[], now.measuring as u64);
+        text.family("netrig_speed_waiting", "gauge", "Sessions that wait for their turn.");
+        text.line(&[], now.waiting as u64);
+        text.family("netrig_speed_connections", "gauge", "Connections that stand, but for those of data.");
+        text.line(&[], now.connections as u64);
+        text.family("netrig_speed_bytes_total", "counter", "Bytes of data, received and sent.");
+        for protocol in Protocol::ALL {
+            for (direction, bytes) in ["received", "sent"].into_iter().zip(self.bytes(protocol)) {
+                text.line(&[("protocol", protocol.name()), ("direction", direction)], bytes);
+            }
+        }
+        text.family("netrig_speed_refused_total", "counter", "Sessions that were turned away.");
+        for ((protocol, reason), count) in self.refusals() {
+            text.line(&[("protocol", protocol.name()), ("reason", reason)], count);
+        }
+        text.family(
+            "netrig_speed_failures_total",
+            "counter",
+            "Connections hung up on and sessions broken off.",
+        );
+        for ((protocol, kind), count) in lock(&self.failed).clone() {
+            text.line(&[("protocol", protocol.name()), ("kind", kind)], count);
+        }
+        text.family("netrig_speed_strays_total", "counter", "Datagrams that belong to no session.");
+        text.line(&[], self.strays.load(Ordering::Relaxed));
+        text.text
+    }
+}
+
+/// What is going on at a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Sessions that were let in.
+    pub measuring: usize,
+    /// Sessions that wait.
+    pub waiting: usize,
+    /// Connections that stand.
+    pub connections: usize,
+}
+
+#[derive(Default)]
+struct Metrics {
+    name: &'static str,
+    text: String,
+}
+
+impl Metrics {
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+        self.name = name;
+        // Into a string writing does not fail.
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    /// Values of labels are words of this program, so none has to be escaped.
+    fn line(&mut self, labels: &[(&str, &str)], value: u64) {
+        let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.text, "{}{labels} {value}", self.name);
+    }
+}
+
+fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked has left the counts whole.
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Why(String);
+
+    impl fmt::Display for Why {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(&self.0)
+        }
+    }
+
+    impl Failure for Why {
+        fn kind(&self) -> &'static str {
+            "why"
+        }
+    }
+
+    /// The form of each line: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+    #[test]
+    fn counters_are_told_as_prometheus_reads_them() {
+        let tally = Tally::default();
+        tally.let_in(Protocol::Iperf3);
+        tally.carried(Protocol::Iperf3, [7, 9]);
+        tally.refused(Protocol::Netrig, Refusal::Full);
+        tally.failed(Protocol::Ndt7, &Why("x".into()));
+        let text = tally.metrics(&Now { measuring: 1, waiting: 2, connections: 3 });
+        for line in [
+            "netrig_speed_sessions_total{protocol=\"iperf3\"} 1",
+            "netrig_speed_waiting 2",
+            "netrig_speed_bytes_total{protocol=\"iperf3\",direction=\"sent\"} 9",
+            "netrig_speed_refused_total{protocol=\"netrig\",reason=\"full\"} 1",
+            "netrig_speed_failures_total{protocol=\"ndt7\",kind=\"why\"} 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(series.starts_with("netrig_speed_") && value.parse::<u64>().is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_others_say_cannot_fill_the_memory() {
+        let tally = Tally::default();
+        (0..1000).for_each(|number| tally.failed(Protocol::Unknown, &Why(number.to_string())));
+        assert_eq!(tally.failures().len(), MOST_SENTENCES + 1);
+        assert_eq!(tally.failures().values().sum::<u64>(), 1000);
+    }
+}

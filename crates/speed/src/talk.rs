@@ -1,0 +1,246 @@
+//! The control connection: TLS 1.3 over TCP, and frames of words over it.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use netrig_agent::control::{ControlError, MAX_FRAME, read_frame, write_frame};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::protocol::greeting::{Binding, EXPORTER};
+
+/// How long the other side may take for the handshake, and for what it was asked.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is read from a socket at a time, bytes: a record of TLS (RFC 8446 section 5.2).
+const RECORD: usize = 16 << 10;
+
+/// One side of a control connection.
+#[derive(Debug)]
+pub struct Talk {
+    socket: TcpStream,
+    tls: Connection,
+    /// What was heard, and is no whole frame yet.
+    inbox: Vec<u8>,
+    /// Until when the greeting may take: each read may bring a byte only, and all of them together have one patience.
+    greeted_until: Instant,
+}
+
+impl Talk {
+    /// The side that has called: after the handshake.
+    ///
+    /// # Errors
+    /// If the other side does not speak TLS 1.3, is not whom `config` trusts, or takes too long.
+    pub fn call(socket: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
+        let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Self::shake_hands(socket, tls.into())
+    }
+
+    /// The side that was called: after the handshake.
+    ///
+    /// # Errors
+    /// As of [`Talk::call`].
+    pub fn answer(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
+        let tls = ServerConnection::new(config).map_err(io::Error::other)?;
+        Self::shake_hands(socket, tls.into())
+    }
+
+    fn shake_hands(socket: TcpStream, mut tls: Connection) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        socket.set_nodelay(true)?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        let until = Instant::now() + PATIENCE;
+        let mut stream = &socket;
+        while tls.is_handshaking() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            socket.set_read_timeout(Some(left))?;
+            tls.complete_io(&mut stream)
+                .map_err(|error| if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error })?;
+        }
+        Ok(Self { socket, tls, inbox: Vec::new(), greeted_until: until })
+    }
+
+    /// What only both ends of this connection know (RFC 9266).
+    ///
+    /// # Errors
+    /// If it is older than TLS 1.3.
+    pub fn binding(&self) -> io::Result<Binding> {
+        self.tls.export_keying_material([0; 32], EXPORTER, Some(&[])).map_err(io::Error::other)
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// If the connection breaks, or takes nothing for long.
+    pub fn say(&mut self, words: &impl Serialize) -> Result<(), ControlError> {
+        write_frame(self, words)
+    }
+
+    /// Waits for a word, at most so long; nothing if none has come.
+    ///
+    /// # Errors
+    /// If the connection breaks or is closed, or what came cannot be understood.
+    pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, ControlError> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(frame) = self.take_frame()? {
+                return read_frame(&mut &frame[..]);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match self.read_within(left) {
+                Ok(0) => return Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The first whole frame of what was heard, with its length.
+    fn take_frame(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
+        let Some(len) = self.inbox.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
+            return Ok(None);
+        };
+        if len > MAX_FRAME {
+            return Err(ControlError::TooLong(len));
+        }
+        if self.inbox.len() < 4 + len {
+            return Ok(None);
+        }
+        let rest = self.inbox.split_off(4 + len);
+        Ok(Some(std::mem::replace(&mut self.inbox, rest)))
+    }
+
+    /// Takes into the inbox what comes within so long; how many bytes, none at the end.
+    fn read_within(&mut self, patience: Duration) -> io::Result<usize> {
+        let mut buffer = [0; RECORD];
+        loop {
+            match self.tls.reader().read(&mut buffer) {
+                Ok(count) => {
+                    self.inbox.extend_from_slice(&buffer[..count]);
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            // A time-out of zero would be none at all.
+            self.socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+            if self.tls.read_tls(&mut self.socket)? == 0 {
+                return Ok(0);
+            }
+            self.tls.process_new_packets().map_err(io::Error::other)?;
+            // Keys may be renewed, which is answered.
+            while self.tls.wants_write() {
+                self.tls.write_tls(&mut self.socket)?;
+            }
+        }
+    }
+
+    /// Ends the connection.
+    pub fn hang_up(&mut self) {
+        self.tls.send_close_notify();
+        // The other side may have gone before.
+        let _ = self.tls.write_tls(&mut self.socket);
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+impl Read for Talk {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.inbox.is_empty() {
+            let left = self.greeted_until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.read_within(left)?;
+        }
+        let count = self.inbox.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.inbox[..count]);
+        self.inbox.drain(..count);
+        Ok(count)
+    }
+}
+
+impl Write for Talk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.tls.writer().write(bytes)?;
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.socket)?;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.socket)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use netrig_agent::tls::{self, Identity, Trust};
+
+    use super::*;
+    use crate::protocol::{FromClient, FromServer};
+
+    fn talks() -> [Talk; 2] {
+        let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
+        let (server, client) =
+            (tls::server(&identity, None).unwrap(), tls::client(&Trust::Anyone, None).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        std::thread::scope(|scope| {
+            let far = scope.spawn(|| Talk::answer(far, server).unwrap());
+            let near = Talk::call(near, client, "localhost".try_into().unwrap()).unwrap();
+            [near, far.join().unwrap()]
+        })
+    }
+
+    #[test]
+    fn both_ends_hear_what_is_said_and_share_a_secret() {
+        let [mut near, mut far] = talks();
+        assert_eq!(near.binding().unwrap(), far.binding().unwrap());
+        near.say(&FromClient::Begin).unwrap();
+        near.say(&FromClient::End { sent: None }).unwrap();
+        assert_eq!(far.hear(PATIENCE).unwrap(), Some(FromClient::Begin));
+        assert_eq!(far.hear(PATIENCE).unwrap(), Some(FromClient::End { sent: None }));
+        assert_eq!(far.hear::<FromClient>(Duration::from_millis(5)).unwrap(), None);
+        far.say(&FromServer::Ready).unwrap();
+        assert_eq!(near.hear(PATIENCE).unwrap(), Some(FromServer::Ready));
+        // Words longer than a record.
+        let long = FromServer::Failed { why: "x".repeat(100_000) };
+        std::thread::scope(|scope| {
+            scope.spawn(|| far.say(&long).unwrap());
+            assert_eq!(near.hear(PATIENCE).unwrap(), Some(long.clone()));
+        });
+        near.hang_up();
+        let error = far.hear::<FromClient>(PATIENCE).unwrap_err();
+        assert!(matches!(error, ControlError::Stream(_)), "{error}");
+    }
+
+    #[test]
+    fn who_does_not_speak_tls_is_no_talk() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
+        let far = listener.accept().unwrap().0;
+        Talk::answer(far, tls::server(&identity, None).unwrap()).unwrap_err();
+    }
+}

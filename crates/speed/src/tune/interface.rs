@@ -1,0 +1,187 @@
+//! The interface by which packets leave: their length, and where they wait.
+
+use netrig_agent::{HostSettings, Outlet};
+
+use super::{Finding, Path, Verdict, number, sysctl};
+
+/// The least that a link of IPv6 carries (RFC 8200 section 5), and a link of IPv4 should.
+const LEAST_MTU: u32 = 1280;
+
+/// Queue disciplines that keep flows apart and queues short, or have no queue.
+const GOOD: [&str; 5] = ["fq", "fq_codel", "cake", "fq_pie", "noqueue"];
+
+pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
+    let mut findings = vec![backlog(read, path)];
+    let Some(outlet) = &read.outlet else { return findings };
+    findings.push(length(outlet, path));
+    findings.push(discipline(read, outlet));
+    findings.extend(queue(outlet, path));
+    findings.extend(offloads(outlet, path));
+    findings.extend(rings(outlet, path));
+    findings
+}
+
+/// Packets that come while a processor is away.
+fn packets_meanwhile(path: &Path, mtu: u32) -> Option<u64> {
+    path.meanwhile().map(|bytes| bytes.div_ceil(mtu.max(1).into()))
+}
+
+/// What has come and was not handled yet.
+fn backlog(read: &HostSettings, path: &Path) -> Finding {
+    let name = "net.core.netdev_max_backlog";
+    let most = number(read, name);
+    let why = "packets that came and wait for a processor, where one hands them to another (RPS) or the driver has no queue of \
+               its own; more are lost";
+    let finding = Finding::new(name, most.map(|most| most.to_string()), why);
+    let mtu = read.outlet.as_ref().and_then(|outlet| outlet.interface.mtu).unwrap_or(1500);
+    let Some(needed) = packets_meanwhile(path, mtu) else { return finding };
+    let finding = finding.needs(format!("{needed}: 10 ms of packets"));
+    match most {
+        None => finding,
+        Some(most) if most >= needed => finding.fits(),
+        Some(_) => finding.lacks(path, Verdict::TooSmall, sysctl(name, needed.next_power_of_two())),
+    }
+}
+
+/// The MTU, and the segments that come of it.
+fn length(outlet: &Outlet, path: &Path) -> Finding {
+    let interface = &outlet.interface;
+    let name = format!("mtu of {}", interface.name);
+    let Some(mtu) = interface.mtu else {
+        return Finding::new(name, None::<String>, "how long packets may be");
+    };
+    let carried = outlet.path_mtu.unwrap_or(mtu).min(mtu);
+    let headers = if path.host.is_some_and(|host| host.is_ipv6()) { 60 } else { 40 };
+    let segment = carried.saturating_sub(headers);
+    let why = if carried < mtu {
+        format!("the kernel takes the path to carry {carried} B: segments of {segment} B")
+    } else {
+        format!("segments of {segment} B; what the path carries tells `netrig probe mtu HOST`")
+    };
+    let finding = Finding::new(name, Some(format!("{mtu} B")), why).needs(format!("{LEAST_MTU} B at least"));
+    if mtu >= LEAST_MTU {
+        finding.fits()
+    } else {
+        finding.mended(Verdict::TooSmall, format!("ip link set {} mtu 1500", interface.name))
+    }
+}
+
+/// Where packets wait before the interface.
+fn discipline(read: &HostSettings, outlet: &Outlet) -> Finding {
+    let interface = &outlet.interface;
+    let name = format!("queue discipline of {}", interface.name);
+    let control = read.sysctls.get("net.ipv4.tcp_congestion_control").map_or("", String::as_str);
+    let usual = read.sysctls.get("net.core.default_qdisc").map(String::as_str);
+    // One for each of the interface's queues, which are made by the default.
+    let of_several = interface.discipline.as_deref() == Some("mq");
+    let judged = if of_several { usual } else { interface.discipline.as_deref() };
+    let mend = |kind: &str| {
+        if of_several {
+            format!(
+                "{}; tc qdisc replace dev {} root mq",
+                sysctl("net.core.default_qdisc", kind),
+                interface.name
+            )
+        } else {
+            format!("tc qdisc replace dev {} root {kind}", interface.name)
+        }
+    };
+    let now = interface.discipline.as_ref().map(|kind| match (of_several, usual) {
+        (true, Some(usual)) => format!("{kind} ({usual} by default)"),
+        _ => kind.clone(),
+    });
+    let finding = Finding::new(name, now, "where packets wait before they leave");
+    match judged {
+        None => finding,
+        Some(kind) if control.starts_with("bbr") && !matches!(kind, "fq" | "noqueue") => Finding {
+            why: format!("{control} spaces its packets, which fq does at the least cost"),
+            ..finding
+        }
+        .needs("fq")
+        .mended(Verdict::Unfit, mend("fq")),
+        Some(kind) if GOOD.contains(&kind) => finding.fits(),
+        Some("pfifo_fast" | "pfifo" | "bfifo") => Finding {
+            why: "one queue for all: where this interface is the bottleneck, everything waits behind what is sent in bulk (RFC 7567 \
+                  section 2)"
+                .to_owned(),
+            ..finding
+        }
+        .needs("fq_codel")
+        .mended(Verdict::Unfit, mend("fq_codel")),
+        Some(_) => finding,
+    }
+}
+
+/// The length of a queue that counts packets.
+fn queue(outlet: &Outlet, path: &Path) -> Option<Finding> {
+    let interface = &outlet.interface;
+    let counts = matches!(interface.discipline.as_deref(), Some("pfifo_fast" | "pfifo" | "bfifo"));
+    let length = interface.queue.filter(|_| counts)?;
+    let finding = Finding::new(
+        format!("txqueuelen of {}", interface.name),
+        Some(length.to_string()),
+        "packets that wait before they leave; TCP's bursts are lost where there are fewer",
+    );
+    let Some(needed) = packets_meanwhile(path, interface.mtu.unwrap_or(1500)) else { return Some(finding) };
+    let finding = finding.needs(format!("{needed}: 10 ms of packets"));
+    Some(if u64::from(length) >= needed {
+        finding.fits()
+    } else {
+        let better = needed.next_power_of_two();
+        finding.lacks(path, Verdict::TooSmall, format!("ip link set {} txqueuelen {better}", interface.name))
+    })
+}
+
+/// Whether many packets are handled as one.
+fn offloads(outlet: &Outlet, path: &Path) -> Vec<Finding> {
+    let interface = &outlet.interface.name;
+    let segmentation = if path.host.is_some_and(|host| host.is_ipv6()) {
+        "tx-tcp6-segmentation"
+    } else {
+        "tx-tcp-segmentation"
+    };
+    let one = |name: &str, short: &str, does: &str| {
+        let is_on = outlet.offloads.as_ref().map(|on| on.iter().any(|known| known == name));
+        let now = is_on.map(|on| if on { "on" } else { "off" });
+        let why = format!("{does}: a processor does less for each byte");
+        let finding = Finding::new(format!("{name} of {interface}"), now, why);
+        match (is_on, path.is_fast()) {
+            (Some(true), _) => finding.fits(),
+            (Some(false), Some(true)) => {
+                finding.needs("on").mended(Verdict::Unfit, format!("ethtool -K {interface} {short} on"))
+            }
+            (Some(false), Some(false)) => finding.fits(),
+            _ => finding.needs("on from 500 Mbit/s"),
+        }
+    };
+    vec![
+        one("rx-gro", "gro", "packets that come one after the other are handled as one"),
+        one("tx-generic-segmentation", "gso", "long pieces are cut as late as possible"),
+        one(segmentation, "tso", "the interface itself cuts long pieces"),
+    ]
+}
+
+/// The queues between the interface and its driver.
+fn rings(outlet: &Outlet, path: &Path) -> Vec<Finding> {
+    let interface = &outlet.interface.name;
+    let Some(rings) = outlet.rings else { return Vec::new() };
+    let one = |name: &str, short: &str, ring: Option<[u32; 2]>| {
+        let [now, most] = ring.filter(|[_, most]| *most > 0)?;
+        let why = "packets that the interface and its driver hand to each other; those that come while it is full are lost";
+        let finding = Finding::new(format!("{name} of {interface}"), Some(format!("{now} of {most}")), why);
+        let mtu = outlet.interface.mtu.unwrap_or(1500);
+        let Some(needed) = packets_meanwhile(path, mtu) else { return Some(finding) };
+        let needed = needed.min(most.into());
+        let finding = finding.needs(needed.to_string());
+        Some(if u64::from(now) >= needed {
+            finding.fits()
+        } else {
+            let better = needed.next_power_of_two().min(most.into());
+            finding.lacks(path, Verdict::TooSmall, format!("ethtool -G {interface} {short} {better}"))
+        })
+    };
+    [one("receive ring", "rx", rings.receive), one("send ring", "tx", rings.send)]
+        .into_iter()
+        .flatten()
+        .collect()
+}

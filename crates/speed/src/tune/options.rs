@@ -1,0 +1,126 @@
+//! What TCP does: its options, and how it shares a path.
+
+use netrig_agent::HostSettings;
+
+use super::{Finding, Path, Verdict, bytes, number, sysctl};
+
+/// The largest window that can be told without scaling (RFC 7323 section 1.1), bytes.
+const UNSCALED: u64 = 65_535;
+
+/// Bytes of a segment on most paths.
+const SEGMENT: u64 = 1448;
+
+/// What Reno takes to come back from one loss is told as too long from here on, s.
+const LONG: f64 = 10.0;
+
+pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
+    vec![
+        wide(
+            read,
+            path,
+            "net.ipv4.tcp_window_scaling",
+            "without it no window is larger than 65535 B (RFC 7323 section 2)",
+        ),
+        wide(
+            read,
+            path,
+            "net.ipv4.tcp_timestamps",
+            "with a large window they tell new sequence numbers from old ones, and the round trip of each segment (RFC 7323 \
+             sections 4 and 5)",
+        ),
+        wide(
+            read,
+            path,
+            "net.ipv4.tcp_sack",
+            "of a large window with several losses all can be sent again in one round trip (RFC 2018, RFC 6675)",
+        ),
+        marks(read),
+        probing(read),
+        congestion(read, path),
+    ]
+}
+
+/// An option that only a window above 65535 B needs.
+fn wide(read: &HostSettings, path: &Path, name: &str, why: &str) -> Finding {
+    let on = number(read, name);
+    let finding = Finding::new(name, on.map(|on| on.to_string()), why).needs("1");
+    match (on, path.window()) {
+        (None, _) => finding,
+        (Some(1..), _) => finding.fits(),
+        (Some(0), Some(window)) if window <= UNSCALED => {
+            Finding { needs: None, why: format!("{why}; this path needs {} only", bytes(window)), ..finding }
+                .fits()
+        }
+        (Some(0), Some(_)) => finding.lacks(path, Verdict::Unfit, sysctl(name, 1)),
+        (Some(0), None) => finding,
+    }
+}
+
+/// Explicit congestion notification.
+fn marks(read: &HostSettings) -> Finding {
+    let name = "net.ipv4.tcp_ecn";
+    let on = number(read, name);
+    let why = "a queue on the way may mark packets in the place of losing them (RFC 3168); 2 answers who asks for it, which is usual";
+    let finding = Finding::new(name, on.map(|on| on.to_string()), why).needs("1 or 2");
+    match on {
+        None => finding,
+        Some(0) => finding.mended(Verdict::Unfit, sysctl(name, 2)),
+        Some(_) => finding.fits(),
+    }
+}
+
+/// The search for a path's MTU by TCP itself.
+fn probing(read: &HostSettings) -> Finding {
+    let name = "net.ipv4.tcp_mtu_probing";
+    let on = number(read, name);
+    let why =
+        "where long packets vanish and nobody says so, connections find that out by themselves (RFC 4821)";
+    let finding = Finding::new(name, on.map(|on| on.to_string()), why);
+    match on {
+        None => finding,
+        Some(0) => {
+            let why = format!("{why}; it is needed only then: `netrig probe mtu HOST` tells");
+            Finding { why, ..finding }
+        }
+        Some(_) => finding.fits(),
+    }
+}
+
+/// The congestion control of what this host sends.
+fn congestion(read: &HostSettings, path: &Path) -> Finding {
+    let name = "net.ipv4.tcp_congestion_control";
+    let Some(chosen) = read.sysctls.get(name) else {
+        return Finding::new(name, None::<String>, "how this host shares a path when it sends");
+    };
+    let finding = |why: String| Finding::new(name, Some(chosen), why);
+    match chosen.as_str() {
+        "cubic" => {
+            finding("it comes back from a loss on fast and far paths, too (RFC 9438)".to_owned()).fits()
+        }
+        "bbr" | "bbr2" | "bbr3" => {
+            finding("it follows the rate at which the path delivers, not its losses".to_owned()).fits()
+        }
+        "dctcp" => finding(
+            "it expects queues that mark early: it takes more than its share elsewhere (RFC 8257 section 5)"
+                .to_owned(),
+        )
+        .needs("cubic")
+        .mended(Verdict::Unfit, sysctl(name, "cubic")),
+        "reno" => reno(path, finding, name),
+        _ => finding("what it does on this path is not known here".to_owned()),
+    }
+}
+
+/// Reno gains a segment in each round trip: half of the window takes half as many of them (RFC 5681 section 3.1).
+fn reno(path: &Path, finding: impl Fn(String) -> Finding, name: &str) -> Finding {
+    let Some((window, round_trip)) = path.window().zip(path.round_trip) else {
+        return finding("after a loss it gains a segment in each round trip".to_owned());
+    };
+    let back = (window / SEGMENT / 2) as f64 * round_trip.as_secs_f64();
+    let finding = finding(format!("after a loss it takes {back:.1} s until this path is full again"));
+    if back > LONG {
+        finding.needs("cubic").lacks(path, Verdict::Unfit, sysctl(name, "cubic"))
+    } else {
+        finding.fits()
+    }
+}

@@ -1,0 +1,264 @@
+//! Tables of hosts and paths, and what is to be said of them.
+
+use netrig_agent::netlink::{Interface, Rings};
+use netrig_agent::{HostSettings, Outlet};
+use netrig_core::{Duration, Rate};
+
+use super::{Finding, Path, RateFrom, SYSCTLS, Tuning, Verdict};
+use Verdict::{Fits, TooSmall, Unfit, Unknown};
+
+/// A usual Linux of today behind Ethernet, with these settings otherwise.
+fn host(otherwise: &[(&str, &str)]) -> HostSettings {
+    let usual = [
+        ("net.ipv4.tcp_rmem", "4096\t131072\t6291456"),
+        ("net.ipv4.tcp_wmem", "4096\t16384\t4194304"),
+        ("net.ipv4.tcp_mem", "46914\t62552\t93828"),
+        ("net.ipv4.tcp_adv_win_scale", "1"),
+        ("net.ipv4.tcp_moderate_rcvbuf", "1"),
+        ("net.ipv4.tcp_window_scaling", "1"),
+        ("net.ipv4.tcp_timestamps", "1"),
+        ("net.ipv4.tcp_sack", "1"),
+        ("net.ipv4.tcp_ecn", "2"),
+        ("net.ipv4.tcp_mtu_probing", "0"),
+        ("net.ipv4.tcp_congestion_control", "cubic"),
+        ("net.core.rmem_max", "212992"),
+        ("net.core.wmem_max", "212992"),
+        ("net.core.rmem_default", "212992"),
+        ("net.core.default_qdisc", "fq_codel"),
+        ("net.core.netdev_max_backlog", "1000"),
+    ];
+    let settings = usual.iter().chain(otherwise).map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    let interface = Interface {
+        name: "eth0".to_owned(),
+        mtu: Some(1500),
+        queue: Some(1000),
+        discipline: Some("fq_codel".to_owned()),
+    };
+    let on = ["rx-gro", "tx-generic-segmentation", "tx-tcp-segmentation"].map(str::to_owned);
+    HostSettings {
+        sysctls: settings.collect(),
+        page: Some(4096),
+        processors: Some(4),
+        governor: None,
+        outlet: Some(Outlet {
+            interface,
+            path_mtu: Some(1500),
+            bits_per_s: Some(1_000_000_000),
+            offloads: Some(on.into()),
+            rings: Some(Rings { receive: Some([256, 4096]), send: None }),
+            steering: vec!["0".to_owned()],
+        }),
+        unread: Vec::new(),
+    }
+}
+
+fn path(mbit_per_s: u64, milliseconds: u64) -> Path {
+    Path {
+        host: Some([192, 0, 2, 1].into()),
+        round_trip: Some(Duration::from_millis(milliseconds)),
+        rate: Some((Rate::from_bits_per_s(mbit_per_s * 1_000_000), RateFrom::Told)),
+    }
+}
+
+fn finding(tuning: &Tuning, name: &str) -> Finding {
+    let found = tuning.settings.iter().find(|finding| finding.name.starts_with(name));
+    found.unwrap_or_else(|| panic!("{name}: {tuning:#?}")).clone()
+}
+
+/// What is said of one setting, on one path.
+fn told(otherwise: &[(&str, &str)], path: Path, name: &str) -> (Verdict, Option<String>) {
+    let finding = finding(&Tuning::of(&host(otherwise), path), name);
+    (finding.verdict, finding.mend)
+}
+
+#[test]
+fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
+    // 100 Mbit/s for 40 ms are 500 KB, of which a buffer needs twice as much.
+    let tuning = Tuning::of(&host(&[]), path(100, 40));
+    assert_eq!(tuning.window_bytes, Some(500_000));
+    let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| finding(&tuning, name));
+    assert_eq!((rmem.verdict, rmem.needs.as_deref()), (Fits, Some("1.00 MB at most")));
+    assert_eq!((wmem.verdict, wmem.mend), (Fits, None));
+    // 1 Gbit/s for 100 ms are 12.5 MB: 25 MB of buffer, of which the next power of two is 33 554 432.
+    for (name, mend) in [
+        ("net.ipv4.tcp_rmem", "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\""),
+        ("net.ipv4.tcp_wmem", "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\""),
+        ("net.core.rmem_max", "sysctl -w net.core.rmem_max=16777216"),
+    ] {
+        assert_eq!(told(&[], path(1000, 100), name), (TooSmall, Some(mend.to_owned())));
+    }
+    // With three quarters of the buffer as its window, as with a quarter.
+    for (scale, needs) in [("2", "666 KB at most"), ("-2", "2.00 MB at most")] {
+        let rmem = finding(
+            &Tuning::of(&host(&[("net.ipv4.tcp_adv_win_scale", scale)]), path(100, 40)),
+            "net.ipv4.tcp_rmem",
+        );
+        assert!(
+            rmem.needs.as_deref().is_some_and(|told| told == needs || told.starts_with("667")),
+            "{rmem:?}"
+        );
+    }
+}
+
+#[test]
+fn who_has_little_memory_for_all_is_told() {
+    let small = [("net.ipv4.tcp_mem", "100\t200\t300")];
+    let (verdict, mend) = told(&small, path(1000, 100), "net.ipv4.tcp_mem");
+    // 4 · 12.5 MB in pages of 4096 B are 12 208.
+    assert_eq!(
+        (verdict, mend.as_deref()),
+        (TooSmall, Some("sysctl -w net.ipv4.tcp_mem=\"100 16384 32768\""))
+    );
+    assert_eq!(told(&small, path(1, 10), "net.ipv4.tcp_mem").0, Fits);
+}
+
+#[test]
+fn options_matter_where_windows_are_large() {
+    for name in ["net.ipv4.tcp_window_scaling", "net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack"] {
+        let off = [(name, "0")];
+        assert_eq!(told(&off, path(100, 40), name), (Unfit, Some(format!("sysctl -w {name}=1"))));
+        // 5 Mbit/s for 10 ms are 6250 B.
+        assert_eq!(told(&off, path(5, 10), name), (Fits, None));
+        assert_eq!(told(&off, Path::default(), name), (Unknown, None), "nobody knows the window");
+        assert_eq!(told(&[], path(100, 40), name), (Fits, None));
+    }
+    // A buffer that does not grow is enough where what it begins with is.
+    let fixed = [("net.ipv4.tcp_moderate_rcvbuf", "0")];
+    assert_eq!(told(&fixed, path(5, 10), "net.ipv4.tcp_moderate").0, Fits);
+    assert_eq!(told(&fixed, path(100, 40), "net.ipv4.tcp_moderate").0, Unfit);
+    assert_eq!(told(&[("net.ipv4.tcp_ecn", "0")], path(5, 10), "net.ipv4.tcp_ecn").0, Unfit);
+}
+
+#[test]
+fn congestion_controls_are_judged_by_the_path() {
+    let name = "net.ipv4.tcp_congestion_control";
+    for (control, at, verdict) in [
+        ("cubic", path(1000, 100), Fits),
+        // 62.5 KB are 43 segments, half of which take 0.21 s.
+        ("reno", path(50, 10), Fits),
+        // 12.5 MB are 8632 segments: 4316 round trips of 100 ms until it is full again.
+        ("reno", path(1000, 100), Unfit),
+        ("reno", Path::default(), Unknown),
+        ("dctcp", path(50, 10), Unfit),
+        ("vegas", path(50, 10), Unknown),
+    ] {
+        assert_eq!(told(&[(name, control)], at, name).0, verdict, "{control}");
+    }
+}
+
+#[test]
+fn queue_disciplines_are_judged_by_what_sends() {
+    let judged = |discipline: &str, control: &str, usual: &str| {
+        let mut host =
+            host(&[("net.ipv4.tcp_congestion_control", control), ("net.core.default_qdisc", usual)]);
+        host.outlet.as_mut().unwrap().interface.discipline = Some(discipline.to_owned());
+        let finding = finding(&Tuning::of(&host, path(100, 40)), "queue discipline");
+        (finding.verdict, finding.mend.unwrap_or_default())
+    };
+    assert_eq!(judged("fq_codel", "cubic", "fq_codel").0, Fits);
+    assert_eq!(judged("noqueue", "bbr", "fq_codel").0, Fits);
+    assert_eq!(
+        judged("fq_codel", "bbr", "fq_codel"),
+        (Unfit, "tc qdisc replace dev eth0 root fq".to_owned())
+    );
+    assert_eq!(
+        judged("pfifo_fast", "cubic", "pfifo_fast"),
+        (Unfit, "tc qdisc replace dev eth0 root fq_codel".to_owned())
+    );
+    assert_eq!(judged("mq", "cubic", "fq_codel").0, Fits);
+    let (verdict, mend) = judged("mq", "bbr", "pfifo_fast");
+    assert!(verdict == Unfit && mend.starts_with("sysctl -w net.core.default_qdisc=fq; tc"), "{mend}");
+    assert_eq!(judged("htb", "cubic", "fq_codel").0, Unknown);
+}
+
+#[test]
+fn what_comes_while_a_processor_is_away_is_held() {
+    // 1 Gbit/s for 10 ms are 1.25 MB: 834 packets; 10 Gbit/s are ten times as many.
+    assert_eq!(told(&[], path(1000, 1), "net.core.netdev_max_backlog").0, Fits);
+    let (verdict, mend) = told(&[], path(10_000, 1), "net.core.netdev_max_backlog");
+    assert_eq!((verdict, mend.as_deref()), (TooSmall, Some("sysctl -w net.core.netdev_max_backlog=16384")));
+    assert_eq!(told(&[], path(50, 1), "net.core.rmem_default").0, Fits);
+    assert_eq!(told(&[], path(100, 1), "net.core.rmem_default").0, TooSmall);
+    assert_eq!(
+        told(&[], path(1000, 1), "receive ring"),
+        (TooSmall, Some("ethtool -G eth0 rx 1024".to_owned()))
+    );
+    assert_eq!(told(&[], path(100, 1), "receive ring").0, Fits);
+}
+
+#[test]
+fn only_a_fast_path_needs_help_of_the_hardware() {
+    let judged = |at: Path, name: &str| {
+        let mut host = host(&[]);
+        host.governor = Some("powersave".to_owned());
+        host.outlet.as_mut().unwrap().offloads = Some(Vec::new());
+        finding(&Tuning::of(&host, at), name).verdict
+    };
+    for name in ["rx-gro", "tx-generic", "tx-tcp", "frequency governor", "receive steering"] {
+        assert_eq!(judged(path(1000, 1), name), Unfit, "{name}");
+        assert_eq!(judged(path(100, 1), name), Fits, "{name}");
+        assert_eq!(judged(Path::default(), name), Unknown, "{name}: the interface alone tells nothing");
+    }
+}
+
+#[test]
+fn an_interface_bounds_what_a_path_needs_and_no_more() {
+    // The interface's own 1 Gbit/s, and a round trip: enough for that is enough; less than that may be enough.
+    let near = Path { round_trip: Some(Duration::from_millis(10)), ..Path::default() };
+    let far = Path { round_trip: Some(Duration::from_millis(100)), ..Path::default() };
+    assert_eq!(told(&[], near, "net.ipv4.tcp_rmem"), (Fits, None));
+    assert_eq!(told(&[], far, "net.ipv4.tcp_rmem"), (Unknown, None));
+    assert_eq!(Tuning::of(&host(&[]), far).rate_from, Some(RateFrom::Interface));
+}
+
+#[test]
+fn a_short_mtu_and_a_full_table_are_told() {
+    let mut host =
+        host(&[("net.netfilter.nf_conntrack_count", "950"), ("net.netfilter.nf_conntrack_max", "1000")]);
+    host.outlet.as_mut().unwrap().interface.mtu = Some(576);
+    let tuning = Tuning::of(&host, path(10, 10));
+    let mtu = finding(&tuning, "mtu of eth0");
+    assert_eq!((mtu.verdict, mtu.mend.as_deref()), (TooSmall, Some("ip link set eth0 mtu 1500")));
+    assert!(mtu.why.contains("segments of 536 B"), "{mtu:?}");
+    assert_eq!(finding(&tuning, "net.netfilter.nf_conntrack_max").verdict, TooSmall);
+    assert!(
+        tuning.found.ends_with("to be mended: mtu of eth0 and net.netfilter.nf_conntrack_max"),
+        "{}",
+        tuning.found
+    );
+}
+
+/// Of a host of which nothing can be read nothing is judged, and nothing is to be mended.
+#[test]
+fn what_cannot_be_read_is_unknown() {
+    for at in [Path::default(), path(1000, 100)] {
+        let tuning = Tuning::of(&HostSettings::default(), at);
+        assert!(!tuning.settings.is_empty());
+        for finding in &tuning.settings {
+            assert_eq!(
+                (finding.verdict, &finding.now, &finding.mend),
+                (Unknown, &None, &None),
+                "{finding:?}"
+            );
+        }
+    }
+}
+
+/// What is read is used: every name of the list changes what is told of a host.
+#[test]
+fn every_setting_that_is_read_is_looked_at() {
+    let whole = host(&[("net.netfilter.nf_conntrack_count", "1"), ("net.netfilter.nf_conntrack_max", "9")]);
+    let tuning = |read: &HostSettings| {
+        let mut read = read.clone();
+        // Where the default decides.
+        read.outlet.as_mut().unwrap().interface.discipline = Some("mq".to_owned());
+        Tuning::of(&read, path(1000, 100))
+    };
+    for name in SYSCTLS {
+        let mut without = whole.clone();
+        without.sysctls.remove(name);
+        let same = tuning(&without) == tuning(&whole);
+        // Without it the usual share is taken.
+        assert!(!same || name == "net.ipv4.tcp_adv_win_scale", "{name}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What holds for any bytes that come over iperf3's connection for control: the property that `fuzz/` searches a
+//! counterexample of, and that the test `corpora` replays.
+
+use netrig_core::Instant;
+use netrig_speed::iperf3::{
+    COOKIE_LEN, ClientEvent, ClientSession, Cookie, Limits, Parameters, Results, ServerEvent, ServerSession,
+    StreamResult, stream_id,
+};
+
+/// The bytes are parameters, results, what a client says or what a server says, or an error, and the ends of a test end once.
+/// Bytes that come one by one are the bytes. What was understood is understood again as the same.
+pub fn check(bytes: &[u8]) {
+    if let Ok(asked) = Parameters::read(bytes) {
+        assert_eq!(Parameters::read(&asked.write()).ok(), Some(asked));
+    }
+    for streams in [1, 2] {
+        if let Ok(found) = Results::read(bytes, streams) {
+            let again = Results::read(&found.write(), streams).expect("it was written by us");
+            assert_eq!(again.streams.len(), found.streams.len());
+        }
+    }
+    if let Some(cookie) = Cookie::read(bytes) {
+        assert!(Cookie::may_begin(bytes));
+        assert_eq!(cookie.bytes(), bytes[..COOKIE_LEN]);
+    }
+    ends(bytes);
+    assert_eq!(unanswered(bytes, bytes.len().max(1)), unanswered(bytes, 1));
+}
+
+/// What a server says to a client that it does not admit.
+fn unanswered(bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, Vec<String>) {
+    let mut server = ServerSession::new(Instant::ZERO, Limits::default());
+    bytes.chunks(piece).for_each(|bytes| server.handle_bytes(Instant::ZERO, bytes));
+    (
+        server.poll_transmit(),
+        std::iter::from_fn(|| server.poll_event()).map(|event| format!("{event:?}")).collect(),
+    )
+}
+
+/// How many tests come to their end, if a client says this, or a server does.
+pub fn ends(bytes: &[u8]) -> usize {
+    usize::from(server_ends(bytes)) + usize::from(client_ends(bytes))
+}
+
+fn found(streams: u32) -> Results {
+    let stream = |nth| StreamResult { id: stream_id(nth), ..StreamResult::default() };
+    Results { streams: (0..streams).map(stream).collect(), ..Results::default() }
+}
+
+/// Whether a test comes to its end that a client asks for with these bytes. The server does at once what is asked of it.
+fn server_ends(bytes: &[u8]) -> bool {
+    let mut server = ServerSession::new(Instant::ZERO, Limits::default());
+    let (mut streams, mut ends) = (1, Vec::new());
+    for byte in bytes.chunks(1) {
+        server.handle_bytes(Instant::ZERO, byte);
+        while let Some(event) = server.poll_event() {
+            match event {
+                ServerEvent::Asked(asked) => {
+                    streams = asked.streams();
+                    server.admit(Instant::ZERO);
+                    while server.open_stream(Instant::ZERO).is_some() {}
+                }
+                ServerEvent::Stop => server.results(Instant::ZERO, found(streams)),
+                ServerEvent::Over(outcome) => ends.push(outcome.is_ok()),
+                ServerEvent::Start | ServerEvent::Results(_) => {}
+            }
+        }
+    }
+    assert!(ends.len() <= 1, "a session ends once");
+    ends == [true]
+}
+
+/// Whether a test comes to its end that a server answers with these bytes.
+fn client_ends(bytes: &[u8]) -> bool {
+    let cookie = Cookie::new([0; COOKIE_LEN - 1]);
+    let mut client = ClientSession::new(Instant::ZERO, cookie, Parameters::default());
+    let mut ends = Vec::new();
+    for byte in bytes.chunks(1) {
+        client.handle_bytes(Instant::ZERO, byte);
+        while let Some(event) = client.poll_event() {
+            match event {
+                ClientEvent::Start => client.stop(Instant::ZERO),
+                ClientEvent::Stop => client.results(Instant::ZERO, &found(1)),
+                ClientEvent::Over(outcome) => ends.push(outcome.is_ok()),
+                ClientEvent::Open | ClientEvent::TimeUp | ClientEvent::Results(_) => {}
+            }
+        }
+    }
+    assert!(ends.len() <= 1, "a session ends once");
+    ends == [true]
+}

@@ -1,0 +1,66 @@
+//! What holds for any bytes that come over a WebSocket of ndt7's, and for any request that is to open one: the property that
+//! `fuzz/` searches a counterexample of, and that the test `corpora` replays.
+
+use netrig_agent::probe::web::message::{LONGEST_HEAD, Request};
+use netrig_core::{Instant, Seeds};
+use netrig_speed::ndt7::frame::{FrameError, Item, LONGEST_TEXT, Reader};
+use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, ServerSession, Test, Upgrade};
+
+/// The bytes are a request, an answer to one, or frames, or an error; one by one they are the same as at once. What is
+/// answered is no longer than what came, but for words of a few bytes.
+pub fn check(bytes: &[u8]) {
+    if let Ok(Some((head, len))) = Request::read(bytes) {
+        assert!(len <= bytes.len().min(LONGEST_HEAD));
+        match Upgrade::read(&head) {
+            Ok(upgrade) => assert!(upgrade.response().starts_with(b"HTTP/1.1 101 ")),
+            Err(error) => assert!((400..500).contains(&error.response().status)),
+        }
+    }
+    for reader in [Reader::of_server, Reader::of_client] {
+        assert_eq!(items(reader(), bytes, bytes.len().max(1)), items(reader(), bytes, 1));
+    }
+    for test in [Test::Download, Test::Upload] {
+        assert_eq!(of_server(test, bytes, bytes.len().max(1)), of_server(test, bytes, 1));
+        let mut client = ClientSession::new(Instant::ZERO, test, "host", Seeds::new(1).stream("client"));
+        client.handle_bytes(Instant::ZERO, bytes);
+    }
+}
+
+/// How many frames, or parts of them, are read of the bytes, as a server does.
+pub fn frames(bytes: &[u8]) -> usize {
+    items(Reader::of_server(), bytes, 1).map_or(0, |items| items.len())
+}
+
+/// What is read, with pieces of binary messages joined.
+fn items(mut reader: Reader, bytes: &[u8], piece: usize) -> Result<Vec<Item>, FrameError> {
+    let mut items: Vec<Item> = Vec::new();
+    for mut bytes in bytes.chunks(piece) {
+        while let Some(item) = reader.read(&mut bytes)? {
+            if let Item::Text(text) = &item {
+                assert!(text.len() <= LONGEST_TEXT);
+                let read = Measurement::read(text);
+                assert_eq!(read.as_ref().and_then(|read| Measurement::read(&read.write())), read);
+            }
+            match (items.last_mut(), item) {
+                (Some(Item::Binary(before)), Item::Binary(bytes)) => *before += bytes,
+                (_, item) => items.push(item),
+            }
+        }
+        assert!(bytes.is_empty(), "all is read before more is asked for");
+    }
+    Ok(items)
+}
+
+/// What a server answers, counts and says of a client that sends this.
+fn of_server(test: Test, bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, u64, Vec<String>) {
+    let mut asks = ClientSession::new(Instant::ZERO, test, "host", Seeds::new(1).stream("client"));
+    let request = asks.poll_transmit().expect("it asks first");
+    let (head, _) = Request::read(&request).expect("it was written by us").expect("as a whole");
+    let upgrade = Upgrade::read(&head).expect("it was written by us");
+    let mut server = ServerSession::new(Instant::ZERO, &upgrade, ConnectionInfo::default());
+    bytes.chunks(piece).for_each(|bytes| server.handle_bytes(bytes));
+    let answer = server.poll_transmit();
+    assert!(answer.as_ref().map_or(0, Vec::len) <= bytes.len() + 4);
+    let events = std::iter::from_fn(|| server.poll_event()).map(|event| format!("{event:?}")).collect();
+    (answer, server.bytes(), events)
+}

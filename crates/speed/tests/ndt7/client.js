@@ -1,0 +1,50 @@
+// Runs M-Lab's own client in Node, which it expects to be a browser: node client.js FOLDER HOST:PORT
+// FOLDER/node_modules has @m-lab/ndt7 and ws.
+'use strict';
+const fs = require('fs');
+const path = require('path');
+const vm = require('vm');
+const {createRequire} = require('module');
+
+const [folder, server] = process.argv.slice(2);
+const load = createRequire(path.join(path.resolve(folder), 'index.js'));
+const WebSocket = load('ws');
+const ndt7 = load('@m-lab/ndt7');
+
+// A worker as a context of this thread.
+globalThis.Worker = class {
+  constructor(file) {
+    const sockets = [];
+    const scope = {
+      WebSocket: class extends WebSocket {
+        constructor(...all) {
+          super(...all);
+          sockets.push(this);
+        }
+      },
+      postMessage: (data) => setImmediate(() => this.onmessage({data})),
+      performance, setTimeout, Date, Uint8Array,
+    };
+    scope.self = scope;
+    vm.runInContext(fs.readFileSync(file, 'utf8'), vm.createContext(scope));
+    this.postMessage = (data) => scope.onmessage({data});
+    this.terminate = () => sockets.forEach((socket) => socket.terminate());
+  }
+};
+
+const files = path.dirname(load.resolve('@m-lab/ndt7'));
+const told = {errors: []};
+const config = {
+  server, protocol: 'ws', mlabDataPolicyInapplicable: true,
+  metadata: {client_name: 'netrig tests', early_exit: '250'},
+  downloadworkerfile: path.join(files, 'ndt7-download-worker.js'),
+  uploadworkerfile: path.join(files, 'ndt7-upload-worker.js'),
+};
+ndt7.test(config, {
+  error: (error) => told.errors.push(String(error)),
+  downloadComplete: (data) => told.download = data,
+  uploadComplete: (data) => told.upload = data,
+}).then((code) => {
+  console.log(JSON.stringify(told));
+  process.exit(code);
+});
