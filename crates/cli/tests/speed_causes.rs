@@ -60,11 +60,16 @@ const BLACK_HOLE: &str = "nft 'add table inet t; add chain inet t c { type filte
 /// 20 Mbit/s with a bucket of 30 kB, and no queue.
 const POLICER: &str = "nft 'add table inet t; add chain inet t c { type filter hook output priority 0; }; \
                        add rule inet t c limit rate over 2500 kbytes/second burst 30 kbytes drop'";
+/// Room for two or three datagrams between two times at which they are taken.
+const SMALL_SOCKET: [&[&str]; 2] = [
+    &["--down", "--udp", "200 Mbit/s", "--size", "1400 B", "--receive-buffer", "4 KB"],
+    &["--down", "--udp", "100 Mbit/s", "--poisson", "--size", "1000 B", "--receive-buffer", "3 KB"],
+];
 const IDLE: &[&str] = &["nice", "-n", "19"];
 const CUBIC: [&[&str]; 2] = [&["--down", "--congestion", "cubic"], &["--up", "--congestion", "cubic"]];
 
-/// What is planted: three of each but the buffers and the policers.
-const PLANTED: [Planted; 20] = [
+/// What is planted: three of each but the policers and the buffers, of which there are two kinds.
+const PLANTED: [Planted; 22] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: Line { mbit: [100.0, 12.5], ..line(100.0, 20.0, 0.0) }, arguments: &["--up"], ..PLAIN },
     Planted { line: line(50.0, 40.0, 0.0), arguments: &["--down", "-P", "1"], ..PLAIN },
@@ -82,6 +87,8 @@ const PLANTED: [Planted; 20] = [
         ..PLAIN
     },
     Planted { cause: "send-buffer", end: Some("server"), server: SMALL_BUFFER, ..PLAIN },
+    Planted { cause: "socket-buffer", end: Some("client"), arguments: SMALL_SOCKET[0], line: FAST, ..PLAIN },
+    Planted { cause: "socket-buffer", end: Some("client"), arguments: SMALL_SOCKET[1], line: FAST, ..PLAIN },
     Planted { cause: "policer", server: POLICER, arguments: CUBIC[0], ..PLAIN },
     Planted { cause: "policer", client: POLICER, arguments: CUBIC[1], ..PLAIN },
     Planted {
@@ -167,18 +174,31 @@ fn told(planted: &Planted) -> (String, Option<String>, String) {
     (word("kind").unwrap_or_default(), word("end"), format!("{}: {}", words("sentence"), words("proof")))
 }
 
+/// Whether it is named, and where it was planted.
+fn is_named(planted: &Planted) -> bool {
+    let (kind, end, sentence) = told(planted);
+    let is_right = kind == planted.cause && planted.end.is_none_or(|wanted| end.as_deref() == Some(wanted));
+    let sign = if is_right { " " } else { "!" };
+    let planted = format!("{} {}", planted.cause, planted.end.unwrap_or_default());
+    let _ = writeln!(std::io::stderr(), "{sign} {planted:<20} {sentence}");
+    is_right
+}
+
+/// One of each kind; again where other programs of a busy machine may have been the limit.
 #[test]
 fn what_was_planted_is_named() {
     let Some(_alone) = alone(&["ip", "nft", "nice", "sysctl"]) else { return };
-    let mut wrong = 0;
-    for planted in &PLANTED {
-        let (kind, end, sentence) = told(planted);
-        let is_right =
-            kind == planted.cause && planted.end.is_none_or(|wanted| end.as_deref() == Some(wanted));
-        wrong += usize::from(!is_right);
-        let sign = if is_right { " " } else { "!" };
-        let planted = format!("{} {}", planted.cause, planted.end.unwrap_or_default());
-        let _ = writeln!(std::io::stderr(), "{sign} {planted:<20} {sentence}");
+    for (place, planted) in PLANTED.iter().enumerate() {
+        if PLANTED[..place].iter().all(|before| before.cause != planted.cause) {
+            assert!(is_named(planted) || is_named(planted), "{} was not named twice", planted.cause);
+        }
     }
+}
+
+#[test]
+#[ignore = "six minutes: bench/speed-truth runs it"]
+fn all_that_was_planted_is_named() {
+    let Some(_alone) = alone(&["ip", "nft", "nice", "sysctl"]) else { return };
+    let wrong = PLANTED.iter().filter(|planted| !is_named(planted)).count();
     assert!(wrong <= 1, "{wrong} of {} were named wrongly", PLANTED.len());
 }

@@ -61,7 +61,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-const SHORT: [&str; 6] = ["--down", "--only", "tcp", "--time", "1s", "-P2"];
+const SHORT: [&str; 6] = ["--down", "--only", "connections", "--time", "1s", "-P2"];
 
 #[test]
 fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
@@ -83,6 +83,28 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
         (&2.into(), &4.into())
     );
     assert_eq!(told["failures"], serde_json::json!({}));
+}
+
+/// Whatever is measured, over whatever: the document is what the schema says.
+#[test]
+fn its_document_keeps_to_its_schema() {
+    let contract = Command::new(env!("CARGO_BIN_EXE_netrig")).args(["schema", "--of", "speed"]).output();
+    let contract = jsonschema::validator_for(&json(&contract.unwrap())).unwrap();
+    let server = Server::start(&[], 1);
+    for what in [
+        &["--both", "--only", "connections"][..],
+        &["--only", "capacity", "--most", "50Mbit/s"],
+        &["--udp", "5Mbit/s", "--poisson"],
+        &["--sctp", "-P2", "--down", "--no-rpm"],
+    ] {
+        let told = [&[&server.addresses[0], "--time", "800ms", "--json"], what].concat();
+        let told = json(&ended(&told));
+        let wrong: Vec<_> = contract.iter_errors(&told).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{what:?}: {wrong:?}");
+        assert_eq!((&told["format"], &told["partial"]), (&1.into(), &false.into()), "{what:?}");
+        assert!(told["verdicts"].as_array().is_some_and(|verdicts| !verdicts.is_empty()), "{told:#}");
+    }
+    server.end();
 }
 
 #[test]

@@ -3,17 +3,18 @@
 //! Both ends of a phase are this, the client's and the server's; they differ in which way is away from them.
 
 use std::io;
-use std::net::{TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{
-    Carried, DatagramSink, DatagramSource, Direction, Effort, HostCounters, Reading, Sent, SourceOrder,
-    Spacing, StreamOrder, Streams, Taken, Throttle,
+    AssociationOrder, Associations, Borne, Carried, DatagramSink, DatagramSource, Direction, Effort,
+    HostCounters, Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Taken, Throttle,
 };
-use netrig_agent::{Clock, SourceReport, monotonic_nanos};
+use netrig_agent::{Clock, SourceReport, monotonic_nanos, random};
 use netrig_core::{Duration, Instant, Rate};
 use rustix::net::sockopt;
 
@@ -60,6 +61,25 @@ pub enum Sockets {
     },
     /// A socket that is connected to the other end's.
     Udp(UdpSocket),
+    /// The same, for packets of SCTP.
+    Sctp {
+        /// The socket.
+        socket: UdpSocket,
+        /// The largest window that this end offers, bytes; enough for most paths if not given.
+        window: Option<u32>,
+    },
+}
+
+impl Sockets {
+    /// The other end.
+    fn peer(&self) -> Option<IpAddr> {
+        let peer = match self {
+            Self::None => return None,
+            Self::Tcp { streams, .. } => streams.first()?.peer_addr(),
+            Self::Udp(socket) | Self::Sctp { socket, .. } => socket.peer_addr(),
+        };
+        peer.ok().map(|peer| peer.ip())
+    }
 }
 
 /// What becomes known while a phase lasts.
@@ -94,6 +114,9 @@ pub struct Carrying {
     begun: u64,
     has_schedule: bool,
     host: HostCounters,
+    radio: Option<Radio>,
+    /// Of the socket that datagrams go over, to send and to receive, bytes.
+    buffers: Option<[u64; 2]>,
     throttle: Arc<Throttle>,
     stop_sending: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -132,7 +155,11 @@ struct StreamsEnd {
     effort: Effort,
     last: Vec<Carried>,
     buffers: Option<[u64; 2]>,
+    window: Option<u32>,
     congestion: Option<String>,
+    /// What is known beforehand of the packets that are sent: their payload, bytes.
+    segment: Option<u32>,
+    faults: Vec<String>,
 }
 
 struct SourceEnd {
@@ -169,6 +196,8 @@ impl Carrying {
             begun: monotonic_nanos(),
             has_schedule: rate.is_some(),
             host: HostCounters::read(),
+            radio: sockets.peer().and_then(Radio::towards),
+            buffers: None,
             throttle: Arc::new(Throttle::new(rate.unwrap_or(Rate::from_bits_per_s(0)))),
             stop_sending: Arc::default(),
             stop: Arc::default(),
@@ -185,13 +214,12 @@ impl Carrying {
                 if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
                     streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
-                let each = most.map(|most| most.bits_per_s() / 8 / streams.len().max(1) as u64);
-                let pacing = each.map(|each| u32::try_from(each.max(1)).unwrap_or(u32::MAX));
-                let every = phase.every();
+                let (pacing, every) = (each_of(most, streams.len()), phase.every());
                 let order = StreamOrder { direction, every, bytes: None, pacing, window };
                 carrying.carry_streams(order, streams, told)?;
             }
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
+                carrying.buffers = buffers(&socket);
                 let direction = role.direction(*way);
                 if direction != Direction::Sends {
                     carrying.take_datagrams(phase, socket.try_clone()?, told)?;
@@ -199,6 +227,19 @@ impl Carrying {
                 if direction != Direction::Receives {
                     carrying.send_datagrams(phase, *size, *load, socket)?;
                 }
+            }
+            (Carrier::Sctp { way, streams, size }, Sockets::Sctp { socket, window }) => {
+                let order = AssociationOrder {
+                    count: *streams,
+                    opens: role == Role::Client,
+                    direction: role.direction(*way),
+                    every: phase.every(),
+                    size: *size,
+                    pacing: each_of(most, (*streams).into()),
+                    window,
+                    seed: u64::from_ne_bytes(random()?),
+                };
+                carrying.carry_associations(order, socket, told)?;
             }
             _ => {}
         }
@@ -254,6 +295,7 @@ impl Carrying {
         }
         self.stop.store(true, Ordering::Relaxed);
         let mut outcome = Outcome::default();
+        outcome.report.buffers = self.buffers;
         let mut effort = Vec::new();
         if let Some(streams) = self.streams.take() {
             let end = joined(streams)?;
@@ -280,6 +322,7 @@ impl Carrying {
         outcome.report.ran_ns = effort.iter().map(|effort| effort.ran.as_nanos()).sum();
         outcome.report.waited_ns = effort.iter().map(|effort| effort.waited.as_nanos()).sum();
         outcome.report.host = HostCounters::read().since(&self.host);
+        outcome.report.radio = self.radio.and_then(Radio::report);
         Ok(outcome)
     }
 
@@ -311,13 +354,36 @@ impl Carrying {
         let carry = move || {
             let settings = sockets.first().map(|socket| settings(socket, order.direction));
             let mut streams = Streams::new(sockets, order)?;
-            let mut end = StreamsEnd::default();
+            let mut end = StreamsEnd { window: order.window, ..StreamsEnd::default() };
             (end.buffers, end.congestion) = settings.unwrap_or_default();
-            streams.carry(&stop, &mut |reading| end.read(reading, begun, &counter, &told))?;
+            streams.carry(&stop, &mut |reading| {
+                end.read(reading, begun, &counter, &told);
+                end.last.clone_from(&reading.connections);
+            })?;
             streams.abort();
             Ok(end)
         };
         self.streams = Some(std::thread::Builder::new().name("speed-tcp".to_owned()).spawn(carry)?);
+        Ok(())
+    }
+
+    fn carry_associations(
+        &mut self,
+        order: AssociationOrder,
+        socket: UdpSocket,
+        told: SyncSender<Live>,
+    ) -> io::Result<()> {
+        let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
+        let carry = move || {
+            let mut associations = Associations::new(socket, order)?;
+            let (segment, window) = (Some(associations.payload()), order.window);
+            let mut end = StreamsEnd { segment, window, ..StreamsEnd::default() };
+            associations.carry(&stop, &mut |reading| end.read(reading, begun, &counter, &told))?;
+            let unsent = associations.abort()?;
+            end.faults.extend((unsent > 0).then(|| format!("this host had no room for {unsent} packets")));
+            Ok(end)
+        };
+        self.streams = Some(std::thread::Builder::new().name("speed-sctp".to_owned()).spawn(carry)?);
         Ok(())
     }
 
@@ -365,6 +431,12 @@ impl Carrying {
     }
 }
 
+/// What each of so many may carry, B/s, if all together may carry no more than so much.
+fn each_of(most: Option<Rate>, count: usize) -> Option<u32> {
+    let each = most?.bits_per_s() / 8 / count.max(1) as u64;
+    Some(u32::try_from(each.max(1)).unwrap_or(u32::MAX))
+}
+
 /// What a thread that has ended gives.
 fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
@@ -377,54 +449,81 @@ fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
 
 /// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
 fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Option<String>) {
-    let buffers =
-        sockopt::socket_send_buffer_size(socket).ok().zip(sockopt::socket_recv_buffer_size(socket).ok());
     let congestion =
         if direction == Direction::Receives { None } else { sockopt::tcp_congestion(socket).ok() };
-    (buffers.map(|(send, receive)| [send as u64, receive as u64]), congestion)
+    (buffers(socket), congestion)
+}
+
+/// What a socket may hold, to send and to receive, bytes as the kernel counts them.
+fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
+    let send = sockopt::socket_send_buffer_size(&socket).ok()?;
+    Some([send as u64, sockopt::socket_recv_buffer_size(&socket).ok()? as u64])
 }
 
 impl StreamsEnd {
-    fn read(&mut self, reading: &Reading, begun: u64, counter: &Counter, told: &SyncSender<Live>) {
+    fn read<C>(&mut self, reading: &Reading<C>, begun: u64, counter: &Counter, told: &SyncSender<Live>)
+    where
+        for<'a> &'a C: Into<Counted>,
+    {
         let at_ns = reading.at - begun;
-        let sum = |of: fn(&Carried) -> u64| reading.connections.iter().map(of).sum();
-        let (received, sent) = (sum(|carried| carried.received), sum(|carried| carried.sent));
+        let now = reading.connections.iter().zip(0..);
+        let now = now.map(|(carried, stream)| Counted { at_ns, stream, ..carried.into() });
+        let before = self.counted.len();
+        self.counted.extend(now);
+        let sum = |of: fn(&Counted) -> u64| self.counted[before..].iter().map(of).sum();
+        let (received, sent) = (sum(|counted| counted.received), sum(|counted| counted.sent));
         counter.received(received);
         counter.sent(sent);
         // Whoever does not take it in time has the next one.
         let _ = told.try_send(Live::Bytes { at_ns, received, sent });
-        let counted =
-            reading.connections.iter().zip(0..).map(|(carried, stream)| counted(at_ns, stream, carried));
-        self.counted.extend(counted);
         self.effort = reading.effort;
-        self.last.clone_from(&reading.connections);
     }
 
     fn tell(&self, report: &mut EndReport) {
         let infos = || self.last.iter().filter_map(|carried| carried.info.as_ref());
-        report.segment = infos().map(|info| info.segment).min();
+        report.segment = infos().map(|info| info.segment).min().or(self.segment);
         report.path_mtu = infos().map(|info| info.path_mtu).min();
         report.buffers = self.buffers;
+        report.window = self.window;
         report.congestion.clone_from(&self.congestion);
+        report.faults.extend_from_slice(&self.faults);
     }
 }
 
-/// A reading of a connection, in the protocol's words.
-fn counted(at_ns: u64, stream: u16, carried: &Carried) -> Counted {
-    let info = carried.info.unwrap_or_default();
-    Counted {
-        at_ns,
-        stream,
-        received: carried.received,
-        sent: carried.sent,
-        cwnd: info.cwnd,
-        window: info.window,
-        srtt_ns: info.srtt.map(Duration::as_nanos),
-        min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
-        sent_again: info.counts.bytes_retransmitted,
-        busy_ns: info.busy.as_nanos(),
-        window_limited_ns: info.window_limited.as_nanos(),
-        buffer_limited_ns: info.buffer_limited.as_nanos(),
+/// A connection, in the protocol's words.
+impl From<&Carried> for Counted {
+    fn from(carried: &Carried) -> Self {
+        let info = carried.info.unwrap_or_default();
+        Self {
+            received: carried.received,
+            sent: carried.sent,
+            cwnd: info.cwnd,
+            window: info.window,
+            srtt_ns: info.srtt.map(Duration::as_nanos),
+            min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
+            sent_again: info.counts.bytes_retransmitted,
+            busy_ns: info.busy.as_nanos(),
+            window_limited_ns: info.window_limited.as_nanos(),
+            buffer_limited_ns: info.buffer_limited.as_nanos(),
+            ..Self::default()
+        }
+    }
+}
+
+/// An association, in the protocol's words. Its send buffer is netrig's own and holds nothing back.
+impl From<&Borne> for Counted {
+    fn from(borne: &Borne) -> Self {
+        Self {
+            received: borne.received,
+            sent: borne.sent,
+            cwnd: borne.cwnd,
+            window: borne.window,
+            srtt_ns: borne.srtt.map(Duration::as_nanos),
+            sent_again: borne.sent_again,
+            busy_ns: borne.busy.as_nanos(),
+            window_limited_ns: borne.window_limited.as_nanos(),
+            ..Self::default()
+        }
     }
 }
 

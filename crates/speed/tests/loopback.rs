@@ -18,6 +18,7 @@ use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
+use netrig_speed::cause::Limit;
 use netrig_speed::measure::{
     CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure,
 };
@@ -118,6 +119,60 @@ fn datagrams_are_counted_at_both_ends() {
         assert!(sent.sent > 50, "{phase:?}");
         assert_eq!(came.received + came.losses.lost, sent.sent, "{phase:?}");
         assert_eq!(phase.throughput.unwrap().bytes, 500 * came.received, "{phase:?}");
+    }
+}
+
+/// Over IPv4 and IPv6, over one socket of UDP at each end.
+#[test]
+fn associations_carry_data_each_way_and_both() {
+    let v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    for listen in [Ipv4Addr::LOCALHOST.into(), std::net::IpAddr::from(Ipv6Addr::LOCALHOST)] {
+        if listen.is_ipv6() && !v6 {
+            eprintln!("skipped: needs IPv6 on loopback");
+            continue;
+        }
+        let sctp = |way, streams| phase(Carrier::Sctp { way, streams, size: 1232 });
+        let phases = vec![sctp(Way::Down, 1), sctp(Way::Up, 3), sctp(Way::Both, 2)];
+        let report = serving(
+            |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
+            |server, _| measured(server, phases).unwrap(),
+        );
+        assert!(!report.partial);
+        assert_eq!(report.phases.len(), 4);
+        for phase in &report.phases {
+            // A packet of 1232 B has a header of 12 and a chunk's of 16.
+            assert_eq!(phase.sender.segment, Some(1204), "{phase:?}");
+            assert!(phase.throughput.unwrap_or_else(|| panic!("{phase:?}")).bytes > 0);
+            let layers = phase.layers.unwrap();
+            assert!((layers.transport / layers.payload - 1240.0 / 1204.0).abs() < 1e-9, "{layers:?}");
+            let connections = phase.connections.unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(connections.cwnd > 0.0 && connections.round_trip_s.is_some(), "{connections:?}");
+        }
+    }
+}
+
+/// A server with a limit says so, holds connections, associations and searches to it, and is named as what limits them.
+#[test]
+fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
+    let rate = Some(Rate::from_bits_per_s(40_000_000));
+    let limits = |order: ServerOrder| {
+        let limits = Limits { sessions: 2, rate, ..order.limits };
+        ServerOrder { limits, ..order }
+    };
+    let long = |carrier| PhaseOrder { lasts: Duration::from_millis(2500), ..phase(carrier) };
+    let tasks = vec![
+        long(tcp(Way::Down, 4)),
+        long(tcp(Way::Up, 4)),
+        long(Carrier::Sctp { way: Way::Down, streams: 2, size: 1232 }),
+    ];
+    let report = serving(limits, |server, _| measured(server, tasks).unwrap());
+    assert_eq!(report.held_to, Some(20e6));
+    for phase in &report.phases {
+        let told = phase.throughput.unwrap_or_else(|| panic!("{phase:?}")).bits_per_s;
+        assert!((18e6..23e6).contains(&told), "{told} {:?}", phase.carrier);
+    }
+    for verdict in &report.verdicts {
+        assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
     }
 }
 

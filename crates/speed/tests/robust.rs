@@ -24,6 +24,7 @@ use netrig_speed::carry::Live;
 use netrig_speed::flows::{self, TestOrder};
 use netrig_speed::iperf3::{Direction, Parameters};
 use netrig_speed::measure::{Call, CallOrder, News, PhaseOrder, SpeedError};
+use netrig_speed::meter::Course;
 use netrig_speed::protocol::{Carrier, Echo, Keyring, Load, Preamble, Way};
 use netrig_speed::serve::{Protocol, Server, ServerOrder};
 
@@ -130,6 +131,86 @@ fn while_another_measures(limits: Limits, mischief: impl FnOnce(SocketAddr, &Ser
             over.store(true, Ordering::Relaxed);
             good.join().unwrap();
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    });
+}
+
+/// Over connections that the server holds to a rate: what one gets beside a flood of strangers' datagrams, a liar and gluttons is
+/// what it gets alone.
+#[test]
+fn others_get_what_they_had_while_some_misbehave() {
+    let limits =
+        Limits { rate: Some(Rate::from_bits_per_s(80_000_000)), bytes: 30_000_000, ..order(4).limits };
+    serving(ServerOrder { limits, ..order(4) }, |address, server| {
+        let goodput = || {
+            let mut call = call(address, None, None).unwrap();
+            let carriage = carried(&mut call, phase(tcp(Way::Down), 3000)).unwrap();
+            call.hang_up();
+            Course::of_streams(&carriage.near.counted).throughput().unwrap().bits_per_s
+        };
+        let alone = goodput();
+        assert!((19e6..21e6).contains(&alone), "{alone}");
+        let over = AtomicBool::new(false);
+        let beside = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    (0..100).for_each(|_| drop(socket.send_to(&[0; 1000], address)));
+                    std::thread::sleep(StdDuration::from_millis(5));
+                }
+            });
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let mut glutton = call(address, None, Some(Rate::from_bits_per_s(20_000_000))).unwrap();
+                    let up = Load::Fixed { bits_per_s: 20_000_000 };
+                    let up = Carrier::Udp { way: Way::Both, size: 1200, load: up };
+                    let _ = carried(&mut glutton, phase(up, 10_000));
+                }
+            });
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    iperf3_that_lies(address);
+                }
+            });
+            let beside = goodput();
+            over.store(true, Ordering::Relaxed);
+            beside
+        });
+        assert!((beside / alone - 1.0).abs() < 0.05, "{beside} beside them, {alone} alone");
+        assert!(server.tally().strays.load(Ordering::Relaxed) > 0);
+        assert!(failures(server, "faster than it was let in for") > 0);
+    });
+}
+
+/// A connection from one of this host's addresses.
+fn from(local: [u8; 4], to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType};
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((local, 0))).unwrap();
+    rustix::net::connect(&socket, &to).unwrap();
+    socket.into()
+}
+
+/// A connection for data that names somebody else's session from another address is none of it.
+#[test]
+fn a_connection_from_elsewhere_is_none_of_a_session() {
+    let limits = order(4).limits;
+    while_another_measures(limits, |address, _| {
+        let mut call = call(address, None, None).unwrap();
+        let preamble = Preamble { token: call.budget().token, phase: 1, stream: 0 };
+        std::thread::scope(|scope| {
+            let stranger = scope.spawn(move || {
+                let mut stranger = from([127, 0, 0, 2], address);
+                stranger.write_all(&preamble.encode()).unwrap();
+                stranger.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
+                let mut came = Vec::new();
+                // It hears nothing but the end.
+                let _ = stranger.read_to_end(&mut came);
+                came.len()
+            });
+            let carriage = carried(&mut call, phase(tcp(Way::Down), 1000)).unwrap();
+            assert!(!carriage.cut_short && carriage.near.counted.iter().any(|counted| counted.received > 0));
+            assert_eq!(stranger.join().unwrap(), 0);
         });
     });
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
-use netrig_speed::measure::{Call, CallOrder, Latency, PhaseOrder};
+use netrig_speed::measure::{Call, CallOrder, Latency, MeasureOrder, PhaseOrder, Task, measure};
 use netrig_speed::meter::{OneWay, clocks};
 use netrig_speed::protocol::{Carrier, Way};
 use netrig_speed::responsiveness::{Probing, Responsiveness};
@@ -58,5 +58,35 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         // Both ways together are what there and back takes, whatever each echo took.
         let sum = |of: fn(&OneWay) -> Option<f64>| of(&ways).unwrap();
         assert!(sum(|ways| ways.up.least_s) >= 0.0 && sum(|ways| ways.down.least_s) >= 0.0, "{ways:?}");
+    });
+}
+
+/// Data that goes both ways at once: what loaded connections tell comes from both ends, and new ones respond meanwhile.
+#[test]
+fn both_ways_at_once_have_their_responsiveness() {
+    serving(|server, _| {
+        let tls = tls::client(&Trust::Anyone, None).unwrap();
+        let name = server.ip().into();
+        let call = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
+        let carrier = Carrier::Tcp { way: Way::Both, streams: 2, congestion: None };
+        let order = MeasureOrder {
+            call,
+            idle: Duration::from_millis(300),
+            tasks: vec![Task::Carry(PhaseOrder {
+                carrier,
+                lasts: Duration::from_secs(2),
+                every: Duration::from_millis(100),
+            })],
+            after: Duration::ZERO,
+            echo_every: Duration::from_millis(20),
+            responsive: true,
+        };
+        let report = measure(order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(report.phases.len(), 2);
+        for phase in &report.phases {
+            let told = phase.responsiveness.as_ref().unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(told.rpm.both.is_some_and(|rpm| rpm > 0.0), "{told:?}");
+            assert!(told.loaded.as_ref().is_some_and(|loaded| loaded.delays.sent > 10), "{told:?}");
+        }
     });
 }

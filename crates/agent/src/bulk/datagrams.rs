@@ -17,7 +17,7 @@ use crate::datagram::Stamp;
 use crate::outbox::Outbox;
 use crate::pacer::{SPIN, Watch};
 use crate::precedence::Precedence;
-use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use crate::socket::{Buffers, LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
 use crate::source_report::{Asked, SourceReport};
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Clock, Pacer, monotonic_nanos};
@@ -35,14 +35,21 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const LOOK_FOR: Duration = Duration::from_micros(500);
 
 /// A socket for datagrams to and from one address: with the kernel's stamps and much room, and datagrams that come together
-/// are taken together (`UDP_GRO`).
+/// are taken together (`UDP_GRO`). Its buffers are exactly these, where they are given.
 ///
 /// # Errors
 /// What the kernel refuses.
-pub fn datagram_socket(local: SocketAddr, peer: SocketAddr) -> Result<UdpSocket, SocketError> {
+pub fn datagram_socket(
+    local: SocketAddr,
+    peer: SocketAddr,
+    buffers: Buffers,
+) -> Result<UdpSocket, SocketError> {
     let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
     making.stamped(Stamped::Received)?;
-    making.receive_at_least(ROOM)?;
+    if buffers.receive.is_none() {
+        making.receive_at_least(ROOM)?;
+    }
+    making.buffers(buffers)?;
     making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
     let socket = making.bound()?;
     rustix::net::connect(&socket, &peer).map_err(|error| SocketError::Refused {
@@ -447,7 +454,10 @@ mod tests {
     fn pair() -> [UdpSocket; 2] {
         let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (near, far) = (free(), free());
-        [datagram_socket(near, far).unwrap(), datagram_socket(far, near).unwrap()]
+        [
+            datagram_socket(near, far, Buffers::default()).unwrap(),
+            datagram_socket(far, near, Buffers::default()).unwrap(),
+        ]
     }
 
     fn order(spacing: Spacing) -> SourceOrder {

@@ -5,16 +5,19 @@
 //!
 //! It decides neither how long it goes on nor what a reading means.
 //!
-//! Start from [`Streams`], [`DatagramSource`] and [`DatagramSink`].
+//! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
 
+mod associations;
 mod datagrams;
 mod effort;
 mod form;
 mod host;
 mod losses;
+mod radio;
 mod stamped;
 mod streams;
 
+pub use associations::{AssociationOrder, Associations, Borne};
 pub use datagrams::{
     DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
     shared_datagram_socket,
@@ -23,5 +26,6 @@ pub use effort::Effort;
 pub use form::Form;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
+pub use radio::{Radio, RadioReport};
 pub use stamped::{Stamped, StampedSocket};
 pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to};

@@ -92,14 +92,16 @@ impl StampedSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Buffers;
     use crate::bulk::datagram_socket;
 
     #[test]
     fn a_datagram_comes_with_its_moment() {
         let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (near, far) = (free(), free());
-        let sender = StampedSocket::new(datagram_socket(near, far).unwrap()).unwrap();
-        let mut receiver = StampedSocket::new(datagram_socket(far, near).unwrap()).unwrap();
+        let sender = StampedSocket::new(datagram_socket(near, far, Buffers::default()).unwrap()).unwrap();
+        let mut receiver =
+            StampedSocket::new(datagram_socket(far, near, Buffers::default()).unwrap()).unwrap();
         let mut got = Vec::new();
         receiver.receive(Duration::from_millis(1), |_| panic!("nothing was sent")).unwrap();
         let before = monotonic_nanos();

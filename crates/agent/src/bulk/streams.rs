@@ -72,7 +72,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    const fn sends(self) -> bool {
+    pub(super) const fn sends(self) -> bool {
         matches!(self, Self::Sends | Self::Both)
     }
 }
@@ -107,11 +107,11 @@ pub struct Carried {
 
 /// What all connections had carried at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct Reading<C = Carried> {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Each connection, in the order in which they were given.
-    pub connections: Vec<Carried>,
+    /// Each connection or association, in the order in which they were given.
+    pub connections: Vec<C>,
     /// What carrying has taken of the thread since it began.
     pub effort: Effort,
 }

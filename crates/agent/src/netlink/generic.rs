@@ -92,8 +92,8 @@ impl Family {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn list(&mut self, command: u8) -> Result<Vec<Message>, Refusal> {
-        let question = Message { family: self.number, command, attributes: Vec::new() };
+    pub fn list(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+        let question = Message { family: self.number, command, attributes };
         self.conversation.ask(question, NLM_F_DUMP)
     }
 }

@@ -16,6 +16,8 @@ pub struct Links(Conversation);
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
+    /// The kernel's number for it, in its namespace.
+    pub index: u32,
     /// Its name.
     pub name: String,
     /// The longest IP packet that it takes, bytes.
@@ -63,7 +65,7 @@ impl Links {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let answers = self.0.ask(RouteNetlinkMessage::GetLink(message), 0)?;
-        let mut interface = Interface::default();
+        let mut interface = Interface { index, ..Interface::default() };
         let links = answers.into_iter().filter_map(|answer| match answer {
             RouteNetlinkMessage::NewLink(link) => Some(link),
             _ => None,

@@ -3,9 +3,11 @@
 mod ethtool;
 pub mod generic;
 mod link;
+mod radio;
 
 pub use ethtool::{Ethtool, Rings};
 pub use link::{Interface, Links};
+pub use radio::{RadioLink, Radios};
 
 use std::fmt::Debug;
 use std::io;

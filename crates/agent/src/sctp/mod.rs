@@ -23,7 +23,8 @@ use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatu
 
 pub use self::faults::SctpReport;
 pub use self::options::{SctpOptions, SctpPath, TimedControl};
-use self::socket::{PathSocket, Sent, Taken};
+use self::socket::Taken;
+pub(crate) use self::socket::{PathSocket, Sent};
 use crate::clock::RealtimeOffset;
 use crate::order::{EndOrder, Side};
 use crate::roster::{Named, Roster};

@@ -1,7 +1,7 @@
 //! SCTP packets over a socket: of IP itself, or of UDP (RFC 6951).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netrig_core::{Data, Dscp, Ecn, FiveTuple, Header, protocol};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketType, ipproto};
 
 use crate::socket::{Making, SocketError, Stamped, is_loss, refused};
-use crate::sys::{Incoming, MESSAGES, ReceiveBatch};
+use crate::sys::{MESSAGES, ReceiveBatch};
 
 /// Room for what comes while a thread is kept from looking, bytes of which the kernel takes its share.
 const ROOM: usize = 8 << 20;
@@ -25,7 +25,7 @@ const PORTS: usize = 4;
 ///
 /// A raw socket gets what comes for its protocol, whoever else does, and keeps the kernel from answering that there is
 /// nobody (ICMP's protocol unreachable).
-pub(super) struct PathSocket {
+pub(crate) struct PathSocket {
     socket: OwnedFd,
     addresses: PathAddresses,
     encapsulation: Encapsulation,
@@ -33,14 +33,14 @@ pub(super) struct PathSocket {
 }
 
 /// A packet, and the kernel's stamp of its arrival, nanoseconds of `CLOCK_REALTIME`.
-pub(super) struct Taken {
+pub(crate) struct Taken {
     pub stamp: Option<u64>,
     pub packet: Packet,
 }
 
 /// What became of a packet that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(crate) enum Sent {
     /// The kernel has it.
     Given,
     /// It is lost, as on a link: there is no way now, the interface is down, or it is longer than that takes.
@@ -73,6 +73,19 @@ impl PathSocket {
         let socket = making.bound()?;
         rustix::net::connect(&socket, &remote).map_err(|error| refused("connect", local, error))?;
         Ok(Self { socket, addresses, encapsulation, checksum: config.checksum })
+    }
+
+    /// In the datagrams of a socket of UDP that is connected to the other end's, whichever ports they have.
+    pub fn over(socket: UdpSocket, config: &sctp::Config) -> io::Result<Self> {
+        let addresses = PathAddresses { local: socket.local_addr()?.ip(), remote: socket.peer_addr()?.ip() };
+        let (level, name, probe) = if addresses.local.is_ipv4() {
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+        } else {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+        };
+        crate::sys::set_option_int(&socket, level, name, probe)?;
+        let (encapsulation, checksum) = (Encapsulation::Udp, config.checksum);
+        Ok(Self { socket: socket.into(), addresses, encapsulation, checksum })
     }
 
     /// The socket.
@@ -115,28 +128,36 @@ impl PathSocket {
         };
         for at in 0..count {
             let Some(incoming) = batch.get(at) else { continue };
-            let Some(bytes) = self.body(&incoming) else { continue };
-            let Some([a, b, c, d]) = bytes.first_chunk::<PORTS>() else { continue };
-            if !wanted(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])) {
-                continue;
+            for (head, len) in incoming.datagrams() {
+                if let Some(packet) = self.packet(head, len, &wanted) {
+                    each(Taken { stamp: incoming.stamp, packet });
+                }
             }
-            // "the receiver SHOULD silently discard" what is damaged (RFC 9260 section 6.8).
-            let Ok(packet) = wire::decode_with(bytes, self.checksum) else { continue };
-            let header = self.header(&packet, bytes.len());
-            let packet = Packet { header, payload: Payload::Sctp(Box::new(with_fill(packet))) };
-            each(Taken { stamp: incoming.stamp, packet });
         }
         Ok(count == MESSAGES)
     }
 
+    /// The packet in a datagram of `len` bytes of which these were kept, if it is whole and its ports are wanted.
+    fn packet(&self, head: &[u8], len: usize, wanted: &impl Fn(u16, u16) -> bool) -> Option<Packet> {
+        let bytes = self.body(head, len)?;
+        let [a, b, c, d] = bytes.first_chunk::<PORTS>()?;
+        if !wanted(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])) {
+            return None;
+        }
+        // "the receiver SHOULD silently discard" what is damaged (RFC 9260 section 6.8).
+        let packet = wire::decode_with(bytes, self.checksum).ok()?;
+        let header = self.header(&packet, bytes.len());
+        Some(Packet { header, payload: Payload::Sctp(Box::new(with_fill(packet))) })
+    }
+
     /// The SCTP packet in what a socket gives: a raw one of IPv4 has the IP header before it (raw(7)).
-    fn body<'a>(&self, incoming: &Incoming<'a>) -> Option<&'a [u8]> {
-        if incoming.len > incoming.head.len() {
+    fn body<'a>(&self, head: &'a [u8], len: usize) -> Option<&'a [u8]> {
+        if len > head.len() {
             return None;
         }
         let has_header = self.encapsulation == Encapsulation::Ip && self.addresses.local.is_ipv4();
-        let skipped = if has_header { usize::from(*incoming.head.first()? & 0x0f) * 4 } else { 0 };
-        incoming.head.get(skipped..)
+        let skipped = if has_header { usize::from(*head.first()? & 0x0f) * 4 } else { 0 };
+        head.get(skipped..)
     }
 
     /// What the network saw of a packet of `len` bytes.

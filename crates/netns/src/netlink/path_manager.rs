@@ -69,7 +69,7 @@ impl PathManager {
 
     /// The addresses that were added, in the order of their numbers.
     pub(crate) fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, Refusal> {
-        let answers = self.0.list(CMD_GET_ADDR)?;
+        let answers = self.0.list(CMD_GET_ADDR, Vec::new())?;
         answers.iter().map(MptcpEndpoint::of).collect()
     }
 

@@ -25,6 +25,10 @@ const FILLED: f64 = 0.7;
 /// Who reaches this share of what the line carries has reached the line.
 const REACHED: f64 = 0.9;
 
+/// Of what its frames go at a radio gets less than three quarters through (IEEE 802.11: gaps, preambles, acknowledgements), and
+/// less when others share its air: whoever gets this share has what the radio carries.
+const RADIO: f64 = 0.4;
+
 /// Longer than at best by this, s, and by this share of the idle path's round trip, packets have waited in a queue.
 const QUEUED_S: f64 = 0.001;
 const QUEUED: f64 = 0.1;
@@ -49,6 +53,8 @@ pub(super) struct Evidence<'a> {
     /// What a search found in the same way.
     searched: Option<&'a Capacity>,
     idle: Option<&'a Delays>,
+    /// What the server holds it to, payload bits per second.
+    held_to: Option<f64>,
 }
 
 impl<'a> Evidence<'a> {
@@ -56,20 +62,21 @@ impl<'a> Evidence<'a> {
     pub fn of(report: &'a Report, way: Way) -> Option<Self> {
         let phases = || report.phases.iter().filter(|phase| phase.way == way);
         let alone = |phase: &&PhaseReport| phase.carrier.way() == Some(way);
-        let is_tcp = |phase: &&PhaseReport| matches!(phase.carrier, Carrier::Tcp { .. });
+        let adapts = |phase: &&PhaseReport| phase.carrier.adapts();
         let phase = phases()
-            .filter(is_tcp)
+            .filter(adapts)
             .find(alone)
             .or_else(|| phases().find(alone))
             .or_else(|| phases().next())?;
         let searched = phases().find_map(|phase| phase.capacity.as_ref());
-        Some(Self { way, phase, searched, idle: report.idle.as_ref() })
+        Some(Self { way, phase, searched, idle: report.idle.as_ref(), held_to: report.held_to })
     }
 
     pub fn limit(&self) -> Limit {
         let limits: &[fn(&Self) -> Option<Limit>] = match self.phase.carrier {
-            Carrier::Tcp { .. } => &[
+            Carrier::Tcp { .. } | Carrier::Sctp { .. } => &[
                 Self::black_hole,
+                Self::held_by_server,
                 Self::line_reached,
                 Self::processor,
                 Self::window,
@@ -77,12 +84,50 @@ impl<'a> Evidence<'a> {
                 Self::line_missed,
                 Self::starved,
             ],
-            _ if self.phase.capacity.is_some() => {
-                &[Self::socket_buffer, Self::search_starved, Self::most_offered, Self::line_found]
-            }
-            _ => &[Self::all_arrived, Self::socket_buffer, Self::not_sent, Self::queue_or_loss],
+            _ if self.phase.capacity.is_some() => &[
+                Self::socket_buffer,
+                Self::search_starved,
+                Self::held_by_server,
+                Self::most_offered,
+                Self::line_found,
+            ],
+            _ => &[
+                Self::held_by_server,
+                Self::all_arrived,
+                Self::socket_buffer,
+                Self::not_sent,
+                Self::queue_or_loss,
+            ],
         };
-        limits.iter().find_map(|limit| limit(self)).unwrap_or(Limit::Unknown)
+        let limit = limits.iter().find_map(|limit| limit(self)).unwrap_or(Limit::Unknown);
+        self.by_radio(&limit).unwrap_or(limit)
+    }
+
+    /// The path's limit as that of a radio, if it is one's: what got through is a large part of what its frames go at, or
+    /// frames that it gave up are what was lost.
+    fn by_radio(&self, limit: &Limit) -> Option<Limit> {
+        let (carries, loses) = match limit {
+            Limit::Line { bits_per_s, .. } => (*bits_per_s, false),
+            Limit::Loss { reached, .. } => (*reached, true),
+            _ => return None,
+        };
+        let ends = [(self.sends(), &self.phase.sender, true), (self.receives(), &self.phase.receiver, false)];
+        ends.into_iter().find_map(|(end, report, sends)| {
+            let radio = report.radio.as_ref()?;
+            let at = if sends { radio.sends_at } else { radio.receives_at }.map(|bits| bits as f64);
+            let share = |part: u32| f64::from(part) / f64::from(radio.sent.max(1));
+            let failed = share(radio.failed);
+            let is_full = at.is_some_and(|at| carries > RADIO * at);
+            let is_lossy = loses && sends && failed > LOSSY;
+            (is_full || is_lossy).then(|| Limit::Wifi {
+                end,
+                bits_per_s: carries,
+                radio_bits_per_s: at,
+                signal_dbm: radio.signal_dbm,
+                sent_again: share(radio.sent_again),
+                failed,
+            })
+        })
     }
 
     const fn sends(&self) -> End {
@@ -123,6 +168,15 @@ impl<'a> Evidence<'a> {
             mtu: self.phase.sender.path_mtu,
             sent_again: connections.bytes_again,
         })
+    }
+
+    /// It has got what the server lets a session have, and the path would have carried that.
+    fn held_by_server(&self) -> Option<Limit> {
+        let held_to = self.held_to?;
+        let searched = self.phase.capacity.as_ref().filter(|capacity| !capacity.found.saturated);
+        let searched = searched.map(|capacity| capacity.layers.payload);
+        let reached = self.phase.throughput.map(|told| told.bits_per_s).or(searched)?;
+        (reached >= REACHED * held_to).then_some(Limit::Server { bits_per_s: held_to, reached })
     }
 
     /// The line, as a search has found it: one that no host was in the way of.
@@ -202,6 +256,7 @@ impl<'a> Evidence<'a> {
             round_trip_s,
             share: connections.window_limited,
             connections: streams,
+            told: self.phase.receiver.window.is_some(),
             needed: 2.0 * in_flight,
         })
     }

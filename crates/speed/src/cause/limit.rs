@@ -26,6 +26,21 @@ pub enum Limit {
         /// For how long packets waited in its queue, s.
         queue_s: f64,
     },
+    /// A radio of one of the hosts.
+    Wifi {
+        /// Of which host.
+        end: End,
+        /// What it carries.
+        bits_per_s: f64,
+        /// What its frames are sent at.
+        radio_bits_per_s: Option<f64>,
+        /// How strong the other station is heard, dBm.
+        signal_dbm: Option<i8>,
+        /// Share of the frames that were sent again.
+        sent_again: f64,
+        /// Share of the frames that were given up.
+        failed: f64,
+    },
     /// Something drops what exceeds a rate and keeps no queue.
     Policer {
         /// What it lets through.
@@ -54,6 +69,8 @@ pub enum Limit {
         share: f64,
         /// Connections that had one each.
         connections: u16,
+        /// Whether that end was told to offer no more.
+        told: bool,
         /// The window with which the rate would be twice as high, bytes.
         needed: f64,
     },
@@ -112,6 +129,13 @@ pub enum Limit {
         mtu: Option<u32>,
         /// Bytes that were sent again in vain.
         sent_again: u64,
+    },
+    /// The server, which lets a session have no more.
+    Server {
+        /// What it lets it have, payload.
+        bits_per_s: f64,
+        /// What of that the transfer got.
+        reached: f64,
     },
     /// Nothing: all that was offered arrived.
     Offered {

@@ -7,6 +7,9 @@ use crate::protocol::Way;
 pub(super) fn sentence(limit: &Limit, way: Way) -> String {
     let what = match limit {
         Limit::Line { bits_per_s, .. } => format!("the line, which carries {}", rate(*bits_per_s)),
+        Limit::Wifi { end, bits_per_s, .. } => {
+            format!("the Wi-Fi of {}, which carries {}", host(*end), rate(*bits_per_s))
+        }
         Limit::Policer { bits_per_s, .. } => {
             format!("a policer, which lets {} through and drops what exceeds that", rate(*bits_per_s))
         }
@@ -34,6 +37,9 @@ pub(super) fn sentence(limit: &Limit, way: Way) -> String {
             percent(*headers)
         ),
         Limit::BlackHole { .. } => "a black hole: long packets vanish on the way, short ones pass".to_owned(),
+        Limit::Server { bits_per_s, .. } => {
+            format!("the server, which lets a session have {} of payload", rate(*bits_per_s))
+        }
         Limit::Offered { bits_per_s, .. } => {
             return format!(
                 "{}: nothing limits it, {} was offered and arrived",
@@ -55,6 +61,19 @@ pub(super) fn proof(limit: &Limit) -> String {
                 all if all > 0.98 => queue,
                 most => format!("{queue}; {} of what it carries was reached", percent(most)),
             }
+        }
+        Limit::Wifi { radio_bits_per_s, signal_dbm, sent_again, failed, .. } => {
+            let at = radio_bits_per_s.map(|bits| {
+                format!("its frames go at {}, of which gaps and headers take a part; ", rate(bits))
+            });
+            let signal = signal_dbm.map(|dbm| format!("the other station is heard with {dbm} dBm; "));
+            format!(
+                "{}{}{} of the frames were sent again, {} given up",
+                at.unwrap_or_default(),
+                signal.unwrap_or_default(),
+                percent(*sent_again),
+                percent(*failed)
+            )
         }
         Limit::Policer { lost, reached, bits_per_s } => format!(
             "above that rate {} is lost and nothing waits; {} of it was reached",
@@ -95,6 +114,9 @@ pub(super) fn proof(limit: &Limit) -> String {
             let takes = mtu.map_or_else(String::new, |mtu| format!(", packets of up to {mtu} B,"));
             format!("{}{takes} sent again in vain while echoes came back", size(*sent_again as f64))
         }
+        Limit::Server { reached, bits_per_s } => {
+            format!("{} of that arrived", percent(reached / bits_per_s))
+        }
         Limit::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
         Limit::Unknown => "no counter of the two hosts and of the path stands out".to_owned(),
     }
@@ -108,12 +130,16 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
             rate(*bits_per_s),
             time(*queue_s)
         ),
+        Limit::Wifi { .. } => "go nearer to the access point, to another channel or band, or measure over a cable".to_owned(),
         Limit::Policer { bits_per_s, .. } => {
             format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
         }
         Limit::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
                                for congestion (--congestion bbr) gets more until then"
             .to_owned(),
+        Limit::Window { end, needed, told: true, .. } => {
+            format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))
+        }
         Limit::Window { end, needed, .. } => format!(
             "raise the last value of net.ipv4.tcp_rmem at {} to {} or more: that is enough for twice the rate",
             host(*end),
@@ -132,6 +158,9 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::BlackHole { .. } => "let ICMP \"fragmentation needed\" and \"packet too big\" through, clamp the MSS, or set \
                                     net.ipv4.tcp_mtu_probing=1"
             .to_owned(),
+        Limit::Server { .. } => {
+            "measure when fewer others do, or ask its operator for a larger share (--max-rate)".to_owned()
+        }
         Limit::Line { .. } | Limit::Offered { .. } | Limit::Unknown => return None,
     };
     Some(advice)

@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
-use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare};
+use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{Capacity, PhaseReport};
@@ -96,6 +96,7 @@ fn report(phases: Vec<PhaseReport>) -> Report {
         after: None,
         after_ways: None,
         no_ways: None,
+        held_to: None,
         verdicts: Vec::new(),
         partial: false,
         broken: None,
@@ -294,4 +295,62 @@ fn a_search_by_itself_is_judged_too() {
 fn a_way_that_was_not_measured_has_no_verdict() {
     assert_eq!(verdicts(&report(vec![download(MBIT)])).len(), 1);
     assert_eq!(verdicts(&report(Vec::new())), []);
+}
+
+/// The line is as fast as the radio lets it be; behind a fast radio it is the line.
+#[test]
+fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
+    let over = |sends_at: f64, sent_again, failed| RadioReport {
+        interface: "wlan0".to_owned(),
+        signal_dbm: Some(-71),
+        sends_at: Some((sends_at * MBIT) as u64),
+        receives_at: Some((sends_at * MBIT) as u64),
+        sent: 1000,
+        sent_again,
+        failed,
+    };
+    let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(180.0, 0, 0)));
+    assert!(matches!(limit, Limit::Wifi { end: End::Client, .. }), "{limit:?}");
+    let limit = judged(98.0 * MBIT, line(), |phase| phase.sender.radio = Some(over(180.0, 240, 0)));
+    assert!(
+        matches!(limit, Limit::Wifi { end: End::Server, sent_again, .. } if (sent_again - 0.24).abs() < 1e-9),
+        "{limit:?}"
+    );
+    let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(866.0, 240, 0)));
+    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+    // What a radio gives up is what was lost; a window is a window whatever the packets go over.
+    let lossy = || Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
+    let lost = |failed| {
+        judged(20.0 * MBIT, lossy(), |phase| {
+            connections(phase).bytes_again = 1;
+            phase.sender.radio = Some(over(866.0, 300, failed));
+        })
+    };
+    assert!(matches!(lost(10), Limit::Wifi { .. }) && matches!(lost(0), Limit::Loss { .. }));
+    let limit = judged(20.0 * MBIT, line(), |phase| {
+        connections(phase).window_limited = 0.9;
+        phase.receiver.radio = Some(over(20.0, 0, 0));
+    });
+    assert!(matches!(limit, Limit::Window { .. }), "{limit:?}");
+}
+
+/// Who is let in for so much gets no more, whatever the line carries.
+#[test]
+fn a_server_that_lets_a_session_have_less_is_the_limit() {
+    let of = |payload: f64, phases: Vec<PhaseReport>| {
+        let report = Report { held_to: Some(payload), ..report(phases) };
+        verdict(&report, Way::Down).unwrap()
+    };
+    let verdict = of(20.0 * MBIT, vec![download(20.5 * MBIT)]);
+    assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
+    assert_eq!(
+        verdict.sentence,
+        "the download is limited by the server, which lets a session have 20.0 Mbit/s of payload"
+    );
+    let verdict = of(200.0 * MBIT, vec![download(98.0 * MBIT), line().unwrap()]);
+    assert!(matches!(verdict.limit, Limit::Line { .. }), "{verdict:?}");
+    let mut search = searched(20.7 * MBIT, 0.0, [0.0, 0.0]);
+    search.capacity.as_mut().unwrap().found.saturated = false;
+    let verdict = of(20.0 * MBIT, vec![search]);
+    assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
 }

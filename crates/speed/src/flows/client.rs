@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::bulk::datagram_socket;
-use netrig_agent::{Clock, random};
+use netrig_agent::{Buffers, Clock, random};
 use netrig_core::Duration;
 
 use super::found::start;
@@ -198,7 +198,8 @@ impl<'a> Call<'a> {
                 Transport::Udp => {
                     let failed = |source| TestError::NoDatagrams { server, source };
                     let local = SocketAddr::new(self.local.ip(), 0);
-                    let socket = datagram_socket(local, server).map_err(io::Error::other).map_err(failed)?;
+                    let socket = datagram_socket(local, server, Buffers::default());
+                    let socket = socket.map_err(io::Error::other).map_err(failed)?;
                     knock(&socket).map_err(failed)?;
                     (socket.local_addr()?, Socket::Udp(socket))
                 }

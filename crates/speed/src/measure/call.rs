@@ -204,11 +204,15 @@ impl Call {
                 let streams = (0..*streams).map(connect).collect::<io::Result<_>>().map_err(failed)?;
                 Ok(Sockets::Tcp { streams, window: self.order.options.window_clamp })
             }
-            Carrier::Udp { .. } => {
+            Carrier::Udp { .. } | Carrier::Sctp { .. } => {
                 let local = SocketAddr::new(self.local.ip(), 0);
-                let socket = datagram_socket(local, server).map_err(io::Error::other).map_err(failed)?;
+                let socket = datagram_socket(local, server, self.order.options.buffers);
+                let socket = socket.map_err(io::Error::other).map_err(failed)?;
                 knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;
-                Ok(Sockets::Udp(socket))
+                Ok(match phase.carrier {
+                    Carrier::Sctp { .. } => Sockets::Sctp { socket, window: self.order.options.window_clamp },
+                    _ => Sockets::Udp(socket),
+                })
             }
         }
     }

@@ -118,6 +118,7 @@ fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken
         after: None,
         after_ways: None,
         no_ways: None,
+        held_to: None,
         verdicts: Vec::new(),
         partial: broken.is_some() || carriages.iter().any(|carriage| carriage.cut_short),
         broken,
@@ -154,6 +155,7 @@ fn asked(phase: &PhaseOrder) -> Result<Parameters, Iperf3Error> {
             ..every
         }),
         Carrier::Udp { load: Load::Poisson { .. }, .. } => Err(Iperf3Error::Carrier("random gaps")),
+        Carrier::Sctp { .. } => Err(Iperf3Error::Carrier("SCTP over UDP")),
         Carrier::Udp { load: Load::Told, .. } => Err(Iperf3Error::Carrier("search for a line's capacity")),
     }
 }

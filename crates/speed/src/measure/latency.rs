@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{StampedSocket, datagram_socket};
-use netrig_agent::{become_real_time, monotonic_nanos, realtime_nanos};
+use netrig_agent::{Buffers, become_real_time, monotonic_nanos, realtime_nanos};
 use netrig_core::Duration;
 
 use crate::meter::Round;
@@ -33,7 +33,9 @@ impl Latency {
     /// # Errors
     /// If the kernel refuses a socket or a thread.
     pub fn begin(local: SocketAddr, server: SocketAddr, token: Token, every: Duration) -> io::Result<Self> {
-        let socket = StampedSocket::new(datagram_socket(local, server).map_err(io::Error::other)?)?;
+        let socket = StampedSocket::new(
+            datagram_socket(local, server, Buffers::default()).map_err(io::Error::other)?,
+        )?;
         let stop = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("speed-latency".to_owned());

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, Rate};
 
 use super::beside::Beside;
 use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
@@ -84,6 +84,7 @@ pub fn measure(
         progress(Progress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
+    let held_to = call.budget().bits_per_s.map(|most| most as f64);
     let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
     let beside = beside.map_err(SpeedError::Carrying)?;
     let mut done = Vec::new();
@@ -114,6 +115,7 @@ pub fn measure(
         after: after.and_then(|span| watched.delays(span, 0.0)),
         after_ways: after.and_then(|span| watched.ways(span, 0.0)),
         no_ways: watched.no_ways(),
+        held_to,
         verdicts: Vec::new(),
         partial,
         broken,
@@ -166,7 +168,7 @@ fn carry(
 ) -> Result<Done, SpeedError> {
     let way = phase.carrier.way();
     // Datagrams of a rate that somebody chose are no load of connections.
-    let is_load = matches!(phase.carrier, Carrier::Tcp { .. });
+    let is_load = phase.carrier.adapts();
     let mut watch = |told: Progress| {
         if is_load {
             beside.watch(&told);
@@ -186,6 +188,8 @@ fn search(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Done, SpeedError> {
+    let held_to = call.budget().bits_per_s.map(Rate::from_bits_per_s);
+    let task = SearchTask { most: held_to.map_or(task.most, |most| most.min(task.most)), ..task };
     let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4());
     let round_trip = call.round_trip().unwrap_or(Duration::ZERO);
     let mut searching = Searching::new(task, size, known, round_trip);
@@ -198,9 +202,10 @@ fn search(
 
 /// What connections have carried that way before, payload bits per second.
 fn known(done: &[Done], way: Way) -> Option<f64> {
-    let carried = done.iter().rev().find(
-        |done| matches!(done.carriage.phase.carrier, Carrier::Tcp { way: carried, .. } if carried == way),
-    )?;
+    let carried = done
+        .iter()
+        .rev()
+        .find(|done| done.carriage.phase.carrier.adapts() && done.carriage.phase.way() == Some(way))?;
     let receiver = if way == Way::Down { &carried.carriage.near } else { &carried.carriage.far };
     Some(Course::of_streams(&receiver.counted).throughput()?.bits_per_s)
 }

@@ -35,6 +35,8 @@ pub struct Report {
     pub after_ways: Option<OneWay>,
     /// Why nothing is told of directions, if that is so.
     pub no_ways: Option<&'static str>,
+    /// What the server holds each direction to, payload bits per second, if it does.
+    pub held_to: Option<f64>,
     /// What limited each way, and what proves it.
     pub verdicts: Vec<Verdict>,
     /// Somebody or something ended it before its time: what was measured until then.
@@ -127,6 +129,7 @@ fn phase(
     let throughput = course.throughput().filter(|_| found.is_none());
     let packet = match carrier {
         Carrier::Udp { size, .. } => Some(Packet::datagram((*size).into(), v4)),
+        Carrier::Sctp { .. } => sender.report.segment.map(|payload| Packet::chunk(payload, v4)),
         _ => sender.report.segment.map(|segment| Packet::segment(segment, sender.report.path_mtu, v4)),
     };
     let warm_up_s = throughput.map_or(0.0, |told| told.warm_up_s);

@@ -21,6 +21,10 @@ const UDP: u32 = 8;
 const TCP: u32 = 20;
 const TIMESTAMPS: u32 = 12;
 
+/// Headers of a packet of SCTP and of a DATA chunk, bytes (RFC 9260 sections 3.1, 3.3.1).
+const SCTP: u32 = 12;
+const DATA: u32 = 16;
+
 /// A full packet of what was carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Packet {
@@ -37,7 +41,7 @@ pub struct Packet {
 pub struct Layers {
     /// Payload: what an application gets.
     pub payload: f64,
-    /// With the headers of TCP or UDP.
+    /// With the headers of TCP, UDP or SCTP over UDP.
     pub transport: f64,
     /// With those of IP: what RFC 9097 and RFC 5136 call IP-layer capacity.
     pub ip: f64,
@@ -49,6 +53,11 @@ impl Packet {
     /// A datagram with so much payload.
     pub const fn datagram(payload: u32, v4: bool) -> Self {
         Self { payload, transport: UDP, ip: ip(v4) }
+    }
+
+    /// A full packet of SCTP over UDP (RFC 6951) with one chunk of so much payload.
+    pub const fn chunk(payload: u32, v4: bool) -> Self {
+        Self { payload, transport: UDP + SCTP + DATA, ip: ip(v4) }
     }
 
     /// A full segment with so much payload; its header from the longest packet of the path, where that tells of options.

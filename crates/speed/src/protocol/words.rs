@@ -1,7 +1,7 @@
 //! The words.
 
 use netrig_agent::STAMP_LEN;
-use netrig_agent::bulk::{HostReport, LossPeriods};
+use netrig_agent::bulk::{HostReport, LossPeriods, RadioReport};
 use netrig_core::{Duration, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,6 +120,8 @@ pub struct Budget {
     pub lasts_ns: u64,
     /// What it may carry, bytes of both directions.
     pub bytes: u64,
+    /// What the server holds it to in each direction, payload bits per second; all that the path takes if not given.
+    pub bits_per_s: Option<u64>,
     /// What tells whether both ends read one clock ([`clock_mark`](super::clock_mark)).
     pub clock: Option<[u8; 32]>,
 }
@@ -187,6 +189,15 @@ pub enum Carrier {
         /// How many.
         load: Load,
     },
+    /// Associations of netrig's own SCTP over UDP (RFC 6951), which the client opens.
+    Sctp {
+        /// Which way.
+        way: Way,
+        /// How many associations; both ways share them.
+        streams: u16,
+        /// The longest payload of a datagram, bytes: a packet of SCTP.
+        size: u16,
+    },
 }
 
 /// One measurement of a session.
@@ -228,6 +239,9 @@ pub enum PhaseError {
     /// Datagrams that cannot be.
     #[error("datagrams of {0} B: expected {SHORTEST_DATAGRAM} to {LONGEST_DATAGRAM}")]
     Size(u16),
+    /// Packets of SCTP that cannot be.
+    #[error("packets of SCTP of up to {0} B: expected {SHORTEST_PACKET} to {LONGEST_DATAGRAM}")]
+    Packet(u16),
     /// No load.
     #[error("datagrams at 0 bit/s: expected a rate")]
     NoRate,
@@ -235,6 +249,8 @@ pub enum PhaseError {
 
 /// The shortest payload of a datagram, bytes: it has room for its number and its times.
 const SHORTEST_DATAGRAM: u16 = STAMP_LEN as u16;
+/// The shortest bound of packets of SCTP, bytes: the state cookie of a handshake fits.
+const SHORTEST_PACKET: u16 = 512;
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes.
 const LONGEST_DATAGRAM: u16 = 65_507;
 
@@ -270,9 +286,14 @@ impl Phase {
         }
         let streams = match &self.carrier {
             Carrier::Idle => 1,
-            Carrier::Tcp { streams, .. } => {
+            Carrier::Tcp { streams, .. } | Carrier::Sctp { streams, .. } => {
                 if !(1..=MOST_STREAMS).contains(streams) {
                     return Err(PhaseError::Streams(*streams));
+                }
+                if let Carrier::Sctp { size, .. } = &self.carrier
+                    && !(SHORTEST_PACKET..=LONGEST_DATAGRAM).contains(size)
+                {
+                    return Err(PhaseError::Packet(*size));
                 }
                 *streams
             }
@@ -299,14 +320,24 @@ impl Carrier {
     pub const fn way(&self) -> Option<Way> {
         match self {
             Self::Idle => None,
-            Self::Tcp { way, .. } | Self::Udp { way, .. } => Some(*way),
+            Self::Tcp { way, .. } | Self::Udp { way, .. } | Self::Sctp { way, .. } => Some(*way),
         }
     }
 
-    /// Connections that carry data.
+    /// Whether what carries data adapts to the path by itself: connections and associations do.
+    pub const fn adapts(&self) -> bool {
+        matches!(self, Self::Tcp { .. } | Self::Sctp { .. })
+    }
+
+    /// Whether data goes in datagrams, over one socket at each end.
+    pub const fn is_of_datagrams(&self) -> bool {
+        matches!(self, Self::Udp { .. } | Self::Sctp { .. })
+    }
+
+    /// Connections or associations that carry data.
     pub const fn streams(&self) -> u16 {
         match self {
-            Self::Tcp { streams, .. } => *streams,
+            Self::Tcp { streams, .. } | Self::Sctp { streams, .. } => *streams,
             Self::Idle | Self::Udp { .. } => 0,
         }
     }
@@ -411,14 +442,18 @@ pub struct EndReport {
     pub waited_ns: u64,
     /// For how long they were there, all of them together, ns.
     pub threads_ns: u64,
-    /// Payload of a full segment of what it sends, bytes; nothing where it sends no TCP.
+    /// Payload of a full segment, or packet of SCTP, of what it sends, bytes; nothing where it sends datagrams of a rate.
     pub segment: Option<u32>,
     /// The longest IP packet that its kernel takes the path to carry, bytes.
     pub path_mtu: Option<u32>,
     /// What its sockets' buffers may hold, bytes: to send, to receive.
     pub buffers: Option<[u64; 2]>,
+    /// The largest window that it was told to offer, bytes, if it was.
+    pub window: Option<u32>,
     /// The congestion control of what it sends.
     pub congestion: Option<String>,
+    /// The radio by which its packets leave, if one does.
+    pub radio: Option<RadioReport>,
     /// Its datagrams.
     pub datagrams: Option<Datagrams>,
     /// Why it says nothing of the path.
@@ -451,6 +486,10 @@ mod tests {
         assert_eq!(phase(tcp(0)).check(), Err(PhaseError::Streams(0)));
         assert_eq!(phase(tcp(129)).check(), Err(PhaseError::Streams(129)));
         assert_eq!(phase(udp(27, Load::Told)).check(), Err(PhaseError::Size(27)));
+        let sctp = |streams, size| Carrier::Sctp { way: Way::Down, streams, size };
+        assert_eq!(phase(sctp(4, 1232)).check(), Ok(()));
+        assert_eq!(phase(sctp(0, 1232)).check(), Err(PhaseError::Streams(0)));
+        assert_eq!(phase(sctp(1, 511)).check(), Err(PhaseError::Packet(511)));
         assert_eq!(phase(udp(99, Load::Poisson { bits_per_s: 0, seed: 1 })).check(), Err(PhaseError::NoRate));
         let endless = Phase { lasts_ns: u64::MAX, ..phase(Carrier::Idle) };
         assert!(matches!(endless.check(), Err(PhaseError::Lasts(_))));

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::tls::{self, Identity};
-use netrig_agent::{Clock, bulk};
+use netrig_agent::{Buffers, Clock, bulk};
 use netrig_core::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
@@ -323,7 +323,7 @@ impl Shared {
     /// Between being bound and being connected it is taken for the listening one: what came from others meanwhile is heard as if
     /// it had come there.
     fn datagram_socket(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
-        let socket = bulk::datagram_socket(local, peer).map_err(io::Error::other)?;
+        let socket = bulk::datagram_socket(local, peer, Buffers::default()).map_err(io::Error::other)?;
         let mut buffer = [0; ECHO_LEN + 1];
         for _ in 0..AT_ONCE {
             match socket.recv_from(&mut buffer) {

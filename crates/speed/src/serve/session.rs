@@ -239,7 +239,8 @@ impl Visit<'_> {
         self.room = Some(Room { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
-        let budget = Budget { token, lasts_ns, bytes, clock: clock_mark(token) };
+        let bits_per_s = slot.held_to().map(Rate::bits_per_s);
+        let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock: clock_mark(token) };
         Ok(self.talk.say(&FromServer::Admitted(budget))?)
     }
 
@@ -282,7 +283,7 @@ impl Visit<'_> {
                 Arrival::Knock(preamble, from) => {
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
-                        && matches!(current.phase.carrier, Carrier::Udp { .. })
+                        && current.phase.carrier.is_of_datagrams()
                     {
                         // By the same bytes, from the port that it was sent to; who knocks twice has its socket, in which
                         // data may wait.
@@ -324,6 +325,7 @@ impl Visit<'_> {
                 Sockets::Tcp { streams, window: None }
             }
             (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
+            (Carrier::Sctp { .. }, Some((_, socket))) => Sockets::Sctp { socket, window: None },
             _ => Sockets::None,
         };
         let most = self.slot.as_ref().and_then(Slot::held_to);
@@ -423,7 +425,7 @@ impl Current {
         match self.phase.carrier {
             Carrier::Idle => true,
             Carrier::Tcp { streams, .. } => self.streams.len() == usize::from(streams),
-            Carrier::Udp { .. } => self.datagrams.is_some(),
+            Carrier::Udp { .. } | Carrier::Sctp { .. } => self.datagrams.is_some(),
         }
     }
 }

@@ -29,6 +29,7 @@ fn host(otherwise: &[(&str, &str)]) -> HostSettings {
     ];
     let settings = usual.iter().chain(otherwise).map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     let interface = Interface {
+        index: 2,
         name: "eth0".to_owned(),
         mtu: Some(1500),
         queue: Some(1000),

@@ -24,8 +24,8 @@ pub struct Speed {
 /// One of the two things that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Only {
-    /// What connections of TCP carry
-    Tcp,
+    /// What connections of TCP, or with --sctp associations, carry
+    Connections,
     /// What the line carries of datagrams, found by a search
     Capacity,
 }
@@ -64,6 +64,9 @@ pub struct Measure {
     /// Both ways at once, after each by itself
     #[arg(long, help_heading = "Measurement")]
     pub both: bool,
+    /// Associations of netrig's own SCTP over UDP (RFC 6951) in the place of connections of TCP
+    #[arg(long, help_heading = "Measurement", conflicts_with_all = ["udp", "iperf3", "congestion", "mss"])]
+    pub sctp: bool,
     /// Datagrams at this rate of payload, in the place of all else
     #[arg(long, help_heading = "Measurement", value_name = "RATE", conflicts_with_all = ["streams", "only"])]
     pub udp: Option<Rate>,
@@ -73,7 +76,7 @@ pub struct Measure {
     /// The most that a search for the line's capacity may offer
     #[arg(long, help_heading = "Measurement", value_name = "RATE", default_value = "100Gbit/s")]
     pub most: Rate,
-    /// Payload of each datagram; as long as the path carries if not given
+    /// Payload of each datagram; as long as the path carries if not given. With --sctp the longest packet, 1232 B if not given
     #[arg(long, help_heading = "Measurement", value_name = "SIZE")]
     pub size: Option<Size>,
     /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given

@@ -30,6 +30,9 @@ const AFTER: Duration = Duration::from_millis(500);
 /// Payload of datagrams of a rate that was given, bytes: fits into what every path carries.
 const USUAL_SIZE: u16 = 1200;
 
+/// The longest packet of SCTP, bytes: over IPv6 and UDP (RFC 6951) it fits into what every path carries (RFC 8200 section 5).
+const SCTP_SIZE: u16 = 1232;
+
 /// For how long a search counts what arrives above the line's capacity and what is lost below it, and may take in all.
 const COUNTS: Duration = Duration::from_millis(1000);
 const BENEATH: Duration = Duration::from_millis(500);
@@ -145,9 +148,13 @@ pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
         let size = size.unwrap_or(USUAL_SIZE);
         return Ok(ways.iter().map(|way| carry(Carrier::Udp { way: *way, size, load })).collect());
     }
-    let tcp = ways.iter().map(|way| {
-        let congestion = arguments.congestion.clone();
-        carry(Carrier::Tcp { way: *way, streams: arguments.streams, congestion })
+    let streams = arguments.streams;
+    let connections = ways.iter().map(|way| {
+        carry(if arguments.sctp {
+            Carrier::Sctp { way: *way, streams, size: size.unwrap_or(SCTP_SIZE) }
+        } else {
+            Carrier::Tcp { way: *way, streams, congestion: arguments.congestion.clone() }
+        })
     });
     let search = ways.iter().filter(|way| **way != Way::Both).map(|way| {
         Task::Search(SearchTask {
@@ -160,9 +167,9 @@ pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
         })
     });
     Ok(match arguments.only {
-        Some(Only::Tcp) => tcp.collect(),
+        Some(Only::Connections) => connections.collect(),
         Some(Only::Capacity) => search.collect(),
-        None => tcp.chain(search).collect(),
+        None => connections.chain(search).collect(),
     })
 }
 

@@ -28,6 +28,9 @@ pub fn table(report: &Report) -> String {
     if let Some(why) = report.no_ways {
         line(&format!("  one way     not to be told: {why}"));
     }
+    if let Some(most) = report.held_to {
+        line(&format!("  server      lets a session have {} of payload each way", rate(most)));
+    }
     for phase in &report.phases {
         line("");
         line(&format!("{}, {}", way(phase.way), by(phase)));
@@ -54,6 +57,8 @@ fn by(phase: &PhaseReport) -> String {
         Carrier::Idle => "nothing".to_owned(),
         Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
         Carrier::Tcp { streams, .. } => format!("{streams} connections"),
+        Carrier::Sctp { streams: 1, .. } => "1 association of SCTP over UDP".to_owned(),
+        Carrier::Sctp { streams, .. } => format!("{streams} associations of SCTP over UDP"),
         Carrier::Udp { size, load: Load::Told, .. } => {
             return format!("what the line carries of datagrams of {size} B");
         }
@@ -106,7 +111,11 @@ fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String>
     )];
     if let Some(layers) = &phase.layers {
         let [transport, ip, ethernet] = [layers.transport, layers.ip, layers.ethernet].map(rate);
-        let name = if matches!(phase.carrier, Carrier::Udp { .. }) { "UDP" } else { "TCP" };
+        let name = match phase.carrier {
+            Carrier::Udp { .. } => "UDP",
+            Carrier::Sctp { .. } => "SCTP over UDP",
+            _ => "TCP",
+        };
         lines.push(format!("layers      {transport} {name}, {ip} IP, {ethernet} as Ethernet"));
     }
     let steady = if throughput.steady { "" } else { "; not steady: measure for longer" };

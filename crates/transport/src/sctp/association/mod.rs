@@ -249,6 +249,18 @@ impl Association {
         (self.outbound_streams, self.inbound_streams)
     }
 
+    /// The window that the peer last offered (a_rwnd, RFC 9260 section 3.3.4), bytes.
+    pub const fn peer_window(&self) -> u64 {
+        self.peer_rwnd
+    }
+
+    /// Whether nothing but the peer's window keeps new data from leaving (RFC 9260 section 6.1 A).
+    pub fn is_held_by_window(&self) -> bool {
+        let next = self.queue.unsent().min(self.most_user_bytes());
+        let room = self.peer_rwnd.saturating_sub(self.outstanding.in_flight());
+        self.state.sends_data() && next > room && self.paths[self.data_path].may_send_new(&self.config)
+    }
+
     fn peer(&self) -> SocketAddr {
         SocketAddr::new(self.paths[self.primary].flow.dst, self.remote_port)
     }

@@ -212,7 +212,7 @@ impl Association {
     }
 
     /// Most user bytes that a chunk over the data path takes.
-    fn most_user_bytes(&self) -> u64 {
+    pub(super) fn most_user_bytes(&self) -> u64 {
         // Chunks are padded to multiples of four.
         let room = self.room(self.data_path).saturating_sub(DATA_HEADER) / 4 * 4;
         u64::from(room).min(self.config.max_chunk.bytes()).max(1)

@@ -1,0 +1,139 @@
+//! What a driver tells of a wireless link (nl80211, include/uapi/linux/nl80211.h).
+
+use netlink_packet_core::DefaultNla;
+
+use super::generic::{Family, kind};
+use super::{Refusal, attributes, value};
+
+const CMD_GET_STATION: u8 = 17;
+const ATTR_IFINDEX: u16 = 3;
+const ATTR_STA_INFO: u16 = 21;
+
+const STA_SIGNAL: u16 = 7;
+const STA_TX_BITRATE: u16 = 8;
+const STA_TX_PACKETS: u16 = 10;
+const STA_TX_RETRIES: u16 = 11;
+const STA_TX_FAILED: u16 = 12;
+const STA_RX_BITRATE: u16 = 14;
+const RATE_BITRATE: u16 = 1;
+const RATE_BITRATE32: u16 = 5;
+
+/// The unit of a radio's rates, bit/s.
+const RATE_UNIT: u64 = 100_000;
+
+/// A conversation about the radios of the calling thread's namespace.
+#[derive(Debug)]
+pub struct Radios(Family);
+
+/// A link over a radio, to the one station that an interface speaks with. What a driver does not tell is absent, or zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RadioLink {
+    /// How strong the other station was heard last, dBm.
+    pub signal_dbm: Option<i8>,
+    /// What frames are sent at, bit/s; gaps, headers and acknowledgements take their part of it.
+    pub sends_at: Option<u64>,
+    /// What they are received at, bit/s.
+    pub receives_at: Option<u64>,
+    /// Frames sent, each once.
+    pub sent: u32,
+    /// Frames sent again.
+    pub sent_again: u32,
+    /// Frames that were given up.
+    pub failed: u32,
+}
+
+impl Radios {
+    /// Opens one in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// What the kernel answers; one without drivers of radios knows no such family.
+    pub fn open() -> Result<Self, Refusal> {
+        Family::open("nl80211").map(Self)
+    }
+
+    /// The link of an interface, by its number; nothing of one that has no station to speak with, or several.
+    ///
+    /// # Errors
+    /// What the kernel answers: the interface may be none of a radio.
+    pub fn link(&mut self, interface: u32) -> Result<Option<RadioLink>, Refusal> {
+        let which = DefaultNla::new(ATTR_IFINDEX, interface.to_ne_bytes().to_vec());
+        let answers = self.0.list(CMD_GET_STATION, vec![which])?;
+        let mut stations = answers.iter().filter_map(|answer| {
+            let told = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_STA_INFO)?;
+            Some(RadioLink::of(&attributes(&value(told))))
+        });
+        Ok(stations.next().filter(|_| stations.next().is_none()))
+    }
+}
+
+impl RadioLink {
+    fn of(told: &[DefaultNla]) -> Self {
+        let number = |wanted: u16| number(told, wanted).and_then(|number| u32::try_from(number).ok());
+        let rate = |wanted: u16| {
+            let inside = attributes(&value(told.iter().find(|attribute| kind(attribute) == wanted)?));
+            // Rates that do not fit into 16 bits are told in 32.
+            let units = self::number(&inside, RATE_BITRATE32).or_else(|| self::number(&inside, RATE_BITRATE));
+            units.filter(|units| *units > 0).map(|units| units * RATE_UNIT)
+        };
+        Self {
+            signal_dbm: number(STA_SIGNAL).map(|byte| (byte as u8).cast_signed()),
+            sends_at: rate(STA_TX_BITRATE),
+            receives_at: rate(STA_RX_BITRATE),
+            sent: number(STA_TX_PACKETS).unwrap_or(0),
+            sent_again: number(STA_TX_RETRIES).unwrap_or(0),
+            failed: number(STA_TX_FAILED).unwrap_or(0),
+        }
+    }
+}
+
+/// The number that an attribute of this kind has, of whatever length.
+fn number(told: &[DefaultNla], wanted: u16) -> Option<u64> {
+    let bytes = value(told.iter().find(|attribute| kind(attribute) == wanted)?);
+    match bytes[..] {
+        [one] => Some(one.into()),
+        [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
+        [a, b, c, d] => Some(u32::from_ne_bytes([a, b, c, d]).into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::generic::nest;
+
+    fn told(kind: u16, bytes: &[u8]) -> DefaultNla {
+        DefaultNla::new(kind, bytes.to_vec())
+    }
+
+    /// As drivers lay it out: a byte for the signal, rates nested in one of two widths, counts of 32 bits.
+    #[test]
+    fn a_stations_numbers_are_read_in_the_kernels_units() {
+        let both =
+            [told(RATE_BITRATE, &650_u16.to_ne_bytes()), told(RATE_BITRATE32, &9000_u32.to_ne_bytes())];
+        let link = RadioLink::of(&[
+            told(STA_SIGNAL, &[(-67_i8).cast_unsigned()]),
+            nest(STA_TX_BITRATE, &both),
+            nest(STA_RX_BITRATE, &[told(RATE_BITRATE, &65_u16.to_ne_bytes())]),
+            told(STA_TX_PACKETS, &1000_u32.to_ne_bytes()),
+            told(STA_TX_RETRIES, &180_u32.to_ne_bytes()),
+        ]);
+        let expected = RadioLink {
+            signal_dbm: Some(-67),
+            sends_at: Some(900_000_000),
+            receives_at: Some(6_500_000),
+            sent: 1000,
+            sent_again: 180,
+            failed: 0,
+        };
+        assert_eq!(link, expected);
+        assert_eq!(RadioLink::of(&[]), RadioLink::default());
+    }
+
+    /// Where there are radios loopback is none of them; where there are none, nobody answers for them.
+    #[test]
+    fn loopback_is_no_radio() {
+        let link = Radios::open().and_then(|mut radios| radios.link(1));
+        assert!(!matches!(link, Ok(Some(_))), "{link:?}");
+    }
+}
