@@ -83,8 +83,10 @@ const LEAST: u64 = 10;
 /// the share that arrives is then known to 0.3 %.
 const ENOUGH: u64 = 1000;
 
-/// It counts for no longer than so many times what was asked for.
+/// It counts for no longer than so many times what was asked for: while there are few datagrams, and while there are enough that
+/// do not tell the same.
 const PATIENCE: u64 = 4;
+const PATIENCE_WITH_ENOUGH: u64 = 2;
 
 /// It counts so often at most: where hosts are the limit, what they can changes all the time.
 const MOST_COUNTS: u32 = 3;
@@ -213,8 +215,10 @@ impl Search {
             return self.go(now, Stage::Counting, self.above(&latest));
         }
         let took = Duration::from_nanos(all.arriving_ns);
-        let impatient = took >= self.order.counts * PATIENCE;
-        if took < self.order.counts || (all.sent < ENOUGH && !impatient) {
+        let enough = all.sent >= ENOUGH;
+        let patience = if enough { PATIENCE_WITH_ENOUGH } else { PATIENCE };
+        let impatient = took >= self.order.counts * patience;
+        if took < self.order.counts || !(enough || impatient) {
             return;
         }
         let Some(kept) = self.steady(&all).or_else(|| impatient.then(|| self.second_half())) else { return };

@@ -43,7 +43,7 @@ pub enum Kind {
 #[derive(Debug, Args)]
 pub struct Measure {
     /// For how long connections, or datagrams of a rate, carry data each way
-    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "3.5s")]
+    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "3s")]
     pub time: Duration,
     /// For how long the idle path is watched first
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "700ms")]
