@@ -1,12 +1,14 @@
 //! What else ran on the processors that are a node's alone: a server that had to share them was slowed by this machine, and
 //! is not to be blamed.
 
+use std::path::PathBuf;
+
 use netrig_experiment::Scenario;
 
 /// Of the time of its processors others may have had this share: what the kernel itself does, and what is badly counted.
 const ALLOWED: f64 = 0.05;
 
-/// But not of so little time, which the kernel counts in hundredths of a second.
+/// But not of so little time, which may be counted in hundredths of a second.
 const UNNOTICED: f64 = 0.1;
 
 /// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
@@ -17,6 +19,7 @@ const TICK: f64 = 0.01;
 pub(crate) struct OwnProcessors {
     node: String,
     cpus: Vec<u32>,
+    account: Account,
     /// For how long anything ran there before the run, s.
     before: f64,
     /// For how long the node's programs have run since, s.
@@ -29,8 +32,13 @@ impl OwnProcessors {
         let cpus = scenario.nodes[node].cpus.clone();
         let others = scenario.nodes.iter().enumerate().filter(|(place, _)| *place != node);
         let shares = others.flat_map(|(_, other)| &other.cpus).any(|cpu| cpus.contains(cpu));
-        let node = scenario.nodes[node].name.clone();
-        (!cpus.is_empty() && !shares).then_some(Self { node, cpus, before: 0.0, own: 0.0 })
+        let name = scenario.nodes[node].name.clone();
+        (!cpus.is_empty() && !shares).then(|| Self::new(name, cpus))
+    }
+
+    fn new(node: String, cpus: Vec<u32>) -> Self {
+        let account = Account::find(&cpus);
+        Self { node, cpus, account, before: 0.0, own: 0.0 }
     }
 
     /// From now on it is counted.
@@ -63,14 +71,79 @@ impl OwnProcessors {
     }
 
     fn busy(&self) -> f64 {
-        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        self.cpus.iter().map(|cpu| busy(&stat, *cpu)).sum::<u64>() as f64 * TICK
+        self.account.ran(&self.cpus)
     }
 }
 
-/// For how long programs and the kernel ran on a processor, in ticks, interrupts apart (proc_stat(5)): the network that the node
-/// is sent to is served in these.
-fn busy(stat: &str, cpu: u32) -> u64 {
+/// Who tells for how long programs ran on a processor.
+#[derive(Debug)]
+enum Account {
+    /// The control group of all processes, ns (cgroup-v1/cpuacct.rst), which has the threads too in which the kernel serves the
+    /// network that the node is sent to: they are taken off.
+    Group { usage: PathBuf, servants: Vec<PathBuf> },
+    /// The kernel's ticks, each of which is counted whole for whoever it meets (proc_stat(5)): a load that comes and goes with
+    /// the ticks is counted for up to a tenth more or less than it is. Interrupts, in which the network is served, stand apart.
+    Ticks,
+}
+
+impl Account {
+    /// The most exact one that this machine has.
+    fn find(cpus: &[u32]) -> Self {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        match usage(&mounts).filter(|file| file.exists()) {
+            Some(usage) => {
+                Self::Group { usage, servants: cpus.iter().filter_map(|cpu| servant(*cpu)).collect() }
+            }
+            None => Self::Ticks,
+        }
+    }
+
+    /// For how long anything has run on these processors, s.
+    fn ran(&self, cpus: &[u32]) -> f64 {
+        let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        match self {
+            Self::Group { usage, servants } => {
+                let ran = |text: &str, place| number(text, place).unwrap_or(0) as f64 / 1e9;
+                let all = text(usage);
+                let all: f64 = cpus.iter().map(|cpu| ran(&all, *cpu as usize)).sum();
+                all - servants.iter().map(|file| ran(&text(file), 0)).sum::<f64>()
+            }
+            Self::Ticks => {
+                let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+                cpus.iter().map(|cpu| ticks(&stat, *cpu)).sum::<u64>() as f64 * TICK
+            }
+        }
+    }
+}
+
+/// The file that has the time of each processor, by the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+fn usage(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (place, system) = line.split_once(" - ")?;
+        let options = system.strip_prefix("cgroup ")?.split(' ').nth(1)?;
+        let folder = place.split(' ').nth(4)?;
+        let counts = options.split(',').any(|option| option == "cpuacct");
+        counts.then(|| PathBuf::from(folder).join("cpuacct.usage_percpu"))
+    })
+}
+
+/// The thread in which the kernel serves the network of a processor where interrupts leave too much of it: what tells for how
+/// long it ran (sched-stats.rst).
+fn servant(cpu: u32) -> Option<PathBuf> {
+    let name = format!("ksoftirqd/{cpu}");
+    let mut all = std::fs::read_dir("/proc").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_it =
+        |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name);
+    all.find(is_it).map(|path| path.join("schedstat"))
+}
+
+/// The number at a place of a line of them.
+fn number(text: &str, place: usize) -> Option<u64> {
+    text.split_ascii_whitespace().nth(place)?.parse().ok()
+}
+
+/// For how long programs and the kernel ran on a processor, in ticks, interrupts apart.
+fn ticks(stat: &str, cpu: u32) -> u64 {
     let name = format!("cpu{cpu} ");
     let line = stat.lines().find_map(|line| line.strip_prefix(&name));
     // user, nice, system.
@@ -88,12 +161,22 @@ mod tests {
     #[test]
     fn programs_and_the_kernel_are_counted_and_interrupts_are_not() {
         let stat = "cpu  30 3 30 1000 0 9 9 9 0 0\ncpu0 10 1 20 500 0 9 9 9 0 0\ncpu10 1 1 1 1 1 1 1 1 0 0\n";
-        assert_eq!([0, 10, 1].map(|cpu| busy(stat, cpu)), [31, 3, 0]);
+        assert_eq!([0, 10, 1].map(|cpu| ticks(stat, cpu)), [31, 3, 0]);
+    }
+
+    #[test]
+    fn the_group_of_all_is_found_where_it_counts() {
+        let mounts = "30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      31 23 0:27 / /sys/fs/cgroup/cpuacct rw,relatime - cgroup cgroup rw,cpuacct\n";
+        let expected = "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu";
+        assert_eq!(usage(mounts), Some(expected.into()));
+        assert_eq!(usage("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"), None);
+        assert_eq!((number("17 4 9 \n", 1), number("17", 1)), (Some(4), None));
     }
 
     #[test]
     fn others_are_told_from_the_node_itself() {
-        let own = OwnProcessors { node: "server".into(), cpus: vec![0, 3], before: 0.0, own: 0.0 };
+        let own = OwnProcessors::new("server".into(), vec![0, 3]);
         assert_eq!(own.verdict(0.9, 10.0), None);
         assert_eq!(own.verdict(0.09, 0.1), None, "too little to be counted");
         let told = own.verdict(4.0, 10.0).unwrap();
@@ -104,7 +187,7 @@ mod tests {
     fn who_works_there_beside_the_programs_is_seen() {
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         let mine = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| cpus.is_set(*cpu)).unwrap();
-        let mut own = OwnProcessors { node: "n".into(), cpus: vec![mine as u32], before: 0.0, own: 0.0 };
+        let mut own = OwnProcessors::new("n".into(), vec![mine as u32]);
         own.begin();
         std::thread::spawn(move || {
             let set = crate::processors::set(&[mine as u32]).unwrap();
