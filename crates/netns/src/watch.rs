@@ -111,9 +111,9 @@ impl WatchedNode {
         self.processors.iter_mut().for_each(OwnProcessors::begin);
     }
 
-    /// Why it must not be blamed for what it did until now, since it was first looked at.
-    fn fault(&self, now: Instant) -> Option<String> {
-        self.processors.as_ref()?.fault(now.since(Instant::ZERO).as_secs_f64())
+    /// Why it must not be blamed for what it did between the first and the last look.
+    fn fault(&self) -> Option<String> {
+        self.processors.as_ref()?.fault(self.looked.since(Instant::ZERO).as_secs_f64())
     }
 
     /// Tells what there was in the interval that ends at `at`, looked at `now`.
@@ -181,7 +181,7 @@ impl Watching {
                     tell(findings);
                     Ok(())
                 })?;
-                Ok(nodes.iter().filter_map(|node| node.fault(clock.now())).collect())
+                Ok(nodes.iter().filter_map(WatchedNode::fault).collect())
             })?;
         }
         for mut counting in counting {
