@@ -50,6 +50,9 @@ pub struct Outcome {
     pub lateness: Duration,
     /// Why the tester itself was the bottleneck, if it was: then the run counts for nothing.
     pub invalid: Option<String>,
+    /// Why the times that packets took are not the network's alone, if they are not: then a run counts for nothing that is asked
+    /// for such times ([`Reduction::asks_for_times`](crate::Reduction::asks_for_times)).
+    pub moved: Option<String>,
 }
 
 /// Why a run did not end well.

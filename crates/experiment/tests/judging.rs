@@ -108,7 +108,14 @@ fn report(sink: &mut dyn Sink, transport: &str, down_for: f64, replication: u32)
 }
 
 fn outcome() -> Outcome {
-    Outcome { balance: Balance::default(), events: 1, lasted: None, lateness: Duration::ZERO, invalid: None }
+    Outcome {
+        balance: Balance::default(),
+        events: 1,
+        lasted: None,
+        lateness: Duration::ZERO,
+        invalid: None,
+        moved: None,
+    }
 }
 
 fn run_all(experiment: &Experiment, plan: &Plan) -> Vec<PointRuns> {

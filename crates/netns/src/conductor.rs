@@ -409,6 +409,11 @@ fn told_by(scenario: &Scenario, ends: &[EndReport]) -> ToldByEnds {
     told
 }
 
+/// All faults in one sentence, if there are some.
+fn joined(faults: &[String]) -> Option<String> {
+    (!faults.is_empty()).then(|| faults.join("; "))
+}
+
 /// What the run says of itself.
 fn outcome(
     router: &RouterReport,
@@ -427,6 +432,7 @@ fn outcome(
         events: router.forwarded,
         lasted: None,
         lateness: late.fold(router.lateness.max(), netrig_core::Duration::max),
-        invalid: (!faults.is_empty()).then(|| faults.join("; ")),
+        invalid: joined(&faults),
+        moved: joined(&router.faults_of_times()),
     }
 }

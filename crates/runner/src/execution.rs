@@ -60,8 +60,11 @@ fn attempt(
         trace: Trace::new(),
         keeps: if traced { Keeps::All } else { Keeps::what_cannot_be_had_later(substrate, experiment, run) },
     };
-    let outcome = substrate.run(run, &mut both, cancel)?;
+    let mut outcome = substrate.run(run, &mut both, cancel)?;
     let Both { reduction, trace, .. } = both;
+    if reduction.asks_for_times() {
+        outcome.invalid = outcome.invalid.or(outcome.moved.take());
+    }
     if !outcome.balance.holds() {
         return Err(RunError::Failed(imbalance(&outcome.balance)));
     }

@@ -86,7 +86,7 @@ impl<'a> Simulation<'a> {
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
-        Ok(Outcome { balance, events, lasted, lateness: Duration::ZERO, invalid: None })
+        Ok(Outcome { balance, events, lasted, lateness: Duration::ZERO, invalid: None, moved: None })
     }
 
     fn fill_agenda(&mut self) {

@@ -269,6 +269,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
             lateness: Duration::from_nanos(unsigned(row, 12)?),
             lasted: row.get::<_, Option<i64>>(16)?.map(|ns| Duration::from_nanos(ns.cast_unsigned())),
             invalid: why,
+            moved: None,
         }),
     };
     let run = StoredRun {

@@ -167,6 +167,7 @@ fn a_record_keeps_what_a_run_says_of_itself() {
         lasted: None,
         lateness: netrig_core::Duration::ZERO,
         invalid: invalid.map(str::to_owned),
+        moved: None,
     };
     let good = RunRecord::new(1, 7, &outcome(None, Balance::default()), &measured);
     assert_eq!((good.value("a"), good.value("b"), good.valid), (Some(1.5), None, true));

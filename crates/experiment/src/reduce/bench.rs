@@ -65,6 +65,7 @@ impl Bench {
             lasted: None,
             lateness: Duration::ZERO,
             invalid: None,
+            moved: None,
         };
         let end = Instant::ZERO + Duration::from_secs(seconds);
         Self { layout, outcome, warm_up: WarmUp::None, end, samples: Vec::new() }

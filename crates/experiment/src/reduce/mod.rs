@@ -226,6 +226,12 @@ impl Reduction {
         }
     }
 
+    /// Whether a response of this run hangs on the times that packets take on their way.
+    pub fn asks_for_times(&self) -> bool {
+        let hangs = |task: &&Task| task.spec.metric().is_some_and(|metric| metric.about().hangs_on_times());
+        self.tasks.iter().filter(hangs).any(|task| !task.members.is_empty())
+    }
+
     /// The responses of the run, which ended at `end`.
     pub fn finish(self, outcome: &Outcome, end: Instant) -> BTreeMap<String, Measured> {
         let measured = |task: &Task| (task.name.clone(), self.measure(task, outcome, end));

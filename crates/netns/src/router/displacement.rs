@@ -33,6 +33,8 @@ pub(crate) struct Displacement {
     /// ns, of all packets.
     waited: i128,
     added: i128,
+    /// For how long the line sent them, ns.
+    sent: i128,
 }
 
 impl Displacement {
@@ -52,6 +54,11 @@ impl Displacement {
         self.added += i128::from(self.later - late);
     }
 
+    /// The line sends the packet for so long, ns; for no time if it does not take it.
+    pub fn is_sent(&mut self, takes: i64) {
+        self.sent += i128::from(takes.max(0));
+    }
+
     /// Packets whose waiting is counted.
     pub fn packets(&self) -> u64 {
         self.packets
@@ -64,14 +71,28 @@ impl Displacement {
     }
 
     /// Why the waiting on the link `name` must not be trusted, if the tester moved it.
-    pub fn fault(&self, name: &str) -> Option<String> {
+    pub fn fault_of_waiting(&self, name: &str) -> Option<String> {
+        let (waited, added) = self.means()?;
+        self.fault(name, waited - added, "of that")
+    }
+
+    /// Why nothing must be trusted of what passed the link `name`: the tester moved by too much the time that it took of packets
+    /// there, and with it the round trips of those that wait for answers.
+    pub fn fault_of_passage(&self, name: &str) -> Option<String> {
+        let (waited, added) = self.means()?;
+        let sent = self.sent as f64 / self.packets as f64 / 1e9;
+        self.fault(name, waited - added + sent, "of that and of what it took to send them")
+    }
+
+    /// That the tester moved the mean waiting by a share of `of`, s, that is too large.
+    fn fault(&self, name: &str, of: f64, what: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let moved = added.abs();
         let (ms, verb) = (1e3, if added > 0.0 { "more" } else { "less" });
-        (moved > LEAST.as_secs_f64() && moved > LEAST_SHARE * (waited - added)).then(|| {
+        (moved > LEAST.as_secs_f64() && moved > LEAST_SHARE * of).then(|| {
             format!(
-                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % and \
-                 {LEAST} are the most",
+                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % {what} \
+                 and {LEAST} are the most",
                 self.packets,
                 waited * ms,
                 moved * ms,

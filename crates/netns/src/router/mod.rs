@@ -287,7 +287,11 @@ impl Router {
         let now = *told;
         self.show(now, from, Heading::Outbound, &parcel);
         self.account(now, from, &parcel);
+        let clear = self.wires[from].clear_at();
         self.wires[from].offer(now, parcel);
+        if now <= self.end && clear != Instant::NEVER {
+            self.displaced[from].is_sent(difference(self.wires[from].clear_at(), clear.max(now)));
+        }
     }
 
     /// Counts what a node offers, and what its lateness does to the waiting on the link.

@@ -53,8 +53,13 @@ impl RouterReport {
         if self.ring.dropped == 0 {
             faults.extend(self.passages.faults(ends));
         }
-        faults.extend(self.displaced.iter().filter_map(|(name, displaced)| displaced.fault(name)));
+        faults.extend(self.displaced.iter().filter_map(|(name, displaced)| displaced.fault_of_passage(name)));
         faults
+    }
+
+    /// Why the times must not be trusted that packets took, in words, if all else may be.
+    pub fn faults_of_times(&self) -> Vec<String> {
+        self.displaced.iter().filter_map(|(name, displaced)| displaced.fault_of_waiting(name)).collect()
     }
 
     /// What the time line says at the end `at` of a run: what lateness did to waiting, and what nobody counts.

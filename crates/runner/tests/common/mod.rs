@@ -173,7 +173,7 @@ impl Substrate for Fake {
                 return Err(RunError::Cancelled);
             }
         }
-        Ok(Outcome { balance, events: 1, lasted: None, lateness: Duration::ZERO, invalid })
+        Ok(Outcome { balance, events: 1, lasted: None, lateness: Duration::ZERO, invalid, moved: None })
     }
 }
 

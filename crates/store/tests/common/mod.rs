@@ -13,7 +13,14 @@ pub fn point(levels: &[(&str, &str)]) -> Point {
 
 pub fn outcome() -> Outcome {
     let balance = Balance { offered: 1000, duplicated: 1, delivered: 960, dropped: 40, inside: 1 };
-    Outcome { balance, events: 4242, lasted: None, lateness: Duration::from_micros(17), invalid: None }
+    Outcome {
+        balance,
+        events: 4242,
+        lasted: None,
+        lateness: Duration::from_micros(17),
+        invalid: None,
+        moved: None,
+    }
 }
 
 pub fn provenance() -> Provenance {

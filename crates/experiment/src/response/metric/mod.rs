@@ -91,6 +91,15 @@ impl About {
         Self { rules: true, ..self }
     }
 
+    /// Whether it hangs on the times that packets take on their way: times do, what waits in queues, and what is late for a
+    /// deadline or an ear. Rates and counts hang on them where they wait for answers, by as much as all of a packet's passage.
+    pub fn hangs_on_times(&self) -> bool {
+        self.unit == "s"
+            || self.deadline
+            || ["queue_length", "late_or_lost", "voice_rating", "voice_opinion", "video_intact"]
+                .contains(&self.name)
+    }
+
     /// Whether it is measured of this kind of subject.
     pub fn is_of(&self, kind: SubjectKind) -> bool {
         self.subject == kind
@@ -280,6 +289,18 @@ impl Metric for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a run is asked for that a late tester moves by as much as it is late.
+    #[test]
+    fn times_and_what_waits_hang_on_the_way() {
+        let hangs = |name: &str| find(name).unwrap().about().hangs_on_times();
+        for name in ["round_trip_time", "waiting_time", "object_time", "queue_length", "late_or_lost"] {
+            assert!(hangs(name), "{name}");
+        }
+        for name in ["goodput", "datagram_loss", "file_rate", "wire_throughput", "cpu_wait", "utilisation"] {
+            assert!(!hangs(name), "{name}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_definitions_are_sentences() {

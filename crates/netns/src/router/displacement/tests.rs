@@ -48,7 +48,7 @@ fn what_was_added_is_the_difference_to_what_would_have_been() {
 fn a_lateness_that_is_the_same_for_all_adds_nothing() {
     let (waited, added, displaced) = line(150 * US, (1..1000).map(|n| (n * 100 * US, 500 * US)));
     assert!(waited > 1e-3);
-    assert_eq!((added, displaced.fault("x")), (0.0, None));
+    assert_eq!((added, displaced.fault_of_waiting("x")), (0.0, None));
 }
 
 /// One stall of 14 ms in 2 s: half a percent of the packets come late, and the mean is another.
@@ -59,9 +59,10 @@ fn one_stall_moves_a_mean_and_is_told() {
     let dues = (1..10_000).map(|n| n * 200 * US);
     let (waited, added, displaced) = line(150 * US, dues.map(|due| (due, stalled(due))));
     assert!((waited - added).abs() < 1e-9, "nothing waits if all come in time: {waited} {added}");
-    let fault = displaced.fault("link x (forward)").unwrap();
+    let fault = displaced.fault_of_waiting("link x (forward)").unwrap();
     assert!(
-        fault.starts_with("9999 packets waited 0.1") && fault.ends_with("10 % and 20 us are the most"),
+        fault.starts_with("9999 packets waited 0.1")
+            && fault.ends_with("10 % of that and 20 us are the most"),
         "{fault}"
     );
 }
@@ -98,4 +99,26 @@ fn what_a_node_sends_on_is_known_again() {
     underway.enters(&packet(6, 64), late, late + Duration::from_millis(1));
     assert_eq!(underway.leaves(&packet(3, 64)), None, "it is lost");
     assert_eq!(underway.leaves(&packet(4, 64)), Some(Instant::from_nanos(4)));
+}
+
+/// A stall that is over soon moves the mean waiting of an idle line by much of itself, and by little of what packets take there.
+#[test]
+fn a_passage_is_moved_by_less_than_the_waiting_in_it() {
+    let passes = |stall: i64| {
+        let (mut clear, mut displaced) = (0, Displacement::default());
+        for due in (1..2000).map(|n| n * 1000 * US) {
+            let at = if (0..stall).contains(&(due - 1_000_000 * US)) { 1_000_000 * US + stall } else { due };
+            let moment = |ns: i64| Instant::from_nanos(ns as u64);
+            displaced.comes(moment(at), moment(clear), Some(at - due));
+            clear = clear.max(at) + 900 * US;
+            displaced.is_sent(900 * US);
+        }
+        displaced
+    };
+    let short = passes(4_000 * US);
+    assert!(short.fault_of_waiting("x").is_some(), "{short:?}");
+    assert_eq!(short.fault_of_passage("x"), None, "{short:?}");
+    let long = passes(40_000 * US);
+    let told = long.fault_of_passage("x").unwrap();
+    assert!(told.ends_with("10 % of that and of what it took to send them and 20 us are the most"), "{told}");
 }
