@@ -60,7 +60,7 @@ pub struct Ticket(u64);
 pub enum Answer {
     /// It may begin.
     Admitted(Ticket),
-    /// It waits until [`Admission::poll_admitted`] names it.
+    /// It waits until it is told [until when](Admission::until) it may stay.
     Waits(Ticket),
     /// It is turned away.
     Refused(Refusal),
@@ -105,7 +105,6 @@ pub struct Admission {
     next: u64,
     served: Vec<Session>,
     waiting: VecDeque<Session>,
-    admitted: VecDeque<Ticket>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +122,7 @@ struct Session {
 impl Admission {
     /// Lets in what `limits` allow.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new(), admitted: VecDeque::new() }
+        Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new() }
     }
 
     /// What is allowed.
@@ -164,13 +163,7 @@ impl Admission {
     pub fn leave(&mut self, now: Instant, ticket: Ticket) {
         self.served.retain(|session| session.ticket != ticket);
         self.waiting.retain(|session| session.ticket != ticket);
-        self.admitted.retain(|admitted| *admitted != ticket);
         self.let_in(now);
-    }
-
-    /// The next of those who waited that may begin now.
-    pub fn poll_admitted(&mut self) -> Option<Ticket> {
-        self.admitted.pop_front()
     }
 
     /// How many stand before it, and how many wait in all; nothing if it does not wait. Stale after the next call of
@@ -180,7 +173,8 @@ impl Admission {
         Some((before, self.waiting.len()))
     }
 
-    /// When a session that was let in must be over.
+    /// When a session that was let in must be over; nothing of one that waits. Stale after the next call of
+    /// [`leave`](Self::leave).
     pub fn until(&self, ticket: Ticket) -> Option<Instant> {
         self.served.iter().find(|session| session.ticket == ticket).map(|session| session.until)
     }
@@ -222,7 +216,6 @@ impl Admission {
                 break;
             }
             let Some(session) = self.waiting.remove(at) else { break };
-            self.admitted.push_back(session.ticket);
             self.serve(now, session);
         }
     }

@@ -34,6 +34,7 @@ pub mod datagram;
 mod document;
 mod error;
 mod inbox;
+mod number;
 mod parameters;
 mod results;
 mod server;

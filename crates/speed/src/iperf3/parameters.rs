@@ -1,13 +1,11 @@
 //! What a client asks for.
 
-use std::fmt;
-
-use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::datagram::{self, Counter};
 use super::inbox::object;
+use super::number::{flag, number, some_number};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
 
 /// Longest parameters that are read, bytes of JSON: what iperf3 itself reads.
@@ -446,54 +444,6 @@ impl From<&Parameters> for Wire {
             dont_fragment: asked.dont_fragment.into(),
             client_version: asked.client_version.clone(),
         }
-    }
-}
-
-/// A number as cJSON writes it: a large one has an exponent, and none at all is `null`. Fractions are cut.
-struct Number;
-
-impl Visitor<'_> for Number {
-    type Value = Option<u64>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number that is not negative")
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Some(value))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        u64::try_from(value).map(Some).map_err(|_| E::custom(format_args!("{value} is negative")))
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
-        if value < 0.0 {
-            return Err(E::custom(format_args!("{value} is negative")));
-        }
-        Ok(Some(value as u64))
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-}
-
-fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    from.deserialize_any(Number)
-}
-
-fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Ok(some_number(from)?.unwrap_or(0))
-}
-
-/// `true`, or a number that says as much.
-fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    match serde_json::Value::deserialize(from)? {
-        serde_json::Value::Bool(set) => Ok(set),
-        serde_json::Value::Number(number) => Ok(number.as_f64() != Some(0.0)),
-        serde_json::Value::Null => Ok(false),
-        other => Err(D::Error::custom(format_args!("{other} where true or false was expected"))),
     }
 }
 
