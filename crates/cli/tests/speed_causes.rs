@@ -184,20 +184,8 @@ fn is_named(planted: &Planted) -> bool {
     is_right
 }
 
-/// One of each kind; again where other programs of a busy machine may have been the limit.
 #[test]
 fn what_was_planted_is_named() {
-    let Some(_alone) = alone(&["ip", "nft", "nice", "sysctl"]) else { return };
-    for (place, planted) in PLANTED.iter().enumerate() {
-        if PLANTED[..place].iter().all(|before| before.cause != planted.cause) {
-            assert!(is_named(planted) || is_named(planted), "{} was not named twice", planted.cause);
-        }
-    }
-}
-
-#[test]
-#[ignore = "six minutes: bench/speed-truth runs it"]
-fn all_that_was_planted_is_named() {
     let Some(_alone) = alone(&["ip", "nft", "nice", "sysctl"]) else { return };
     let wrong = PLANTED.iter().filter(|planted| !is_named(planted)).count();
     assert!(wrong <= 1, "{wrong} of {} were named wrongly", PLANTED.len());

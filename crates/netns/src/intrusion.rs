@@ -95,7 +95,9 @@ impl Account {
     /// The most exact one that this machine has.
     fn find(cpus: &[u32]) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        match usage(&mounts).filter(|file| file.exists()) {
+        // Only the group above all others has everybody, and only it can say who is told when one is empty.
+        let is_of_all = |file: &PathBuf| file.exists() && file.with_file_name("release_agent").exists();
+        match usage(&mounts).filter(is_of_all) {
             Some(usage) => {
                 Self::Group { usage, servants: cpus.iter().filter_map(|cpu| servant(*cpu)).collect() }
             }

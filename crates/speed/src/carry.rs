@@ -376,7 +376,7 @@ impl Carrying {
         let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
         let carry = move || {
             let mut associations = Associations::new(socket, order)?;
-            let (segment, window) = (Some(associations.payload()), order.window);
+            let (segment, window) = (Some(associations.payload()), Some(associations.window()));
             let mut end = StreamsEnd { segment, window, ..StreamsEnd::default() };
             associations.carry(&stop, &mut |reading| end.read(reading, begun, &counter, &told))?;
             let unsent = associations.abort()?;

@@ -171,6 +171,11 @@ impl Associations {
         self.payload
     }
 
+    /// The window that this end offers, bytes.
+    pub fn window(&self) -> u32 {
+        self.order.window.unwrap_or(ROOM)
+    }
+
     /// Carries data until `stop` or until no association is left, and gives a reading whenever one is due, and one at the end.
     ///
     /// # Errors

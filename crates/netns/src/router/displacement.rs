@@ -18,6 +18,9 @@ use super::SETTLING;
 const LEAST: Duration = Duration::from_micros(20);
 const LEAST_SHARE: f64 = 0.1;
 
+/// And what the studies state for rates, which wait for answers as long as packets take there.
+const LEAST_SHARE_OF_PASSAGE: f64 = 0.05;
+
 /// The waiting of so few packets is no mean.
 const FEW: u64 = 100;
 
@@ -73,7 +76,7 @@ impl Displacement {
     /// Why the waiting on the link `name` must not be trusted, if the tester moved it.
     pub fn fault_of_waiting(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
-        self.fault(name, waited - added, "of that")
+        self.fault(name, LEAST_SHARE, waited - added, "of that")
     }
 
     /// Why nothing must be trusted of what passed the link `name`: the tester moved by too much the time that it took of packets
@@ -81,22 +84,27 @@ impl Displacement {
     pub fn fault_of_passage(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let sent = self.sent as f64 / self.packets as f64 / 1e9;
-        self.fault(name, waited - added + sent, "of that and of what it took to send them")
+        self.fault(
+            name,
+            LEAST_SHARE_OF_PASSAGE,
+            waited - added + sent,
+            "of that and of what it took to send them",
+        )
     }
 
-    /// That the tester moved the mean waiting by a share of `of`, s, that is too large.
-    fn fault(&self, name: &str, of: f64, what: &str) -> Option<String> {
+    /// That the tester moved the mean waiting by more than a share of `of`, s.
+    fn fault(&self, name: &str, share: f64, of: f64, what: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let moved = added.abs();
         let (ms, verb) = (1e3, if added > 0.0 { "more" } else { "less" });
-        (moved > LEAST.as_secs_f64() && moved > LEAST_SHARE * of).then(|| {
+        (moved > LEAST.as_secs_f64() && moved > share * of).then(|| {
             format!(
                 "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % {what} \
                  and {LEAST} are the most",
                 self.packets,
                 waited * ms,
                 moved * ms,
-                LEAST_SHARE * 100.0,
+                share * 100.0,
             )
         })
     }

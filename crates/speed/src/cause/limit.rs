@@ -69,7 +69,7 @@ pub enum Limit {
         share: f64,
         /// Connections that had one each.
         connections: u16,
-        /// Whether that end was told to offer no more.
+        /// Whether that is not its kernel's choice: it was told to offer no more, or offers it itself (SCTP).
         told: bool,
         /// The window with which the rate would be twice as high, bytes.
         needed: f64,

@@ -137,6 +137,9 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
                                for congestion (--congestion bbr) gets more until then"
             .to_owned(),
+        Limit::Window { end: End::Server, told: true, connections, .. } => {
+            format!("carry over more than {connections} at once (--streams): each has a window of its own")
+        }
         Limit::Window { end, needed, told: true, .. } => {
             format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))
         }

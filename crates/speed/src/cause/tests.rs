@@ -334,6 +334,22 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     assert!(matches!(limit, Limit::Window { .. }), "{limit:?}");
 }
 
+/// A window that no kernel chose is not mended by a kernel's setting.
+#[test]
+fn a_window_is_mended_where_it_was_chosen() {
+    let advice = |way, chosen| {
+        let mut phase = download(20.0 * MBIT);
+        phase.way = way;
+        phase.carrier = Carrier::Sctp { way, streams: 3, size: 1232 };
+        connections(&mut phase).window_limited = 0.9;
+        phase.receiver.window = chosen;
+        verdict(&report(vec![phase]), way).unwrap().advice.unwrap()
+    };
+    assert!(advice(Way::Down, None).contains("net.ipv4.tcp_rmem at this host"));
+    assert!(advice(Way::Down, Some(30_000)).contains("have this host offer"));
+    assert!(advice(Way::Up, Some(12_500_000)).contains("carry over more than 3 at once"));
+}
+
 /// Who is let in for so much gets no more, whatever the line carries.
 #[test]
 fn a_server_that_lets_a_session_have_less_is_the_limit() {

@@ -448,7 +448,7 @@ pub struct EndReport {
     pub path_mtu: Option<u32>,
     /// What its sockets' buffers may hold, bytes: to send, to receive.
     pub buffers: Option<[u64; 2]>,
-    /// The largest window that it was told to offer, bytes, if it was.
+    /// The largest window that it offers, bytes, where that is not its kernel's choice.
     pub window: Option<u32>,
     /// The congestion control of what it sends.
     pub congestion: Option<String>,

@@ -120,5 +120,5 @@ fn a_passage_is_moved_by_less_than_the_waiting_in_it() {
     assert_eq!(short.fault_of_passage("x"), None, "{short:?}");
     let long = passes(40_000 * US);
     let told = long.fault_of_passage("x").unwrap();
-    assert!(told.ends_with("10 % of that and of what it took to send them and 20 us are the most"), "{told}");
+    assert!(told.ends_with("5 % of that and of what it took to send them and 20 us are the most"), "{told}");
 }
