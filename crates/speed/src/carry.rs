@@ -322,7 +322,7 @@ impl Carrying {
         outcome.report.ran_ns = effort.iter().map(|effort| effort.ran.as_nanos()).sum();
         outcome.report.waited_ns = effort.iter().map(|effort| effort.waited.as_nanos()).sum();
         outcome.report.host = HostCounters::read().since(&self.host);
-        outcome.report.radio = self.radio.and_then(Radio::report);
+        outcome.report.radio = self.radio.take().and_then(Radio::report);
         Ok(outcome)
     }
 
@@ -428,6 +428,18 @@ impl Carrying {
         };
         self.source = Some(std::thread::Builder::new().name("speed-udp-out".to_owned()).spawn(send)?);
         Ok(())
+    }
+}
+
+/// What is broken off sends nothing more, and takes nothing: connections are aborted.
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        self.stop_sending.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
+        // Of a phase that was broken off nobody asks what was counted.
+        self.streams.take().map(joined);
+        self.source.take().map(joined);
+        self.sink.take().map(joined);
     }
 }
 

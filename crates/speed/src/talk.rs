@@ -16,6 +16,9 @@ use crate::protocol::greeting::{Binding, EXPORTER};
 /// How long the other side may take for the handshake, and for what it was asked.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The least that a socket is waited for: the kernel counts in ticks.
+const AT_LEAST: Duration = Duration::from_millis(1);
+
 /// What is read from a socket at a time, bytes: a record of TLS (RFC 8446 section 5.2).
 const RECORD: usize = 16 << 10;
 
@@ -28,6 +31,8 @@ pub struct Talk {
     inbox: Vec<u8>,
     /// Until when the greeting may take: each read may bring a byte only, and all of them together have one patience.
     greeted_until: Instant,
+    /// Until when what is said now may take, however little of it the other side takes at a time.
+    said_until: Instant,
 }
 
 impl Talk {
@@ -52,19 +57,23 @@ impl Talk {
     fn shake_hands(socket: TcpStream, mut tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
-        socket.set_write_timeout(Some(PATIENCE))?;
         let until = Instant::now() + PATIENCE;
-        let mut stream = &socket;
-        while tls.is_handshaking() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
+        loop {
+            transmit(&mut tls, &socket, until)?;
+            if !tls.is_handshaking() {
+                return Ok(Self { socket, tls, inbox: Vec::new(), greeted_until: until, said_until: until });
             }
-            socket.set_read_timeout(Some(left))?;
-            tls.complete_io(&mut stream)
-                .map_err(|error| if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error })?;
+            // A side that brings a byte at a time has no longer than one that brings them all at once.
+            socket.set_read_timeout(Some(left(until)?))?;
+            if unbroken(|| tls.read_tls(&mut &socket)).map_err(late)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // It may have gone before it hears why.
+                let _ = transmit(&mut tls, &socket, until);
+                return Err(io::Error::other(error));
+            }
         }
-        Ok(Self { socket, tls, inbox: Vec::new(), greeted_until: until })
     }
 
     /// What only both ends of this connection know (RFC 9266).
@@ -80,21 +89,26 @@ impl Talk {
     /// # Errors
     /// If the connection breaks, or takes nothing for long.
     pub fn say(&mut self, words: &impl Serialize) -> Result<(), ControlError> {
+        self.said_until = Instant::now() + PATIENCE;
         write_frame(self, words)
     }
 
-    /// Waits for a word, at most so long; nothing if none has come.
+    /// Waits for a word, at most so long; nothing if no whole one has come, however many bytes of it have.
     ///
     /// # Errors
     /// If the connection breaks or is closed, or what came cannot be understood.
     pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, ControlError> {
         let until = Instant::now() + patience;
+        let mut has_looked = false;
         loop {
             if let Some(frame) = self.take_frame()? {
                 return read_frame(&mut &frame[..]);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            match self.read_within(left) {
+            if has_looked && Instant::now() >= until {
+                return Ok(None);
+            }
+            has_looked = true;
+            match self.read_until(until) {
                 Ok(0) => return Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => return Ok(None),
@@ -118,9 +132,9 @@ impl Talk {
         Ok(Some(std::mem::replace(&mut self.inbox, rest)))
     }
 
-    /// Takes into the inbox what comes within so long; how many bytes, none at the end.
-    fn read_within(&mut self, patience: Duration) -> io::Result<usize> {
-        let mut buffer = [0; RECORD];
+    /// Takes into the inbox what comes until then, if only after a look; how many bytes, none at the end.
+    fn read_until(&mut self, until: Instant) -> io::Result<usize> {
+        let (mut buffer, mut has_looked) = ([0; RECORD], false);
         loop {
             match self.tls.reader().read(&mut buffer) {
                 Ok(count) => {
@@ -130,40 +144,84 @@ impl Talk {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            // A time-out of zero would be none at all.
-            self.socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
-            if self.tls.read_tls(&mut self.socket)? == 0 {
+            let patience = match left(until) {
+                Ok(left) => left,
+                Err(_) if !has_looked => AT_LEAST,
+                Err(error) => return Err(error),
+            };
+            has_looked = true;
+            self.socket.set_read_timeout(Some(patience))?;
+            if unbroken(|| self.tls.read_tls(&mut self.socket))? == 0 {
                 return Ok(0);
             }
             self.tls.process_new_packets().map_err(io::Error::other)?;
             // Keys may be renewed, which is answered.
-            while self.tls.wants_write() {
-                self.tls.write_tls(&mut self.socket)?;
-            }
+            transmit(&mut self.tls, &self.socket, Instant::now() + PATIENCE)?;
         }
     }
 
     /// Ends the connection.
     pub fn hang_up(&mut self) {
         self.tls.send_close_notify();
-        // The other side may have gone before.
-        let _ = self.tls.write_tls(&mut self.socket);
+        // The other side may have gone before, or take nothing: it need not know.
+        let _ = transmit(&mut self.tls, &self.socket, Instant::now() + AT_LEAST);
         let _ = self.socket.shutdown(Shutdown::Both);
     }
+}
+
+/// Gives the socket all that TLS has to send.
+fn transmit(tls: &mut Connection, mut socket: &TcpStream, until: Instant) -> io::Result<()> {
+    while tls.wants_write() {
+        socket.set_write_timeout(Some(left(until)?))?;
+        unbroken(|| tls.write_tls(&mut socket)).map_err(late)?;
+    }
+    Ok(())
+}
+
+/// Gives a socket all of these bytes until then, however little of them the other side takes at a time.
+///
+/// # Errors
+/// If it takes longer, or the connection breaks.
+pub fn write_until(mut socket: &TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        socket.set_write_timeout(Some(left(until)?))?;
+        match unbroken(|| socket.write(bytes)).map_err(late)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => bytes = &bytes[count..],
+        }
+    }
+    Ok(())
+}
+
+/// How long it is until then: an error if that is over, since a time-out of zero would be none at all.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left.max(AT_LEAST)) }
+}
+
+/// A socket that waited for nothing says that it would wait.
+fn late(error: io::Error) -> io::Error {
+    if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error }
 }
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
+/// What a call gave that was made again as often as a signal broke it off: who cancels is looked for elsewhere.
+fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
 impl Read for Talk {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.inbox.is_empty() {
-            let left = self.greeted_until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.read_within(left)?;
+            self.read_until(self.greeted_until)?;
         }
         let count = self.inbox.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.inbox[..count]);
@@ -175,17 +233,12 @@ impl Read for Talk {
 impl Write for Talk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.tls.writer().write(bytes)?;
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut self.socket)?;
-        }
+        self.flush()?;
         Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut self.socket)?;
-        }
-        Ok(())
+        transmit(&mut self.tls, &self.socket, self.said_until)
     }
 }
 

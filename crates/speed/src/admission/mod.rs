@@ -236,8 +236,10 @@ impl Admission {
 
     /// Whether there is room for it beside all others.
     fn has_room(&self, session: &Session) -> bool {
-        let taken: u64 = self.served.iter().map(|other| other.needs.bits_per_s()).sum();
-        let fits = |most: Rate| taken + session.needs.bits_per_s() <= most.bits_per_s();
+        // What somebody asks for is any number.
+        let needs = self.served.iter().map(|other| other.needs.bits_per_s());
+        let all = needs.fold(session.needs.bits_per_s(), u64::saturating_add);
+        let fits = |most: Rate| all <= most.bits_per_s();
         self.served.len() < self.limits.sessions && self.limits.rate.is_none_or(fits)
     }
 

@@ -154,3 +154,16 @@ proptest! {
         prop_assert_eq!(unique.len(), tickets.count());
     }
 }
+
+/// What somebody says that it needs is any number; no sum of them goes round.
+#[test]
+fn who_asks_for_more_than_there_can_be_waits_for_nobody() {
+    for rate in [None, Some(Rate::from_bits_per_s(100_000_000))] {
+        let mut admission = Admission::new(Limits { rate, ..limits(4) });
+        for last in 1..=3 {
+            let _ = admission.ask(at(0), from(last), Some(Rate::from_bits_per_s(u64::MAX)));
+        }
+        let (measuring, waiting) = admission.tally();
+        assert!(measuring + waiting <= 3 && rate.is_none_or(|_| measuring <= 1), "{measuring} {waiting}");
+    }
+}

@@ -9,6 +9,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_agent::bulk::{connect, datagram_socket};
 use netrig_agent::control::ControlError;
 use netrig_agent::probe::stamp::Key;
+use netrig_agent::probe::web::message::shown_up_to;
 use netrig_agent::{TcpInfo, TcpOptions, monotonic_nanos};
 use netrig_core::{Duration, Rate};
 use rustls::ClientConfig;
@@ -17,7 +18,7 @@ use rustls::pki_types::ServerName;
 use super::error::SpeedError;
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::greet_server;
-use crate::protocol::{Budget, Carrier, FromClient, FromServer, PREAMBLE_LEN, Phase, Preamble};
+use crate::protocol::{Budget, Carrier, EndReport, FromClient, FromServer, PREAMBLE_LEN, Phase, Preamble};
 use crate::talk::{PATIENCE, Talk};
 
 /// How often it looks at what has come beside words.
@@ -25,6 +26,13 @@ const LOOK: StdDuration = StdDuration::from_millis(5);
 
 /// How long a connection may take to stand.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// A server's phase may last so much longer than was asked for, until it has heard that it is over.
+const LONGER: Duration = Duration::from_secs(20);
+
+/// A server's sentence is cut behind so many letters, and it has so many to say.
+const LONGEST_SENTENCE: usize = 240;
+const MOST_FAULTS: usize = 8;
 
 /// A server that has not answered a knock by then is asked again.
 const KNOCK: StdDuration = StdDuration::from_millis(200);
@@ -255,7 +263,7 @@ impl Call {
         let ended = monotonic_nanos();
         let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
         self.talk.say(&FromClient::End { sent })?;
-        let report = self.hear_report(&mut far)?;
+        let report = self.hear_report(&phase, &mut far)?;
         let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
         let near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
         far.report = report;
@@ -263,13 +271,14 @@ impl Call {
     }
 
     /// What the server tells of a phase that is over.
-    fn hear_report(&mut self, far: &mut Outcome) -> Result<crate::protocol::EndReport, SpeedError> {
+    fn hear_report(&mut self, phase: &Phase, far: &mut Outcome) -> Result<EndReport, SpeedError> {
         let until = StdInstant::now() + PATIENCE;
         loop {
+            check(phase, far).map_err(|what| SpeedError::Report { server: self.order.server, what })?;
             match self.talk.hear::<FromServer>(until.saturating_duration_since(StdInstant::now()))? {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
-                Some(FromServer::Report(report)) => return Ok(*report),
+                Some(FromServer::Report(report)) => return Ok(fit_for_sentences(*report)),
                 // Said before it heard that the phase is over.
                 Some(FromServer::Arrived { .. } | FromServer::Heard(_)) => {}
                 Some(other) => return Err(unexpected(other)),
@@ -302,9 +311,43 @@ const fn short_segment(server: SocketAddr) -> u16 {
 fn unexpected(word: FromServer) -> SpeedError {
     match word {
         FromServer::Refused(refusal) => SpeedError::Refused(refusal),
-        FromServer::Failed { why } => SpeedError::Failed { why },
+        FromServer::Failed { why } => SpeedError::Failed { why: shown_up_to(LONGEST_SENTENCE, &why) },
         _ => SpeedError::Control(ControlError::OutOfOrder { said: "a word of the server", when: "now" }),
     }
+}
+
+/// Whether a server's readings can be those of a phase: what comes from elsewhere is any number.
+fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
+    let streams = usize::from(phase.streams().max(1));
+    let lasts = phase.lasts_ns.saturating_add(LONGER.as_nanos());
+    // A reading at each end and whenever a connection ends, beside those in time.
+    let most =
+        usize::try_from(lasts / phase.every_ns.max(1)).unwrap_or(usize::MAX).saturating_add(2 + streams);
+    if far.counted.len() > most.saturating_mul(streams) || far.heard.len() > most {
+        return Err("more readings than the phase was long");
+    }
+    let mut last = vec![0; streams];
+    for counted in &far.counted {
+        let last = last.get_mut(usize::from(counted.stream)).ok_or("a connection that nobody has made")?;
+        if !(*last..=lasts).contains(&counted.at_ns) {
+            return Err("a reading that is out of its time");
+        }
+        *last = counted.at_ns;
+    }
+    let times = far.heard.iter().map(|heard| heard.at_ns);
+    if !times.clone().is_sorted() || times.max().is_some_and(|last| last > lasts) {
+        return Err("a reading that is out of its time");
+    }
+    Ok(())
+}
+
+/// A report whose words move no cursor, and end.
+fn fit_for_sentences(mut report: EndReport) -> EndReport {
+    report.faults.truncate(MOST_FAULTS);
+    for words in report.faults.iter_mut().chain(&mut report.congestion) {
+        *words = shown_up_to(LONGEST_SENTENCE, words);
+    }
+    report
 }
 
 /// Asks for datagrams until the server answers.
@@ -323,4 +366,53 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
         }
     }
     Err(io::ErrorKind::TimedOut.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Counted, Heard, Way};
+
+    fn phase(streams: u16) -> Phase {
+        let carrier = Carrier::Tcp { way: Way::Up, streams, congestion: None };
+        Phase { number: 1, carrier, lasts_ns: 1_000_000_000, every_ns: 100_000_000 }
+    }
+
+    fn counted(at_ms: u64, stream: u16) -> Counted {
+        Counted { at_ns: at_ms * 1_000_000, stream, ..Counted::default() }
+    }
+
+    /// A server that lies makes the client take no more than a phase has, and count nothing that cannot be.
+    #[test]
+    fn readings_that_cannot_be_are_refused() {
+        let of = |counted: Vec<Counted>| Outcome { counted, ..Outcome::default() };
+        let heard = |times: &[u64]| {
+            let at = |at_ns: &u64| Heard { at_ns: *at_ns, ..Heard::default() };
+            Outcome { heard: times.iter().map(at).collect(), ..Outcome::default() }
+        };
+        assert_eq!(check(&phase(2), &of(vec![counted(100, 0), counted(100, 1), counted(200, 0)])), Ok(()));
+        assert_eq!(check(&phase(2), &heard(&[1, 1, 2])), Ok(()));
+        for (outcome, what) in [
+            (of(vec![counted(100, 2)]), "nobody has made"),
+            (of(vec![counted(200, 0), counted(100, 0)]), "out of its time"),
+            (of(vec![counted(60_000, 0)]), "out of its time"),
+            (of(vec![counted(100, 0); 1000]), "more readings"),
+            (heard(&[2, 1]), "out of its time"),
+            (heard(&[u64::MAX]), "out of its time"),
+            (heard(&[1; 1000]), "more readings"),
+        ] {
+            let why = check(&phase(2), &outcome).unwrap_err();
+            assert!(why.contains(what), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_moves_no_cursor() {
+        let why = format!("gone\u{1b}[2J{}", "x".repeat(1000));
+        let told = unexpected(FromServer::Failed { why }).to_string();
+        assert!(!told.contains('\u{1b}') && told.chars().count() < 300, "{told}");
+        let faults = vec!["a\nb".to_owned(); 100];
+        let report = fit_for_sentences(EndReport { faults, ..EndReport::default() });
+        assert_eq!((report.faults.len(), report.faults[0].as_str()), (8, "a\u{fffd}b"));
+    }
 }

@@ -48,6 +48,14 @@ pub enum SpeedError {
     /// The control connection broke, or said what means nothing.
     #[error("the control connection: {0}")]
     Control(#[from] ControlError),
+    /// It tells of a phase what cannot be.
+    #[error("{server} reports what cannot be: {what}; it is no server of this meter, or is broken")]
+    Report {
+        /// Where.
+        server: SocketAddr,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// It does not answer datagrams.
     #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
     NoDatagrams {

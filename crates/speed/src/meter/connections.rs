@@ -53,7 +53,7 @@ impl Connections {
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
-            took_ns += last.at_ns - first.at_ns;
+            took_ns += last.at_ns.saturating_sub(first.at_ns);
             busy_ns += last.busy_ns.saturating_sub(first.busy_ns);
             window_ns += last.window_limited_ns.saturating_sub(first.window_limited_ns);
             buffer_ns += last.buffer_limited_ns.saturating_sub(first.buffer_limited_ns);

@@ -44,7 +44,8 @@ impl Course {
     pub fn of_streams(counted: &[Counted]) -> Self {
         let mut points: BTreeMap<u64, u64> = BTreeMap::new();
         for counted in counted {
-            *points.entry(counted.at_ns).or_default() += counted.received;
+            let point = points.entry(counted.at_ns).or_default();
+            *point = point.saturating_add(counted.received);
         }
         Self::of(points)
     }

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration as StdDuration, Instant};
 
 use netrig_agent::bulk::StampedSocket;
 use netrig_agent::{become_real_time, realtime_nanos};
@@ -15,9 +16,17 @@ use crate::protocol::{Echo, Token};
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long it rests when it has answered enough.
+const BREATH: StdDuration = StdDuration::from_millis(10);
+
+/// Datagrams that are answered within a second; our client sends 50. Who sends more has those counted as lost: an echo's thread is
+/// before all that carry data.
+const PER_SECOND: u32 = 1000;
+
 /// Sends back what one address of a session's host sends.
 pub(super) struct Echoing {
     pub peer: SocketAddr,
+    pub since: Instant,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -38,7 +47,7 @@ impl Echoing {
         let (until, bytes) = (Arc::clone(&stop), Arc::clone(bytes));
         let thread = std::thread::Builder::new().name("speed-echo".to_owned());
         let thread = Some(thread.spawn(move || reflect(socket, token, &until, &bytes))?);
-        Ok(Self { peer, stop, thread })
+        Ok(Self { peer, since: Instant::now(), stop, thread })
     }
 }
 
@@ -55,14 +64,23 @@ impl Drop for Echoing {
 fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &AtomicU64) -> io::Result<()> {
     // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
     let _ = become_real_time();
-    let mut answers = Vec::new();
+    let (mut answers, mut second, mut answered) = (Vec::new(), Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         socket.receive(LOOK, |datagram| {
             bytes.fetch_add(datagram.bytes.len() as u64, Ordering::Relaxed);
             let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             answers.extend(echo.map(|echo| (echo, datagram.since_1970)));
         })?;
+        if second.elapsed().as_secs() > 0 {
+            (second, answered) = (Instant::now(), 0);
+        }
         for (echo, received) in answers.drain(..) {
+            answered += 1;
+            if answered > PER_SECOND {
+                // Not at once: whoever floods is heard again when a tick is over.
+                std::thread::sleep(BREATH);
+                break;
+            }
             socket.send(&Echo { there_ns: [received, realtime_nanos()], ..echo }.encode())?;
         }
     }

@@ -1,6 +1,6 @@
 //! HTTP at the server: objects for the web method, what the server has counted, and the way to ndt7.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -15,7 +15,7 @@ use super::tally::{Failure, Protocol};
 use super::{Shared, ndt7};
 use crate::admission::Refusal;
 use crate::ndt7::Test;
-use crate::talk::PATIENCE;
+use crate::talk::{PATIENCE, write_until};
 
 /// How often it looks whether the server is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
@@ -66,7 +66,6 @@ pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
 }
 
 fn answer(mut socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), RequestError> {
-    socket.set_write_timeout(Some(PATIENCE))?;
     let (request, rest) = match read(&mut socket, shared) {
         Ok(read) => read,
         Err(RequestError::Http(error)) => {
@@ -91,7 +90,7 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<()
     }
     let answer = Objects { longest: shared.limits.bytes }.answer_to(&last(request));
     if answer.fill == 0 {
-        return Ok(socket.write_all(&answer.head)?);
+        return Ok(write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?);
     }
     match Slot::ask_at_once(shared, Protocol::Http, peer, None) {
         Ok(slot) => give(socket, &answer, slot, shared),
@@ -141,17 +140,13 @@ pub(super) fn say(socket: &mut TcpStream, response: &Response, body: &[u8]) -> i
             *value = body.len().to_string();
         }
     }
-    socket.write_all(&[response.to_string().as_bytes(), body].concat())
+    let bytes = [response.to_string().as_bytes(), body].concat();
+    write_until(socket, &bytes, StdInstant::now() + PATIENCE)
 }
 
 /// Gives an object, within what the place allows.
-fn give(
-    mut socket: TcpStream,
-    answer: &Answer,
-    mut slot: Slot<'_>,
-    shared: &Shared,
-) -> Result<(), RequestError> {
-    socket.write_all(&answer.head)?;
+fn give(socket: TcpStream, answer: &Answer, mut slot: Slot<'_>, shared: &Shared) -> Result<(), RequestError> {
+    write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
     let pacing = slot.held_to().map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1));
     let order = StreamOrder {
         direction: Direction::Sends,

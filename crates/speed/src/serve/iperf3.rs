@@ -1,10 +1,10 @@
 //! A session of iperf3 at the server.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::time::Duration as StdDuration;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Rate};
 
@@ -18,10 +18,13 @@ use crate::iperf3::{
     Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Role, ServerEvent, ServerOutput, ServerSession,
     SessionError, Transport, datagram,
 };
-use crate::talk::PATIENCE;
+use crate::talk::{PATIENCE, write_until};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
+
+/// So much of what has come is taken before it looks at everything else again.
+const AT_ONCE: usize = 64;
 
 /// A test may ask for so much less than a session may take: what is agreed on before and told afterwards takes its time.
 const AROUND: Duration = Duration::from_secs(5);
@@ -108,7 +111,6 @@ impl<'a> Visit<'a> {
     ) -> Result<Self, Iperf3Error> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
         let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
         let limits = Limits {
             time: seconds.try_into().unwrap_or(u32::MAX).max(1),
@@ -184,7 +186,7 @@ impl<'a> Visit<'a> {
 
     fn flush(&mut self) -> Result<(), Iperf3Error> {
         while let Some(bytes) = self.session.poll_transmit() {
-            self.socket.write_all(&bytes)?;
+            write_until(&self.socket, &bytes, StdInstant::now() + PATIENCE)?;
         }
         Ok(())
     }
@@ -231,7 +233,8 @@ impl<'a> Visit<'a> {
 
     /// Takes what has come for this session.
     fn look_for_arrivals(&mut self) {
-        while let Ok(arrival) = self.arrivals.try_recv() {
+        let arrivals: Vec<Arrival> = self.arrivals.try_iter().take(AT_ONCE).collect();
+        for arrival in arrivals {
             if let Err(error) = self.open(arrival) {
                 self.session.refuse(Refusal { code: Code::ACCEPT, errno: error.raw_os_error().unwrap_or(0) });
                 self.broken = Some(error.into());

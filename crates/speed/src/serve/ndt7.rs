@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
-use std::time::Duration as StdDuration;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::TcpInfo as Kernel;
 use netrig_agent::bulk::hold_to;
@@ -15,6 +15,7 @@ use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
 use super::{Shared, http};
 use crate::ndt7::{ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError};
+use crate::talk::{PATIENCE, write_until};
 
 /// What a message is sent of: the path's load is zeros.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
@@ -78,7 +79,7 @@ fn visit(
         Ok(slot) => slot,
         Err(refusal) => return Ok(http::turn_away(&mut socket, refusal)?),
     };
-    socket.write_all(&upgrade.response())?;
+    write_until(&socket, &upgrade.response(), StdInstant::now() + PATIENCE)?;
     let [client, server] = [peer, socket.local_addr()?].map(|end| end.to_string());
     let connection = ConnectionInfo { client, server, uuid: None };
     let now = shared.clock.now();
@@ -195,11 +196,17 @@ impl Visit<'_> {
 
     /// Sends what is left, as far as the client takes it in time.
     fn end(&mut self, outcome: Result<(), ServerError>) -> Result<(), Ndt7Error> {
+        let until = StdInstant::now() + PATIENCE;
+        while !self.unsent.is_empty() && StdInstant::now() < until {
+            if self.unsent.send(&mut self.socket)? == 0 {
+                self.wait()?;
+            }
+            self.slot.spend(self.bytes)?;
+        }
         self.socket.set_nonblocking(false)?;
-        while !self.unsent.is_empty() && self.unsent.send(&mut self.socket)? > 0 {}
-        if let Some(bytes) = self.session.poll_transmit() {
+        if let Some(bytes) = self.session.poll_transmit().filter(|_| self.unsent.is_empty()) {
             // It may have gone.
-            let _ = self.socket.write_all(&bytes);
+            let _ = write_until(&self.socket, &bytes, until);
         }
         self.slot.spend(self.bytes)?;
         Ok(outcome?)

@@ -41,6 +41,12 @@ const ARRIVED: Duration = Duration::from_millis(500);
 /// A phase goes on for so much longer than was said before the server ends it by itself.
 const SLACK: Duration = Duration::from_secs(5);
 
+/// So much of what has come is taken before it looks at everything else again.
+const AT_ONCE: usize = 64;
+
+/// Time between two addresses of a client's host that get their own way back for echoes.
+const ECHOES: StdDuration = StdDuration::from_millis(100);
+
 /// Why a session was broken off.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
@@ -113,6 +119,8 @@ fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), Ses
     match visit.serve() {
         Ok(()) => Ok(()),
         Err(error) => {
+            // Before it is told: it may be slow to hear.
+            visit.break_off();
             if !matches!(error, SessionError::Control(_)) {
                 let why = error.to_string();
                 // It may have gone.
@@ -260,17 +268,11 @@ impl Visit<'_> {
     /// Takes what has come for this session.
     fn look_for_arrivals(&mut self) -> Result<(), SessionError> {
         let Some(room) = &self.room else { return Ok(()) };
-        for arrival in room.arrivals.try_iter() {
+        let mut echo = None;
+        for arrival in room.arrivals.try_iter().take(AT_ONCE) {
             let prepared = self.phase.as_mut().filter(|current| current.carrying.is_none());
             match arrival {
-                Arrival::Echo(from) => {
-                    if self.echoing.as_ref().is_none_or(|echoing| echoing.peer != from) {
-                        let socket = self.shared.datagram_socket(self.local, from);
-                        let begun =
-                            socket.and_then(|socket| Echoing::begin(socket, from, room.token, &self.echoed));
-                        self.echoing = Some(begun.map_err(SessionError::Carrying)?);
-                    }
-                }
+                Arrival::Echo(from) => echo = Some((from, room.token)),
                 Arrival::Stream(preamble, socket) => {
                     // What comes too late, or twice, is closed as it is dropped.
                     if let Some(current) = prepared
@@ -304,6 +306,18 @@ impl Visit<'_> {
         if let Some(current) = self.phase.as_mut().filter(|current| current.carrying.is_none()) {
             current.answer_again();
         }
+        echo.map_or(Ok(()), |(from, token)| self.echo(from, token))
+    }
+
+    /// Sends back what comes from there, and from nowhere else any more.
+    fn echo(&mut self, from: SocketAddr, token: Token) -> Result<(), SessionError> {
+        let stands = |echoing: &Echoing| echoing.peer == from || echoing.since.elapsed() < ECHOES;
+        if self.echoing.as_ref().is_some_and(stands) {
+            return Ok(());
+        }
+        let socket = self.shared.datagram_socket(self.local, from);
+        let begun = socket.and_then(|socket| Echoing::begin(socket, from, token, &self.echoed));
+        self.echoing = Some(begun.map_err(SessionError::Carrying)?);
         Ok(())
     }
 
@@ -314,8 +328,12 @@ impl Visit<'_> {
             if StdInstant::now() > until {
                 return Err(SessionError::Missing);
             }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(SessionError::Ending);
+            }
             std::thread::sleep(LOOK);
             self.look_for_arrivals()?;
+            self.keep_to_budget()?;
         }
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
@@ -383,6 +401,19 @@ impl Visit<'_> {
         self.slot.as_mut().map_or(Ok(()), |slot| Ok(slot.spend(all)?))
     }
 
+    /// Ends what goes on, and leaves the place: nothing is carried any more.
+    fn break_off(&mut self) {
+        let carrying = self.phase.take().and_then(|current| current.carrying);
+        if let Some(counter) = carrying.as_ref().map(Carrying::counter) {
+            drop(carrying);
+            self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
+        }
+        self.echoing = None;
+        // It is counted; that it is too much is known.
+        let _ = self.keep_to_budget();
+        self.slot = None;
+    }
+
     /// Ends the phase, and tells all that was counted.
     fn end(&mut self, sent: Option<u64>) -> Result<(), SessionError> {
         let Some(current) = self.phase.take() else { return Ok(()) };
@@ -398,9 +429,11 @@ impl Visit<'_> {
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
         for counted in outcome.counted.chunks(Counted::IN_A_FRAME) {
             self.talk.say(&FromServer::Counted(counted.to_vec()))?;
+            self.keep_to_budget()?;
         }
         for heard in outcome.heard.chunks(Counted::IN_A_FRAME) {
             self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
+            self.keep_to_budget()?;
         }
         self.heard = StdInstant::now();
         Ok(self.talk.say(&FromServer::Report(Box::new(outcome.report)))?)

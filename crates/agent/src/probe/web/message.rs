@@ -254,10 +254,14 @@ fn is_token(name: &str) -> bool {
 
 /// What somebody said, fit for a sentence: its beginning, without what moves a cursor.
 pub fn shown(text: &str) -> String {
-    const MOST: usize = 60;
+    shown_up_to(60, text)
+}
+
+/// The same of so many letters.
+pub fn shown_up_to(most: usize, text: &str) -> String {
     let clean = text.chars().map(|letter| if letter.is_control() { '�' } else { letter });
-    let mut shown: String = clean.take(MOST).collect();
-    if text.chars().nth(MOST).is_some() {
+    let mut shown: String = clean.take(most).collect();
+    if text.chars().nth(most).is_some() {
         shown.push('…');
     }
     shown
