@@ -64,6 +64,9 @@ struct Builder<'a> {
     names: Vec<&'a str>,
 }
 
+/// Values that differ by less than this share of themselves hardly differ.
+const HARDLY: f64 = 0.02;
+
 impl<'a> Builder<'a> {
     fn new(report: &'a Report<'a>, figure: &'a FigureData) -> Self {
         let figures = &report.experiment.design.figures;
@@ -106,12 +109,13 @@ impl<'a> Builder<'a> {
         (1..=MOST_LEVELS).contains(&levels.len()).then_some(levels)
     }
 
-    /// Values that begin near zero are shown from zero. Where all lie far above it, zero would press what
-    /// distinguishes them into one line; the caption then says that it is not on the axis.
+    /// Values that begin near zero are shown from zero, and so are those that hardly differ: magnified, their noise would
+    /// look like an effect. Where all lie far above it and apart, zero would press what distinguishes them into one line;
+    /// the caption then says that it is not on the axis.
     fn starts_at_zero(&self) -> bool {
         let low = values(self.figure).fold(f64::INFINITY, f64::min);
         let high = values(self.figure).fold(f64::NEG_INFINITY, f64::max);
-        low >= 0.0 && low < 0.5 * high
+        low >= 0.0 && (low < 0.5 * high || high - low < HARDLY * high)
     }
 
     fn legend(&self) -> Vec<String> {

@@ -331,8 +331,12 @@ fn rising<'a>(factor: &'a Factor, chosen: &[&'a Level]) -> Vec<&'a Level> {
 /// The unit in which a factor's levels stand on an axis: that of its last level, in which most files write
 /// all of them.
 pub(crate) fn axis_unit(factor: &Factor) -> &'static str {
-    let units = factor.levels.iter().rev().filter_map(|level| level.0.parse::<crate::Amount>().ok()?.unit());
-    units.into_iter().next().unwrap_or("1")
+    unit_of_levels(factor.levels.iter()).unwrap_or("1")
+}
+
+/// The unit of the last of these levels that has one.
+pub(crate) fn unit_of_levels<'a>(levels: impl DoubleEndedIterator<Item = &'a Level>) -> Option<&'static str> {
+    levels.rev().find_map(|level| level.0.parse::<crate::Amount>().ok()?.unit())
 }
 
 fn present<'a>(cell: &&'a Cell) -> Result<&'a Sample, Missing> {

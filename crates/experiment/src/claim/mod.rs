@@ -15,7 +15,7 @@ pub(crate) mod sample;
 pub(crate) mod selection;
 mod spec;
 
-pub(crate) use comparisons::axis_unit;
+pub(crate) use comparisons::{axis_unit, unit_of_levels};
 pub(crate) use decide::decide;
 pub use exhibit::Exhibit;
 pub use selection::{Names, Selection, Written};

@@ -6,7 +6,7 @@ use netrig_stats::theory;
 use serde::Serialize;
 
 use super::spec::{Axis, FigureSpec, TheorySpec};
-use crate::claim::axis_unit;
+use crate::claim::{axis_unit, unit_of_levels};
 use crate::judge::Design;
 use crate::response::amount;
 use crate::{Amount, Factor, Level, PaperValue, Point, PointResult, Results, Status};
@@ -22,7 +22,8 @@ pub struct FigureData {
     pub x: AxisData,
     /// The vertical axis.
     pub y: AxisData,
-    /// One picture for each combination of the panels' levels; at least one. Of a grid row by row.
+    /// One picture for each combination of the panels' levels that has points; at least one. Of a grid one for each pair of
+    /// its headings, row by row.
     pub panels: Vec<Panel>,
     /// Its rows and columns, if it is a grid.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,23 +142,29 @@ impl FigureSpec {
     /// The numbers of the figure. Empty panels for a figure of single runs: those come from traces
     /// ([`FigureSpec::trace`]) or from a decoder ([`FigureSpec::watched`]).
     pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
-        let axis = XAxis::new(self, design);
         let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
         let shown: Vec<&PointResult> =
             results.points.iter().filter(|p| self.at.matches(&p.factors)).collect();
+        let axis = XAxis::new(self, design, &shown);
         let picture = |key: &Key| {
             let here: Vec<&PointResult> =
                 shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
-            Panel {
+            let paper = self.paper_of(key, &axis, &unit, design);
+            // A grid has a panel for each pair of its headings; else levels that no point of the experiment has need none.
+            let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
+            (is_needed || !paper.is_empty()).then(|| Panel {
                 title: heading(key),
                 series: self.series_of(&here, &axis, &unit, design),
-                paper: self.paper_of(key, &axis, &unit, design),
+                paper,
                 theory: self.theory_of(key, &here, &axis, &unit, design),
                 outage: None,
-            }
+            })
         };
-        let panels =
-            if self.is_of_runs() { Vec::new() } else { self.pictures(design).iter().map(picture).collect() };
+        let panels = if self.is_of_runs() {
+            Vec::new()
+        } else {
+            self.pictures(design).iter().filter_map(picture).collect()
+        };
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
@@ -243,7 +250,10 @@ impl FigureSpec {
     pub(super) fn legend(&self, key: &Key, response: &str, substrate: Option<&str>) -> String {
         let levels = self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.clone());
         let several = (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned());
-        let name = several.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
+        let mut words: Vec<String> = several.into_iter().chain(levels).collect();
+        // A factor may tell which of the responses a point has.
+        words.dedup();
+        let name = words.join(", ");
         substrate.map_or(name.clone(), |substrate| format!("{name} ({substrate})"))
     }
 
@@ -468,10 +478,12 @@ struct XAxis {
 }
 
 impl XAxis {
-    fn new(figure: &FigureSpec, design: &Design) -> Self {
+    /// The axis of the levels that the figure lets pass, in the unit of those that the points `shown` have.
+    fn new(figure: &FigureSpec, design: &Design, shown: &[&PointResult]) -> Self {
         let none = Factor { name: String::new(), levels: Vec::new() };
         let factor = design.factor(&figure.x).unwrap_or(&none);
-        let unit = axis_unit(factor);
+        let is_shown = |level: &&Level| shown.iter().any(|p| p.factors.level(&figure.x) == Some(level));
+        let unit = unit_of_levels(factor.levels.iter().filter(is_shown)).unwrap_or(axis_unit(factor));
         let number = |level: &Level| level.0.parse::<Amount>().ok()?.in_unit(unit).ok();
         let levels: Vec<Level> = figure.at.levels(factor).cloned().collect();
         let numbers: Option<Vec<f64>> = levels.iter().map(number).collect();

@@ -38,6 +38,20 @@ fn series_and_panels() {
     assert_eq!(points[1].n, 3);
 }
 
+/// Points are not crossed in every study: a level that no point of the figure has is no empty panel, and its unit is not the axis's.
+#[test]
+fn levels_that_no_point_has_take_no_room() {
+    let mut study = study();
+    study.points.retain(|point| {
+        point.point.level("down_for").is_some_and(|level| level.0 == "5 s")
+            && point.point.level("gap").is_some_and(|level| level.0 == "0.1 s")
+    });
+    let data = figure(study, "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'");
+    assert_eq!(data.panels.iter().map(|panel| panel.title.as_str()).collect::<Vec<_>>(), ["down_for = 5 s"]);
+    assert_eq!(data.x.unit, "s");
+    assert!((data.panels[0].series[0].points[0].x - 0.1).abs() < 1e-12);
+}
+
 #[test]
 fn levels_that_are_no_numbers_are_categories() {
     let data = figure(study(), "x = 'transport'\ny = 'r'\nwhere = { down_for = '5 s', gap = '100 ms' }");
