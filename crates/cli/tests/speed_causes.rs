@@ -57,7 +57,7 @@ const SHORT_PACKETS: &str = "ip link set line mtu 400";
 /// Long packets that come are dropped, and nobody is told.
 const BLACK_HOLE: &str = "nft 'add table inet t; add chain inet t c { type filter hook prerouting priority 0; }; \
                           add rule inet t c meta length gt 1400 drop'";
-/// 20 Mbit/s with a bucket of 30 kB, and no queue.
+/// 20 Mbit/s and no queue. Of bytes the kernel's bucket holds what a second brings and 30 kB (nft_limit).
 const POLICER: &str = "nft 'add table inet t; add chain inet t c { type filter hook output priority 0; }; \
                        add rule inet t c limit rate over 2500 kbytes/second burst 30 kbytes drop'";
 /// Room for two or three datagrams between two times at which they are taken.

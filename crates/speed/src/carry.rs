@@ -109,9 +109,20 @@ pub struct Outcome {
     pub report: EndReport,
 }
 
+/// What a server lets a session carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// In each direction; all that the path takes if not given.
+    pub rate: Option<Rate>,
+    /// What its connections are sent, bytes; no end to it if not given. Of datagrams it is looked at as they are sent.
+    pub bytes: Option<u64>,
+}
+
 /// A phase that is carried.
 pub struct Carrying {
     begun: u64,
+    /// When this end had sent all datagrams that it was to send, or its time was over.
+    stopped: Option<u64>,
     has_schedule: bool,
     host: HostCounters,
     radio: Option<Radio>,
@@ -179,14 +190,20 @@ impl Carrying {
     /// # Errors
     /// If the kernel refuses a thread or a socket.
     pub fn begin(phase: &Phase, role: Role, sockets: Sockets) -> io::Result<Self> {
-        Self::begin_within(phase, role, sockets, None)
+        Self::begin_within(phase, role, sockets, Allowance::default())
     }
 
-    /// The same with no more than so much in each direction.
+    /// The same with no more than what is allowed.
     ///
     /// # Errors
     /// As of [`begin`](Self::begin).
-    pub fn begin_within(phase: &Phase, role: Role, sockets: Sockets, most: Option<Rate>) -> io::Result<Self> {
+    pub fn begin_within(
+        phase: &Phase,
+        role: Role,
+        sockets: Sockets,
+        allowance: Allowance,
+    ) -> io::Result<Self> {
+        let (most, bytes) = (allowance.rate, allowance.bytes);
         let (told, live) = sync_channel(UNTAKEN);
         let rate = match &phase.carrier {
             Carrier::Udp { load, .. } => load.rate().map(|rate| most.map_or(rate, |most| most.min(rate))),
@@ -194,6 +211,7 @@ impl Carrying {
         };
         let mut carrying = Self {
             begun: monotonic_nanos(),
+            stopped: None,
             has_schedule: rate.is_some(),
             host: HostCounters::read(),
             radio: sockets.peer().and_then(Radio::towards),
@@ -215,7 +233,7 @@ impl Carrying {
                     streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
                 let (pacing, every) = (each_of(most, streams.len()), phase.every());
-                let order = StreamOrder { direction, every, bytes: None, pacing, window };
+                let order = StreamOrder { direction, every, bytes, pacing, window };
                 carrying.carry_streams(order, streams, told)?;
             }
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
@@ -276,6 +294,7 @@ impl Carrying {
     /// # Errors
     /// If sending has failed.
     pub fn stop_sending(&mut self) -> io::Result<Option<u64>> {
+        self.stopped.get_or_insert_with(monotonic_nanos);
         self.stop_sending.store(true, Ordering::Relaxed);
         if let Some(source) = self.source.take() {
             self.sent = Some(joined(source)?);
@@ -294,6 +313,9 @@ impl Carrying {
             self.wait_for_stragglers();
         }
         self.stop.store(true, Ordering::Relaxed);
+        // Datagrams that are waited for are not carried for longer.
+        let ended = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
+        let lasted = ended.unwrap_or_else(monotonic_nanos) - self.begun;
         let mut outcome = Outcome::default();
         outcome.report.buffers = self.buffers;
         let mut effort = Vec::new();
@@ -309,7 +331,7 @@ impl Carrying {
             let taken = end.sink.finish(sent_there)?;
             effort.push(end.effort);
             tell_taken(&taken, &mut datagrams);
-            outcome.heard = end.heard;
+            outcome.heard = until_silence(end.heard, lasted);
         }
         if let Some(sent) = &self.sent {
             effort.push(sent.last.effort);
@@ -318,7 +340,7 @@ impl Carrying {
             outcome.report.faults.extend(sent.report.fault().filter(|_| self.has_schedule));
         }
         outcome.report.datagrams = (datagrams != Datagrams::default()).then_some(datagrams);
-        outcome.report.threads_ns = effort.len() as u64 * (monotonic_nanos() - self.begun);
+        outcome.report.threads_ns = effort.len() as u64 * lasted;
         outcome.report.ran_ns = effort.iter().map(|effort| effort.ran.as_nanos()).sum();
         outcome.report.waited_ns = effort.iter().map(|effort| effort.waited.as_nanos()).sum();
         outcome.report.host = HostCounters::read().since(&self.host);
@@ -552,10 +574,74 @@ fn heard_of(taken: &Taken, begun: u64) -> Heard {
     }
 }
 
+/// The readings of datagrams without those behind the last one: what was waited for after all had been sent is no time in which
+/// nothing came. The last reading is of the moment when that datagram came, and has at least half an interval of its own.
+/// Silence before the phase was over, after so many ns, is the path's.
+fn until_silence(mut heard: Vec<Heard>, lasted: u64) -> Vec<Heard> {
+    let all = heard.last().map_or(0, |last| last.bytes);
+    let Some(at) = heard.iter().position(|reading| reading.bytes == all).filter(|_| all > 0) else {
+        return heard;
+    };
+    if heard[at].last_arrival_ns + STRAGGLERS.as_nanos() < lasted {
+        heard.retain(|reading| reading.at_ns <= lasted);
+        return heard;
+    }
+    heard.truncate(at + 1);
+    let before = |back: usize| at.checked_sub(back).map_or(0, |place| heard[place].at_ns);
+    let (last, before_it) = (before(1), before(2));
+    let end = heard[at].last_arrival_ns.clamp((last + 1).min(heard[at].at_ns), heard[at].at_ns);
+    heard[at].at_ns = end;
+    if at > 0 && (end - last) * 2 < last - before_it {
+        let earlier = heard.remove(at - 1);
+        let counts = [earlier.received, heard[at - 1].received.saturating_sub(earlier.received)];
+        heard[at - 1].passage_ns = both(earlier.passage_ns, heard[at - 1].passage_ns, counts);
+    }
+    heard
+}
+
+/// The least, the mean and the most of two sets of so many.
+fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Option<[i64; 3]> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    let [a, b] = counts.map(|count| count.max(1) as f64);
+    let mean = (one[1] as f64 * a + other[1] as f64 * b) / (a + b);
+    Some([one[0].min(other[0]), mean.round() as i64, one[2].max(other[2])])
+}
+
 fn tell_taken(taken: &Taken, datagrams: &mut Datagrams) {
     datagrams.received = taken.arrivals.received;
     datagrams.duplicated = taken.arrivals.duplicated;
     datagrams.reordered = taken.arrivals.reordered;
     datagrams.losses = taken.losses;
     datagrams.dropped = taken.dropped;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn heard(at_ms: u64, bytes: u64, last_arrival_ms: u64) -> Heard {
+        Heard { at_ns: at_ms * MS, bytes, last_arrival_ns: last_arrival_ms * MS, ..Heard::default() }
+    }
+
+    fn times(heard: &[Heard]) -> Vec<u64> {
+        heard.iter().map(|reading| reading.at_ns / MS).collect()
+    }
+
+    #[test]
+    fn what_is_waited_for_behind_the_last_datagram_is_no_time_of_the_phase() {
+        let all = |last_ms| {
+            let came = [heard(100, 10, 99), heard(200, 20, 199), heard(300, 21, last_ms)];
+            came.into_iter().chain([heard(400, 21, last_ms), heard(500, 21, last_ms)]).collect()
+        };
+        // The last interval is as long as something came in it; one that is too short for a rate of its own has that before it.
+        assert_eq!(times(&until_silence(all(260), 250 * MS)), [100, 200, 260]);
+        assert_eq!(times(&until_silence(all(205), 200 * MS)), [100, 205]);
+        // Silence within the phase stays.
+        assert_eq!(times(&until_silence(all(205), 450 * MS)), [100, 200, 300, 400]);
+        let none: Vec<Heard> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
+        assert_eq!(times(&until_silence(none, 100 * MS)), [100, 200, 300]);
+        assert!(until_silence(Vec::new(), 100).is_empty());
+    }
 }

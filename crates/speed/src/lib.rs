@@ -11,6 +11,8 @@
 //! * **A server's memory is bounded** whatever its clients do: who comes beyond the limits waits in a queue of stated length,
 //!   or is told to come later.
 //!
+//! Start from [`measure::measure`], the client, and [`serve::Server`]; what both say is [`protocol`].
+//!
 //! It never touches interfaces, routes or the settings of the host: `tune` says what to set, and sets nothing.
 #![deny(unsafe_code)]
 #![allow(

@@ -55,6 +55,8 @@ pub(super) struct Evidence<'a> {
     idle: Option<&'a Delays>,
     /// What the server holds it to, payload bits per second.
     held_to: Option<f64>,
+    /// Whether the path does not leave the host.
+    within: bool,
 }
 
 impl<'a> Evidence<'a> {
@@ -69,7 +71,8 @@ impl<'a> Evidence<'a> {
             .or_else(|| phases().find(alone))
             .or_else(|| phases().next())?;
         let searched = phases().find_map(|phase| phase.capacity.as_ref());
-        Some(Self { way, phase, searched, idle: report.idle.as_ref(), held_to: report.held_to })
+        let within = report.client.ip() == report.server.ip();
+        Some(Self { way, phase, searched, idle: report.idle.as_ref(), held_to: report.held_to, within })
     }
 
     pub fn limit(&self) -> Limit {
@@ -193,6 +196,9 @@ impl<'a> Evidence<'a> {
 
     fn of_line(&self, line: &Capacity) -> Limit {
         let (bits_per_s, reached) = (line.layers.ip, self.reached());
+        if is_policer(line) && self.within {
+            return self.of_processor(false);
+        }
         if is_policer(line) {
             return Limit::Policer { bits_per_s, reached, lost: line.found.loss_above };
         }
@@ -276,7 +282,8 @@ impl<'a> Evidence<'a> {
             return None;
         }
         if lossy > LOSSY {
-            return Some(Limit::Loss { share: lossy, reached: self.reached() });
+            let reached = self.reached();
+            return Some(Limit::Loss { share: lossy, reached, beneath: true, adapts: true });
         }
         Some(self.of_line(line))
     }
@@ -291,7 +298,8 @@ impl<'a> Evidence<'a> {
         if self.is_queued() {
             return Some(Limit::Line { bits_per_s: reached, reached, queue_s: self.queue_s() });
         }
-        (share > LOSSY).then_some(Limit::Loss { share, reached })
+        let adapts = self.phase.carrier.adapts();
+        (share > LOSSY).then_some(Limit::Loss { share, reached, beneath: false, adapts })
     }
 
     /// Datagrams had arrived and found no room in the socket: because nobody took them in time, or because it is small.
@@ -332,7 +340,10 @@ impl<'a> Evidence<'a> {
     fn line_found(&self) -> Option<Limit> {
         let line = self.phase.capacity.as_ref().filter(|capacity| capacity.found.saturated)?;
         let (bits_per_s, found) = (line.layers.ip, &line.found);
-        Some(if is_policer(line) {
+        Some(if is_policer(line) && self.within {
+            // Nothing is on the way that could drop something: a host's own processors had no time for it.
+            self.of_processor(false)
+        } else if is_policer(line) {
             Limit::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
         } else {
             Limit::Line { bits_per_s, reached: bits_per_s, queue_s: found.queue_ns as f64 * 1e-9 }

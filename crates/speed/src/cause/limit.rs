@@ -50,12 +50,17 @@ pub enum Limit {
         /// What was lost when more was offered.
         lost: f64,
     },
-    /// Packets are lost on the way whatever the rate is, and congestion control takes that for congestion.
+    /// Packets are lost on the way, and none waits there.
     Loss {
         /// Share of packets.
         share: f64,
         /// What the transfer got.
         reached: f64,
+        /// Whether a search has found that they are lost beneath what the line carries, too; else a policer may be what loses
+        /// them.
+        beneath: bool,
+        /// Whether the transfer is of connections, whose congestion control takes that for congestion.
+        adapts: bool,
     },
     /// The window that the receiver offers.
     Window {

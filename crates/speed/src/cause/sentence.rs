@@ -3,6 +3,9 @@
 use super::limit::{End, Limit};
 use crate::protocol::Way;
 
+/// The kernel offers about half of a receive buffer as its window: the other half is for its own book-keeping.
+const BUFFER_OF_WINDOW: f64 = 2.0;
+
 /// What limited it, in one sentence.
 pub(super) fn sentence(limit: &Limit, way: Way) -> String {
     let what = match limit {
@@ -13,9 +16,10 @@ pub(super) fn sentence(limit: &Limit, way: Way) -> String {
         Limit::Policer { bits_per_s, .. } => {
             format!("a policer, which lets {} through and drops what exceeds that", rate(*bits_per_s))
         }
-        Limit::Loss { share, .. } => {
+        Limit::Loss { share, beneath: true, .. } => {
             format!("loss on the way: {} of the packets are lost whatever the rate is", percent(*share))
         }
+        Limit::Loss { share, .. } => format!("loss on the way: {} of the packets are lost", percent(*share)),
         Limit::Window { end, bytes, round_trip_s, .. } => format!(
             "the receive window of {}: {} for each round trip of {}",
             host(*end),
@@ -80,8 +84,11 @@ pub(super) fn proof(limit: &Limit) -> String {
             percent(*lost),
             percent(reached / bits_per_s)
         ),
-        Limit::Loss { reached, .. } => {
+        Limit::Loss { reached, adapts: true, .. } => {
             format!("congestion control takes it for congestion: {} arrived", rate(*reached))
+        }
+        Limit::Loss { reached, .. } => {
+            format!("{} arrived, and packets waited no longer than on the idle path", rate(*reached))
         }
         Limit::Window { share, .. } => {
             format!("the sender's kernel was held back by the window for {} of the time", percent(*share))
@@ -134,6 +141,9 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Policer { bits_per_s, .. } => {
             format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
         }
+        Limit::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity): it tells a policer, which drops \
+                                               what exceeds a rate, from a link that loses"
+            .to_owned(),
         Limit::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
                                for congestion (--congestion bbr) gets more until then"
             .to_owned(),
@@ -146,7 +156,7 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Window { end, needed, .. } => format!(
             "raise the last value of net.ipv4.tcp_rmem at {} to {} or more: that is enough for twice the rate",
             host(*end),
-            size(*needed)
+            size(BUFFER_OF_WINDOW * needed)
         ),
         Limit::SendBuffer { end, .. } => format!("raise the last value of net.ipv4.tcp_wmem at {}", host(*end)),
         Limit::Processor { end, .. } => format!(

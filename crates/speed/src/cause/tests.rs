@@ -85,7 +85,7 @@ fn searched(ip: f64, queue_s: f64, loss: [f64; 2]) -> PhaseReport {
 }
 
 fn report(phases: Vec<PhaseReport>) -> Report {
-    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let at = |last| SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), 8621));
     Report {
         format: Report::FORMAT,
         server: at(1),
@@ -144,6 +144,26 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
     for limit in [reached, missed] {
         assert!(matches!(limit, Limit::Policer { lost, .. } if lost > 0.05), "{limit:?}");
     }
+}
+
+/// Between two programs of a host nothing drops what exceeds a rate.
+#[test]
+fn on_a_path_within_a_host_there_is_no_policer() {
+    let mut report = report(vec![searched(100.0 * MBIT, 0.0, [0.09, 0.0])]);
+    report.client = report.server;
+    let limit = verdict(&report, Way::Down).unwrap().limit;
+    assert!(matches!(limit, Limit::Processor { .. }), "{limit:?}");
+}
+
+/// What is lost of a rate that somebody chose says nothing of other rates, and no congestion control has to do with it.
+#[test]
+fn loss_without_a_search_is_told_for_what_it_is() {
+    let verdict_of = |phase| verdict(&report(vec![phase]), Way::Down).unwrap();
+    let told = verdict_of(datagrams([10_000, 0], [3300, 0]));
+    assert!(matches!(told.limit, Limit::Loss { beneath: false, adapts: false, .. }), "{told:?}");
+    let words = format!("{told:?}");
+    assert!(!words.contains("whatever the rate") && !words.contains("congestion control"), "{words}");
+    assert!(words.contains("--only capacity"), "{words}");
 }
 
 #[test]

@@ -109,6 +109,8 @@ pub struct Call {
     number: u32,
     /// What the kernel had found out of the path when the connection was made.
     path: TcpInfo,
+    /// What this end had counted of the phase in which the connection broke.
+    broken: Option<Carriage>,
 }
 
 impl Call {
@@ -140,7 +142,7 @@ impl Call {
             match talk.hear(LOOK)? {
                 Some(FromServer::Waits { before, of }) => waits(before, of),
                 Some(FromServer::Admitted(budget)) => {
-                    return Ok(Self { order, talk, local, budget, number: 0, path });
+                    return Ok(Self { order, talk, local, budget, number: 0, path, broken: None });
                 }
                 Some(other) => return Err(unexpected(other)),
                 None => {}
@@ -233,14 +235,51 @@ impl Call {
         watch: &mut dyn FnMut(News<'_>),
     ) -> Result<Carriage, SpeedError> {
         let begun = monotonic_nanos();
-        let mut steering = Steering::default();
         let mut far = Outcome::default();
-        let over = loop {
+        let told = self.follow(&phase, begun, &carrying, cancel, watch);
+        let ended = monotonic_nanos();
+        let settled = told.and_then(|over| {
+            let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
+            self.talk.say(&FromClient::End { sent })?;
+            Ok((over, self.hear_report(&phase, &mut far)?))
+        });
+        let (over, report) = match settled {
+            Ok(settled) => settled,
+            Err(error) => {
+                // What was counted here stands, be the server gone.
+                let near = carrying.end(None).ok();
+                self.broken = near.map(|near| Carriage {
+                    phase,
+                    span: [begun, ended],
+                    near,
+                    far: Outcome::default(),
+                    cut_short: true,
+                });
+                return Err(error);
+            }
+        };
+        let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
+        let near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
+        far.report = report;
+        Ok(Carriage { phase, span: [begun, ended], near, far, cut_short: over })
+    }
+
+    /// Follows a phase until its time is over, or somebody has had enough; whether it was cut short.
+    fn follow(
+        &mut self,
+        phase: &Phase,
+        begun: u64,
+        carrying: &Carrying,
+        cancel: &AtomicBool,
+        watch: &mut dyn FnMut(News<'_>),
+    ) -> Result<bool, SpeedError> {
+        let mut steering = Steering::default();
+        loop {
             if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
-                break false;
+                return Ok(false);
             }
             if cancel.load(Ordering::Relaxed) || carrying.is_over() {
-                break true;
+                return Ok(true);
             }
             while let Some(live) = carrying.poll_live() {
                 watch(News::Near(live));
@@ -259,15 +298,12 @@ impl Call {
                 carrying.pace(rate);
                 self.talk.say(&FromClient::Rate { bits_per_s: rate.bits_per_s() })?;
             }
-        };
-        let ended = monotonic_nanos();
-        let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
-        self.talk.say(&FromClient::End { sent })?;
-        let report = self.hear_report(&phase, &mut far)?;
-        let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
-        let near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
-        far.report = report;
-        Ok(Carriage { phase, span: [begun, ended], near, far, cut_short: over })
+        }
+    }
+
+    /// What this end had counted of the phase in which the connection broke, if it was in one; once.
+    pub fn take_broken(&mut self) -> Option<Carriage> {
+        self.broken.take()
     }
 
     /// What the server tells of a phase that is over.

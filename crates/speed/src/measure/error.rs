@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use netrig_agent::control::ControlError;
+use netrig_core::Duration;
 
 use crate::admission::Refusal;
 use crate::protocol::PhaseError;
@@ -20,8 +21,8 @@ pub enum SpeedError {
         /// What the kernel answered.
         source: io::Error,
     },
-    /// It does not speak TLS, or is not whom we trust.
-    #[error("no TLS with {server}: {source}")]
+    /// It does not speak TLS as a server of this meter does, or is not whom we trust.
+    #[error("no TLS with {server}: {source}; is it `netrig speed serve` that listens there?")]
     Tls {
         /// Where.
         server: SocketAddr,
@@ -48,6 +49,17 @@ pub enum SpeedError {
     /// The control connection broke, or said what means nothing.
     #[error("the control connection: {0}")]
     Control(#[from] ControlError),
+    /// It would not be over before the server ends it.
+    #[error(
+        "this takes {needs} at least, and the server lets a session last {lasts}: make it shorter (--time), or ask its operator for \
+         more (--max-time)"
+    )]
+    TooLong {
+        /// What it takes at least.
+        needs: Duration,
+        /// What it may take.
+        lasts: Duration,
+    },
     /// It tells of a phase what cannot be.
     #[error("{server} reports what cannot be: {what}; it is no server of this meter, or is broken")]
     Report {

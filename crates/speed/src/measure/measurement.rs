@@ -71,6 +71,28 @@ struct Done {
     found: Option<(Found, bool)>,
 }
 
+impl Done {
+    /// Whether data has arrived of it.
+    fn has_carried(&self) -> bool {
+        let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
+        let streams = ends().flat_map(|end| &end.counted).map(|counted| counted.received);
+        let datagrams = ends().flat_map(|end| &end.heard).map(|heard| heard.bytes);
+        streams.chain(datagrams).any(|bytes| bytes > 0)
+    }
+}
+
+impl MeasureOrder {
+    /// The time that it takes at least; a search ends when it has found.
+    fn least(&self) -> Duration {
+        let carried = |task: &Task| match task {
+            Task::Carry(phase) => phase.lasts.as_nanos(),
+            Task::Search(_) => 0,
+        };
+        let tasks = self.tasks.iter().map(carried).fold(0, u64::saturating_add);
+        Duration::from_nanos(tasks.saturating_add(self.idle.as_nanos()).saturating_add(self.after.as_nanos()))
+    }
+}
+
 /// Calls the server, and measures what was ordered.
 ///
 /// # Errors
@@ -84,6 +106,11 @@ pub fn measure(
         progress(Progress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
+    // Some of what it may take has gone when it hears of it.
+    let (needs, lasts) = (order.least(), Duration::from_millis(call.budget().lasts_ns.div_ceil(1_000_000)));
+    if needs > lasts {
+        return Err(SpeedError::TooLong { needs, lasts });
+    }
     let held_to = call.budget().bits_per_s.map(|most| most as f64);
     let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
     let beside = beside.map_err(SpeedError::Carrying)?;
@@ -92,7 +119,7 @@ pub fn measure(
     let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
         // Nothing but the idle path at most: there is no measurement to tell of.
-        Err(error) if done.len() < 2 => return Err(error),
+        Err(error) if !done.iter().any(Done::has_carried) => return Err(error),
         Err(error) => Some(error.to_string()),
         Ok(()) => {
             call.hang_up();
@@ -142,7 +169,13 @@ fn carry_all(
     for (place, task) in order.tasks.iter().enumerate() {
         progress(Progress::Task(place));
         done.push(match task {
-            Task::Carry(phase) => carry(call, phase, beside, cancel, progress)?,
+            Task::Carry(phase) => match carry(call, phase, beside, cancel, progress) {
+                Ok(carried) => carried,
+                Err(error) => {
+                    done.extend(call.take_broken().map(|carriage| Done { carriage, found: None }));
+                    return Err(error);
+                }
+            },
             Task::Search(task) => {
                 let known = known(done, task.way);
                 search(call, *task, known, cancel, progress)?

@@ -18,7 +18,7 @@ use super::rooms::Arrival;
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
 use crate::admission::Refusal;
-use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
+use crate::carry::{Allowance, Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::{GreetingError, greet_client};
 use crate::protocol::{
     Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation,
@@ -247,7 +247,8 @@ impl Visit<'_> {
         self.room = Some(Room { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
-        let bits_per_s = slot.held_to().map(Rate::bits_per_s);
+        // What it has asked for itself is nothing that the server holds it to.
+        let bits_per_s = slot.held_to().filter(|_| rate.is_none()).map(Rate::bits_per_s);
         let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock: clock_mark(token) };
         Ok(self.talk.say(&FromServer::Admitted(budget))?)
     }
@@ -346,8 +347,11 @@ impl Visit<'_> {
             (Carrier::Sctp { .. }, Some((_, socket))) => Sockets::Sctp { socket, window: None },
             _ => Sockets::None,
         };
-        let most = self.slot.as_ref().and_then(Slot::held_to);
-        let carrying = Carrying::begin_within(&current.phase, Role::Server, sockets, most);
+        // A byte more than it may have: then it is over.
+        let had: u64 = self.carried.iter().sum();
+        let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
+        let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
+        let carrying = Carrying::begin_within(&current.phase, Role::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
         Ok(self.talk.say(&FromServer::Begun)?)

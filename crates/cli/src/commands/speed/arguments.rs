@@ -76,7 +76,8 @@ pub struct Measure {
     /// The most that a search for the line's capacity may offer
     #[arg(long, help_heading = "Measurement", value_name = "RATE", default_value = "100Gbit/s")]
     pub most: Rate,
-    /// Payload of each datagram; as long as the path carries if not given. With --sctp the longest packet, 1232 B if not given
+    /// Payload of each datagram: if not given as long as the path carries in a search, and 1200 B with --udp. With --sctp the longest
+    /// packet, 1232 B if not given
     #[arg(long, help_heading = "Measurement", value_name = "SIZE")]
     pub size: Option<Size>,
     /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
@@ -104,7 +105,7 @@ pub struct Measure {
     /// alone proves who it is
     #[arg(long, help_heading = "Key", value_name = "FILE")]
     pub trust: Option<PathBuf>,
-    /// The server is one of iperf3, at its port 5201 if no other is named. Times are whole seconds
+    /// The server is one of iperf3, at its port 5201 if no other is named; --time is of whole seconds
     #[arg(long, help_heading = "Measurement", conflicts_with_all = ["key", "key_env", "trust"])]
     pub iperf3: bool,
     /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it

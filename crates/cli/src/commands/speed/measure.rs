@@ -38,10 +38,20 @@ const COUNTS: Duration = Duration::from_millis(1000);
 const BENEATH: Duration = Duration::from_millis(500);
 const LONGEST_SEARCH: Duration = Duration::from_secs(20);
 
+/// The shortest phase: five readings.
+const SHORTEST: Duration = Duration::from_millis(500);
+
+/// The fewest datagrams of a rate: of less nothing can be told.
+const FEWEST: f64 = 10.0;
+
+/// The shortest segment that Linux lets a socket have, bytes (TCP_MIN_MSS).
+const SHORTEST_SEGMENT: u64 = 88;
+
 /// Time between two echoes.
 const ECHO_EVERY: Duration = Duration::from_millis(20);
 
 pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
+    check(arguments)?;
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
     let measured = if arguments.iperf3 {
@@ -57,6 +67,51 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
         None => print(show::table(&report).trim_end())?,
     }
     Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Refuses what cannot be measured, before anybody is called.
+fn check(arguments: &Measure) -> Result<(), Failure> {
+    let refuse = |why: String| Err(Failure::request(why));
+    if arguments.time < SHORTEST {
+        return refuse(format!(
+            "--time {}: expected {SHORTEST} or more: what is shorter has no rate",
+            arguments.time
+        ));
+    }
+    if arguments.iperf3 && !arguments.time.as_nanos().is_multiple_of(1_000_000_000) {
+        return refuse(format!("--time {}: iperf3 has whole seconds", arguments.time));
+    }
+    if arguments.most.bits_per_s() == 0 {
+        return refuse("--most 0bit/s: expected a rate that can be offered".to_owned());
+    }
+    if arguments.sctp && arguments.only == Some(Only::Capacity) {
+        return refuse(
+            "--only capacity --sctp: a capacity is searched for by datagrams of UDP; leave out one of the two".to_owned(),
+        );
+    }
+    if let Some(rate) = arguments.udp {
+        let size = arguments.size.map_or(USUAL_SIZE.into(), Size::bytes).max(1);
+        let datagrams = rate.bits_per_s() as f64 / 8.0 / size as f64 * arguments.time.as_secs_f64();
+        if datagrams < FEWEST {
+            return refuse(format!(
+                "--udp {rate}: that is less than {FEWEST} datagrams of {size} B within {}; expected a higher rate, shorter \
+                 datagrams (--size) or a longer time (--time)",
+                arguments.time
+            ));
+        }
+    }
+    let sizes = [
+        ("--mss", arguments.mss, SHORTEST_SEGMENT),
+        ("--window", arguments.window, 1),
+        ("--send-buffer", arguments.send_buffer, 1),
+        ("--receive-buffer", arguments.receive_buffer, 1),
+    ];
+    for (flag, size, least) in sizes {
+        if let Some(size) = size.filter(|size| size.bytes() < least) {
+            return refuse(format!("{flag} {size}: expected {least} B or more"));
+        }
+    }
+    Ok(())
 }
 
 /// Measures by netrig's own protocol; the measurement, and its phases in iperf3's form.

@@ -154,14 +154,15 @@ fn capacity_lines(capacity: &Capacity) -> Vec<String> {
 
 fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     let share = 100.0 * came.losses.lost as f64 / (sent.sent.max(1)) as f64;
+    // iperf3's servers tell how many, and not how they lie.
+    let periods = if came.losses.lost > 0 && came.losses.periods == 0 {
+        String::new()
+    } else {
+        format!(" in {} periods, {} at most in a row", came.losses.periods, came.losses.longest)
+    };
     format!(
-        "lost        {} of {} ({share:.3} %) in {} periods, {} at most in a row; {} reordered, {} twice",
-        came.losses.lost,
-        sent.sent,
-        came.losses.periods,
-        came.losses.longest,
-        came.reordered,
-        came.duplicated
+        "lost        {} of {} ({share:.3} %){periods}; {} reordered, {} twice",
+        came.losses.lost, sent.sent, came.reordered, came.duplicated
     )
 }
 
