@@ -3,6 +3,7 @@
 
 mod any_iperf3;
 mod any_iperf3_datagram;
+mod any_speed_control;
 mod any_websocket;
 
 use std::path::Path;
@@ -76,6 +77,14 @@ fn datagrams_of_iperf3_are_survived() {
 }
 
 #[test]
+fn what_a_client_of_ours_may_say_is_survived() {
+    replay("speed_control", 5000, any_speed_control::check);
+    for (name, bytes) in corpus("speed_control").iter().filter(|(name, _)| name.starts_with("said")) {
+        assert!(any_speed_control::said(bytes) > 0, "{name}");
+    }
+}
+
+#[test]
 fn websockets_are_survived() {
     replay("websocket", 5000, any_websocket::check);
     for (name, bytes) in corpus("websocket").iter().filter(|(name, _)| name.starts_with("frames")) {
@@ -89,5 +98,6 @@ proptest::proptest! {
         any_iperf3::check(&bytes);
         any_iperf3_datagram::check(&bytes);
         any_websocket::check(&bytes);
+        any_speed_control::check(&bytes);
     }
 }

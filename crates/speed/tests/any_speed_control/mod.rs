@@ -1,0 +1,83 @@
+//! What holds for any bytes that come to a server of the meter, before and in a session: the property that `fuzz/` searches a
+//! counterexample of, and that the test `corpora` replays.
+
+use netrig_agent::control::{ControlError, MAX_FRAME, read_frame, write_frame};
+use netrig_speed::protocol::{
+    Deed, ECHO_LEN, Echo, FromClient, FromServer, Opening, PREAMBLE_LEN, Preamble, Session,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The bytes are an opening, a preamble, an echo, and words of a client or of a server, or none of them: what was understood is
+/// written as it came, and no session goes on behind a violation or carries what was not agreed on.
+pub fn check(bytes: &[u8]) {
+    for end in 0..=bytes.len().min(PREAMBLE_LEN + 1) {
+        let _ = Opening::of(&bytes[..end]);
+    }
+    if let Some(preamble) = Preamble::decode(bytes) {
+        assert_eq!(preamble.encode(), bytes[..PREAMBLE_LEN]);
+    }
+    if let Some(echo) = Echo::decode(bytes) {
+        assert_eq!(echo.encode(), bytes[..ECHO_LEN]);
+    }
+    let framed = [&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()[..], bytes].concat();
+    for stream in [bytes, &framed] {
+        of_client(words(stream));
+        let _: Vec<FromServer> = words(stream);
+    }
+}
+
+/// How many words of a client the bytes are.
+pub fn said(bytes: &[u8]) -> usize {
+    words::<FromClient>(bytes).len()
+}
+
+/// A session that hears all of it, and is let in as soon as it asks.
+fn of_client(words: Vec<FromClient>) {
+    let mut session = Session::new();
+    let (mut promised, mut last) = (None, None);
+    for word in words {
+        match session.hear(word) {
+            Ok(Some(Deed::Admit(rate))) => {
+                promised = rate;
+                session.admitted();
+            }
+            Ok(Some(Deed::Prepare(phase))) => {
+                assert!(phase.check().is_ok() && last.is_none_or(|last| phase.number > last), "{phase:?}");
+                last = Some(phase.number);
+            }
+            Ok(Some(Deed::Pace(rate))) => assert!(promised.is_none_or(|most| rate <= most), "{rate}"),
+            Ok(Some(Deed::Begin | Deed::End { .. })) => assert!(last.is_some()),
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// The words that the bytes are, up to what is none.
+fn words<T>(mut stream: &[u8]) -> Vec<T>
+where
+    T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let mut words = Vec::new();
+    loop {
+        match read_frame::<T>(&mut stream) {
+            Ok(Some(word)) => {
+                let mut written = Vec::new();
+                match write_frame(&mut written, &word) {
+                    Ok(()) => assert_eq!(read_frame::<T>(&mut &written[..]).unwrap().as_ref(), Some(&word)),
+                    // What was read may take more bytes to write.
+                    Err(ControlError::TooLong(_)) => {}
+                    Err(error) => panic!("{error}: {word:?}"),
+                }
+                words.push(word);
+            }
+            Ok(None) => return words,
+            Err(ControlError::TooLong(len)) => {
+                assert!(len > MAX_FRAME);
+                return words;
+            }
+            Err(_) => return words,
+        }
+    }
+}
