@@ -314,8 +314,8 @@ impl Carrying {
         }
         self.stop.store(true, Ordering::Relaxed);
         // Datagrams that are waited for are not carried for longer.
-        let ended = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
-        let lasted = ended.unwrap_or_else(monotonic_nanos) - self.begun;
+        let stopped = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
+        let lasted = |ended: u64| stopped.unwrap_or(ended) - self.begun;
         let mut outcome = Outcome::default();
         outcome.report.buffers = self.buffers;
         let mut effort = Vec::new();
@@ -331,7 +331,7 @@ impl Carrying {
             let taken = end.sink.finish(sent_there)?;
             effort.push(end.effort);
             tell_taken(&taken, &mut datagrams);
-            outcome.heard = until_silence(end.heard, lasted);
+            outcome.heard = until_silence(end.heard, lasted(monotonic_nanos()));
         }
         if let Some(sent) = &self.sent {
             effort.push(sent.last.effort);
@@ -340,7 +340,7 @@ impl Carrying {
             outcome.report.faults.extend(sent.report.fault().filter(|_| self.has_schedule));
         }
         outcome.report.datagrams = (datagrams != Datagrams::default()).then_some(datagrams);
-        outcome.report.threads_ns = effort.len() as u64 * lasted;
+        outcome.report.threads_ns = effort.len() as u64 * lasted(monotonic_nanos());
         outcome.report.ran_ns = effort.iter().map(|effort| effort.ran.as_nanos()).sum();
         outcome.report.waited_ns = effort.iter().map(|effort| effort.waited.as_nanos()).sum();
         outcome.report.host = HostCounters::read().since(&self.host);

@@ -386,7 +386,8 @@ fn is_starved(report: &EndReport) -> bool {
 
 /// Shares of the time in which the threads of an end ran, and waited for a processor.
 fn of_thread(report: &EndReport) -> [f64; 2] {
-    let of = |nanos: u64| nanos as f64 / report.threads_ns.max(1) as f64;
+    // A thread that is ended runs for a moment longer than what it carries.
+    let of = |nanos: u64| (nanos as f64 / report.threads_ns.max(1) as f64).min(1.0);
     [of(report.ran_ns), of(report.waited_ns)]
 }
 
