@@ -566,6 +566,7 @@ fn heard_of(taken: &Taken, begun: u64) -> Heard {
     Heard {
         at_ns: taken.at - begun,
         received: taken.arrivals.received,
+        dropped: taken.dropped_before,
         expected: taken.arrivals.expected,
         bytes: taken.bytes,
         last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),

@@ -51,6 +51,7 @@ pub fn datagram_socket(
     }
     making.buffers(buffers)?;
     making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    making.number("SO_RXQ_OVFL", libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
     let socket = making.bound()?;
     rustix::net::connect(&socket, &peer).map_err(|error| SocketError::Refused {
         what: "connect",
@@ -265,6 +266,8 @@ pub struct Taken {
     pub losses: LossPeriods,
     /// Datagrams that reached this host, and that the socket had no room for.
     pub dropped: u64,
+    /// Of these, those that came before the last one that there was room for.
+    pub dropped_before: u64,
     /// Of datagrams that arrived since the reading before, from the sender's clock to this host's, ns: the least, the mean and
     /// the most. The clocks may differ, so only differences of these mean anything.
     pub passage: Option<Passage>,
@@ -313,6 +316,8 @@ pub struct DatagramSink {
     took: Option<i64>,
     last_arrival: Instant,
     last_sent: Instant,
+    /// What the socket had dropped at first, and before the last one that came.
+    dropped_at_first: u32,
     dropped_before: u32,
     passage: Option<Passage>,
     effort: Effort,
@@ -325,8 +330,10 @@ impl DatagramSink {
     /// What the kernel answers.
     pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
+        let dropped = drops(&socket)?;
         Ok(Self {
-            dropped_before: drops(&socket)?,
+            dropped_at_first: dropped,
+            dropped_before: dropped,
             socket: socket.into(),
             flow,
             form: None,
@@ -399,6 +406,7 @@ impl DatagramSink {
         };
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
+            self.dropped_before = piece.dropped.unwrap_or(self.dropped_before);
             let arrived = piece
                 .stamp
                 .map_or_else(|| self.clock.now(), |ns| self.clock.instant(self.offset.monotonic(ns)));
@@ -436,7 +444,8 @@ impl DatagramSink {
             last_arrival: self.last_arrival,
             last_sent: self.last_sent,
             losses: self.losses.counts(),
-            dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_before).into(),
+            dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_at_first).into(),
+            dropped_before: self.dropped_before.wrapping_sub(self.dropped_at_first).into(),
             passage: self.passage.take(),
             effort: Effort::of_this_thread().since(&self.effort),
         })

@@ -15,8 +15,8 @@ const BATCH: usize = 32;
 /// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
 pub(super) const NAME: usize = size_of::<libc::sockaddr_in6>();
 /// Bytes for control messages: three time stamps need 64 of them, TTL and traffic class 48, an error report 64, a length of
-/// segments 24.
-const CONTROL: usize = 208;
+/// segments 24, a count of those without room 24.
+const CONTROL: usize = 232;
 
 /// A socket address as the kernel has it.
 #[derive(Clone, Copy)]
@@ -45,6 +45,8 @@ pub(crate) struct Incoming<'a> {
     pub ttl: Option<u8>,
     /// Its DSCP and ECN, if the socket was asked to tell (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub class: Option<u8>,
+    /// How many the socket had no room for before it was received, if it was asked to tell and there were any (`SO_RXQ_OVFL`).
+    pub dropped: Option<u32>,
 }
 
 /// When a datagram was given to the network's device.
@@ -166,10 +168,14 @@ impl ReceiveBatch {
     pub fn get(&self, at: usize) -> Option<Incoming<'_>> {
         let len = self.lengths[at].0;
         let (from, head) = (decode_name(&self.names[at].0)?, self.head(at));
-        let mut incoming = Incoming { from, head, len, segment: len, stamp: None, ttl: None, class: None };
+        let mut incoming =
+            Incoming { from, head, len, segment: len, stamp: None, ttl: None, class: None, dropped: None };
         for (level, kind, content) in self.control_messages(at) {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => incoming.stamp = stamp(content),
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    incoming.dropped = content.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+                }
                 (libc::SOL_UDP, libc::UDP_GRO) => incoming.segment = segment(content).unwrap_or(len),
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                     incoming.ttl = small_number(content);
@@ -442,7 +448,7 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let head = &bytes[..kept.min(len)];
             let from = ([127, 0, 0, 1], 1).into();
-            let piece = Incoming { from, head, len, segment, stamp: None, ttl: None, class: None };
+            let piece = Incoming { from, head, len, segment, stamp: None, ttl: None, class: None, dropped: None };
             let parts: Vec<_> = piece.datagrams().collect();
             prop_assert_eq!(parts.iter().map(|(_, len)| len).sum::<usize>(), len);
             prop_assert_eq!(parts.iter().flat_map(|(head, _)| head.to_vec()).collect::<Vec<_>>(), head);

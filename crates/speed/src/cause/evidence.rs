@@ -42,6 +42,9 @@ const LOSSY: f64 = 3e-4;
 /// Of what was lost this share or more was dropped at the receiving host: then the path has not lost it.
 const MOST: f64 = 0.5;
 
+/// Of what reached the receiving host it has dropped this share: it takes less than the path carries, whatever is lost there.
+const MUCH: f64 = 0.05;
+
 /// Offered without this share being lost all of it has arrived.
 const ALL: f64 = 1e-3;
 
@@ -291,12 +294,15 @@ impl<'a> Evidence<'a> {
     /// What can be told without a search: a line keeps packets waiting, other losses do not.
     fn queue_or_loss(&self) -> Option<Limit> {
         let reached = self.reached();
+        let came = self.phase.receiver.datagrams.unwrap_or_default();
+        let carried = 1.0 + dropped(&self.phase.receiver, &came) as f64 / came.received.max(1) as f64;
         let share = match (&self.phase.sender.datagrams, &self.phase.receiver.datagrams) {
             (Some(sent), Some(came)) => came.losses.lost as f64 / sent.sent.max(1) as f64,
             _ => self.connections()?.sent_again,
         };
         if self.is_queued() {
-            return Some(Limit::Line { bits_per_s: reached, reached, queue_s: self.queue_s() });
+            let bits_per_s = reached * if self.phase.carrier.adapts() { 1.0 } else { carried };
+            return Some(Limit::Line { bits_per_s, reached, queue_s: self.queue_s() });
         }
         let adapts = self.phase.carrier.adapts();
         (share > LOSSY).then_some(Limit::Loss { share, reached, beneath: false, adapts })
@@ -403,5 +409,6 @@ fn dropped(receiver: &EndReport, came: &Datagrams) -> u64 {
 fn is_dropped_by_host(phase: &PhaseReport) -> bool {
     let Some(came) = &phase.receiver.datagrams else { return false };
     let dropped = dropped(&phase.receiver, came);
-    dropped > 0 && dropped as f64 > MOST * came.losses.lost as f64
+    let most = MOST * came.losses.lost as f64;
+    dropped > 0 && dropped as f64 > most.min(MUCH * (came.received + dropped) as f64)
 }

@@ -398,6 +398,8 @@ pub struct Heard {
     pub at_ns: u64,
     /// Datagrams that have arrived, each once.
     pub received: u64,
+    /// Datagrams that reached the receiver before the last of these, and that its socket had no room for.
+    pub dropped: u64,
     /// One more than the highest number that has arrived.
     pub expected: u64,
     /// Payload that has arrived, bytes.

@@ -5,7 +5,7 @@ use crate::protocol::Heard;
 /// What a receiver had counted at a moment, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// Datagrams that have arrived, each once.
+    /// Datagrams that have reached the receiver, each once: the line has carried also those that its socket had no room for.
     pub received: u64,
     /// One more than the highest number that has arrived: so many have been sent at least.
     pub expected: u64,
@@ -20,7 +20,7 @@ pub struct Feedback {
 impl From<&Heard> for Feedback {
     fn from(heard: &Heard) -> Self {
         Self {
-            received: heard.received,
+            received: heard.received.saturating_add(heard.dropped),
             expected: heard.expected,
             last_arrival_ns: heard.last_arrival_ns,
             last_sent_ns: heard.last_sent_ns,
