@@ -15,9 +15,12 @@ mod speed_lab;
 use std::io::Write as _;
 
 use machine::alone;
-use netrig_core::Step;
+use netrig_core::{DropReason, Step};
 use serde_json::Value;
 use speed_lab::{Line, Seen, SpeedLab, Trace};
+
+/// So often a line is tried.
+const ATTEMPTS: usize = 4;
 
 /// Length of an echo's IP packet, bytes: a preamble of 40, 32 of its own, headers.
 const ECHO: u32 = 100;
@@ -25,6 +28,9 @@ const ECHO: u32 = 100;
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value}"))
 }
+
+/// Whether a way leads to the client, and its word.
+const WAYS: [(bool, &str); 2] = [(true, "down"), (false, "up")];
 
 /// A phase of the document by its carrier and way.
 fn phase<'a>(document: &'a Value, carrier: &str, way: &str) -> &'a Value {
@@ -61,12 +67,67 @@ fn delivered(trace: &Trace, (tcp, header): (bool, u32), down: bool, [from, until
     bytes * 8.0 / (until - from)
 }
 
-/// Measures a line, and holds what is told against what the line did.
+/// Sends datagrams at more than the line's rate; the document, and the length of their IP packets, which no others have.
+fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
+    let mbit = line.mbit[usize::from(!down)];
+    let size = if mbit < 10.0 { 507 } else { 1407 } + u32::from(down);
+    let [rate, size_word, way] =
+        [format!("{:.0}kbit/s", mbit * 1150.0), format!("{size}B"), format!("--{way}")];
+    (lab.measure(&[], &["--udp", &rate, "--size", &size_word, &way, "--time", "4s"]), size + 28)
+}
+
+/// As many datagrams are lost as the line has dropped, and those that watch the path wait as long as the line has let them while its
+/// queue was full.
+fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) -> [Row; 2] {
+    let udp = phase(document, "udp", way);
+    let own = || trace.0.iter().filter(move |seen| seen.down == down && !seen.tcp && seen.len == len);
+    let dropped = own().filter(|seen| matches!(seen.step, Step::Dropped(_))).count();
+    // What the client's own socket had no room for is told beside what was lost on the way.
+    let came = &udp["receiver"]["datagrams"];
+    let lost = number(&came["losses"]["lost"]) - number(&came["dropped"]);
+    let mut full = own().filter(|seen| seen.step == Step::Dropped(DropReason::QueueFull)).map(|seen| seen.at);
+    let first = full.next().expect("the queue was full");
+    let last = full.next_back().unwrap_or(first);
+    let mut waits: Vec<_> = (trace.0.iter())
+        .filter(|seen| seen.down == down && seen.len == ECHO && (first..=last).contains(&seen.at))
+        .filter_map(|seen| match seen.step {
+            Step::Sent { waited } => Some(waited.as_secs_f64()),
+            _ => None,
+        })
+        .collect();
+    waits.sort_by(f64::total_cmp);
+    let added = number(&udp["delays"]["p50_s"]) - number(&document["idle"]["p50_s"]);
+    [
+        Row::within(format!("datagrams lost {way}"), lost, dropped as f64, 0.0, 0.0),
+        Row::within(format!("delay added {way}, s"), added, waits[waits.len() / 2], 0.1, 1e-4),
+    ]
+}
+
+/// Measures a line, and holds what is told against what the line did. Where the router that is to be the line had not time
+/// enough for it, it is no truth, and all is done again.
 fn cell(line: Line) -> Vec<Row> {
+    for _ in 0..ATTEMPTS {
+        match attempt(line) {
+            Ok(rows) => return rows,
+            Err(faults) => {
+                let _ = writeln!(std::io::stderr(), "# {line:?} is measured again: {}", faults.join("; "));
+            }
+        }
+    }
+    panic!("this machine cannot be {line:?}");
+}
+
+fn attempt(line: Line) -> Result<Vec<Row>, Vec<String>> {
     let mut lab = SpeedLab::build(line);
     lab.serve(&[]);
-    let document = lab.measure(&[], &["--time", "6s", "--congestion", "cubic"]);
-    let trace = lab.close();
+    // Of a slow line 2 % would be a segment or two.
+    let lasts = if line.mbit[1] < 0.5 { "40s" } else { "6s" };
+    let document = lab.measure(&[], &["--time", lasts, "--congestion", "cubic"]);
+    let overloads = WAYS.map(|(down, way)| overload(&lab, line, down, way));
+    let (trace, faults) = lab.close();
+    if !faults.is_empty() {
+        return Err(faults);
+    }
     let name = format!(
         "{}/{} Mbit/s, {} ms, {} % lost",
         line.mbit[0],
@@ -75,7 +136,11 @@ fn cell(line: Line) -> Vec<Row> {
         line.loss * 100.0
     );
     let mut rows = Vec::new();
-    for (down, way) in [(true, "down"), (false, "up")] {
+    for ((down, way), (document, len)) in WAYS.into_iter().zip(&overloads) {
+        let [lost, added] = overloaded(document, &trace, down, way, *len);
+        rows.extend([lost, added].map(|row| Row { what: format!("{name}: {}", row.what), ..row }));
+    }
+    for (down, way) in WAYS {
         // What is lost behind the queue is lost on the line towards the client and on its way back.
         let capacity = line.mbit[usize::from(!down)] * (1.0 - line.loss);
         let told = number(&phase(&document, "udp", way)["capacity"]["layers"]["ip"]) / 1e6;
@@ -97,7 +162,7 @@ fn cell(line: Line) -> Vec<Row> {
             0.0,
         ));
     }
-    rows
+    Ok(rows)
 }
 
 /// Rows as a table, past the harness; how many do not hold.
@@ -128,8 +193,9 @@ fn a_line_is_told_as_it_is() {
 #[ignore = "half an hour: bench/speed-truth runs it"]
 fn every_line_is_told_as_it_is() {
     let Some(_alone) = alone(&["ip"]) else { return };
+    let rates = std::env::var("SPEED_TRUTH_MBIT").unwrap_or_else(|_| "1 10 100 900".to_owned());
     let mut rows = Vec::new();
-    for mbit in [1.0, 10.0, 100.0, 900.0] {
+    for mbit in rates.split_whitespace().map(|rate| rate.parse().expect("a rate, Mbit/s")) {
         for delay_ms in [1.0, 40.0] {
             for loss in [0.0, 0.01] {
                 for up in [mbit, mbit / 8.0] {
@@ -151,9 +217,9 @@ fn associations_get_what_the_line_has_delivered() {
     let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
     lab.serve(&[]);
     let document = lab.measure(&[], &["--sctp", "-P2", "--time", "5s", "--no-rpm"]);
-    let trace = lab.close();
+    let (trace, _) = lab.close();
     let mut rows = Vec::new();
-    for (down, way) in [(true, "down"), (false, "up")] {
+    for (down, way) in WAYS {
         let throughput = &phase(&document, "sctp", way)["throughput"];
         let told = number(&throughput["bits_per_s"]);
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]));
@@ -197,22 +263,7 @@ fn losses_and_delays_are_the_lines_own() {
     let line = Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 40.0, loss: 0.0 };
     let mut lab = SpeedLab::build(line);
     lab.serve(&[]);
-    let document = lab.measure(&[], &["--udp", "12Mbit/s", "--size", "1200B", "--down", "--time", "3s"]);
-    let trace = lab.close();
-    let udp = phase(&document, "udp", "down");
-    let dropped = |seen: &&Seen| seen.down && seen.len == 1228 && matches!(seen.step, Step::Dropped(_));
-    let dropped = trace.0.iter().filter(dropped).count();
-    let lost = number(&udp["receiver"]["datagrams"]["losses"]["lost"]);
-    let mut rows = vec![Row::within("datagrams lost".to_owned(), lost, dropped as f64, 0.0, 0.0)];
-    // Echoes on their way down, of the time in which the queue was full.
-    let waits =
-        trace.0.iter().filter(|seen| seen.down && seen.len == ECHO).filter_map(|seen| match seen.step {
-            Step::Sent { waited } if waited.as_secs_f64() > 0.02 => Some(waited.as_secs_f64()),
-            _ => None,
-        });
-    let mut waits: Vec<_> = waits.collect();
-    waits.sort_by(f64::total_cmp);
-    let added = number(&udp["delays"]["p50_s"]) - number(&document["idle"]["p50_s"]);
-    rows.push(Row::within("delay added, s".to_owned(), added, waits[waits.len() / 2], 0.1, 1e-4));
-    assert_eq!(told(&rows), 0);
+    let (document, len) = overload(&lab, line, true, "down");
+    let (trace, _) = lab.close();
+    assert_eq!(told(&overloaded(&document, &trace, true, "down", len)), 0);
 }

@@ -163,10 +163,11 @@ metric = "datagram_loss"
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// Takes it down; what became of its packets.
-    pub fn close(self) -> Trace {
+    /// Takes it down; what became of its packets, and what the router itself did to them, each a sentence.
+    pub fn close(self) -> (Trace, Vec<String>) {
         let Self { server, lab, _journals } = self;
         drop(server);
-        lab.close().expect("it is removed").1
+        let (passed, trace) = lab.close().expect("it is removed");
+        (trace, passed.faults)
     }
 }

@@ -10,7 +10,7 @@ use super::call::{Call, CallOrder};
 use super::latency::Latency;
 use super::measurement::Progress;
 use crate::meter::{Delays, OneWay, Round, clocks};
-use crate::protocol::Counted;
+use crate::protocol::{Counted, Way};
 use crate::responsiveness::{Foreign, Probing, Responsiveness};
 
 /// What a phase has carried so soon after its beginning says little of its rate, s.
@@ -41,17 +41,27 @@ impl Beside {
         Ok(Self { latency, probing, one_clock: budget.is_of_our_clock() })
     }
 
-    /// What has arrived over connections: probes begin, and take their share of it.
+    /// What has arrived over connections: echoes and probes, which begin, take their share of it.
     pub(super) fn watch(&self, progress: &Progress) {
-        if let (Some(probing), Progress::Arrived { at_s, bytes, .. }) = (&self.probing, progress)
+        if let Progress::Arrived { at_s, bytes, way } = progress
             && *at_s >= BEGINNING_S
         {
-            probing.carries(*bytes as f64 * 8.0 / at_s);
+            let bits_per_s = *bytes as f64 * 8.0 / at_s;
+            self.knows(*way, bits_per_s);
+            if let Some(probing) = &self.probing {
+                probing.carries(bits_per_s);
+            }
         }
     }
 
-    /// The connections are gone: nothing is probed.
+    /// What a direction that is to be filled carries, bit/s.
+    pub(super) fn knows(&self, way: Way, bits_per_s: f64) {
+        self.latency.carries(way, bits_per_s);
+    }
+
+    /// What filled the path is gone: nothing is probed.
     pub(super) fn pause(&self) {
+        self.latency.idles();
         if let Some(probing) = &self.probing {
             probing.carries(0.0);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{StampedSocket, datagram_socket};
@@ -12,7 +12,7 @@ use netrig_agent::{Buffers, become_real_time, monotonic_nanos, realtime_nanos};
 use netrig_core::Duration;
 
 use crate::meter::Round;
-use crate::protocol::{Echo, Preamble, Token};
+use crate::protocol::{ECHO_LEN, Echo, Preamble, Token, Way};
 
 /// One that has not come back after so long is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -20,15 +20,37 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// At the end those that are underway are waited for so long at least.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
+/// Share of what a direction carries that echoes may take, and the longest between two of them all the same: fewer would tell
+/// nothing of a phase of seconds.
+const SHARE: f64 = 0.02;
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// An echo with its headers of UDP and IPv6, bits.
+const BITS: f64 = (ECHO_LEN + 48) as f64 * 8.0;
+
 /// Echoes that go on until somebody wants to know what became of them.
 #[derive(Debug)]
 pub struct Latency {
     stop: Arc<AtomicBool>,
+    gaps: Arc<Gaps>,
     thread: JoinHandle<io::Result<Vec<Round>>>,
 }
 
+/// Time between two echoes, ns: what was ordered, and what each direction has room for.
+#[derive(Debug)]
+struct Gaps {
+    every: u64,
+    room: [AtomicU64; 2],
+}
+
+impl Gaps {
+    fn now(&self) -> u64 {
+        self.room.iter().map(|gap| gap.load(Ordering::Relaxed)).fold(self.every, u64::max)
+    }
+}
+
 impl Latency {
-    /// Begins to send an echo every so often from `local`, an address of this host, to the server.
+    /// Begins to send an echo every so often, or as often as there is room, from `local`, an address of this host, to the server.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
@@ -37,10 +59,27 @@ impl Latency {
             datagram_socket(local, server, Buffers::default()).map_err(io::Error::other)?,
         )?;
         let stop = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&stop);
+        let gaps = Arc::new(Gaps { every: every.as_nanos(), room: Default::default() });
+        let (until, apart) = (Arc::clone(&stop), Arc::clone(&gaps));
         let thread = std::thread::Builder::new().name("speed-latency".to_owned());
-        let thread = thread.spawn(move || Rounds::new(socket, token).go(every, &until))?;
-        Ok(Self { stop, thread })
+        let thread = thread.spawn(move || Rounds::new(socket, token).go(&apart, &until))?;
+        Ok(Self { stop, gaps, thread })
+    }
+
+    /// A direction carries so much, bit/s: echoes take a small share of it.
+    pub fn carries(&self, way: Way, bits_per_s: f64) {
+        let gap = (BITS / (SHARE * bits_per_s) * 1e9).min(LONGEST.as_nanos() as f64);
+        let ways = match way {
+            Way::Down => &self.gaps.room[..1],
+            Way::Up => &self.gaps.room[1..],
+            Way::Both => &self.gaps.room,
+        };
+        ways.iter().for_each(|room| room.store(gap as u64, Ordering::Relaxed));
+    }
+
+    /// Nothing else is on the path: there is room for all of them.
+    pub fn idles(&self) {
+        self.carries(Way::Both, f64::INFINITY);
     }
 
     /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
@@ -69,7 +108,7 @@ impl Rounds {
         Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0, answered: false }
     }
 
-    fn go(mut self, every: Duration, stop: &AtomicBool) -> io::Result<Vec<Round>> {
+    fn go(mut self, gaps: &Gaps, stop: &AtomicBool) -> io::Result<Vec<Round>> {
         // Where it may not, an echo is late by what other threads take, and its stamps tell of that.
         let _ = become_real_time();
         let mut due = monotonic_nanos();
@@ -77,7 +116,7 @@ impl Rounds {
             let now = monotonic_nanos();
             if now >= due {
                 self.send(now)?;
-                due = (due + every.as_nanos()).max(now);
+                due = (due + gaps.now()).max(now);
             }
             self.hear(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
         }
@@ -152,6 +191,24 @@ fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn echoes_take_a_small_share_of_a_slow_line() {
+        let bind =
+            || std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap();
+        let latency = Latency::begin(bind(), bind(), Token([0; 16]), Duration::from_millis(20)).unwrap();
+        let gap_ms = || latency.gaps.now() as f64 * 1e-6;
+        assert_eq!(gap_ms(), 20.0);
+        latency.carries(Way::Down, 1e9);
+        assert_eq!(gap_ms(), 20.0);
+        latency.carries(Way::Up, 1e6);
+        assert!((gap_ms() - BITS / 20.0).abs() < 0.01, "{}", gap_ms());
+        latency.carries(Way::Up, 100e3);
+        assert_eq!(gap_ms(), 200.0);
+        latency.idles();
+        assert_eq!(gap_ms(), 20.0);
+        latency.end().unwrap();
+    }
 
     #[test]
     fn what_nobody_answers_is_lost() {

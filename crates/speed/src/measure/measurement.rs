@@ -42,6 +42,22 @@ pub enum Task {
     Search(SearchTask),
 }
 
+impl Task {
+    /// The directions that it fills.
+    const fn ways(&self) -> &'static [Way] {
+        let way = match self {
+            Self::Carry(phase) => phase.carrier.way(),
+            Self::Search(task) => Some(task.way),
+        };
+        match way {
+            Some(Way::Down) => &[Way::Down],
+            Some(Way::Up) => &[Way::Up],
+            Some(Way::Both) => &[Way::Down, Way::Up],
+            None => &[],
+        }
+    }
+}
+
 /// What becomes known while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
@@ -168,6 +184,11 @@ fn carry_all(
     done.push(Done { carriage, found: None });
     for (place, task) in order.tasks.iter().enumerate() {
         progress(Progress::Task(place));
+        for way in task.ways() {
+            if let Some(bits_per_s) = known(done, *way) {
+                beside.knows(*way, bits_per_s);
+            }
+        }
         done.push(match task {
             Task::Carry(phase) => match carry(call, phase, beside, cancel, progress) {
                 Ok(carried) => carried,
@@ -178,7 +199,9 @@ fn carry_all(
             },
             Task::Search(task) => {
                 let known = known(done, task.way);
-                search(call, *task, known, cancel, progress)?
+                let searched = search(call, *task, known, cancel, progress);
+                beside.pause();
+                searched?
             }
         });
         if done.last().is_some_and(|done| done.carriage.cut_short) {
@@ -223,7 +246,7 @@ fn search(
 ) -> Result<Done, SpeedError> {
     let held_to = call.budget().bits_per_s.map(Rate::from_bits_per_s);
     let task = SearchTask { most: held_to.map_or(task.most, |most| most.min(task.most)), ..task };
-    let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4());
+    let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4(), known);
     let round_trip = call.round_trip().unwrap_or(Duration::ZERO);
     let mut searching = Searching::new(task, size, known, round_trip);
     let carriage = call.carry(searching.phase(), cancel, &mut |mut news| {

@@ -1,21 +1,33 @@
 //! A search for what the line carries, on a phase of datagrams whose rate the client tells.
 
-use netrig_agent::monotonic_nanos;
-use netrig_core::{Duration, Instant, Rate};
+use netrig_core::{Duration, Rate};
 
 use super::call::{News, PhaseOrder};
 use crate::carry::Live;
 use crate::protocol::{Carrier, Load, Way};
 use crate::search::{Found, Search, SearchOrder, Stage};
 
-/// Time between two readings of the receiver.
+/// Time between two readings of the receiver, and the most where a line is slow.
 const EVERY: Duration = Duration::from_millis(50);
+const SELDOM: Duration = Duration::from_millis(500);
+
+/// Share of the line that the answers to readings may take: a reading comes on the control connection, and its
+/// acknowledgement, an IP packet of so many bits, goes the way of the datagrams.
+const ANSWERS: f64 = 0.005;
+const ANSWER_BITS: f64 = 8.0 * 72.0;
 
 /// What it begins with where nothing is known of the line, datagrams per second.
 const FIRST: f64 = 50.0;
 
 /// Where something is known it begins with this share of it.
 const SHARE: f64 = 0.5;
+
+/// So many of them fill the line in a second, if the shortest do: where it is slow they are shorter, so that a second tells as
+/// much of it.
+const PER_S: f64 = 100.0;
+
+/// Payload of the shortest, bytes.
+const SHORTEST: u32 = 64;
 
 /// Payload of datagrams where the path would carry longer ones, bytes: more of them would only hide what one costs.
 const LONGEST: u32 = 8972;
@@ -41,18 +53,20 @@ pub struct SearchTask {
 pub(super) struct Searching {
     task: SearchTask,
     size: u16,
+    every: Duration,
     search: Search,
     /// What was told to the sender last, payload bits per second.
     told: Option<Rate>,
-    begun: u64,
 }
 
 impl SearchTask {
-    /// The payload of its datagrams on a path that carries IP packets of so many bytes.
-    pub(super) fn payload(&self, path_mtu: Option<u32>, v4: bool) -> u16 {
+    /// The payload of its datagrams on a path that carries IP packets of so many bytes, and so many bits of payload per second
+    /// at least, if that is known.
+    pub(super) fn payload(&self, path_mtu: Option<u32>, v4: bool, known: Option<f64>) -> u16 {
         let headers = if v4 { 28 } else { 48 };
-        let fits = || path_mtu.map_or(1200, |mtu| mtu.saturating_sub(headers).clamp(64, LONGEST)) as u16;
-        self.size.unwrap_or_else(fits)
+        let fits = path_mtu.map_or(1200, |mtu| mtu.saturating_sub(headers).clamp(SHORTEST, LONGEST));
+        let often = known.map_or(fits, |known| ((known / 8.0 / PER_S) as u32).max(SHORTEST));
+        self.size.unwrap_or_else(|| fits.min(often) as u16)
     }
 }
 
@@ -67,23 +81,22 @@ impl Searching {
             beneath: task.beneath,
             round_trip,
         };
-        let search = Search::new(Instant::ZERO, order);
-        Self { task, size, search, told: None, begun: monotonic_nanos() }
+        let search = Search::new(order);
+        Self { task, size, every: known.map_or(EVERY, apart), search, told: None }
     }
 
     /// The phase that carries it.
     pub fn phase(&self) -> PhaseOrder {
         let carrier = Carrier::Udp { way: self.task.way, size: self.size, load: Load::Told };
-        PhaseOrder { carrier, lasts: self.task.lasts, every: EVERY }
+        PhaseOrder { carrier, lasts: self.task.lasts, every: self.every }
     }
 
     /// Hears what the receiver has counted, and steers the sender.
     pub fn watch(&mut self, news: &mut News<'_>) {
-        let now = Instant::from_nanos(monotonic_nanos() - self.begun);
         match (news, self.task.way) {
             (News::Near(Live::Datagrams(heard)), Way::Down)
             | (News::Far(Live::Datagrams(heard)), Way::Up) => {
-                self.search.heard(now, (&*heard).into());
+                self.search.heard((&*heard).into());
             }
             (News::Tick(steering), _) => {
                 let bits_per_s = self.search.rate() * 8.0 * f64::from(self.size);
@@ -102,6 +115,12 @@ impl Searching {
     }
 }
 
+/// Time between two readings on a line that carries so much, bit/s.
+fn apart(known: f64) -> Duration {
+    let answered = ANSWER_BITS / (ANSWERS * known.max(1.0));
+    Duration::from_secs_f64(answered.clamp(EVERY.as_secs_f64(), SELDOM.as_secs_f64()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,8 +135,29 @@ mod tests {
             beneath: Duration::from_secs(1),
             lasts: Duration::from_secs(10),
         };
-        assert_eq!([task.payload(Some(1500), true), task.payload(Some(1500), false)], [1472, 1452]);
-        assert_eq!([task.payload(Some(65_536), true), task.payload(None, true)], [8972, 1200]);
-        assert_eq!(SearchTask { size: Some(100), ..task }.payload(Some(1500), true), 100);
+        let payload = |mtu, v4| task.payload(mtu, v4, None);
+        assert_eq!([payload(Some(1500), true), payload(Some(1500), false)], [1472, 1452]);
+        assert_eq!([payload(Some(65_536), true), payload(None, true)], [8972, 1200]);
+        assert_eq!(SearchTask { size: Some(100), ..task }.payload(Some(1500), true, Some(1e5)), 100);
+    }
+
+    #[test]
+    fn datagrams_of_a_slow_line_are_short() {
+        let task = SearchTask {
+            way: Way::Up,
+            size: None,
+            most: Rate::from_bits_per_s(1_000_000_000),
+            counts: Duration::from_secs(1),
+            beneath: Duration::from_secs(1),
+            lasts: Duration::from_secs(10),
+        };
+        let known = [1e3, 120_000.0, 1e6, 1e9].map(|known| task.payload(Some(1500), true, Some(known)));
+        assert_eq!(known, [64, 150, 1250, 1472]);
+    }
+
+    #[test]
+    fn a_slow_line_is_read_seldom() {
+        let ms = [125e3, 1e6, 1e7].map(|known| (apart(known).as_secs_f64() * 1e3).round());
+        assert_eq!(ms, [500.0, 115.0, 50.0]);
     }
 }

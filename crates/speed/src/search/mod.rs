@@ -12,7 +12,7 @@
 
 mod feedback;
 
-use netrig_core::{Duration, Instant};
+use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -79,6 +79,9 @@ const REACTION: Duration = Duration::from_millis(5);
 /// Datagrams that a judgement is of at least.
 const LEAST: u64 = 10;
 
+/// Datagrams that the rate is of at which it counts: of fewer, one that is lost at random makes too much of a difference.
+const FIRST_GUESS: u64 = 50;
+
 /// Datagrams that a result is of at least, unless that takes longer than [`PATIENCE`]: with one in a hundred lost at random,
 /// the share that arrives is then known to 0.3 %.
 const ENOUGH: u64 = 1000;
@@ -88,11 +91,19 @@ const ENOUGH: u64 = 1000;
 const PATIENCE: u64 = 4;
 const PATIENCE_WITH_ENOUGH: u64 = 2;
 
+/// What is a tenth too much is seen after so many datagrams; if it is not, it offers a little more, so often at most.
+const FULL_BY: u64 = 100;
+const MOST_RAISED: u32 = 5;
+
 /// It counts so often at most: where hosts are the limit, what they can changes all the time.
 const MOST_COUNTS: u32 = 3;
 
 /// By what it goes up.
 const CLIMB: f64 = 2.0;
+
+/// Much that is lost of the first rate may be lost at random, or because the line is slower: at this share of what came through
+/// only the former is.
+const LOWER: f64 = 0.5;
 
 /// It offers so many times what the line carries while it counts.
 const ABOVE: f64 = 1.1;
@@ -125,33 +136,40 @@ pub struct Search {
     order: SearchOrder,
     stage: Stage,
     rate: f64,
-    /// When the rate was changed last.
-    since: Instant,
-    /// The last feedback, and when it was heard.
-    last: Option<(Instant, Feedback)>,
+    /// What was sent from then on, by the sender's clock, tells of the rate: what was on its way when it changed tells of the
+    /// rate before.
+    felt_ns: u64,
+    /// The last feedback.
+    last: Option<Feedback>,
     /// What happened since the rate was changed and that was felt.
     spans: Vec<Span>,
     /// The quickest passage so far, ns between two clocks.
     floor: Option<i64>,
     /// Sent and received while the line carried all that was offered.
     calm: Span,
+    /// Whether the first rate may have been above the line, and was lowered.
+    lowered: bool,
+    /// How often it has offered more while it counted.
+    raised: u32,
     /// How often it has counted to the end.
     counted: u32,
     found: Found,
 }
 
 impl Search {
-    /// One that begins now.
-    pub fn new(now: Instant, order: SearchOrder) -> Self {
+    /// One that begins.
+    pub fn new(order: SearchOrder) -> Self {
         Self {
             order,
             stage: Stage::Climbing,
             rate: order.first.min(order.most),
-            since: now,
+            felt_ns: 0,
             last: None,
             spans: Vec::new(),
             floor: None,
             calm: Span::default(),
+            lowered: false,
+            raised: 0,
             counted: 0,
             found: Found::default(),
         }
@@ -173,46 +191,56 @@ impl Search {
     }
 
     /// The receiver has told what it counted.
-    pub fn heard(&mut self, now: Instant, feedback: Feedback) {
+    pub fn heard(&mut self, feedback: Feedback) {
         if let Some(least) = feedback.least_passage_ns {
             self.floor = Some(self.floor.map_or(least, |floor| floor.min(least)));
         }
-        // What was on its way when the rate changed tells of the rate before.
-        let felt = self.since + self.order.round_trip + REACTION;
-        let Some((_, last)) = self.last.replace((now, feedback)).filter(|(heard, _)| *heard >= felt) else {
+        let felt = |last: &Feedback| last.expected > 0 && last.last_sent_ns >= self.felt_ns;
+        let Some(last) = self.last.replace(feedback).filter(felt) else {
             return;
         };
         self.spans.push(Span::between(&last, &feedback));
         let all = Span::sum(&self.spans);
-        if all.sent < LEAST || all.sending_ns < STEP.as_nanos() {
+        let few = all.sent < LEAST || all.sending_ns < STEP.as_nanos();
+        if few && self.stage != Stage::Draining {
             return;
         }
         match self.stage {
-            Stage::Climbing => self.climb(now, all),
-            Stage::Counting => self.count(now, all),
-            Stage::Draining => self.drain(now),
-            Stage::Beneath => self.see_beneath(now, all),
+            Stage::Climbing => self.climb(all),
+            Stage::Counting => self.count(all),
+            Stage::Draining => self.drain(),
+            Stage::Beneath => self.see_beneath(all),
             Stage::Over => {}
         }
     }
 
-    fn climb(&mut self, now: Instant, all: Span) {
+    fn climb(&mut self, all: Span) {
         self.found.arrived = self.found.arrived.max(all.arrived());
         if self.is_too_much(&all) {
-            return self.go(now, Stage::Counting, self.above(&all));
+            if all.sent >= FIRST_GUESS {
+                self.go(Stage::Counting, self.above(&all));
+            }
+            return;
+        }
+        if self.calm.sent == 0 && all.lost() > EXCESS && !std::mem::replace(&mut self.lowered, true) {
+            return self.go(Stage::Climbing, LOWER * all.arrived());
         }
         self.calm = Span::sum(&[self.calm, all]);
         if self.rate >= self.order.most || self.is_at_its_limit(&all) {
-            return self.go(now, Stage::Counting, self.rate);
+            return self.go(Stage::Counting, self.rate);
         }
-        self.go(now, Stage::Climbing, self.rate * CLIMB);
+        self.go(Stage::Climbing, self.rate * CLIMB);
     }
 
-    fn count(&mut self, now: Instant, all: Span) {
-        let latest = self.spans.last().copied().unwrap_or_default();
+    fn count(&mut self, all: Span) {
+        let latest = self.latest();
         if latest.sent >= LEAST && latest.lost() > self.calm.lost() + FAR_ABOVE && !self.is_at_its_limit(&all)
         {
-            return self.go(now, Stage::Counting, self.above(&latest));
+            return self.go(Stage::Counting, self.above(&latest));
+        }
+        if self.could_carry_more(&all) && self.raised < MOST_RAISED {
+            self.raised += 1;
+            return self.go(Stage::Counting, self.rate * ABOVE);
         }
         let took = Duration::from_nanos(all.arriving_ns);
         let enough = all.sent >= ENOUGH;
@@ -229,7 +257,7 @@ impl Search {
         if !too_much && goes_on {
             // All came that was offered: the line carries more than was thought.
             self.calm = Span::sum(&[self.calm, kept]);
-            return self.go(now, Stage::Climbing, self.rate * ABOVE);
+            return self.go(Stage::Climbing, self.rate * ABOVE);
         }
         self.found = Found {
             arrived: kept.arrived(),
@@ -240,32 +268,36 @@ impl Search {
             ..Found::default()
         };
         if too_much {
-            self.go(now, Stage::Draining, DRAINING * kept.arrived());
+            self.go(Stage::Draining, DRAINING * kept.arrived());
         } else {
-            self.go(now, Stage::Over, 0.0);
+            self.go(Stage::Over, 0.0);
         }
     }
 
-    fn drain(&mut self, now: Instant) {
+    fn drain(&mut self) {
         let empty = self.spans.last().is_none_or(|span| !self.is_queued(span));
         if empty {
-            self.go(now, Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
+            self.go(Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
         }
     }
 
-    fn see_beneath(&mut self, now: Instant, all: Span) {
+    fn see_beneath(&mut self, all: Span) {
         if Duration::from_nanos(all.arriving_ns) < self.order.beneath {
             return;
         }
         self.found.loss_beneath = Some(all.lost());
         self.found.sent_beneath = all.sent;
-        self.go(now, Stage::Over, 0.0);
+        self.go(Stage::Over, 0.0);
     }
 
-    fn go(&mut self, now: Instant, stage: Stage, rate: f64) {
+    fn go(&mut self, stage: Stage, rate: f64) {
         self.stage = stage;
         self.rate = rate.min(self.order.most);
-        self.since = now;
+        let all = Span::sum(&self.spans);
+        let apart_ns = (1e9 / all.arrived().max(1.0)) as u64;
+        let age_ns = self.waited_ns(&all).max(0).unsigned_abs() + apart_ns;
+        let takes_ns = (self.order.round_trip + REACTION).as_nanos();
+        self.felt_ns = self.last.map_or(0, |last| last.last_sent_ns) + age_ns + takes_ns;
         self.spans.clear();
     }
 
@@ -283,6 +315,16 @@ impl Search {
         (apart <= STEADY.max(chance)).then_some(*all)
     }
 
+    /// The last of what was felt, enough of it to be judged.
+    fn latest(&self) -> Span {
+        let mut sent = 0;
+        let begins = self.spans.iter().rposition(|span| {
+            sent += span.sent;
+            sent >= LEAST
+        });
+        Span::sum(&self.spans[begins.unwrap_or(0)..])
+    }
+
     fn second_half(&self) -> Span {
         Span::sum(&self.spans[self.spans.len() / 2..])
     }
@@ -290,6 +332,14 @@ impl Search {
     /// Whether more was offered than the line carries: it waits in a queue, or it is lost where a lower rate was not.
     fn is_too_much(&self, span: &Span) -> bool {
         self.is_queued(span) || self.loses_more(span)
+    }
+
+    /// Whether enough of what is offered has come to say that the line is not full.
+    fn could_carry_more(&self, span: &Span) -> bool {
+        span.sent >= FULL_BY
+            && self.rate < self.order.most
+            && !self.is_too_much(span)
+            && !self.is_at_its_limit(span)
     }
 
     /// Whether the sender offered much less than it was asked for.

@@ -73,8 +73,7 @@ fn search(mut line: Line, sender: f64) -> (f64, Found) {
         beneath: Duration::from_secs(1),
         round_trip: Duration::from_secs_f64(2.0 * line.delay),
     };
-    let at = |seconds: f64| Instant::ZERO + Duration::from_secs_f64(seconds);
-    let mut search = Search::new(Instant::ZERO, order);
+    let mut search = Search::new(order);
     // Clocks of the two ends are an hour apart.
     let skew = 3_600_000_000_000_i64;
     let (mut next, mut number) = (0.0, 0_u64);
@@ -109,7 +108,7 @@ fn search(mut line: Line, sender: f64) -> (f64, Found) {
         back.push_back((tick + line.delay, feedback));
         while back.front().is_some_and(|(heard, _)| *heard <= tick) {
             let (_, feedback) = back.pop_front().unwrap();
-            search.heard(at(tick), feedback);
+            search.heard(feedback);
             rates.push_back((tick, search.rate()));
         }
         tick += 0.05;
@@ -174,4 +173,24 @@ fn a_sender_at_its_limit_saturates_nothing() {
 fn a_line_on_which_nothing_comes_through_finds_nothing() {
     let (took, found) = search(Line::fifo(1000.0, 10.0, 1.0, 0.01), 1e9);
     assert_eq!((found, took > 100.0), (Found::default(), true));
+}
+
+/// Ten datagrams a second on a line that is offered fifty at first: between two readings there is hardly one.
+#[test]
+fn a_slow_line_is_not_flooded_until_the_end() {
+    let (_, found) = search(Line::fifo(10.4, 4.0, 0.0, 0.01), 1e9);
+    near(found.arrived, 10.4, 0.02);
+    assert!(found.saturated && found.offered < 1.3 * found.arrived, "{found:?}");
+    assert_eq!(found.loss_beneath, Some(0.0), "{found:?}");
+}
+
+/// Whatever datagrams it is that are lost at random.
+#[test]
+fn chance_does_not_make_a_line_slower() {
+    for seed in 0..50 {
+        let line = Line { chance: Seeds::new(seed).stream("loss"), ..Line::fifo(800.0, 40.0, 0.01, 0.01) };
+        let (_, found) = search(line, 1e9);
+        near(found.arrived, 792.0, 0.012);
+        assert!(found.saturated, "{seed}: {found:?}");
+    }
 }
