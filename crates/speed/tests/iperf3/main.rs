@@ -297,6 +297,8 @@ fn its_client_has_no_key() {
     serving(closed, |address, server| {
         let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err().to_string();
         assert!(error.contains("a user's name and password"), "{error}");
+        // The client hears of it first.
+        until("it is counted", || !server.tally().failures().is_empty());
         assert_eq!(server.tally().failures().get("a client of iperf3, which can prove no key"), Some(&1));
     });
     let open = ServerOrder {
