@@ -103,7 +103,7 @@ fn bytes_by_tcp() {
             let path = report.path.unwrap();
             assert_eq!((path.segment, path.headers), (report.segment, if at == "::1" { 72 } else { 52 }));
             let ideal = 1000.0 * f64::from(path.segment + path.headers) / f64::from(path.segment);
-            assert!((path.ideal_transfer_s(1000) - ideal).abs() < 1e-9);
+            assert!((1000.0 / path.ideal_bytes_per_s() - ideal).abs() < 1e-9);
             let ratio = report.framework.unwrap().transfer_time_ratio.unwrap();
             assert!((ratio - report.transfer_s / ideal).abs() < 1e-9);
             let blames =

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use netrig_agent::probe::transfer::Framework;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use super::beside::Watched;
 use super::call::Carriage;
 use crate::carry::Outcome;
 use crate::cause::{Verdict, is_by_hosts};
-use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Throughput, TransferMetrics};
+use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Throughput};
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
 use crate::responsiveness::Responsiveness;
 use crate::search::Found;
@@ -62,7 +63,7 @@ pub struct PhaseReport {
     /// What the kernel of the end that sends told of its connections, after the warm-up.
     pub connections: Option<Connections>,
     /// The transfer beside an ideal one.
-    pub transfer: Option<TransferMetrics>,
+    pub transfer: Option<Framework>,
     /// What a search has found.
     pub capacity: Option<Capacity>,
     /// The path's delay meanwhile, after the warm-up.
@@ -183,6 +184,8 @@ pub(super) fn complete(report: &mut Report) {
             .iter()
             .find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
-        phase.transfer = Some(connections.transfer(throughput.bits_per_s, ideal, idle_s));
+        let round_trips = [connections.round_trip_s, idle_s];
+        phase.transfer =
+            Some(Framework::of(throughput.bits_per_s, ideal, connections.sent_again, round_trips));
     }
 }

@@ -30,18 +30,6 @@ pub struct Connections {
     pub least_round_trip_s: Option<f64>,
 }
 
-/// How a transfer went beside an ideal one (RFC 6349 section 4).
-#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct TransferMetrics {
-    /// How many times as long it took as a transfer that fills the line all the time (section 4.1); nothing if the line's
-    /// rate is unknown.
-    pub transfer_time_ratio: Option<f64>,
-    /// Share of the bytes sent that had not been sent before (section 4.2).
-    pub efficiency: f64,
-    /// By how much the mean round trip was longer than that of the idle path, as a share of the latter (section 4.3).
-    pub buffer_delay: Option<f64>,
-}
-
 impl Connections {
     /// From the readings after so many seconds; nothing if there are not two of any connection.
     pub fn of(counted: &[Counted], from_s: f64) -> Option<Self> {
@@ -78,17 +66,6 @@ impl Connections {
         let least = counted.iter().filter_map(|counted| counted.min_rtt_ns).min();
         all.least_round_trip_s = least.map(|ns| ns as f64 * 1e-9);
         Some(all)
-    }
-
-    /// RFC 6349's metrics, of so many payload bits per second, where a transfer could have had so many and the idle path took
-    /// so long.
-    pub fn transfer(&self, bits_per_s: f64, ideal: Option<f64>, idle_s: Option<f64>) -> TransferMetrics {
-        let idle_s = idle_s.filter(|idle| *idle > 0.0);
-        TransferMetrics {
-            transfer_time_ratio: ideal.filter(|_| bits_per_s > 0.0).map(|ideal| ideal / bits_per_s),
-            efficiency: 1.0 - self.sent_again,
-            buffer_delay: self.round_trip_s.zip(idle_s).map(|(took, idle)| (took - idle) / idle),
-        }
     }
 }
 
@@ -136,15 +113,5 @@ mod tests {
         assert!((told.cwnd - 15_000.0).abs() < 1e-6 && told.least_round_trip_s == Some(0.01), "{told:?}");
         assert_eq!(Connections::of(&readings[..1], 0.0), None);
         assert_eq!(Connections::of(&[], 0.0), None);
-    }
-
-    /// RFC 6349's own example in section 4.3: 25 ms of an idle path and 32 ms during the transfer are 28 %.
-    #[test]
-    fn a_transfer_beside_an_ideal_one() {
-        let told = Connections { round_trip_s: Some(0.032), sent_again: 0.02, ..Connections::default() };
-        let metrics = told.transfer(50e6, Some(100e6), Some(0.025));
-        assert!((metrics.buffer_delay.unwrap() - 0.28).abs() < 1e-9);
-        assert_eq!((metrics.transfer_time_ratio, metrics.efficiency), (Some(2.0), 0.98));
-        assert_eq!(told.transfer(0.0, Some(1.0), None).transfer_time_ratio, None);
     }
 }

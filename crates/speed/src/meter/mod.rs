@@ -6,7 +6,7 @@ mod course;
 mod delays;
 mod layers;
 
-pub use connections::{Connections, TransferMetrics};
+pub use connections::Connections;
 pub use course::{Course, Throughput};
 pub use delays::{Delays, OneWay, Round, clocks};
 pub use layers::{Layers, Packet};

@@ -1,6 +1,8 @@
 //! The framework for TCP throughput testing (RFC 6349): what a path could carry, and three numbers of how well TCP used it.
 
 use netrig_core::Duration;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// What must be known of a path before (RFC 6349 section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,50 +28,35 @@ impl Path {
         let share = f64::from(self.segment) / f64::from(self.segment + self.headers);
         self.bottleneck_bits_per_s / 8.0 * share
     }
-
-    /// How long so many bytes would take at that rate, s (section 4.1.1).
-    pub fn ideal_transfer_s(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.ideal_bytes_per_s()
-    }
 }
 
 /// No transfer takes less than the ideal time. A ratio below this is no rounding of the bottleneck that was stated: it is
 /// not the path's.
 const POSSIBLE: f64 = 0.95;
 
-/// The three metrics.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The three metrics: how a transfer went beside an ideal one.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Framework {
-    /// TCP transfer time ratio: the time that it took over the ideal one (section 4.1.1). 1 is the best. None if nobody knows
-    /// what the path carries at most: TCP's own estimates of it spike.
+    /// How many times as long it took as a transfer that fills the line all the time (section 4.1), 1 being the best; nothing if
+    /// the line's rate is unknown: TCP's own estimates of it spike.
     pub transfer_time_ratio: Option<f64>,
-    /// TCP efficiency: the share of the bytes sent that were not sent again, 0 to 1 (section 4.1.2).
+    /// Share of the bytes sent that had not been sent before, 0 to 1 (section 4.2).
     pub efficiency: f64,
-    /// Buffer delay: by what share of the baseline the round trip was longer during the transfer (section 4.1.3); none if no
-    /// round trip was measured.
+    /// By how much the mean round trip was longer than that of the idle path, as a share of the latter (section 4.3); nothing
+    /// if one of them was not measured.
     pub buffer_delay: Option<f64>,
 }
 
 impl Framework {
-    /// Of a transfer of so many bytes that took so long, with so many of them sent again, and this mean round-trip time over
-    /// a path that was so quick when it was idle. Nothing if no time passed, or nothing was sent.
-    pub fn of(
-        path: Option<&Path>,
-        bytes: u64,
-        took_s: f64,
-        sent_again: u64,
-        [mean_s, idle_s]: [Option<f64>; 2],
-    ) -> Option<Self> {
-        if bytes == 0 || took_s <= 0.0 {
-            return None;
+    /// Of a transfer at this rate where so much would have been ideal, that sent this share of its bytes again, and whose round
+    /// trip was so long, s, over a path of that one when it was idle. The rates are of payload, both in the same unit.
+    pub fn of(reached: f64, ideal: Option<f64>, sent_again: f64, [mean_s, idle_s]: [Option<f64>; 2]) -> Self {
+        let round_trips = mean_s.zip(idle_s.filter(|idle_s| *idle_s > 0.0));
+        Self {
+            transfer_time_ratio: ideal.filter(|_| reached > 0.0).map(|ideal| ideal / reached),
+            efficiency: 1.0 - sent_again,
+            buffer_delay: round_trips.map(|(mean_s, idle_s)| (mean_s - idle_s) / idle_s),
         }
-        let sent = bytes + sent_again;
-        let buffer_delay = mean_s.zip(idle_s.filter(|idle_s| *idle_s > 0.0));
-        Some(Self {
-            transfer_time_ratio: path.map(|path| took_s / path.ideal_transfer_s(bytes)),
-            efficiency: bytes as f64 / sent as f64,
-            buffer_delay: buffer_delay.map(|(mean_s, idle_s)| (mean_s - idle_s) / idle_s),
-        })
     }
 
     /// Why they say nothing of the path: its bottleneck is another than the one that was stated.
@@ -114,22 +101,16 @@ mod tests {
         }
     }
 
-    /// RFC 6349 section 4.1.2: 102,000 bytes of which 2,000 were sent again: 98.03 %; and section 4.1.3: 25 ms that become
+    /// RFC 6349 section 4.2.1: 102,000 bytes of which 2,000 were sent again: 98.03 %; and section 4.3.1: 25 ms that become
     /// 32: 28 %.
     #[test]
     fn efficiency_and_buffer_delay_of_the_rfc() {
-        let path = Path {
-            round_trip: Duration::from_millis(25),
-            bottleneck_bits_per_s: 12e6,
-            segment: 1460,
-            headers: 40,
-        };
-        let metrics = Framework::of(Some(&path), 100_000, 0.1, 2_000, [Some(0.032), Some(0.025)]).unwrap();
+        let metrics = Framework::of(1e6, Some(1.46e6), 2e3 / 102e3, [Some(0.032), Some(0.025)]);
         near(metrics.efficiency, 0.9803, 1e-4);
         near(metrics.buffer_delay.unwrap(), 0.28, 1e-9);
-        // 1460 of 1500 bytes of 12 Mbit/s are payload: 1.46 MB/s, and 100 KB take 68.5 ms.
-        near(metrics.transfer_time_ratio.unwrap(), 0.1 * 1.46e6 / 1e5, 1e-9);
-        assert_eq!(Framework::of(Some(&path), 0, 0.1, 0, [None, None]), None);
+        near(metrics.transfer_time_ratio.unwrap(), 1.46, 1e-9);
+        let unknown = Framework::of(0.0, Some(1e6), 0.0, [Some(0.032), Some(0.0)]);
+        assert_eq!((unknown.transfer_time_ratio, unknown.buffer_delay), (None, None));
     }
 
     /// Faster than the bottleneck is no path with that bottleneck; what its last digit was rounded by is no fault.
@@ -141,9 +122,11 @@ mod tests {
             segment: 1460,
             headers: 40,
         };
+        // 1460 of 1500 bytes of 12 Mbit/s are payload.
+        near(path.ideal_bytes_per_s(), 1.46e6, 1e-6);
         let fault = |share: f64, path: Option<&Path>| {
-            let took_s = share * 1e5 / 1.46e6;
-            Framework::of(path, 100_000, took_s, 0, [None; 2]).unwrap().fault()
+            let ideal = path.map(Path::ideal_bytes_per_s);
+            Framework::of(1.46e6 / share, ideal, 0.0, [None; 2]).fault()
         };
         assert_eq!([0.951, 1.0, 3.0].map(|share| fault(share, Some(&path))), [None, None, None]);
         let told = fault(0.006, Some(&path)).unwrap();
