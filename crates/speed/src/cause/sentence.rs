@@ -59,25 +59,9 @@ pub(super) fn sentence(limit: &Limit, way: Way) -> String {
 /// What was counted.
 pub(super) fn proof(limit: &Limit) -> String {
     match limit {
-        Limit::Line { bits_per_s, reached, queue_s } => {
-            let queue = format!("packets wait {} in its queue", time(*queue_s));
-            match reached / bits_per_s {
-                all if all > 0.98 => queue,
-                most => format!("{queue}; {} of what it carries was reached", percent(most)),
-            }
-        }
+        Limit::Line { bits_per_s, reached, queue_s } => line_proof(*queue_s, reached / bits_per_s),
         Limit::Wifi { radio_bits_per_s, signal_dbm, sent_again, failed, .. } => {
-            let at = radio_bits_per_s.map(|bits| {
-                format!("its frames go at {}, of which gaps and headers take a part; ", rate(bits))
-            });
-            let signal = signal_dbm.map(|dbm| format!("the other station is heard with {dbm} dBm; "));
-            format!(
-                "{}{}{} of the frames were sent again, {} given up",
-                at.unwrap_or_default(),
-                signal.unwrap_or_default(),
-                percent(*sent_again),
-                percent(*failed)
-            )
+            wifi_proof(*radio_bits_per_s, *signal_dbm, [*sent_again, *failed])
         }
         Limit::Policer { lost, reached, bits_per_s } => format!(
             "above that rate {} is lost and nothing waits; {} of it was reached",
@@ -94,7 +78,7 @@ pub(super) fn proof(limit: &Limit) -> String {
             format!("the sender's kernel was held back by the window for {} of the time", percent(*share))
         }
         Limit::SendBuffer { bytes, share, .. } => {
-            let holds = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)));
+            let holds = holding(*bytes);
             format!(
                 "its kernel had room in the path and no more in the buffer{holds} for {} of the time",
                 percent(*share)
@@ -109,7 +93,7 @@ pub(super) fn proof(limit: &Limit) -> String {
         ),
         Limit::Stolen { share, .. } => format!("{} of a processor's time was stolen", percent(*share)),
         Limit::SocketBuffer { dropped, arrived, bytes, .. } => {
-            let holds = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)));
+            let holds = holding(*bytes);
             format!(
                 "{dropped} datagrams were dropped by the socket{holds}, {arrived} were taken (RcvbufErrors)"
             )
@@ -127,6 +111,32 @@ pub(super) fn proof(limit: &Limit) -> String {
         Limit::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
         Limit::Unknown => "no counter of the two hosts and of the path stands out".to_owned(),
     }
+}
+
+fn line_proof(queue_s: f64, used: f64) -> String {
+    let queue = format!("packets wait {} in its queue", time(queue_s));
+    if used > 0.98 {
+        return queue;
+    }
+    format!("{queue}; {} of what it carries was reached", percent(used))
+}
+
+fn wifi_proof(bits_per_s: Option<f64>, signal_dbm: Option<i8>, [sent_again, failed]: [f64; 2]) -> String {
+    let at = bits_per_s
+        .map(|bits| format!("its frames go at {}, of which gaps and headers take a part; ", rate(bits)));
+    let signal = signal_dbm.map(|dbm| format!("the other station is heard with {dbm} dBm; "));
+    format!(
+        "{}{}{} of the frames were sent again, {} given up",
+        at.unwrap_or_default(),
+        signal.unwrap_or_default(),
+        percent(sent_again),
+        percent(failed)
+    )
+}
+
+/// How much a buffer holds, if that is known.
+fn holding(bytes: Option<u64>) -> String {
+    bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)))
 }
 
 /// What mends it.

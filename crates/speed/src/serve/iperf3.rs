@@ -81,6 +81,42 @@ pub(super) fn serve(
     shared.booths.close(peer.ip(), cookie);
 }
 
+/// How far a session has come. Who has a slot keeps it until nothing is carried any more.
+enum Stage<'a> {
+    /// It has not said what it wants.
+    Arriving,
+    /// There was no place for it.
+    TurnedAway,
+    /// It was let in, and waits until no other test of its host opens streams over UDP.
+    Waiting(Slot<'a>),
+    /// Its streams come.
+    Opening(Slot<'a>, Vec<Stream>),
+    /// Data flows.
+    Carrying(Slot<'a>, Box<Flows>),
+    /// No more data flows, and both ends tell what they found.
+    Telling(Slot<'a>),
+    /// Who comes next, be it the same client, finds the place free.
+    Told,
+}
+
+impl<'a> Stage<'a> {
+    const fn slot(&mut self) -> Option<&mut Slot<'a>> {
+        match self {
+            Self::Waiting(slot) | Self::Opening(slot, _) | Self::Carrying(slot, _) | Self::Telling(slot) => {
+                Some(slot)
+            }
+            Self::Arriving | Self::TurnedAway | Self::Told => None,
+        }
+    }
+
+    const fn flows(&self) -> Option<&Flows> {
+        match self {
+            Self::Carrying(_, flows) => Some(flows),
+            _ => None,
+        }
+    }
+}
+
 /// A session that lasts.
 struct Visit<'a> {
     shared: &'a Shared,
@@ -89,14 +125,8 @@ struct Visit<'a> {
     cookie: Cookie,
     arrivals: Receiver<Arrival>,
     session: ServerSession,
-    slot: Option<Slot<'a>>,
+    stage: Stage<'a>,
     asked: Parameters,
-    /// It was let in, and waits until no other test of its host opens streams over UDP.
-    waits_for_turn: bool,
-    streams: Vec<Stream>,
-    flows: Option<Flows>,
-    /// There was no place for it.
-    is_turned_away: bool,
     /// What has broken it off, beside what the session knows.
     broken: Option<Iperf3Error>,
 }
@@ -124,12 +154,8 @@ impl<'a> Visit<'a> {
             cookie,
             arrivals,
             session: ServerSession::new(shared.clock.now(), limits),
-            slot: None,
+            stage: Stage::Arriving,
             asked: Parameters::default(),
-            waits_for_turn: false,
-            streams: Vec::new(),
-            flows: None,
-            is_turned_away: false,
             broken: None,
         })
     }
@@ -151,7 +177,7 @@ impl<'a> Visit<'a> {
                             Err(broken)
                         }
                         // That is counted as such.
-                        None if self.is_turned_away => Ok(()),
+                        None if matches!(self.stage, Stage::TurnedAway) => Ok(()),
                         None => outcome.map_err(Into::into).and(flushed.or(Ok(()))),
                     };
                 }
@@ -196,8 +222,7 @@ impl<'a> Visit<'a> {
             ServerEvent::Asked(asked) => self.admit(*asked),
             ServerEvent::Start => self.start(),
             ServerEvent::Stop => self.stop(),
-            // Nothing is carried any more: who comes next, be it the same client, finds the place free.
-            ServerEvent::Results(_) => self.slot = None,
+            ServerEvent::Results(_) => self.stage = Stage::Told,
             ServerEvent::Over(_) => {}
         }
     }
@@ -206,29 +231,33 @@ impl<'a> Visit<'a> {
     fn admit(&mut self, asked: Parameters) {
         let each = asked.rate.max(asked.fq_rate).saturating_mul(asked.parallel.into());
         let rate = (each > 0).then(|| Rate::from_bits_per_s(each));
-        let is_udp = asked.transport == Transport::Udp;
         self.asked = asked;
         match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {
-            Ok(slot) => self.slot = Some(slot),
+            Ok(slot) => {
+                self.stage = Stage::Waiting(slot);
+                self.look_at_turn();
+            }
             Err(refusal) => {
-                self.is_turned_away = true;
-                return match refusal {
+                self.stage = Stage::TurnedAway;
+                match refusal {
                     admission::Refusal::TooMuch => self.session.refuse(Code::TOTAL_RATE.into()),
                     _ => self.session.deny(),
-                };
+                }
             }
-        }
-        self.waits_for_turn = is_udp && !self.shared.booths.ask(self.ends[1].ip(), self.cookie);
-        if !self.waits_for_turn {
-            self.session.admit(self.now());
         }
     }
 
     fn look_at_turn(&mut self) {
-        if self.waits_for_turn && self.shared.booths.ask(self.ends[1].ip(), self.cookie) {
-            self.waits_for_turn = false;
-            self.session.admit(self.now());
-        }
+        let has_turn = || {
+            self.asked.transport != Transport::Udp || self.shared.booths.ask(self.ends[1].ip(), self.cookie)
+        };
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Told) {
+            Stage::Waiting(slot) if has_turn() => {
+                self.session.admit(self.shared.clock.now());
+                Stage::Opening(slot, Vec::new())
+            }
+            stage => stage,
+        };
     }
 
     /// Takes what has come for this session.
@@ -243,15 +272,14 @@ impl<'a> Visit<'a> {
     }
 
     fn open(&mut self, arrival: Arrival) -> io::Result<()> {
+        let Stage::Opening(_, streams) = &mut self.stage else { return Ok(()) };
         let is_udp = self.asked.transport == Transport::Udp;
         let (ends, socket, words) = match arrival {
             Arrival::Stream(stream) if !is_udp => {
                 ([stream.local_addr()?, stream.peer_addr()?], Socket::Tcp(stream), None)
             }
             // The same words may come twice.
-            Arrival::Knock(from, words)
-                if is_udp && !self.streams.iter().any(|stream| stream.ends[1] == from) =>
-            {
+            Arrival::Knock(from, words) if is_udp && !streams.iter().any(|stream| stream.ends[1] == from) => {
                 let socket = self.shared.datagram_socket(self.ends[0], from)?;
                 ([self.ends[0], from], Socket::Udp(socket), datagram::reply(&words))
             }
@@ -266,30 +294,31 @@ impl<'a> Visit<'a> {
         if let (Socket::Udp(socket), Some(words)) = (&stream.socket, words) {
             socket.send(&words)?;
         }
-        self.streams.push(stream);
+        streams.push(stream);
         Ok(())
     }
 
     fn start(&mut self) {
         self.shared.booths.opened(self.ends[1].ip(), self.cookie);
-        let most = self.slot.as_ref().and_then(Slot::held_to);
-        let order = FlowsOrder { asked: self.asked.clone(), every: EVERY, most };
-        match Flows::begin(order, std::mem::take(&mut self.streams)) {
-            Ok(flows) => self.flows = Some(flows),
+        let Stage::Opening(slot, streams) = std::mem::replace(&mut self.stage, Stage::Told) else { return };
+        let order = FlowsOrder { asked: self.asked.clone(), every: EVERY, most: slot.held_to() };
+        match Flows::begin(order, streams) {
+            Ok(flows) => self.stage = Stage::Carrying(slot, Box::new(flows)),
             Err(error) => self.break_off(error.into()),
         }
     }
 
     /// The client has had enough: closes the streams, and tells what was found.
     fn stop(&mut self) {
-        let Some(flows) = self.flows.take() else { return };
+        let Stage::Carrying(slot, flows) = std::mem::replace(&mut self.stage, Stage::Told) else { return };
         let counter = flows.counter();
         let found = match flows.end() {
             Ok(found) => found,
             Err(error) => return self.break_off(error.into()),
         };
-        if let Err(overrun) = self.slot.as_mut().map_or(Ok(()), |slot| slot.spend(counter.bytes())) {
-            return self.break_off(overrun.into());
+        self.stage = Stage::Telling(slot);
+        if !self.spends(counter.bytes()) {
+            return;
         }
         let mut results = found.results();
         if self.asked.server_output {
@@ -302,13 +331,16 @@ impl<'a> Visit<'a> {
     }
 
     fn keep_to_budget(&mut self) {
-        let bytes = self.flows.as_ref().map_or([0; 2], |flows| flows.counter().bytes());
-        if let Err(overrun) = self.slot.as_mut().map_or(Ok(()), |slot| slot.spend(bytes)) {
-            self.break_off(overrun.into());
-        }
+        self.spends(self.stage.flows().map_or([0; 2], |flows| flows.counter().bytes()));
         if self.shared.stop.load(Ordering::Relaxed) {
             self.break_off(Iperf3Error::Ending);
         }
+    }
+
+    /// Whether it may have carried so many bytes until now; else it is broken off.
+    fn spends(&mut self, bytes: [u64; 2]) -> bool {
+        let spent = self.stage.slot().map_or(Ok(()), |slot| slot.spend(bytes));
+        spent.map_err(|overrun| self.break_off(overrun.into())).is_ok()
     }
 
     /// The client is told, in iperf3's words, that it goes on no longer.
@@ -322,7 +354,7 @@ impl<'a> Visit<'a> {
                 _ => self.session.terminate(),
             }
             self.broken = Some(why);
-            if let Some(flows) = &self.flows {
+            if let Some(flows) = self.stage.flows() {
                 flows.halt();
             }
         }
