@@ -6,9 +6,15 @@
     reason = "a test of a program starts it"
 )]
 
+#[path = "common/far_end.rs"]
+mod far_end;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
 
+use far_end::{interrupt, until_it_worked};
+use rustix::process::Signal;
 use serde_json::Value;
 
 fn netrig(arguments: &[&str]) -> Command {
@@ -47,14 +53,30 @@ impl Server {
 
     /// Ends it as systemd does; what it printed.
     fn end(mut self) -> String {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        interrupt(&self.child, Signal::INT);
         let (mut printed, mut said) = (String::new(), String::new());
         self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
         self.rest.read_to_string(&mut said).unwrap();
         assert!(self.child.wait().unwrap().success(), "{said}");
         printed
     }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After `end` there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that measures for a long time, and that has begun to.
+fn measuring(server: &Server, what: &[&str]) -> Child {
+    let all = [&[server.addresses[0].as_str(), "--time", "60s", "--idle", "100ms", "--json"], what].concat();
+    let child = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Both ends move bytes only after the idle path was watched.
+    until_it_worked(&server.child, 100);
+    child
 }
 
 fn json(output: &Output) -> Value {
@@ -137,4 +159,46 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     assert!(said.contains("sessions of netrig: 1;"), "{said}");
     std::fs::remove_file(&folder).unwrap();
     std::fs::remove_file(&key).unwrap();
+}
+
+/// What had come until then is told, and that it is not all.
+#[test]
+fn of_a_server_that_is_killed_something_is_told() {
+    for what in [
+        ["--down", "--only", "connections"],
+        ["--up", "--only", "connections"],
+        ["--up", "--udp", "200Mbit/s"],
+    ] {
+        let mut server = Server::start(&[], 1);
+        let client = measuring(&server, &what);
+        server.child.kill().unwrap();
+        let output = client.wait_with_output().unwrap();
+        let told = json(&output);
+        assert_eq!((output.status.code(), &told["partial"]), (Some(130), &true.into()), "{told:#}");
+        let why = told["broken"].as_str().unwrap();
+        assert!(why.contains("the server"), "{why}");
+        assert!(told["phases"][0]["throughput"]["bits_per_s"].as_f64() > Some(0.0), "{told:#}");
+    }
+}
+
+/// Whenever it happens: what is told is a document, and the server is free again.
+#[test]
+fn who_interrupts_it_gets_what_there_is() {
+    let server = Server::start(&[], 1);
+    let all = [&[server.addresses[0].as_str(), "--json"], &SHORT[..]].concat();
+    for after_ms in [0, 20, 100, 400, 1000, 1500, 1800, 2200, 2600] {
+        let client = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        interrupt(&client, Signal::INT);
+        let output = client.wait_with_output().unwrap();
+        // Before it listens for the signal, the system ends it.
+        assert!(matches!(output.status.code(), None | Some(0 | 130)), "{after_ms} ms: {output:?}");
+        if !output.stdout.is_empty() {
+            let told = json(&output);
+            assert_eq!(told["partial"], output.status.code() == Some(130), "{after_ms} ms: {told:#}");
+        }
+    }
+    let told = json(&ended(&all));
+    assert_eq!(told["partial"], false, "{told:#}");
+    server.end();
 }

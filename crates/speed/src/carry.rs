@@ -109,6 +109,21 @@ pub struct Outcome {
     pub report: EndReport,
 }
 
+impl Outcome {
+    /// Keeps what an end tells while a phase lasts: of connections, all of them together.
+    pub(crate) fn keep(&mut self, live: &Live) {
+        match live {
+            Live::Bytes { at_ns, received, sent } => self.counted.push(Counted {
+                at_ns: *at_ns,
+                received: *received,
+                sent: *sent,
+                ..Counted::default()
+            }),
+            Live::Datagrams(heard) => self.heard.push(*heard),
+        }
+    }
+}
+
 /// What a server lets a session carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {

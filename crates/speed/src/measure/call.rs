@@ -235,8 +235,13 @@ impl Call {
         watch: &mut dyn FnMut(News<'_>),
     ) -> Result<Carriage, SpeedError> {
         let begun = monotonic_nanos();
-        let mut far = Outcome::default();
-        let told = self.follow(&phase, begun, &carrying, cancel, watch);
+        let (mut far, mut told_of_far) = (Outcome::default(), Outcome::default());
+        let told = self.follow(&phase, begun, &carrying, cancel, &mut |news| {
+            if let News::Far(live) = &news {
+                told_of_far.keep(live);
+            }
+            watch(news);
+        });
         let ended = monotonic_nanos();
         let settled = told.and_then(|over| {
             let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
@@ -246,13 +251,13 @@ impl Call {
         let (over, report) = match settled {
             Ok(settled) => settled,
             Err(error) => {
-                // What was counted here stands, be the server gone.
+                // What was counted here stands, and what was told of there, be the server gone.
                 let near = carrying.end(None).ok();
                 self.broken = near.map(|near| Carriage {
                     phase,
                     span: [begun, ended],
                     near,
-                    far: Outcome::default(),
+                    far: told_of_far,
                     cut_short: true,
                 });
                 return Err(error);

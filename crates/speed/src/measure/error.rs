@@ -46,9 +46,14 @@ pub enum SpeedError {
         /// Why, in its words.
         why: String,
     },
+    /// It has closed the control connection before it was done.
+    #[error(
+        "the connection was closed from the other side in the middle of it: the server was ended, or has failed"
+    )]
+    Closed,
     /// The control connection broke, or said what means nothing.
     #[error("the control connection: {0}")]
-    Control(#[from] ControlError),
+    Control(#[source] ControlError),
     /// It would not be over before the server ends it.
     #[error(
         "this takes {needs} at least, and the server lets a session last {lasts}: make it shorter (--time), or ask its operator for \
@@ -91,4 +96,18 @@ pub enum SpeedError {
     /// Somebody interrupted it.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<ControlError> for SpeedError {
+    fn from(error: ControlError) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match &error {
+            ControlError::Stream(broke)
+                if matches!(broke.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) =>
+            {
+                Self::Closed
+            }
+            _ => Self::Control(error),
+        }
+    }
 }

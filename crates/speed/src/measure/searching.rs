@@ -9,11 +9,11 @@ use crate::search::{Found, Search, SearchOrder, Stage};
 
 /// Time between two readings of the receiver, and the most where a line is slow.
 const EVERY: Duration = Duration::from_millis(50);
-const SELDOM: Duration = Duration::from_millis(500);
+const SELDOM: Duration = Duration::from_secs(1);
 
 /// Share of the line that the answers to readings may take: a reading comes on the control connection, and its
 /// acknowledgement, an IP packet of so many bits, goes the way of the datagrams.
-const ANSWERS: f64 = 0.005;
+const ANSWERS: f64 = 0.0025;
 const ANSWER_BITS: f64 = 8.0 * 72.0;
 
 /// What it begins with where nothing is known of the line, datagrams per second.
@@ -158,6 +158,6 @@ mod tests {
     #[test]
     fn a_slow_line_is_read_seldom() {
         let ms = [125e3, 1e6, 1e7].map(|known| (apart(known).as_secs_f64() * 1e3).round());
-        assert_eq!(ms, [500.0, 115.0, 50.0]);
+        assert_eq!(ms, [1000.0, 230.0, 50.0]);
     }
 }
