@@ -1,6 +1,6 @@
 //! `netrig speed serve`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -37,7 +37,13 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
     let listen = if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() };
     let identity = arguments.certificate.as_ref().zip(arguments.certificate_key.as_ref());
     let identity = identity.map(|(certificate, key)| Identity::read(certificate, key)).transpose();
-    let at = |port| listen.iter().map(move |address| SocketAddr::new(*address, port)).collect();
+    let at = |port| {
+        let with_port = |mut address: SocketAddr| {
+            address.set_port(port);
+            address
+        };
+        listen.iter().copied().map(with_port).collect()
+    };
     let iperf3_port = arguments.iperf3_port.or(arguments.open.then_some(iperf3::PORT));
     Ok(ServerOrder {
         listen: at(arguments.port),
@@ -67,10 +73,10 @@ fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
 }
 
 /// The addresses of the loopback interface that this host has.
-fn loopback() -> Vec<IpAddr> {
-    let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
-    let has_v6 = UdpSocket::bind((v6, 0)).is_ok();
-    [Ipv4Addr::LOCALHOST.into()].into_iter().chain(has_v6.then_some(v6)).collect()
+fn loopback() -> Vec<SocketAddr> {
+    let [v4, v6] = [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
+    let has_v6 = UdpSocket::bind(v6).is_ok();
+    [v4].into_iter().chain(has_v6.then_some(v6)).collect()
 }
 
 fn failure(error: ServerError) -> Failure {
