@@ -12,9 +12,11 @@ mod machine;
 #[path = "common/speed_lab.rs"]
 mod speed_lab;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use machine::alone;
+use netrig_core::protocol::{TCP, UDP};
 use netrig_core::{DropReason, Step};
 use serde_json::Value;
 use speed_lab::{Line, Seen, SpeedLab, Trace};
@@ -54,16 +56,22 @@ impl Row {
     }
 }
 
-/// Payload of TCP, or of what goes over UDP, behind headers of so many bytes that the line has delivered one way from so many seconds after the first of it on, until so many, bit/s.
-fn delivered(trace: &Trace, (tcp, header): (bool, u32), down: bool, [from, until]: [f64; 2]) -> f64 {
+/// Payload of a protocol behind headers of so many bytes that the line has delivered one way from so many seconds after the first
+/// of it on, until so many, bit/s.
+fn delivered(trace: &Trace, (protocol, header): (u8, u32), down: bool, [from, until]: [f64; 2]) -> f64 {
     let is_data = |seen: &&Seen| {
-        seen.down == down && seen.tcp == tcp && seen.step == Step::Delivered && seen.len > 1000
+        seen.down == down && seen.flow.protocol == protocol && seen.step == Step::Delivered && seen.len > 1000
     };
-    let mut data =
-        trace.0.iter().filter(is_data).map(|seen| (seen.at.as_secs_f64(), f64::from(seen.len - header)));
-    let (first, _) = data.next().expect("something was delivered");
-    let bytes: f64 =
-        data.filter(|(at, _)| (first + from..first + until).contains(at)).map(|(_, bytes)| bytes).sum();
+    let mut flows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for seen in trace.0.iter().filter(is_data) {
+        flows.entry(seen.flow).or_default().push((seen.at.as_secs_f64(), f64::from(seen.len - header)));
+    }
+    // What is beside the data is of other conversations, and little: a handshake of TLS, and what is measured in it.
+    let most = flows.values().map(Vec::len).max().expect("something was delivered");
+    let data = || flows.values().filter(|flow| flow.len() * 10 > most).flatten();
+    let first = data().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
+    let within = first + from..first + until;
+    let bytes: f64 = data().filter(|(at, _)| within.contains(at)).map(|(_, bytes)| bytes).sum();
     bytes * 8.0 / (until - from)
 }
 
@@ -80,7 +88,9 @@ fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
 /// queue was full.
 fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) -> [Row; 2] {
     let udp = phase(document, "udp", way);
-    let own = || trace.0.iter().filter(move |seen| seen.down == down && !seen.tcp && seen.len == len);
+    let own = || {
+        trace.0.iter().filter(move |seen| seen.down == down && seen.flow.protocol == UDP && seen.len == len)
+    };
     let dropped = own().filter(|seen| matches!(seen.step, Step::Dropped(_))).count();
     // What the client's own socket had no room for is told beside what was lost on the way.
     let came = &udp["receiver"]["datagrams"];
@@ -103,31 +113,39 @@ fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) 
     ]
 }
 
-/// Measures a line, and holds what is told against what the line did. Where the router that is to be the line had not time
-/// enough for it, it is no truth, and all is done again.
+/// Measures a line, and holds what is told against what the line did. Where frames were lost beside the line it is no truth, and
+/// all is done again.
 fn cell(line: Line) -> Vec<Row> {
+    let mut lost = Vec::new();
     for _ in 0..ATTEMPTS {
-        match attempt(line) {
-            Ok(rows) => return rows,
-            Err(faults) => {
-                let _ = writeln!(std::io::stderr(), "# {line:?} is measured again: {}", faults.join("; "));
-            }
+        let (rows, faults) = attempt(line);
+        // A line whose frames leave later than they should does what it says all the same: the trace has the time of each.
+        let (late, others): (Vec<_>, Vec<_>) =
+            faults.into_iter().partition(|fault| fault.contains(" late; "));
+        if !late.is_empty() {
+            let _ = writeln!(std::io::stderr(), "# {line:?}: {}", late.join("; "));
         }
+        if others.is_empty() {
+            return rows;
+        }
+        let _ = writeln!(std::io::stderr(), "# {line:?} is measured again: {}", others.join("; "));
+        lost = others;
     }
-    panic!("this machine cannot be {line:?}");
+    panic!("this machine cannot be {line:?}: {}", lost.join("; "));
 }
 
-fn attempt(line: Line) -> Result<Vec<Row>, Vec<String>> {
+fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     let mut lab = SpeedLab::build(line);
     lab.serve(&[]);
-    // Of a slow line 2 % would be a segment or two.
-    let lasts = if line.mbit[1] < 0.5 { "40s" } else { "6s" };
+    // Of a slow line 2 % would be no more than lies out of order behind one loss.
+    let lasts = match line.mbit[1] {
+        ..0.5 => "40s",
+        0.5..2.0 => "20s",
+        _ => "6s",
+    };
     let document = lab.measure(&[], &["--time", lasts, "--congestion", "cubic"]);
     let overloads = WAYS.map(|(down, way)| overload(&lab, line, down, way));
     let (trace, faults) = lab.close();
-    if !faults.is_empty() {
-        return Err(faults);
-    }
     let name = format!(
         "{}/{} Mbit/s, {} ms, {} % lost",
         line.mbit[0],
@@ -152,7 +170,7 @@ fn attempt(line: Line) -> Result<Vec<Row>, Vec<String>> {
         let later = if down { number(&document["idle"]["p50_s"]) } else { 0.0 };
         // What lies out of order in the receiver when it is read is with the next reading.
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
-        let truth = delivered(&trace, (true, 52), down, window);
+        let truth = delivered(&trace, (TCP, 52), down, window);
         let again = 100.0 * number(&tcp["connections"]["sent_again"]);
         rows.push(Row::within(
             format!("{name}: goodput {way}, bit/s ({again:.1} % again)"),
@@ -162,7 +180,7 @@ fn attempt(line: Line) -> Result<Vec<Row>, Vec<String>> {
             0.0,
         ));
     }
-    Ok(rows)
+    (rows, faults)
 }
 
 /// Rows as a table, past the harness; how many do not hold.
@@ -223,7 +241,7 @@ fn associations_get_what_the_line_has_delivered() {
         let throughput = &phase(&document, "sctp", way)["throughput"];
         let told = number(&throughput["bits_per_s"]);
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]));
-        let truth = delivered(&trace, (false, 56), down, window);
+        let truth = delivered(&trace, (UDP, 56), down, window);
         rows.push(Row::within(format!("goodput of associations {way}, bit/s"), told, truth, 0.02, 0.0));
     }
     for verdict in document["verdicts"].as_array().expect("verdicts") {

@@ -5,8 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::protocol::TCP;
-use netrig_core::{Direction, Instant, PacketEvent, Sample, Sink, Step, Subject};
+use netrig_core::{Direction, FiveTuple, Instant, PacketEvent, Sample, Sink, Step, Subject};
 use netrig_experiment::Experiment;
 use netrig_netns::{Journals, Lab, Namespaces};
 use serde_json::Value;
@@ -33,8 +32,8 @@ pub struct Seen {
     pub down: bool,
     /// Length of the IP packet, bytes.
     pub len: u32,
-    /// TCP; else UDP.
-    pub tcp: bool,
+    /// Of which conversation.
+    pub flow: FiveTuple,
     /// What happened.
     pub step: Step,
 }
@@ -56,7 +55,7 @@ impl Sink for Trace {
                 at: event.at,
                 down: event.direction == Direction::Forward,
                 len: event.header.ip_len,
-                tcp: event.header.flow.protocol == TCP,
+                flow: event.header.flow,
                 step: event.step,
             });
         }
