@@ -12,8 +12,8 @@ mod machine;
 #[path = "common/speed_lab.rs"]
 mod speed_lab;
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::net::SocketAddr;
 
 use machine::alone;
 use netrig_core::protocol::{TCP, UDP};
@@ -57,22 +57,34 @@ impl Row {
 }
 
 /// Payload of a protocol behind headers of so many bytes that the line has delivered one way from so many seconds after the first
-/// of it on, until so many, bit/s.
-fn delivered(trace: &Trace, (protocol, header): (u8, u32), down: bool, [from, until]: [f64; 2]) -> f64 {
+/// of it on, until so many, bit/s; but for the control connection, from that port of the client's.
+fn delivered(
+    trace: &Trace,
+    (protocol, header): (u8, u32),
+    control: u16,
+    down: bool,
+    [from, until]: [f64; 2],
+) -> f64 {
     let is_data = |seen: &&Seen| {
-        seen.down == down && seen.flow.protocol == protocol && seen.step == Step::Delivered && seen.len > 1000
+        let flow = &seen.flow;
+        seen.down == down
+            && flow.protocol == protocol
+            && ![flow.src_port, flow.dst_port].contains(&control)
+            && seen.step == Step::Delivered
+            && seen.len > 1000
     };
-    let mut flows: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for seen in trace.0.iter().filter(is_data) {
-        flows.entry(seen.flow).or_default().push((seen.at.as_secs_f64(), f64::from(seen.len - header)));
-    }
-    // What is beside the data is of other conversations, and little: a handshake of TLS, and what is measured in it.
-    let most = flows.values().map(Vec::len).max().expect("something was delivered");
-    let data = || flows.values().filter(|flow| flow.len() * 10 > most).flatten();
-    let first = data().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
+    let mut data =
+        trace.0.iter().filter(is_data).map(|seen| (seen.at.as_secs_f64(), f64::from(seen.len - header)));
+    let (first, _) = data.next().expect("something was delivered");
     let within = first + from..first + until;
-    let bytes: f64 = data().filter(|(at, _)| within.contains(at)).map(|(_, bytes)| bytes).sum();
+    let bytes: f64 = data.filter(|(at, _)| within.contains(at)).map(|(_, bytes)| bytes).sum();
     bytes * 8.0 / (until - from)
+}
+
+/// The client's port of the control connection.
+fn control(document: &Value) -> u16 {
+    let client: SocketAddr = document["client"].as_str().and_then(|at| at.parse().ok()).expect("an address");
+    client.port()
 }
 
 /// Sends datagrams at more than the line's rate; the document, and the length of their IP packets, which no others have.
@@ -161,8 +173,10 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     for (down, way) in WAYS {
         // What is lost behind the queue is lost on the line towards the client and on its way back.
         let capacity = line.mbit[usize::from(!down)] * (1.0 - line.loss);
-        let told = number(&phase(&document, "udp", way)["capacity"]["layers"]["ip"]) / 1e6;
-        rows.push(Row::within(format!("{name}: capacity {way}, Mbit/s"), told, capacity, 0.01, 0.0));
+        let found = &phase(&document, "udp", way)["capacity"];
+        let told = number(&found["layers"]["ip"]) / 1e6;
+        let by = if found["by_hosts"] == true { " (by a host)" } else { "" };
+        rows.push(Row::within(format!("{name}: capacity {way}, Mbit/s{by}"), told, capacity, 0.01, 0.0));
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
@@ -170,7 +184,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let later = if down { number(&document["idle"]["p50_s"]) } else { 0.0 };
         // What lies out of order in the receiver when it is read is with the next reading.
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
-        let truth = delivered(&trace, (TCP, 52), down, window);
+        let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
         let again = 100.0 * number(&tcp["connections"]["sent_again"]);
         rows.push(Row::within(
             format!("{name}: goodput {way}, bit/s ({again:.1} % again)"),
@@ -241,7 +255,7 @@ fn associations_get_what_the_line_has_delivered() {
         let throughput = &phase(&document, "sctp", way)["throughput"];
         let told = number(&throughput["bits_per_s"]);
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]));
-        let truth = delivered(&trace, (UDP, 56), down, window);
+        let truth = delivered(&trace, (UDP, 56), control(&document), down, window);
         rows.push(Row::within(format!("goodput of associations {way}, bit/s"), told, truth, 0.02, 0.0));
     }
     for verdict in document["verdicts"].as_array().expect("verdicts") {

@@ -24,7 +24,7 @@ const SHARE: f64 = 0.5;
 
 /// So many of them fill the line in a second, if the shortest do: where it is slow they are shorter, so that a second tells as
 /// much of it.
-const PER_S: f64 = 200.0;
+const PER_S: f64 = 400.0;
 
 /// Payload of the shortest, bytes.
 const SHORTEST: u32 = 64;
@@ -152,7 +152,7 @@ mod tests {
             lasts: Duration::from_secs(10),
         };
         let known = [1e3, 120_000.0, 1e6, 1e9].map(|known| task.payload(Some(1500), true, Some(known)));
-        assert_eq!(known, [64, 75, 625, 1472]);
+        assert_eq!(known, [64, 64, 312, 1472]);
     }
 
     #[test]

@@ -83,8 +83,8 @@ const LEAST: u64 = 10;
 const FIRST_GUESS: u64 = 50;
 
 /// Datagrams that a result is of at least, unless that takes longer than [`PATIENCE`]: with one in a hundred lost at random,
-/// the share that arrives is then known to 0.3 %.
-const ENOUGH: u64 = 1000;
+/// the share that arrives is then known to 0.2 %.
+const ENOUGH: u64 = 2000;
 
 /// It counts for no longer than so many times what was asked for: while there are few datagrams, and while there are enough that
 /// do not tell the same.

@@ -130,8 +130,10 @@ fn a_line_is_found_whatever_is_lost_at_random() {
                 let (took, found) = search(Line::fifo(per_s, (0.05 * per_s).max(20.0), loss, delay), 1e9);
                 assert!(found.saturated, "{per_s} {delay} {loss}: {found:?}");
                 near(found.arrived, per_s * (1.0 - loss), 0.01);
-                assert!((found.loss_beneath.unwrap() - loss).abs() < 0.02, "{found:?}");
-                assert!(took < 14.0, "{per_s} {delay} {loss}: {took} s");
+                // Of few datagrams chance takes more or less than its share.
+                let chance = 4.0 * (loss * (1.0 - loss) / found.sent_beneath as f64).sqrt();
+                assert!((found.loss_beneath.unwrap() - loss).abs() < chance.max(0.02), "{found:?}");
+                assert!(took < 20.0, "{per_s} {delay} {loss}: {took} s");
             }
         }
     }
