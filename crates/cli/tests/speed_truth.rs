@@ -12,6 +12,7 @@ mod machine;
 #[path = "common/speed_lab.rs"]
 mod speed_lab;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
 
@@ -79,6 +80,24 @@ fn delivered(
     let within = first + from..first + until;
     let bytes: f64 = data.filter(|(at, _)| within.contains(at)).map(|(_, bytes)| bytes).sum();
     bytes * 8.0 / (until - from)
+}
+
+/// When each conversation of TCP has carried data one way, s of the trace, and how many bytes: what a truth that does not hold is
+/// looked for in.
+fn conversations(trace: &Trace, down: bool) -> String {
+    let mut found: BTreeMap<_, [f64; 3]> = BTreeMap::new();
+    let data = |seen: &&Seen| {
+        seen.down == down && seen.flow.protocol == TCP && seen.step == Step::Delivered && seen.len > 1000
+    };
+    for seen in trace.0.iter().filter(data) {
+        let at = seen.at.as_secs_f64();
+        let of = found.entry((seen.flow.src_port, seen.flow.dst_port)).or_insert([at, at, 0.0]);
+        *of = [of[0], at, of[2] + f64::from(seen.len)];
+    }
+    let told = |((src, dst), [from, until, bytes]): (&(u16, u16), &[f64; 3])| {
+        format!("{src} to {dst}: {bytes} B, {from:.3} to {until:.3} s")
+    };
+    found.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
 /// The client's port of the control connection.
@@ -186,13 +205,12 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
         let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
         let again = 100.0 * number(&tcp["connections"]["sent_again"]);
-        rows.push(Row::within(
-            format!("{name}: goodput {way}, bit/s ({again:.1} % again)"),
-            told,
-            truth,
-            0.02,
-            0.0,
-        ));
+        let what = format!("{name}: goodput {way}, bit/s ({again:.1} % again)");
+        let row = Row::within(what, told, truth, 0.02, 0.0);
+        if !row.holds {
+            let _ = writeln!(std::io::stderr(), "# {window:?} of: {}", conversations(&trace, down));
+        }
+        rows.push(row);
     }
     (rows, faults)
 }
