@@ -1,15 +1,55 @@
 //! Before whom a thread runs.
 
+use std::cell::Cell;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use rustix::process::setpriority_process;
 use serde::{Deserialize, Serialize};
-
-use std::io;
 
 use crate::sys;
 
 /// A thread that is busy for more than this share of its time is no real-time thread: the kernel keeps some for others
 /// (`sched_rt_runtime_us`), and takes it in one piece of 50 ms in each second.
 const BUSIEST: f64 = 0.7;
+
+/// What the real-time threads of this process are busy for, all together, thousandths of a processor.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// What of that is the thread's own, until it ends.
+    static SHARE: Share = const { Share(Cell::new(0)) };
+}
+
+/// A thread's share of what real-time threads may take.
+struct Share(Cell<u32>);
+
+impl Share {
+    /// Takes so much of a processor, in the place of what it had; whether that leaves enough of all of them for others: many
+    /// threads that are busy for a little each would take everything together.
+    fn take(&self, busy: f64) -> bool {
+        self.give_back();
+        let wanted = (busy.max(0.0) * 1000.0).ceil() as u32;
+        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        let most = (BUSIEST * processors * 1000.0) as u32;
+        let fits = |taken: u32| taken.checked_add(wanted).filter(|all| *all <= most);
+        let is_taken = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
+        if is_taken {
+            self.0.set(wanted);
+        }
+        is_taken
+    }
+
+    fn give_back(&self) {
+        TAKEN.fetch_sub(self.0.take(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
 
 /// Before whom a thread runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,15 +66,14 @@ pub enum Precedence {
 
 impl Precedence {
     /// Takes what the process may have (CAP_SYS_NICE) for the calling thread, which will be busy for such a share of its
-    /// time: the real-time class if that leaves enough for others.
+    /// time: the real-time class if that leaves enough for others, beside all of this process that have it.
     pub fn take(busy: f64) -> Self {
-        if busy <= BUSIEST && sys::become_real_time().is_ok() {
-            Self::RealTime
-        } else if setpriority_process(None, -20).is_ok() {
-            Self::Nice
-        } else {
-            Self::None
+        let has_room = busy <= BUSIEST && SHARE.with(|share| share.take(busy));
+        if has_room && sys::become_real_time().is_ok() {
+            return Self::RealTime;
         }
+        SHARE.with(Share::give_back);
+        if setpriority_process(None, -20).is_ok() { Self::Nice } else { Self::None }
     }
 }
 
@@ -65,6 +104,29 @@ mod tests {
     fn policy_and_nice(stat: &str) -> [i64; 2] {
         let words: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         [41, 19].map(|number| words[number - 3].parse().unwrap())
+    }
+
+    /// A thread of each of many clients, busy for a little each, would keep all others from their processors.
+    #[test]
+    fn all_real_time_threads_together_leave_something_for_others() {
+        let take = |busy| SHARE.with(|share| share.take(busy));
+        let (begun, done) = (std::sync::Barrier::new(200), std::sync::Barrier::new(200));
+        std::thread::scope(|scope| {
+            let one = || {
+                let took = take(0.5);
+                begun.wait();
+                let all = TAKEN.load(Ordering::Relaxed);
+                done.wait();
+                (took, all)
+            };
+            let threads: Vec<_> = (0..200).map(|_| scope.spawn(one)).collect();
+            let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+            let told: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert!(told.iter().any(|(took, _)| *took) && told.iter().any(|(took, _)| !took));
+            assert!(told.iter().all(|(_, all)| *all <= 700 * processors), "{told:?}");
+        });
+        // What those had that have ended is free again.
+        assert!(std::thread::spawn(move || take(0.5)).join().unwrap());
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct TcpInfo {
     pub rtt_variation: Duration,
     /// Shortest round-trip time of late; `None` before the first measurement.
     pub min_rtt: Option<Duration>,
+    /// Smoothed round-trip time of what arrives, as its receiver sees it: from an acknowledgement to the first data that its
+    /// time stamp has come back with; `None` before the first measurement.
+    pub received_rtt: Option<Duration>,
     /// Retransmission timer.
     pub rto: Duration,
     /// Pacing rate, B/s; `None` if nothing is paced.
@@ -145,6 +148,7 @@ impl TcpInfo {
             flight: flight * mss,
             srtt: Some(micros(68)).filter(|span| !span.is_zero()),
             rtt_variation: micros(72),
+            received_rtt: Some(micros(92)).filter(|span| !span.is_zero()),
             min_rtt: Some(word(148))
                 .filter(|us| !matches!(us, 0 | &u32::MAX))
                 .map(|us| Duration::from_micros(us.into())),

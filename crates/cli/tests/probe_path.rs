@@ -8,15 +8,13 @@
 
 #[path = "common/far_end.rs"]
 mod far_end;
-
-use std::io::Write as _;
-use std::process::Command;
-use std::sync::atomic::AtomicBool;
+#[path = "common/machine.rs"]
+mod machine;
+#[path = "common/path_lab.rs"]
+mod path_lab;
 
 use far_end::FarEnd;
-use netrig_core::{Sample, Sink, Subject};
-use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Namespaces, lacks};
+use path_lab::PathLab;
 use serde_json::Value;
 
 /// 50 ms there and back, in packets shorter than Ethernet's.
@@ -46,38 +44,18 @@ of = "flow.nothing"
 metric = "goodput"
 "#;
 
-struct Unheard;
-
-impl Sink for Unheard {
-    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
-}
-
 /// A kernel that gives its sockets 16 KB to send from fills a twentieth of the path: that is not the path's doing, and the
 /// probe says so. With what kernels give otherwise it blames no buffer of its own. How long packets may be the kernel tells.
 #[test]
 fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
-    if let Some(lack) = lacks().first() {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-        return;
-    }
-    let experiment = Experiment::parse("path", PATH).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    let (journals, key) =
-        (tempfile::tempdir().expect("a folder"), tempfile::NamedTempFile::new().expect("a file"));
-    std::fs::write(key.path(), "0123456789abcdef").expect("it can be written");
-    let key = key.path().to_str().expect("a plain path").to_owned();
-    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
-    let nobody = AtomicBool::new(false);
-    let lab = substrate.lab(&run, Unheard, |_, _, _| {}, &nobody).expect("it is built");
-    let inside = |node: &str, program: &str| {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", lab.namespace(node).expect("it is there"), program]);
-        command
-    };
+    let Some(lab) = PathLab::alone("path", PATH) else { return };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "0123456789abcdef").expect("it can be written");
+    let key = file.path().to_str().expect("a plain path").to_owned();
     let netrig = env!("CARGO_BIN_EXE_netrig");
-    let far_end = FarEnd::start_by(inside("far", netrig), &["--listen", "10.0.0.2", "--key", &key]);
+    let far_end = FarEnd::start_by(lab.inside("far", netrig), &["--listen", "10.0.0.2", "--key", &key]);
     let transfer = || -> Value {
-        let mut command = inside("near", netrig);
+        let mut command = lab.inside("near", netrig);
         command.args(["probe", "transfer", &far_end.probes[0], "--key", &key, "--bytes", "1MB", "--json"]);
         let output = command.output().expect("netrig starts");
         let told: Value =
@@ -92,10 +70,9 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
     assert!(!blames_the_buffer(&roomy), "{roomy}");
     // 40 B of headers of IPv4 and TCP, and 12 B of time stamps.
     assert_eq!((&roomy["path_mtu_bytes"], &roomy["segment_bytes"]), (&1400.into(), &1348.into()));
-    let small = inside("near", "sysctl").args(["-qw", "net.ipv4.tcp_wmem=4096 16384 16384"]).status();
-    assert!(small.expect("sysctl starts").success());
+    lab.run("near", "sysctl", &["-qw", "net.ipv4.tcp_wmem=4096 16384 16384"]);
     let told = transfer();
     assert!(blames_the_buffer(&told) && told["valid"] == false, "{told}");
     drop(far_end);
-    lab.close().expect("it is removed");
+    lab.close();
 }

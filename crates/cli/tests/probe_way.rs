@@ -9,15 +9,17 @@
 
 #[path = "common/far_end.rs"]
 mod far_end;
+#[path = "common/machine.rs"]
+mod machine;
+#[path = "common/path_lab.rs"]
+mod path_lab;
 
 use std::io::Write as _;
+use std::ops::Deref;
 use std::process::{Command, Output};
-use std::sync::atomic::AtomicBool;
 
 use far_end::FarEnd;
-use netrig_core::{Sample, Sink, Subject};
-use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Lab, Namespaces, lacks};
+use path_lab::{PathLab, Unheard};
 use serde_json::Value;
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle carries 1400 B.
@@ -115,16 +117,15 @@ const HOPS: [[&str; 3]; 2] =
 /// How often what a busy machine may spoil is tried.
 const ATTEMPTS: usize = 4;
 
-struct Unheard;
-
-impl Sink for Unheard {
-    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
-}
-
 /// A way that stands as long as a test needs it.
-struct Way {
-    lab: Lab<Unheard>,
-    _journals: tempfile::TempDir,
+struct Way(PathLab<Unheard>);
+
+impl Deref for Way {
+    type Target = PathLab<Unheard>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Way {
@@ -135,35 +136,12 @@ impl Way {
 
     /// The same of other nodes, some of which say as much as they are asked.
     fn of(text: &str, talkative: &[&str]) -> Option<Self> {
-        if let Some(lack) = lacks().first() {
-            let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-            return None;
-        }
-        let experiment = Experiment::parse("way", text).unwrap_or_else(|problems| panic!("{problems}"));
-        let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-        let journals = tempfile::tempdir().expect("a folder");
-        let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
-        let nobody = AtomicBool::new(false);
-        let lab = substrate.lab(&run, Unheard, |_, _, _| {}, &nobody).expect("it is built");
-        let way = Self { lab, _journals: journals };
+        let way = Self(PathLab::alone("way", text)?);
         for router in talkative {
             // A kernel says to one host no more than one thing in a second (Documentation/networking/ip-sysctl).
             way.run(router, "sysctl", &["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"]);
         }
         Some(way)
-    }
-
-    fn inside(&self, node: &str, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", self.lab.namespace(node).expect("it is there"), program]);
-        command
-    }
-
-    /// Runs a program on a node, which must succeed; what it prints.
-    fn run(&self, node: &str, program: &str, arguments: &[&str]) -> String {
-        let output = self.inside(node, program).args(arguments).output().expect("it starts");
-        assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     fn probe(&self, arguments: &[&str]) -> Output {
@@ -177,7 +155,7 @@ impl Way {
     }
 
     fn close(self) {
-        self.lab.close().expect("it is removed");
+        self.0.close();
     }
 }
 

@@ -8,6 +8,8 @@
 
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/path_lab.rs"]
+mod path_lab;
 #[path = "common/speed_lab.rs"]
 mod speed_lab;
 
@@ -157,15 +159,31 @@ impl Drop for Burning {
     }
 }
 
+/// Of which server it is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Netrig,
+    Iperf3,
+}
+
 /// What was said to limit it, and the sentence.
-fn told(planted: &Planted) -> (String, Option<String>, String) {
+fn told(planted: &Planted, of: Of) -> (String, Option<String>, String) {
     let mut lab = SpeedLab::build(planted.line);
     lab.set("client", planted.client);
     lab.set("server", planted.server);
-    lab.serve(planted.before[1]);
+    let flags: &[&str] = match of {
+        Of::Netrig => {
+            lab.serve(planted.before[1]);
+            &["--time", "3s"]
+        }
+        Of::Iperf3 => {
+            lab.serve_iperf3();
+            &["--time", "3s", "--iperf3"]
+        }
+    };
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     let burning = planted.burnt.then(|| Burning::begin(2 * processors));
-    let document = lab.measure(planted.before[0], &[planted.arguments, &["--time", "3s"]].concat());
+    let document = lab.measure(planted.before[0], &[planted.arguments, flags].concat());
     drop(burning);
     lab.close();
     let verdict = &document["verdicts"][0];
@@ -175,8 +193,8 @@ fn told(planted: &Planted) -> (String, Option<String>, String) {
 }
 
 /// Whether it is named, and where it was planted.
-fn is_named(planted: &Planted) -> bool {
-    let (kind, end, sentence) = told(planted);
+fn is_named(planted: &Planted, of: Of) -> bool {
+    let (kind, end, sentence) = told(planted, of);
     let is_right = kind == planted.cause && planted.end.is_none_or(|wanted| end.as_deref() == Some(wanted));
     let sign = if is_right { " " } else { "!" };
     let planted = format!("{} {}", planted.cause, planted.end.unwrap_or_default());
@@ -187,6 +205,28 @@ fn is_named(planted: &Planted) -> bool {
 #[test]
 fn what_was_planted_is_named() {
     let Some(_alone) = alone(&["ip", "nft", "nice", "sysctl"]) else { return };
-    let wrong = PLANTED.iter().filter(|planted| !is_named(planted)).count();
+    let wrong = PLANTED.iter().filter(|planted| !is_named(planted, Of::Netrig)).count();
     assert!(wrong <= 1, "{wrong} of {} were named wrongly", PLANTED.len());
+}
+
+/// What a server of iperf3's own does not tell, and this host's kernel does: of uploads all, of downloads the round trip.
+const PLANTED_OF_IPERF3: [Planted; 5] = [
+    Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
+    Planted { line: line(10.0, 5.0, 0.0), arguments: &["--up"], ..PLAIN },
+    Planted { cause: "loss", line: line(50.0, 40.0, 0.01), arguments: CUBIC[1], ..PLAIN },
+    Planted { cause: "window", end: Some("server"), server: SMALL_WINDOW, arguments: &["--up"], ..PLAIN },
+    Planted {
+        cause: "send-buffer",
+        end: Some("client"),
+        client: SMALL_BUFFER,
+        arguments: &["--up"],
+        ..PLAIN
+    },
+];
+
+#[test]
+fn what_was_planted_is_named_of_a_server_of_iperf3() {
+    let Some(_alone) = alone(&["ip", "ss", "iperf3", "sysctl"]) else { return };
+    let wrong = PLANTED_OF_IPERF3.iter().filter(|planted| !is_named(planted, Of::Iperf3)).count();
+    assert_eq!(wrong, 0);
 }

@@ -7,24 +7,25 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
-use std::fs::File;
-use std::io::Write as _;
+#[path = "common/machine.rs"]
+mod machine;
+#[path = "common/path_lab.rs"]
+mod path_lab;
+
 use std::net::SocketAddr;
-use std::process::Command;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
-use netrig_core::{Duration, Rate, Sample, Sink, Subject};
-use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Lab, Namespaces, lacks};
+use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
-use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder};
+use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder, Probing};
 use netrig_speed::meter::{OneWay, Round, clocks};
 use netrig_speed::protocol::{Carrier, Keyring, Load, Way};
-use netrig_speed::responsiveness::{Foreign, Probing, Responsiveness};
+use netrig_speed::responsiveness::{Foreign, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use path_lab::{PathLab, Unheard};
 use serde_json::Value;
 
 /// near – 10 Mbit/s, 10 ms each way, 40 packets of queue – far.
@@ -67,57 +68,21 @@ fn taken(packets: f64, octets: f64) -> f64 {
 /// How often what a busy machine may spoil is tried.
 const ATTEMPTS: usize = 4;
 
-struct Unheard;
-
-impl Sink for Unheard {
-    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
-}
-
 /// A line that stands as long as a test needs it.
-struct Line {
-    lab: Lab<Unheard>,
-    _journals: tempfile::TempDir,
+struct Line(PathLab<Unheard>);
+
+impl Deref for Line {
+    type Target = PathLab<Unheard>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Line {
     /// Builds it; nothing, and why past the harness, where that cannot be.
     fn build() -> Option<Self> {
-        if let Some(lack) = lacks().first() {
-            let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-            return None;
-        }
-        let experiment = Experiment::parse("line", LINE).unwrap_or_else(|problems| panic!("{problems}"));
-        let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-        let journals = tempfile::tempdir().expect("a folder");
-        let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
-        let nobody = AtomicBool::new(false);
-        let lab = substrate.lab(&run, Unheard, |_, _, _| {}, &nobody).expect("it is built");
-        Some(Self { lab, _journals: journals })
-    }
-
-    fn namespace(&self, node: &str) -> &str {
-        self.lab.namespace(node).expect("it is there")
-    }
-
-    /// Runs a program on a node, which must succeed; what it prints.
-    fn run(&self, node: &str, program: &str, arguments: &[&str]) -> String {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", self.namespace(node), program]).args(arguments);
-        let output = command.output().expect("it starts");
-        assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// Does something on a thread of a node.
-    fn on<T: Send>(&self, node: &str, job: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/run/netns/{}", self.namespace(node))).expect("it has a name");
-        let job = move || {
-            use std::os::fd::AsFd as _;
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("we are root");
-            job()
-        };
-        std::thread::scope(|scope| scope.spawn(job).join().expect("it ends"))
+        PathLab::alone("line", LINE).map(Self)
     }
 
     /// Does something on near while a server listens on far.
@@ -145,7 +110,7 @@ impl Line {
     }
 
     fn close(self) {
-        self.lab.close().expect("it is removed");
+        self.0.close();
     }
 }
 
@@ -183,7 +148,7 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
         call.carry(phase, &nobody, &mut |_| {}).expect("it carries")
     });
     let carriages = carriages.collect();
-    let one_clock = call.budget().is_of_our_clock();
+    let one_clock = call.reads_our_clock();
     let (rounds, probes) = (latency.end().expect("it ends"), probing.end().expect("it ends"));
     call.hang_up();
     Seen { carriages, rounds, probes, one_clock }

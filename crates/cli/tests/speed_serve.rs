@@ -174,7 +174,7 @@ fn of_a_server_that_is_killed_something_is_told() {
         server.child.kill().unwrap();
         let output = client.wait_with_output().unwrap();
         let told = json(&output);
-        assert_eq!((output.status.code(), &told["partial"]), (Some(130), &true.into()), "{told:#}");
+        assert_eq!((output.status.code(), &told["partial"]), (Some(1), &true.into()), "{told:#}");
         let why = told["broken"].as_str().unwrap();
         assert!(why.contains("the server"), "{why}");
         assert!(told["phases"][0]["throughput"]["bits_per_s"].as_f64() > Some(0.0), "{told:#}");

@@ -14,24 +14,27 @@
 //! Start from [`measure::measure`], the client, and [`serve::Server`]; what both say is [`protocol`].
 //!
 //! It never touches interfaces, routes or the settings of the host: `tune` says what to set, and sets nothing.
+//! The modules that drive sockets, clocks and threads are `carry`, `flows`, `measure`, `serve` and `talk`; a lint keeps all others
+//! from them.
 #![deny(unsafe_code)]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a meter drives the agent's sockets: clocks, sockets and threads"
-)]
 
 pub mod admission;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it drives the agent's sockets")]
 pub mod carry;
 pub mod cause;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it drives the agent's sockets")]
 pub mod flows;
 pub mod iperf3;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it calls a server, over sockets")]
 pub mod measure;
 pub mod meter;
 pub mod ndt7;
 pub mod protocol;
+mod quantities;
 pub mod responsiveness;
 pub mod search;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it serves clients, over sockets")]
 pub mod serve;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it speaks over a socket")]
 mod talk;
 pub mod tune;

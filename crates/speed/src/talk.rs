@@ -89,7 +89,15 @@ impl Talk {
     /// # Errors
     /// If the connection breaks, or takes nothing for long.
     pub fn say(&mut self, words: &impl Serialize) -> Result<(), ControlError> {
-        self.said_until = Instant::now() + PATIENCE;
+        self.say_within(words, PATIENCE)
+    }
+
+    /// The same where something else waits meanwhile: the other side has so long to take it.
+    ///
+    /// # Errors
+    /// As of [`say`](Self::say).
+    pub fn say_within(&mut self, words: &impl Serialize, patience: Duration) -> Result<(), ControlError> {
+        self.said_until = Instant::now() + patience;
         write_frame(self, words)
     }
 
@@ -123,7 +131,7 @@ impl Talk {
             return Ok(None);
         };
         if len > MAX_FRAME {
-            return Err(ControlError::TooLong(len));
+            return Err(ControlError::TooLong { len, most: MAX_FRAME });
         }
         if self.inbox.len() < 4 + len {
             return Ok(None);
@@ -202,6 +210,11 @@ fn left(until: Instant) -> io::Result<Duration> {
 /// A socket that waited for nothing says that it would wait.
 fn late(error: io::Error) -> io::Error {
     if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error }
+}
+
+/// Whether nothing has come yet over a socket that was read.
+pub fn is_nothing(error: &io::Error) -> bool {
+    is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -41,7 +41,7 @@ impl Client {
         let mut stream = StreamOwned::new(Self::connection(), TcpStream::connect(server).unwrap());
         stream.conn.complete_io(&mut stream.sock).unwrap();
         let binding = stream.conn.export_keying_material([0; 32], EXPORTER, Some(&[])).unwrap();
-        greet_server(&mut stream, None, &binding).unwrap();
+        greet_server(&mut stream, None, [1; 32], &binding).unwrap();
         write_frame(&mut stream, &FromClient::Ask { bits_per_s: None }).unwrap();
         let admitted = read_frame(&mut stream).unwrap().unwrap();
         let FromServer::Admitted(budget) = admitted else { panic!("{admitted:?}") };

@@ -14,10 +14,10 @@ use std::sync::atomic::AtomicBool;
 use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
-use netrig_speed::measure::{Call, CallOrder, Latency, MeasureOrder, PhaseOrder, Task, measure};
+use netrig_speed::measure::{Call, CallOrder, Latency, MeasureOrder, PhaseOrder, Probing, Task, measure};
 use netrig_speed::meter::{OneWay, clocks};
 use netrig_speed::protocol::{Carrier, Way};
-use netrig_speed::responsiveness::{Probing, Responsiveness};
+use netrig_speed::responsiveness::Responsiveness;
 use netrig_speed::serve::{Protocol, Server};
 
 /// Runs a server while `with` does something with its address.
@@ -32,7 +32,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let name = server.ip().into();
         let order = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
         let mut call = Call::connect(order.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
-        assert!(call.budget().is_of_our_clock(), "both are this process");
+        assert!(call.reads_our_clock(), "both are this process");
         let local = SocketAddr::new(call.ends()[0].ip(), 0);
         let latency = Latency::begin(local, server, call.budget().token, Duration::from_millis(10)).unwrap();
         let probing = Probing::begin(order).unwrap();
@@ -41,7 +41,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let phase = PhaseOrder { carrier, lasts: Duration::from_secs(2), every: Duration::from_millis(100) };
         let carriage = call.carry(phase, &AtomicBool::new(false), &mut |_| {}).unwrap();
         let (probes, rounds) = (probing.end().unwrap(), latency.end().unwrap());
-        let one_clock = call.budget().is_of_our_clock();
+        let one_clock = call.reads_our_clock();
         call.hang_up();
         let told = Responsiveness::of_phase(&probes, &carriage.far.counted, carriage.span, 0.2).unwrap();
         assert!(told.rpm.both.is_some() && told.rpm_p50.both.is_some(), "{told:?}");

@@ -25,9 +25,12 @@ const PORT: u16 = 9;
 /// What an association is given at a time, bytes.
 const BLOCK: u64 = 1 << 18;
 
-/// Room of an association for what its receiver has not in order yet, and for what its sender has not acknowledged, bytes: ten
-/// times what 100 Mbit/s have underway in 100 ms.
+/// Room for what a receiver has not in order yet, and for what a sender has not acknowledged, bytes: ten times what 100 Mbit/s
+/// have underway in 100 ms. A receiver's is that of all its associations together, for a peer may fill it and leave it so.
 const ROOM: u32 = 12_500_000;
+
+/// The least room of one association, bytes.
+const LEAST_ROOM: u32 = 1 << 16;
 
 /// What associations may have got before their rate lets them, and the least that they are given, bytes.
 const AHEAD: u64 = 1 << 16;
@@ -63,10 +66,16 @@ pub struct AssociationOrder {
     /// What each association carries at most, B/s; all that the path takes if not given. No more is sent, and what comes is
     /// read no faster, all together.
     pub pacing: Option<u32>,
-    /// The window that this end offers, bytes; [enough](ROOM) for most paths if not given.
+    /// The window that this end offers each association, bytes; if not given an equal part of [enough](ROOM) for most paths.
     pub window: Option<u32>,
     /// Whence tags, sequence numbers and cookies come: what nobody else can know.
     pub seed: u64,
+}
+
+impl AssociationOrder {
+    fn window(&self) -> u32 {
+        self.window.unwrap_or_else(|| (ROOM / u32::from(self.count.max(1))).max(LEAST_ROOM))
+    }
 }
 
 /// What one association had carried at a moment.
@@ -126,7 +135,7 @@ impl Associations {
     /// # Errors
     /// What the kernel answers.
     pub fn new(socket: UdpSocket, order: AssociationOrder) -> io::Result<Self> {
-        let window = Size::from_bytes(order.window.unwrap_or(ROOM).into());
+        let window = Size::from_bytes(order.window().into());
         let ip = if socket.local_addr()?.is_ipv4() { IPV4 } else { IPV6 };
         let payload = u32::from(order.size).saturating_sub(CHUNK) / 4 * 4;
         let config = Arc::new(Config {
@@ -171,9 +180,9 @@ impl Associations {
         self.payload
     }
 
-    /// The window that this end offers, bytes.
+    /// The window that this end offers each association, bytes.
     pub fn window(&self) -> u32 {
-        self.order.window.unwrap_or(ROOM)
+        self.order.window()
     }
 
     /// Carries data until `stop` or until no association is left, and gives a reading whenever one is due, and one at the end.

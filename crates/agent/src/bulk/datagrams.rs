@@ -13,13 +13,13 @@ use super::losses::{LossLog, LossPeriods};
 use super::{Effort, Form};
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
-use crate::datagram::Stamp;
+use crate::datagram::{STAMP_LEN, Stamp};
 use crate::outbox::Outbox;
 use crate::pacer::{SPIN, Watch};
 use crate::precedence::Precedence;
 use crate::socket::{Buffers, LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
 use crate::source_report::{Asked, SourceReport};
-use crate::sys::{MESSAGES, ReceiveBatch};
+use crate::sys::{MESSAGES, ReceiveBatch, option_int, set_option_int};
 use crate::{Clock, Pacer, monotonic_nanos};
 
 /// Room of a receiving socket, bytes, as far as the system grants it: 100 ms of 500 Mbit/s.
@@ -59,6 +59,15 @@ pub fn datagram_socket(
         source: error.into(),
     })?;
     Ok(socket.into())
+}
+
+/// Has the kernel put no datagrams together any more that come to a socket of [`datagram_socket`]: who takes them keeps the
+/// beginning of each then, and not all of the longest. For one of many, before anything comes.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn take_one_by_one(socket: &UdpSocket) -> io::Result<()> {
+    set_option_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
 
 /// A socket for the first datagrams of anybody, at an address that sockets of [`datagram_socket`] may share: what comes from
@@ -331,6 +340,8 @@ impl DatagramSink {
     pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let dropped = drops(&socket)?;
+        // Those that come together are read whole, to find the beginnings of all.
+        let come_together = option_int(&socket, libc::SOL_UDP, libc::UDP_GRO)? != 0;
         Ok(Self {
             dropped_at_first: dropped,
             dropped_before: dropped,
@@ -340,7 +351,7 @@ impl DatagramSink {
             every,
             clock,
             offset: RealtimeOffset::measure(),
-            batch: ReceiveBatch::new(LONGEST_DATAGRAM),
+            batch: ReceiveBatch::new(if come_together { LONGEST_DATAGRAM } else { STAMP_LEN }),
             log: ArrivalLog::default(),
             losses: LossLog::default(),
             bytes: 0,

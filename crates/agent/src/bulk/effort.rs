@@ -25,6 +25,11 @@ impl Effort {
         Self { ran: Duration::from_nanos(ran), waited: waited(&schedstat) }
     }
 
+    /// For how long it ran, or might have, s.
+    pub fn wanted_s(&self) -> f64 {
+        self.ran.as_secs_f64() + self.waited.as_secs_f64()
+    }
+
     /// What it took between `earlier` and this.
     pub fn since(&self, earlier: &Self) -> Self {
         Self { ran: self.ran - earlier.ran, waited: self.waited - earlier.waited }

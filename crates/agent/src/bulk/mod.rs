@@ -20,7 +20,7 @@ mod streams;
 pub use associations::{AssociationOrder, Associations, Borne};
 pub use datagrams::{
     DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
-    shared_datagram_socket,
+    shared_datagram_socket, take_one_by_one,
 };
 pub use effort::Effort;
 pub use form::Form;

@@ -43,7 +43,7 @@ where
                 assert!(stream.is_empty(), "all of {whole} B were read");
                 return;
             }
-            Err(ControlError::TooLong(len)) => {
+            Err(ControlError::TooLong { len, .. }) => {
                 assert!(len > MAX_FRAME);
                 return;
             }
@@ -61,7 +61,7 @@ where
     match write_frame(&mut bytes, words) {
         Ok(()) => {}
         // What was read may take more bytes to write.
-        Err(ControlError::TooLong(_)) => return,
+        Err(ControlError::TooLong { .. }) => return,
         Err(error) => panic!("{error}: {words:?}"),
     }
     let read = read_frame::<T>(&mut &bytes[..]).expect("it was written by us");

@@ -3,12 +3,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Direction, FiveTuple, Instant, PacketEvent, Sample, Sink, Step, Subject};
-use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Lab, Namespaces};
 use serde_json::Value;
+
+use crate::path_lab::PathLab;
 
 /// The line, from the server to the client.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +75,7 @@ impl Drop for Serving {
 pub struct SpeedLab {
     // Ended before its namespace goes.
     server: Option<Serving>,
-    lab: Lab<Trace>,
-    _journals: tempfile::TempDir,
+    lab: PathLab<Trace>,
 }
 
 impl SpeedLab {
@@ -115,32 +113,25 @@ metric = "datagram_loss"
             bytes(down),
             bytes(up)
         );
-        let experiment = Experiment::parse("speed", &file).unwrap_or_else(|problems| panic!("{problems}"));
-        let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-        let journals = tempfile::tempdir().expect("a folder");
-        let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
-        let nobody = AtomicBool::new(false);
-        let lab = substrate.lab(&run, Trace::default(), |_, _, _| {}, &nobody).expect("it is built");
-        Self { lab, server: None, _journals: journals }
+        Self { lab: PathLab::build("speed", &file, Trace::default()), server: None }
     }
 
     /// Runs the words of a shell on a node.
     pub fn set(&self, node: &str, words: &str) {
-        let mut command = self.inside(node);
-        let output = command.args(["sh", "-ec", words]).output().expect("a shell starts");
-        assert!(output.status.success(), "{words}: {output:?}");
+        self.lab.run(node, "sh", &["-ec", words]);
     }
 
-    fn inside(&self, node: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", self.lab.namespace(node).expect("it is there")]);
+    /// A program of netrig's that will run on a node, behind words that stand before it.
+    fn netrig(&self, node: &str, wrapped: &[&str]) -> Command {
+        let words = [wrapped, &[env!("CARGO_BIN_EXE_netrig")]].concat();
+        let mut command = self.lab.inside(node, words[0]);
+        command.args(&words[1..]);
         command
     }
 
     /// Starts the server, by words that stand before the program.
     pub fn serve(&mut self, wrapped: &[&str]) {
-        let mut command = self.inside("server");
-        command.args(wrapped).arg(env!("CARGO_BIN_EXE_netrig"));
+        let mut command = self.netrig("server", wrapped);
         command.args(["speed", "serve", "--listen", "10.0.0.1", "--open"]);
         let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut told = String::new();
@@ -153,20 +144,33 @@ metric = "datagram_loss"
         self.server = Some(Serving(server));
     }
 
+    /// Starts a server of iperf3's own in its place.
+    pub fn serve_iperf3(&mut self) {
+        let mut command = self.lab.inside("server", "iperf3");
+        let server = command.args(["-s", "-B", "10.0.0.1"]).stdout(Stdio::null()).spawn().expect("it starts");
+        self.server = Some(Serving(server));
+        // It says that it listens to a pipe only once that is full.
+        let listens = || self.lab.run("server", "ss", &["-Hltn", "sport = :5201"]).contains("5201");
+        let begun = std::time::Instant::now();
+        while !listens() {
+            assert!(begun.elapsed().as_secs() < 10, "iperf3 does not listen");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     /// Measures, by words that stand before the program; the document.
     pub fn measure(&self, wrapped: &[&str], arguments: &[&str]) -> Value {
-        let mut command = self.inside("client");
-        command.args(wrapped).arg(env!("CARGO_BIN_EXE_netrig"));
-        let output =
-            command.args(["speed", "10.0.0.1", "--json"]).args(arguments).output().expect("it starts");
+        let mut command = self.netrig("client", wrapped);
+        command.args(["speed", "10.0.0.1", "--json"]).args(arguments);
+        let output = command.output().expect("it starts");
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
     /// Takes it down; what became of its packets, and what the router itself did to them, each a sentence.
     pub fn close(self) -> (Trace, Vec<String>) {
-        let Self { server, lab, _journals } = self;
+        let Self { server, lab } = self;
         drop(server);
-        let (passed, trace) = lab.close().expect("it is removed");
+        let (passed, trace) = lab.close();
         (trace, passed.faults)
     }
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use netrig_core::{Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
-pub use visitor::{Household, Visitor};
+pub use visitor::{HOUSEHOLDS_OF_A_SITE, Household, Site, Visitor};
 
 /// What a server allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +98,16 @@ impl Refusal {
     }
 }
 
+/// Whether one more of a household is not too many beside others, where so many may be of one, and so many times that of its site.
+pub fn fits(household: Household, others: impl Iterator<Item = Household>, most: usize) -> bool {
+    let (mut own, mut near) = (0, 0);
+    for other in others {
+        own += usize::from(other == household);
+        near += usize::from(other.site() == household.site());
+    }
+    own < most && near < most.saturating_mul(HOUSEHOLDS_OF_A_SITE)
+}
+
 /// Lets sessions in.
 #[derive(Debug)]
 pub struct Admission {
@@ -122,12 +132,9 @@ struct Session {
 impl Admission {
     /// Lets in what `limits` allow.
     pub fn new(limits: Limits) -> Self {
+        let [sessions, per_household] = [limits.sessions, limits.per_household].map(|count| count.max(1));
+        let limits = Limits { sessions, per_household, ..limits };
         Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new() }
-    }
-
-    /// What is allowed.
-    pub const fn limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// Somebody asks to measure, with a rate that it will not exceed if it knows one.
@@ -146,9 +153,8 @@ impl Admission {
             self.serve(now, session);
             return Answer::Admitted(ticket);
         }
-        let household = session.visitor.household;
-        let theirs = self.waiting.iter().filter(|other| other.visitor.household == household).count();
-        if theirs >= self.limits.queue_per_household {
+        let waiting = self.waiting.iter().map(|other| other.visitor.household);
+        if !fits(session.visitor.household, waiting, self.limits.queue_per_household) {
             return Answer::Refused(Refusal::TooManyFromThere);
         }
         if self.waiting.len() >= self.limits.queue {
@@ -226,11 +232,10 @@ impl Admission {
 
     /// Whether it would be one of not too many of its household and of its key.
     fn has_room_of_its_own(&self, session: &Session) -> bool {
-        let household = session.visitor.household;
-        let theirs = self.served.iter().filter(|other| other.visitor.household == household).count();
+        let served = self.served.iter().map(|other| other.visitor.household);
         let key = session.visitor.key.as_ref();
         let keyed = self.served.iter().filter(|other| other.visitor.key.as_ref() == key).count();
-        theirs < self.limits.per_household
+        fits(session.visitor.household, served, self.limits.per_household)
             && (key.is_none() || self.limits.per_key.is_none_or(|most| keyed < most))
     }
 

@@ -64,6 +64,21 @@ fn one_household_keeps_nobody_else_out() {
     assert!(admission.until(ticket(again)).is_some());
 }
 
+/// Whoever has been given many networks of IPv6 has no more lines for that.
+#[test]
+fn one_site_keeps_nobody_else_out() {
+    let at_network = |site: u16, network: u16| {
+        let address = [0x2001, 0xdb8, site, network, 0, 0, 0, 1];
+        Visitor { household: Household::of(address.into()), key: None }
+    };
+    let mut admission = Admission::new(Limits { queue: 100, ..limits(8) });
+    let answers: Vec<_> = (0..20).map(|network| admission.ask(at(0), at_network(1, network), None)).collect();
+    let count = |of: fn(&Answer) -> bool| answers.iter().filter(|answer| of(answer)).count();
+    assert_eq!(count(|answer| matches!(answer, Answer::Admitted(_))), HOUSEHOLDS_OF_A_SITE);
+    assert_eq!(count(|answer| matches!(answer, Answer::Waits(_))), HOUSEHOLDS_OF_A_SITE);
+    assert!(matches!(admission.ask(at(0), at_network(2, 1), None), Answer::Admitted(_)));
+}
+
 #[test]
 fn a_key_may_have_fewer_than_there_are() {
     let mut admission = Admission::new(Limits { per_key: Some(1), ..limits(4) });

@@ -26,6 +26,24 @@ impl Household {
     }
 }
 
+/// Households that many addresses of one operator may come to: who is given 2⁸⁰ addresses of IPv6, which is the most that an end
+/// site is given (RFC 6177 section 2), has 65,536 of them.
+pub const HOUSEHOLDS_OF_A_SITE: usize = 4;
+
+/// Addresses that may be one subscriber's although they are many lines: an address of IPv4, and 2⁸⁰ addresses of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site(IpAddr);
+
+impl Household {
+    /// Where it is.
+    pub fn site(self) -> Site {
+        match self.0 {
+            IpAddr::V6(address) => Site(IpAddr::V6((address.to_bits() >> 80 << 80).into())),
+            address @ IpAddr::V4(_) => Site(address),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +58,8 @@ mod tests {
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_eq!(of("2001:db8:1:2::1").site(), of("2001:db8:1:fff3::1").site());
+        assert_ne!(of("2001:db8:1:2::1").site(), of("2001:db8:2:2::1").site());
+        assert_ne!(of("192.0.2.1").site(), of("192.0.2.2").site());
     }
 }

@@ -149,15 +149,22 @@ impl<'a> Evidence<'a> {
         self.phase.layers.map_or(0.0, |layers| layers.ip)
     }
 
-    /// How much longer than the idle path half of the echoes took, s.
-    fn queue_s(&self) -> f64 {
+    /// The round trip while data was carried and that of the idle path, s: of half of the echoes, or where there are none (servers
+    /// of iperf3 send none back) the mean and the least that the kernel has measured.
+    fn round_trips_s(&self) -> Option<[f64; 2]> {
         let loaded = self.phase.delays.and_then(|delays| delays.p50_s);
-        let idle = self.idle.and_then(|idle| idle.p50_s);
-        loaded.zip(idle).map_or(0.0, |(loaded, idle)| (loaded - idle).max(0.0))
+        let echoes = loaded.zip(self.idle.and_then(|idle| idle.p50_s));
+        let kernel = || self.connections().and_then(|told| told.round_trip_s.zip(told.least_round_trip_s));
+        echoes.or_else(kernel).map(Into::into)
+    }
+
+    /// How much longer than on the idle path packets took, s.
+    fn queue_s(&self) -> f64 {
+        self.round_trips_s().map_or(0.0, |[loaded, idle]| (loaded - idle).max(0.0))
     }
 
     fn is_queued(&self) -> bool {
-        let idle = self.idle.and_then(|idle| idle.p50_s).unwrap_or(0.0);
+        let idle = self.round_trips_s().map_or(0.0, |[_, idle]| idle);
         self.queue_s() > QUEUED_S.max(QUEUED * idle)
     }
 
@@ -216,8 +223,8 @@ impl<'a> Evidence<'a> {
     /// gave the kernel something to send.
     fn processor(&self) -> Option<Limit> {
         let connections = self.connections()?;
-        let closed = connections.window_limited > HELD_BACK_AT_TIMES;
-        let idle = connections.busy < BUSY;
+        let closed = connections.window_limited.is_some_and(|share| share > HELD_BACK_AT_TIMES);
+        let idle = connections.busy.is_some_and(|share| share < BUSY);
         match (closed && is_starved(&self.phase.receiver), idle && is_starved(&self.phase.sender)) {
             (true, _) => Some(self.of_processor(false)),
             (_, true) => Some(self.of_processor(true)),
@@ -253,17 +260,17 @@ impl<'a> Evidence<'a> {
 
     fn window(&self) -> Option<Limit> {
         let connections = self.connections()?;
+        let (share, bytes) = connections.window_limited.zip(connections.window)?;
         let round_trip_s = connections.round_trip_s.unwrap_or(0.0);
         let payload = self.phase.throughput.map_or(0.0, |told| told.bits_per_s);
         let streams = self.phase.carrier.streams().max(1);
         let in_flight = payload / 8.0 * round_trip_s / f64::from(streams);
-        let filled =
-            connections.window_limited > HELD_BACK_AT_TIMES && in_flight > FILLED * connections.window;
-        (filled || connections.window_limited > HELD_BACK).then_some(Limit::Window {
+        let filled = share > HELD_BACK_AT_TIMES && in_flight > FILLED * bytes;
+        (filled || share > HELD_BACK).then_some(Limit::Window {
             end: self.receives(),
-            bytes: connections.window,
+            bytes,
             round_trip_s,
-            share: connections.window_limited,
+            share,
             connections: streams,
             told: self.phase.receiver.window.is_some(),
             needed: 2.0 * in_flight,
@@ -271,9 +278,9 @@ impl<'a> Evidence<'a> {
     }
 
     fn send_buffer(&self) -> Option<Limit> {
-        let connections = self.connections().filter(|told| told.buffer_limited > HELD_BACK)?;
+        let share = self.connections()?.buffer_limited.filter(|share| *share > HELD_BACK)?;
         let bytes = self.phase.sender.buffers.map(|[send, _]| send);
-        Some(Limit::SendBuffer { end: self.sends(), bytes, share: connections.buffer_limited })
+        Some(Limit::SendBuffer { end: self.sends(), bytes, share })
     }
 
     /// No host held it back, and yet it has not got what the line carries: congestion control did, because of losses.
@@ -382,7 +389,9 @@ fn is_policer(line: &Capacity) -> bool {
 /// Whether a host was in the way of what a search was to find of the line: it dropped what had arrived, or a thread that
 /// carries data had no processor left.
 pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
-    is_dropped_by_host(phase) || is_starved(&phase.sender) || is_starved(&phase.receiver)
+    // Who offered more than came through was not the limit, however busy it was with that.
+    let offered_enough = phase.capacity.is_some_and(|capacity| capacity.found.saturated);
+    is_dropped_by_host(phase) || is_starved(&phase.receiver) || (!offered_enough && is_starved(&phase.sender))
 }
 
 /// Whether the threads that carry data ran, or waited to run, nearly all the time.

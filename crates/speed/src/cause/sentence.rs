@@ -2,6 +2,7 @@
 
 use super::limit::{End, Limit};
 use crate::protocol::Way;
+use crate::quantities::{percent, rate, size, time};
 
 /// The kernel offers about half of a receive buffer as its window: the other half is for its own book-keeping.
 const BUFFER_OF_WINDOW: f64 = 2.0;
@@ -151,8 +152,8 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Policer { bits_per_s, .. } => {
             format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
         }
-        Limit::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity): it tells a policer, which drops \
-                                               what exceeds a rate, from a link that loses"
+        Limit::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity, of `netrig speed serve`): it \
+                                               tells a policer, which drops what exceeds a rate, from a link that loses"
             .to_owned(),
         Limit::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
                                for congestion (--congestion bbr) gets more until then"
@@ -201,41 +202,5 @@ const fn host(end: End) -> &'static str {
     match end {
         End::Client => "this host",
         End::Server => "the server",
-    }
-}
-
-fn rate(bits_per_s: f64) -> String {
-    scaled(bits_per_s, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
-}
-
-fn size(bytes: f64) -> String {
-    scaled(bytes, &["B", "kB", "MB", "GB"])
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        under if under < 1e-3 => format!("{:.0} µs", under * 1e6),
-        under if under < 1.0 => format!("{:.1} ms", under * 1e3),
-        over => format!("{over:.2} s"),
-    }
-}
-
-fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "nothing".to_owned(),
-        small if small < 1.0 => format!("{small:.2} %"),
-        some if some < 10.0 => format!("{some:.1} %"),
-        much => format!("{much:.0} %"),
-    }
-}
-
-/// A number in the largest unit of which it is one or more, each a thousand times the one before.
-fn scaled(value: f64, units: &[&str]) -> String {
-    let place = (1..units.len()).rev().find(|place| value >= 1000_f64.powi(*place as i32)).unwrap_or(0);
-    let (value, unit) = (value / 1000_f64.powi(place as i32), units.get(place).unwrap_or(&""));
-    match value {
-        small if small < 10.0 && place > 0 => format!("{small:.2} {unit}"),
-        some if some < 100.0 && place > 0 => format!("{some:.1} {unit}"),
-        much => format!("{much:.0} {unit}"),
     }
 }

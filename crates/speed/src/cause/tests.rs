@@ -48,8 +48,10 @@ fn download(ip: f64) -> PhaseReport {
         throughput: Some(throughput(layers(ip).payload)),
         layers: Some(layers(ip)),
         connections: Some(Connections {
-            busy: 1.0,
-            window: 1e6,
+            busy: Some(1.0),
+            window_limited: Some(0.0),
+            buffer_limited: Some(0.0),
+            window: Some(1e6),
             round_trip_s: Some(0.02),
             ..Connections::default()
         }),
@@ -130,7 +132,7 @@ fn who_gets_all_that_the_line_carries_has_reached_it() {
     assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9), "{limit:?}");
     // Even if the window or a thread had something to do with it: it would have got no more.
     let limit = judged(98.0 * MBIT, line(), |phase| {
-        connections(phase).window_limited = 0.9;
+        connections(phase).window_limited = Some(0.9);
         phase.receiver.waited_ns = 990;
     });
     assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
@@ -179,16 +181,17 @@ fn loss_whatever_the_rate_is_none_of_the_line() {
 
 #[test]
 fn what_holds_a_sender_back_is_told_by_its_kernel() {
-    let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).window_limited = 0.6);
+    let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).window_limited = Some(0.6));
     assert!(matches!(limit, Limit::Window { end: End::Client, connections: 4, .. }), "{limit:?}");
     // A sender that paces is held back at times only, and yet each round trip takes the window.
     let limit = judged(8.0 * MBIT, line(), |phase| {
         let in_flight = layers(8.0 * MBIT).payload / 8.0 * 0.02 / 4.0;
-        *connections(phase) = Connections { window_limited: 0.1, window: in_flight, ..*connections(phase) };
+        *connections(phase) =
+            Connections { window_limited: Some(0.1), window: Some(in_flight), ..*connections(phase) };
     });
     let Limit::Window { needed, bytes, .. } = limit else { panic!("{limit:?}") };
     assert!((needed - 2.0 * bytes).abs() < 1.0);
-    let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).buffer_limited = 0.6);
+    let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).buffer_limited = Some(0.6));
     assert!(matches!(limit, Limit::SendBuffer { end: End::Server, .. }), "{limit:?}");
 }
 
@@ -197,17 +200,17 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
     let busy = |report: &mut EndReport| (report.ran_ns, report.waited_ns) = (100, 880);
     let limit = judged(8.0 * MBIT, line(), |phase| {
         busy(&mut phase.receiver);
-        connections(phase).window_limited = 0.8;
+        connections(phase).window_limited = Some(0.8);
     });
     assert!(matches!(limit, Limit::Processor { end: End::Client, sends: false, .. }), "{limit:?}");
     let limit = judged(8.0 * MBIT, line(), |phase| {
         busy(&mut phase.sender);
-        connections(phase).busy = 0.3;
+        connections(phase).busy = Some(0.3);
     });
     assert!(matches!(limit, Limit::Processor { end: End::Server, sends: true, .. }), "{limit:?}");
     let limit = judged(8.0 * MBIT, line(), |phase| {
         busy(&mut phase.sender);
-        connections(phase).busy = 0.3;
+        connections(phase).busy = Some(0.3);
         let stolen = ProcessorShare { steal: 0.4, ..ProcessorShare::default() };
         phase.sender.host = HostReport { processors: vec![stolen], ..HostReport::default() };
     });
@@ -305,6 +308,12 @@ fn a_search_by_itself_is_judged_too() {
     starved.capacity.as_mut().unwrap().by_hosts = is_by_hosts(&starved);
     let limit = judged_datagrams(starved);
     assert!(matches!(limit, Limit::Processor { end: End::Client, .. }), "{limit:?}");
+    // Who offers more than comes through is busy with that, and what comes through is the line's.
+    let mut busy = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
+    busy.sender.ran_ns = 990;
+    assert!(!is_by_hosts(&busy));
+    busy.capacity.as_mut().unwrap().found.saturated = false;
+    assert!(is_by_hosts(&busy));
     let mut all = searched(50.0 * MBIT, 0.0, [0.0, 0.0]);
     all.capacity.as_mut().unwrap().found.saturated = false;
     let limit = judged_datagrams(all);
@@ -348,7 +357,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     };
     assert!(matches!(lost(10), Limit::Wifi { .. }) && matches!(lost(0), Limit::Loss { .. }));
     let limit = judged(20.0 * MBIT, line(), |phase| {
-        connections(phase).window_limited = 0.9;
+        connections(phase).window_limited = Some(0.9);
         phase.receiver.radio = Some(over(20.0, 0, 0));
     });
     assert!(matches!(limit, Limit::Window { .. }), "{limit:?}");
@@ -361,7 +370,7 @@ fn a_window_is_mended_where_it_was_chosen() {
         let mut phase = download(20.0 * MBIT);
         phase.way = way;
         phase.carrier = Carrier::Sctp { way, streams: 3, size: 1232 };
-        connections(&mut phase).window_limited = 0.9;
+        connections(&mut phase).window_limited = Some(0.9);
         phase.receiver.window = chosen;
         verdict(&report(vec![phase]), way).unwrap().advice.unwrap()
     };

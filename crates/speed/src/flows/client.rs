@@ -15,7 +15,7 @@ use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, Document, Parameters, Refusal, Results, Role, SessionError, Start,
     Transport, datagram, stream_id,
 };
-use crate::talk::PATIENCE;
+use crate::talk::{PATIENCE, is_nothing};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -257,8 +257,4 @@ fn knock(socket: &UdpSocket) -> io::Result<()> {
         }
     }
     Err(ErrorKind::TimedOut.into())
-}
-
-fn is_nothing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -8,6 +8,7 @@ use super::{Mark, Record};
 use crate::iperf3::{
     Cpu, Document, End, Parameters, Path, Results, Role, Start, StreamReadings, StreamResult, UdpReadings,
 };
+use crate::protocol::EndReport;
 
 /// What an end has found.
 #[derive(Clone, Debug)]
@@ -20,12 +21,8 @@ pub struct Found {
     pub begun: u64,
     /// What carrying took of processors.
     pub cpu: Cpu,
-    /// The longest buffers of any stream, to send and to receive, bytes.
-    pub buffers: [u32; 2],
-    /// Payload of a full segment, and the longest packet of the path, bytes.
-    pub segment: Option<[u32; 2]>,
-    /// The congestion control of the connections.
-    pub congestion: Option<String>,
+    /// What this end says of the test as a whole, in netrig's own words; of its datagrams nothing.
+    pub report: EndReport,
 }
 
 /// What an end has found of a stream.
@@ -55,23 +52,30 @@ impl Found {
             streams: Vec::new(),
             begun,
             cpu: Cpu::default(),
-            buffers: [0; 2],
-            segment: None,
-            congestion: None,
+            report: EndReport::default(),
         };
+        let (report, mut threads) = (&mut found.report, 0);
         let (mut ran_s, mut lasted_s) = ([0.0; 2], 0.0_f64);
         for (places, worked) in ended {
             lasted_s = lasted_s.max(worked.record.span_s()[1]);
+            threads += 1;
+            report.ran_ns += worked.effort.ran.as_nanos();
+            report.waited_ns += worked.effort.waited.as_nanos();
             ran_s.iter_mut().zip(worked.ran_s).for_each(|(all, ran)| *all += ran);
-            found.buffers = [0, 1].map(|which| found.buffers[which].max(worked.buffers[which]));
-            found.congestion = worked.congestion.or(found.congestion);
-            found.segment = worked.segment.or(found.segment);
+            // The longest buffers of any stream.
+            let buffers = report.buffers.unwrap_or_default();
+            report.buffers = Some([0, 1].map(|which| buffers[which].max(worked.buffers[which].into())));
+            report.congestion = worked.congestion.or_else(|| report.congestion.take());
+            if let Some([segment, mtu]) = worked.segment {
+                (report.segment, report.path_mtu) = (Some(segment), Some(mtu));
+            }
             let record = Arc::new(worked.record);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];
                 found.streams.push(FoundStream { id, sends, ends, record: Arc::clone(&record), place });
             }
         }
+        report.threads_ns = threads * (lasted_s * 1e9) as u64;
         found.streams.sort_by_key(|stream| stream.id);
         let [user, system] = ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
         found.cpu = Cpu { total: user + system, user, system };
@@ -86,7 +90,7 @@ impl Found {
             cpu: self.cpu,
             // Over UDP iperf3 says that it does not, whoever sends.
             counts_retransmits: if tcp { sends.then_some(true) } else { Some(false) },
-            congestion: self.congestion.clone().filter(|_| tcp),
+            congestion: self.report.congestion.clone().filter(|_| tcp),
             streams: self.streams.iter().map(|stream| stream.result(tcp)).collect(),
             server_output: None,
         }
@@ -101,17 +105,18 @@ impl Found {
             local: Some(stream.end()),
             remote: theirs.and_then(|theirs| theirs.stream(stream.id)).map(|told| end(told, stream)),
         };
+        let [send_buffer, receive_buffer] = self.report.buffers_in_32_bits();
         Document {
             start: Start {
-                mss: self.segment.map_or(start.mss, |[segment, _]| segment),
-                send_buffer: self.buffers[0],
-                receive_buffer: self.buffers[1],
+                mss: self.report.segment.unwrap_or(start.mss),
+                send_buffer,
+                receive_buffer,
                 ..start
             },
             streams: self.streams.iter().map(readings).collect(),
             cpu: self.cpu,
             remote_cpu: theirs.map_or(Cpu::default(), |theirs| theirs.cpu),
-            congestion: self.congestion.clone(),
+            congestion: self.report.congestion.clone(),
             remote_congestion: theirs.and_then(|theirs| theirs.congestion.clone()),
             server_output: theirs.and_then(|theirs| theirs.server_output.clone()),
             error: None,

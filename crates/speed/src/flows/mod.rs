@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_agent::bulk::{HostCounters, Radio, take_one_by_one};
 use netrig_agent::monotonic_nanos;
 use netrig_core::{Duration, Rate};
 use rustix::io::Errno;
@@ -24,12 +25,17 @@ pub use self::client::{TestError, TestOrder, Tested, test};
 pub use self::found::{Found, FoundStream, start};
 pub use self::record::{Mark, Record};
 use self::worker::{Work, Worked};
-use crate::iperf3::{Code, Parameters, Refusal, Transport};
+use crate::carry::joined;
+use crate::iperf3::{Code, Parameters, Refusal};
+use crate::protocol::EndReport;
 
 /// After the other end has stopped, what is underway is waited for until nothing has come for so long, and no longer than the
 /// other.
 const STRAGGLERS: StdDuration = StdDuration::from_millis(250);
 const LONGEST_WAIT: StdDuration = StdDuration::from_secs(3);
+
+/// Streams over UDP of which each may have buffers for datagrams that the kernel puts together, 2 MiB.
+const FEW: u32 = 8;
 
 /// How often it is looked at meanwhile.
 const LOOK: StdDuration = StdDuration::from_millis(10);
@@ -102,6 +108,9 @@ pub struct Flows {
     streams: Vec<(u32, bool, [SocketAddr; 2])>,
     board: Arc<Board>,
     begun: u64,
+    /// What this host had counted when data began to flow, and the radio by which packets leave it.
+    host: HostCounters,
+    radio: Option<Radio>,
     hands: Vec<Hand>,
     /// What senders have left behind that have ended; their connections stand as long as it does.
     sent: Vec<(Vec<usize>, Worked)>,
@@ -122,6 +131,8 @@ impl Flows {
         let mut flows = Self {
             streams: streams.iter().map(|stream| (stream.id, stream.sends, stream.ends)).collect(),
             begun: monotonic_nanos(),
+            host: HostCounters::read(),
+            radio: streams.first().and_then(|stream| Radio::towards(stream.ends[1].ip())),
             board,
             hands: Vec::new(),
             sent: Vec::new(),
@@ -213,7 +224,10 @@ impl Flows {
         for hand in self.hands.drain(..) {
             ended.push((hand.streams, joined(hand.thread)?));
         }
-        Ok(Found::of(&self.order.asked, &self.streams, self.begun, ended))
+        let found = Found::of(&self.order.asked, &self.streams, self.begun, ended);
+        let host = HostCounters::read().since(&self.host);
+        let radio = self.radio.take().and_then(Radio::report);
+        Ok(Found { report: EndReport { host, radio, ..found.report }, ..found })
     }
 
     /// Until nothing has come for a while, or nothing can come.
@@ -283,21 +297,18 @@ impl Stream {
         if let (Socket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
             sockopt::set_tcp_congestion(socket, name).map_err(refused(Code::CONGESTION))?;
         }
+        if let Socket::Udp(socket) = &self.socket
+            && asked.streams() > FEW
+        {
+            let refused = |error: io::Error| Refusal {
+                code: Code::SET_BUFFER,
+                errno: error.raw_os_error().unwrap_or(0),
+            };
+            take_one_by_one(socket).map_err(refused)?;
+        }
         if matches!(self.socket, Socket::Tcp(_)) && asked.no_delay {
             sockopt::set_tcp_nodelay(socket, true).map_err(refused(Code::SET_NO_DELAY))?;
         }
         Ok(())
-    }
-}
-
-/// What a thread that has ended gives.
-fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
-}
-
-impl Parameters {
-    /// Whether data goes over TCP.
-    pub fn is_tcp(&self) -> bool {
-        self.transport == Transport::Tcp
     }
 }

@@ -1,6 +1,7 @@
 //! What streams had carried, from interval to interval.
 
 use crate::iperf3::{End, Interval, TcpReadings, UdpReadings};
+use crate::protocol::Counted;
 
 /// Rows that are kept of one worker's streams at most, over all of them; what comes later is told as one interval.
 const MOST_ROWS: usize = 40_000;
@@ -12,8 +13,12 @@ pub struct Mark {
     pub bytes: u64,
     /// What the kernel says of a sender's connection; the retransmissions are all that there were until then.
     pub tcp: Option<TcpReadings>,
+    /// What it says of any connection, in netrig's own words.
+    pub kernel: Counted,
     /// What was counted of datagrams until then.
     pub udp: UdpReadings,
+    /// Datagrams that had reached this host by then, and that the socket had no room for.
+    pub dropped: u64,
 }
 
 /// What some streams had carried at the ends of intervals.
@@ -134,7 +139,7 @@ mod tests {
     use super::*;
 
     fn mark(bytes: u64, lost: u64) -> Mark {
-        Mark { bytes, udp: UdpReadings { packets: bytes, lost, ..UdpReadings::default() }, tcp: None }
+        Mark { bytes, udp: UdpReadings { packets: bytes, lost, ..UdpReadings::default() }, ..Mark::default() }
     }
 
     #[test]

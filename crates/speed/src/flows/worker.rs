@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netrig_agent::bulk::{
-    Carried, DatagramSink, DatagramSource, Direction, Form, SourceOrder, Spacing, StreamOrder, Streams,
-    Taken, Throttle,
+    Carried, DatagramSink, DatagramSource, Direction, Effort, Form, SourceOrder, Spacing, StreamOrder,
+    Streams, Taken, Throttle,
 };
 use netrig_agent::{Clock, STAMP_LEN, monotonic_nanos};
 use netrig_core::{Duration, Instant, Rate};
@@ -17,6 +17,7 @@ use super::Board;
 use super::record::{Mark, Record};
 use crate::iperf3::datagram::{Counter, Header};
 use crate::iperf3::{Parameters, TcpReadings, UdpReadings};
+use crate::protocol::Counted;
 
 /// How often it is looked at what has been carried.
 const EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +46,8 @@ pub(super) struct Worked {
     pub connections: Option<Streams>,
     /// What the thread had of a processor in its own code and in the kernel's, s.
     pub ran_s: [f64; 2],
+    /// The same, and for how long it waited for one.
+    pub effort: Effort,
     /// Buffers to send and to receive, bytes.
     pub buffers: [u32; 2],
     /// Payload of a full segment, and the longest packet of the path, bytes.
@@ -101,7 +104,7 @@ impl Work {
         source.send(&self.board.stop_sending, &mut |sent| {
             let udp = UdpReadings { packets: sent.datagrams, ..UdpReadings::default() };
             let bytes = sent.datagrams * u64::from(size);
-            last = Mark { bytes, udp, tcp: None };
+            last = Mark { bytes, udp, ..Mark::default() };
             record.read(sent.at - self.begun, || vec![last]);
             self.count(&mut before, bytes);
         })?;
@@ -150,7 +153,13 @@ impl Work {
             path_mtu: info.path_mtu.into(),
         });
         let bytes = if self.sends { carried.sent } else { carried.received };
-        Mark { bytes, tcp, udp: UdpReadings::default() }
+        let mut kernel = Counted::from(carried);
+        if !self.sends {
+            // Of what arrives: its own round trip is that of the handshake.
+            let received = carried.info.and_then(|info| info.received_rtt);
+            kernel.srtt_ns = received.map(Duration::as_nanos);
+        }
+        Mark { bytes, tcp, kernel, ..Mark::default() }
     }
 
     /// As iperf3 counts: a datagram that comes twice is out of order, and takes a loss away.
@@ -163,13 +172,14 @@ impl Work {
             jitter: taken.jitter,
         };
         let twice = arrivals.duplicated * u64::from(self.asked.len);
-        Mark { bytes: taken.bytes + twice, tcp: None, udp }
+        Mark { bytes: taken.bytes + twice, udp, dropped: taken.dropped, ..Mark::default() }
     }
 }
 
 impl Worked {
     fn of(record: Record, buffers: [u32; 2]) -> Self {
-        Self { record, connections: None, ran_s: ran(), buffers, segment: None, congestion: None }
+        let effort = Effort::of_this_thread();
+        Self { record, connections: None, ran_s: ran(), effort, buffers, segment: None, congestion: None }
     }
 }
 

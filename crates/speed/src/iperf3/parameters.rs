@@ -198,6 +198,11 @@ impl Default for Limits {
 }
 
 impl Parameters {
+    /// Whether data goes over TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp
+    }
+
     /// Streams in both directions.
     pub const fn streams(&self) -> u32 {
         match self.direction {

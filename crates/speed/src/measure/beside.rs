@@ -9,9 +9,10 @@ use netrig_core::Duration;
 use super::call::{Call, CallOrder};
 use super::latency::Latency;
 use super::measurement::Progress;
+use super::probing::Probing;
 use crate::meter::{Delays, OneWay, Round, clocks};
 use crate::protocol::{Counted, Way};
-use crate::responsiveness::{Foreign, Probing, Responsiveness};
+use crate::responsiveness::{Foreign, Responsiveness};
 
 /// What a phase has carried so soon after its beginning says little of its rate, s.
 const BEGINNING_S: f64 = 0.5;
@@ -38,7 +39,7 @@ impl Beside {
         let ([client, server], budget) = (call.ends(), call.budget());
         let latency = Latency::begin(SocketAddr::new(client.ip(), 0), server, budget.token, every)?;
         let probing = if responsive { Some(Probing::begin(order.clone())?) } else { None };
-        Ok(Self { latency, probing, one_clock: budget.is_of_our_clock() })
+        Ok(Self { latency, probing, one_clock: call.reads_our_clock() })
     }
 
     /// What has arrived over connections: echoes and probes, which begin, take their share of it.

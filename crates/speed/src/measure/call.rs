@@ -8,9 +8,9 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::bulk::{connect, datagram_socket};
 use netrig_agent::control::ControlError;
+use netrig_agent::probe::control::boot;
 use netrig_agent::probe::stamp::Key;
-use netrig_agent::probe::web::message::shown_up_to;
-use netrig_agent::{TcpInfo, TcpOptions, monotonic_nanos};
+use netrig_agent::{TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to};
 use netrig_core::{Duration, Rate};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -18,7 +18,10 @@ use rustls::pki_types::ServerName;
 use super::error::SpeedError;
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::greet_server;
-use crate::protocol::{Budget, Carrier, EndReport, FromClient, FromServer, PREAMBLE_LEN, Phase, Preamble};
+use crate::protocol::{
+    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Heard, PREAMBLE_LEN, Phase, Preamble,
+    clock_mark,
+};
 use crate::talk::{PATIENCE, Talk};
 
 /// How often it looks at what has come beside words.
@@ -52,6 +55,11 @@ pub struct CallOrder {
     pub rate: Option<Rate>,
     /// What this end makes the connections with that carry data.
     pub options: TcpOptions,
+}
+
+/// What the certificate of a server is held against that was asked for by such a name or address.
+pub fn server_name(host: &str, server: SocketAddr) -> ServerName<'static> {
+    ServerName::try_from(host.to_owned()).unwrap_or_else(|_| server.ip().into())
 }
 
 /// What is to be carried.
@@ -132,19 +140,26 @@ impl Call {
         let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())
             .map_err(|source| SpeedError::Tls { server, source })?;
         let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
-        greet_server(&mut talk, order.key.as_ref(), &binding)
+        let nonce = random().map_err(SpeedError::Carrying)?;
+        greet_server(&mut talk, order.key.as_ref(), nonce, &binding)
             .map_err(|source| SpeedError::Greeting { server, source })?;
         talk.say(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
+        // Whoever waits is told its place every second: a server that says nothing is none any more.
+        let mut heard = StdInstant::now();
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(SpeedError::Interrupted);
             }
             match talk.hear(LOOK)? {
-                Some(FromServer::Waits { before, of }) => waits(before, of),
+                Some(FromServer::Waits { before, of }) => {
+                    heard = StdInstant::now();
+                    waits(before, of);
+                }
                 Some(FromServer::Admitted(budget)) => {
                     return Ok(Self { order, talk, local, budget, number: 0, path, broken: None });
                 }
                 Some(other) => return Err(unexpected(other)),
+                None if heard.elapsed() > PATIENCE => return Err(SpeedError::Silent { server }),
                 None => {}
             }
         }
@@ -158,6 +173,12 @@ impl Call {
     /// What the session may take.
     pub const fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// Whether the server's clock is the one that this process reads.
+    pub fn reads_our_clock(&self) -> bool {
+        let ours = boot().and_then(|boot| clock_mark(self.budget.token, &boot));
+        ours.is_some() && ours == self.budget.clock
     }
 
     /// The round trip of the handshake, as the kernel has measured it.
@@ -278,7 +299,7 @@ impl Call {
         cancel: &AtomicBool,
         watch: &mut dyn FnMut(News<'_>),
     ) -> Result<bool, SpeedError> {
-        let mut steering = Steering::default();
+        let (mut steering, mut said) = (Steering::default(), 0);
         loop {
             if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
                 return Ok(false);
@@ -290,6 +311,10 @@ impl Call {
                 watch(News::Near(live));
             }
             if let Some(word) = self.talk.hear::<FromServer>(LOOK)? {
+                said += 1;
+                if said > 2 * most_readings(phase) {
+                    return Err(self.impossible(MORE_READINGS));
+                }
                 match word {
                     FromServer::Arrived { at_ns, bytes } => {
                         watch(News::Far(Live::Bytes { at_ns, received: bytes, sent: 0 }));
@@ -313,9 +338,10 @@ impl Call {
 
     /// What the server tells of a phase that is over.
     fn hear_report(&mut self, phase: &Phase, far: &mut Outcome) -> Result<EndReport, SpeedError> {
-        let until = StdInstant::now() + PATIENCE;
+        let mut until = StdInstant::now() + PATIENCE;
         loop {
-            check(phase, far).map_err(|what| SpeedError::Report { server: self.order.server, what })?;
+            let before = far.counted.len() + far.heard.len();
+            check(phase, far).map_err(|what| self.impossible(what))?;
             match self.talk.hear::<FromServer>(until.saturating_duration_since(StdInstant::now()))? {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
@@ -325,7 +351,15 @@ impl Call {
                 Some(other) => return Err(unexpected(other)),
                 None => return Err(SpeedError::Silent { server: self.order.server }),
             }
+            // Over a slow line what was counted takes its time; of which there is no more than fits into the phase.
+            if far.counted.len() + far.heard.len() > before {
+                until = StdInstant::now() + PATIENCE;
+            }
         }
+    }
+
+    fn impossible(&self, what: &'static str) -> SpeedError {
+        SpeedError::Report { server: self.order.server, what }
     }
 
     fn wait_for(&mut self, word: &FromServer) -> Result<(), SpeedError> {
@@ -357,27 +391,50 @@ fn unexpected(word: FromServer) -> SpeedError {
     }
 }
 
+/// What is wrong with what a server tells.
+const MORE_READINGS: &str = "more readings than the phase was long";
+const OUT_OF_TIME: &str = "a reading that is out of its time";
+const LESS: &str = "less than it had counted before";
+
+/// How long a server's phase lasts at most, ns.
+const fn longest(phase: &Phase) -> u64 {
+    phase.lasts_ns.saturating_add(LONGER.as_nanos())
+}
+
+/// Readings of each of its streams that a server may make of a phase: one at each end and whenever a connection ends, beside
+/// those in time.
+fn most_readings(phase: &Phase) -> usize {
+    let in_time = longest(phase) / phase.every_ns.max(1);
+    usize::try_from(in_time).unwrap_or(usize::MAX).saturating_add(2 + usize::from(phase.streams().max(1)))
+}
+
 /// Whether a server's readings can be those of a phase: what comes from elsewhere is any number.
 fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
     let streams = usize::from(phase.streams().max(1));
-    let lasts = phase.lasts_ns.saturating_add(LONGER.as_nanos());
-    // A reading at each end and whenever a connection ends, beside those in time.
-    let most =
-        usize::try_from(lasts / phase.every_ns.max(1)).unwrap_or(usize::MAX).saturating_add(2 + streams);
+    let (most, lasts) = (most_readings(phase), longest(phase));
     if far.counted.len() > most.saturating_mul(streams) || far.heard.len() > most {
-        return Err("more readings than the phase was long");
+        return Err(MORE_READINGS);
     }
-    let mut last = vec![0; streams];
-    for counted in &far.counted {
-        let last = last.get_mut(usize::from(counted.stream)).ok_or("a connection that nobody has made")?;
-        if !(*last..=lasts).contains(&counted.at_ns) {
-            return Err("a reading that is out of its time");
+    let mut before = vec![Counted::default(); streams];
+    for now in &far.counted {
+        let before = before.get_mut(usize::from(now.stream)).ok_or("a connection that nobody has made")?;
+        if !(before.at_ns..=lasts).contains(&now.at_ns) {
+            return Err(OUT_OF_TIME);
         }
-        *last = counted.at_ns;
+        if now.received < before.received || now.sent < before.sent {
+            return Err(LESS);
+        }
+        *before = *now;
     }
-    let times = far.heard.iter().map(|heard| heard.at_ns);
-    if !times.clone().is_sorted() || times.max().is_some_and(|last| last > lasts) {
-        return Err("a reading that is out of its time");
+    let mut before = Heard::default();
+    for now in &far.heard {
+        if !(before.at_ns..=lasts).contains(&now.at_ns) {
+            return Err(OUT_OF_TIME);
+        }
+        if now.received < before.received || now.expected < before.expected || now.bytes < before.bytes {
+            return Err(LESS);
+        }
+        before = *now;
     }
     Ok(())
 }
@@ -412,7 +469,7 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Counted, Heard, Way};
+    use crate::protocol::Way;
 
     fn phase(streams: u16) -> Phase {
         let carrier = Carrier::Tcp { way: Way::Up, streams, congestion: None };
@@ -441,6 +498,7 @@ mod tests {
             (heard(&[2, 1]), "out of its time"),
             (heard(&[u64::MAX]), "out of its time"),
             (heard(&[1; 1000]), "more readings"),
+            (of([2, 1].map(|received| Counted { received, ..counted(100, 0) }).to_vec()), "less than it had"),
         ] {
             let why = check(&phase(2), &outcome).unwrap_err();
             assert!(why.contains(what), "{why}");

@@ -15,7 +15,7 @@ use crate::cause;
 use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
 use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
 use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
-use crate::protocol::{Carrier, Counted, Datagrams, EndReport, Heard, Load, Phase, Way};
+use crate::protocol::{Carrier, Counted, EndReport, Heard, Load, Phase, Way};
 
 /// For how long a server may be busy with the test before, and how often it is asked again.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
@@ -171,16 +171,10 @@ fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
     let (mut near, mut far) = (Outcome::default(), Outcome::default());
     for (stream, number) in found.streams.iter().zip(0..) {
         let told = tested.theirs.as_ref();
-        let segment = found.segment.map_or(0, |[segment, _]| segment);
+        let segment = found.report.segment.unwrap_or(0);
         tell((stream, number, &times), [&mut near, &mut far], told, segment);
     }
-    near.report = EndReport {
-        segment: found.segment.map(|[segment, _]| segment),
-        path_mtu: found.segment.map(|[_, mtu]| mtu),
-        buffers: Some(found.buffers.map(Into::into)),
-        congestion: found.congestion.clone(),
-        ..near.report
-    };
+    near.report = EndReport { datagrams: near.report.datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
     // What it sends is cut as what this end sends: the path is the same.
     far.report.segment = near.report.segment;
@@ -214,6 +208,8 @@ fn tell(
         if ours == 0 { 0 } else { (value as f64 * (theirs as f64 / ours as f64)).round() as u64 }
     };
     let is_udp = ours.udp.packets > 0;
+    // What the server sent again is known in segments, and on the whole.
+    let again = told.and_then(|told| told.retransmits).unwrap_or(0) * u64::from(segment);
     for (place, at_ns) in times.iter().copied().enumerate().skip(1) {
         let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
         let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
@@ -226,12 +222,32 @@ fn tell(
             };
             let expected = mark.udp.packets;
             let received = expected.saturating_sub(lost);
-            to.heard.push(Heard { at_ns, received, expected, bytes, ..Heard::default() });
+            to.heard.push(Heard {
+                at_ns,
+                received,
+                dropped: mark.dropped,
+                expected,
+                bytes,
+                ..Heard::default()
+            });
         } else {
-            let [received, sent] = if stream.sends { [0, mark.bytes] } else { [mark.bytes, 0] };
-            near.counted.push(counted(at_ns, number, received, sent, &mark, segment));
-            let [received, sent] = if stream.sends { [theirs, 0] } else { [0, theirs] };
-            far.counted.push(Counted { at_ns, stream: number, received, sent, ..Counted::default() });
+            let of = |received, sent| Counted { at_ns, stream: number, received, sent, ..Counted::default() };
+            if stream.sends {
+                near.counted.push(Counted {
+                    at_ns,
+                    stream: number,
+                    received: 0,
+                    sent: mark.bytes,
+                    ..mark.kernel
+                });
+                far.counted.push(of(theirs, 0));
+            } else {
+                near.counted.push(of(mark.bytes, 0));
+                // Of the connection at the server this end's kernel knows the round trip.
+                let Counted { srtt_ns, min_rtt_ns, .. } = mark.kernel;
+                let sent_again = scale(mark.bytes, again, ours.bytes);
+                far.counted.push(Counted { srtt_ns, min_rtt_ns, sent_again, ..of(0, theirs) });
+            }
         }
     }
     if is_udp {
@@ -245,28 +261,11 @@ fn tell(
         let (sent, came) = (packets(stream.sends), packets(!stream.sends).unwrap_or(0));
         let all = sender.report.datagrams.get_or_insert_default();
         all.sent += sent.unwrap_or(came);
-        add(receiver.report.datagrams.get_or_insert_default(), came.saturating_sub(lost), lost, reordered);
-    }
-}
-
-fn add(all: &mut Datagrams, received: u64, lost: u64, reordered: u64) {
-    all.received += received;
-    all.losses.lost += lost;
-    all.reordered += reordered;
-}
-
-fn counted(at_ns: u64, stream: u16, received: u64, sent: u64, mark: &Mark, segment: u32) -> Counted {
-    let tcp = mark.tcp.unwrap_or_default();
-    Counted {
-        at_ns,
-        stream,
-        received,
-        sent,
-        cwnd: tcp.congestion_window,
-        window: tcp.send_window,
-        srtt_ns: (tcp.rtt > 0).then_some(tcp.rtt * 1_000),
-        sent_again: tcp.retransmits * u64::from(segment),
-        ..Counted::default()
+        let all = receiver.report.datagrams.get_or_insert_default();
+        all.received += came.saturating_sub(lost);
+        all.losses.lost += lost;
+        all.reordered += reordered;
+        all.dropped += marks.last().map_or(0, |mark| mark.dropped);
     }
 }
 
@@ -280,8 +279,7 @@ impl Carriage {
         let mut start = flows::start(role, format!("phase-{}", self.phase.number), asked);
         let report = &self.near.report;
         start.mss = report.segment.or(self.far.report.segment).unwrap_or(0);
-        [start.send_buffer, start.receive_buffer] =
-            report.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX));
+        [start.send_buffer, start.receive_buffer] = report.buffers_in_32_bits();
         let halves = [(Way::Up, true), (Way::Down, false)];
         let halves = halves.into_iter().filter(|(half, _)| way == *half || way == Way::Both);
         let streams = halves.flat_map(|(_, sends)| self.streams(sends));
@@ -348,7 +346,7 @@ fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamRead
         intervals.push(Interval {
             start: before.at_ns as f64 * 1e-9,
             end: now.at_ns as f64 * 1e-9,
-            bytes: bytes(&now, sends) - bytes(&before, sends),
+            bytes: bytes(&now, sends).saturating_sub(bytes(&before, sends)),
             tcp: sends.then_some(tcp),
             ..Interval::default()
         });
@@ -372,11 +370,13 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
     let (sender, receiver) = if sends { (near, far) } else { (far, near) };
     let (mut before, mut intervals) = (Heard::default(), Vec::new());
     for now in &receiver.heard {
-        let (expected, came) = (now.expected - before.expected, now.received - before.received);
+        // What a server has told that was broken off is any number.
+        let expected = now.expected.saturating_sub(before.expected);
+        let came = now.received.saturating_sub(before.received);
         intervals.push(Interval {
             start: before.at_ns as f64 * 1e-9,
             end: now.at_ns as f64 * 1e-9,
-            bytes: if sends { expected * size } else { now.bytes - before.bytes },
+            bytes: if sends { expected.saturating_mul(size) } else { now.bytes.saturating_sub(before.bytes) },
             udp: UdpReadings {
                 packets: expected,
                 lost: expected.saturating_sub(came),

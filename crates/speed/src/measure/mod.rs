@@ -6,13 +6,15 @@ mod error;
 mod iperf3;
 mod latency;
 mod measurement;
+mod probing;
 mod report;
 mod searching;
 
-pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering};
+pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering, server_name};
 pub use error::SpeedError;
 pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
 pub use measurement::{MeasureOrder, Progress, Task, measure};
+pub use probing::Probing;
 pub use report::{Capacity, PhaseReport, Report};
 pub use searching::SearchTask;

@@ -5,15 +5,16 @@ use serde::Serialize;
 
 use crate::protocol::Counted;
 
-/// What connections did after the warm-up, all of one phase together; the means are of readings.
+/// What connections did after the warm-up, all of one phase together; the means are of readings. What the end that sends has not
+/// told is nothing: servers of iperf3 keep what their kernels count to themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Connections {
     /// Share of the time in which there was something to send, or sent and not acknowledged, of the mean connection.
-    pub busy: f64,
+    pub busy: Option<f64>,
     /// Share of the time in which the other end's window let no more through, of the mean connection.
-    pub window_limited: f64,
+    pub window_limited: Option<f64>,
     /// Share of the time in which the send buffer held no more, of the mean connection.
-    pub buffer_limited: f64,
+    pub buffer_limited: Option<f64>,
     /// Share of the bytes sent that had been sent before.
     pub sent_again: f64,
     /// Bytes that were sent again, warm-up included.
@@ -21,9 +22,9 @@ pub struct Connections {
     /// Bytes given to the kernel, warm-up included.
     pub bytes_sent: u64,
     /// Mean congestion window of a connection, bytes.
-    pub cwnd: f64,
+    pub cwnd: Option<f64>,
     /// Mean of the window that the other end offers a connection, bytes.
-    pub window: f64,
+    pub window: Option<f64>,
     /// Mean round trip, s; nothing if the kernel measured none.
     pub round_trip_s: Option<f64>,
     /// Shortest round trip, s.
@@ -41,6 +42,10 @@ impl Connections {
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
+            // Where each way has connections of its own those of the other way say nothing of this one.
+            if last.sent == 0 {
+                continue;
+            }
             took_ns += last.at_ns.saturating_sub(first.at_ns);
             busy_ns += last.busy_ns.saturating_sub(first.busy_ns);
             window_ns += last.window_limited_ns.saturating_sub(first.window_limited_ns);
@@ -51,19 +56,21 @@ impl Connections {
             all.bytes_again += last.sent_again;
         }
         let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
-            let values: Vec<f64> = counted.iter().filter(kept).filter_map(of).collect();
+            let carry = |counted: &&Counted| kept(counted) && counted.sent > 0;
+            let values: Vec<f64> = counted.iter().filter(carry).filter_map(of).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { (part as f64 / of as f64).min(1.0) };
         (took_ns > 0).then_some(())?;
-        all.busy = share(busy_ns, took_ns);
-        all.window_limited = share(window_ns, took_ns);
-        all.buffer_limited = share(buffer_ns, took_ns);
+        // A kernel that tells has counted a connection that carried something as busy.
+        let told = |part: u64| (busy_ns > 0).then(|| share(part, took_ns));
+        [all.busy, all.window_limited, all.buffer_limited] = [busy_ns, window_ns, buffer_ns].map(told);
         all.sent_again = share(again, sent + again);
-        all.cwnd = mean(&|counted| Some(counted.cwnd as f64))?;
-        all.window = mean(&|counted| Some(counted.window as f64))?;
+        all.cwnd = mean(&|counted| Some(counted.cwnd as f64)).filter(|bytes| *bytes > 0.0);
+        all.window = mean(&|counted| Some(counted.window as f64)).filter(|bytes| *bytes > 0.0);
         all.round_trip_s = mean(&|counted| counted.srtt_ns.map(|ns| ns as f64 * 1e-9));
-        let least = counted.iter().filter_map(|counted| counted.min_rtt_ns).min();
+        let sending = counted.iter().filter(|counted| counted.sent > 0);
+        let least = sending.filter_map(|counted| counted.min_rtt_ns).min();
         all.least_round_trip_s = least.map(|ns| ns as f64 * 1e-9);
         Some(all)
     }
@@ -105,12 +112,17 @@ mod tests {
             counted(1000, 1, [300, 90], [10_000, 1000]),
         ];
         let told = Connections::of(&readings, 0.1).unwrap();
-        assert!((told.busy - 0.5).abs() < 1e-9, "{told:?}");
-        assert!((told.window_limited - 1.0 / 3.0).abs() < 1e-9, "{told:?}");
-        assert!((told.buffer_limited - 0.1).abs() < 1e-9, "{told:?}");
+        let near =
+            |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told / wanted - 1.0).abs() < 1e-9);
+        assert!(near(told.busy, 0.5) && near(told.window_limited, 1.0 / 3.0), "{told:?}");
+        assert!(near(told.buffer_limited, 0.1), "{told:?}");
         assert!((told.sent_again - 0.1).abs() < 1e-9, "{told:?}");
         assert_eq!((told.bytes_sent, told.bytes_again), (20_000, 2500));
-        assert!((told.cwnd - 15_000.0).abs() < 1e-6 && told.least_round_trip_s == Some(0.01), "{told:?}");
+        assert!(near(told.cwnd, 15_000.0) && told.least_round_trip_s == Some(0.01), "{told:?}");
+        // Of an end that tells no more than bytes nothing is said that it did not tell.
+        let bytes = |at_ms, sent| Counted { at_ns: at_ms * MS, sent, ..Counted::default() };
+        let told = Connections::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
+        assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
         assert_eq!(Connections::of(&readings[..1], 0.0), None);
         assert_eq!(Connections::of(&[], 0.0), None);
     }

@@ -86,7 +86,7 @@ impl Course {
         let from = if cut == 0 { (0.0, 0) } else { *self.points.get(cut - 1)? };
         let kept = values.get(cut..)?;
         let mean = kept.iter().sum::<f64>() / kept.len() as f64;
-        let squares: f64 = kept.iter().map(|rate| (rate - mean).powi(2)).sum();
+        let squares: f64 = kept.iter().map(|rate| (rate - mean) * (rate - mean)).sum();
         let deviation = (squares / (kept.len().max(2) - 1) as f64).sqrt();
         let first = self.points.iter().rev().take_while(|(_, bytes)| *bytes > 0).last()?;
         let begun = self.points.iter().rev().find(|(at, _)| at < &first.0).map_or(0.0, |(at, _)| *at);

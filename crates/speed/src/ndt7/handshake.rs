@@ -1,6 +1,7 @@
 //! The request that opens a WebSocket (RFC 6455 section 4), and what ndt7 asks of it.
 
-use netrig_agent::probe::web::message::{Request, Response, shown};
+use netrig_agent::probe::web::message::{Request, Response};
+use netrig_agent::shown;
 use sha1::{Digest as _, Sha1};
 
 use super::{SUBPROTOCOL, Test};

@@ -6,9 +6,9 @@
 
 use std::io::{Read, Write};
 
-use netrig_agent::control::{ControlError, read_frame, write_frame};
+use netrig_agent::control::{ControlError, read_frame_within, write_frame};
 use netrig_agent::probe::stamp::Key;
-use netrig_agent::random;
+use netrig_agent::shown_up_to;
 
 use super::words::{FromClient, FromServer};
 use super::{Keyring, VERSION};
@@ -16,8 +16,17 @@ use super::{Keyring, VERSION};
 /// What only the two ends of a TLS connection know, as [`EXPORTER`] names it.
 pub type Binding = [u8; 32];
 
+/// What nobody has said before: random.
+pub type Nonce = [u8; 32];
+
 /// The label of the exporter (RFC 9266 section 2).
 pub const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
+
+/// The longest word of a greeting, bytes of a frame: who says it is not known yet.
+const LONGEST_WORD: usize = 4096;
+
+/// Letters that are shown of why a server says no.
+const LONGEST_REASON: usize = 240;
 
 /// What each side's proof begins with, so that none is the other's.
 const CLIENT: &[u8] = b"netrig speed client";
@@ -56,11 +65,12 @@ pub enum GreetingError {
 pub fn greet_client(
     stream: &mut (impl Read + Write),
     keys: &Keyring,
+    nonce: Nonce,
     binding: &Binding,
 ) -> Result<Option<String>, GreetingError> {
-    let nonce: [u8; 32] = random().map_err(ControlError::from)?;
     write_frame(stream, &FromServer::Hello { version: VERSION, nonce, keyed: !keys.is_empty() })?;
-    let Some(FromClient::Hello { version, nonce: theirs, tag }) = read_frame(stream)? else {
+    let Some(FromClient::Hello { version, nonce: theirs, tag }) = read_frame_within(stream, LONGEST_WORD)?
+    else {
         return Err(GreetingError::Unexpected);
     };
     if version != VERSION {
@@ -79,7 +89,7 @@ pub fn greet_client(
 /// What a server greets with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeted {
-    nonce: [u8; 32],
+    nonce: Nonce,
     /// It has a key.
     keyed: bool,
 }
@@ -91,10 +101,11 @@ pub struct Greeted {
 pub fn greet_server(
     stream: &mut (impl Read + Write),
     key: Option<&Key>,
+    nonce: Nonce,
     binding: &Binding,
 ) -> Result<(), GreetingError> {
     let greeted = hear_server(stream)?;
-    answer_server(stream, greeted, key, binding)
+    answer_server(stream, greeted, key, nonce, binding)
 }
 
 /// The first half of the client's side: the server greets as soon as the connection is secured.
@@ -102,14 +113,19 @@ pub fn greet_server(
 /// # Errors
 /// If the stream breaks, or the server is of another version.
 pub fn hear_server(stream: &mut impl Read) -> Result<Greeted, GreetingError> {
-    match read_frame(stream)? {
+    match read_frame_within(stream, LONGEST_WORD)? {
         Some(FromServer::Hello { version, nonce, keyed }) if version == VERSION => {
             Ok(Greeted { nonce, keyed })
         }
         Some(FromServer::Hello { version, .. }) => Err(GreetingError::Version(version)),
-        Some(FromServer::Failed { why }) => Err(GreetingError::Refused(why)),
+        Some(FromServer::Failed { why }) => Err(refused(&why)),
         _ => Err(GreetingError::Unexpected),
     }
+}
+
+/// What a server that nobody knows says is fit for a terminal only without what moves its cursor.
+fn refused(why: &str) -> GreetingError {
+    GreetingError::Refused(shown_up_to(LONGEST_REASON, why))
 }
 
 /// The second half: a question and its answer, which take a round trip.
@@ -120,6 +136,7 @@ pub fn answer_server(
     stream: &mut (impl Read + Write),
     Greeted { nonce: theirs, keyed }: Greeted,
     key: Option<&Key>,
+    nonce: Nonce,
     binding: &Binding,
 ) -> Result<(), GreetingError> {
     match (keyed, key) {
@@ -127,22 +144,22 @@ pub fn answer_server(
         (false, Some(_)) => return Err(GreetingError::KeyUnknown),
         _ => {}
     }
-    let nonce: [u8; 32] = random().map_err(ControlError::from)?;
     let tag = key.map(|key| key.digest(&[CLIENT, &theirs, &nonce, binding]));
     write_frame(stream, &FromClient::Hello { version: VERSION, nonce, tag })?;
-    match read_frame(stream)? {
+    match read_frame_within(stream, LONGEST_WORD)? {
         Some(FromServer::Welcome { tag }) => {
             let proof =
                 |key: &Key| tag.is_some_and(|tag| key.verify(&[SERVER, &theirs, &nonce, binding], &tag));
             if key.is_none_or(proof) { Ok(()) } else { Err(GreetingError::KeyWrong) }
         }
         Some(FromServer::Failed { .. }) if keyed => Err(GreetingError::KeyWrong),
-        Some(FromServer::Failed { why }) => Err(GreetingError::Refused(why)),
+        Some(FromServer::Failed { why }) => Err(refused(&why)),
         _ => Err(GreetingError::Unexpected),
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "two ends of a stream are what is greeted over")]
 mod tests {
     use std::os::unix::net::UnixStream;
 
@@ -158,8 +175,9 @@ mod tests {
         let (server_key, client_key) = (key(server), key(client));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
-            let server = scope.spawn(move || greet_client(&mut far, &server_key.into(), &bindings[0]));
-            let client = greet_server(&mut near, client_key.as_ref(), &bindings[1]);
+            let server =
+                scope.spawn(move || greet_client(&mut far, &server_key.into(), [3; 32], &bindings[0]));
+            let client = greet_server(&mut near, client_key.as_ref(), [4; 32], &bindings[1]);
             drop(near);
             (server.join().unwrap(), client)
         })
@@ -192,11 +210,39 @@ mod tests {
         assert!(matches!((server, client), (Err(GreetingError::KeyWrong), Err(GreetingError::KeyWrong))));
     }
 
+    /// Whoever connects may say anything before it has shown a key: it costs little memory, and no sentence of it stays.
+    #[test]
+    fn words_of_strangers_are_short() {
+        let long = FromClient::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) };
+        let mut bytes = Vec::new();
+        write_frame(&mut bytes, &long).unwrap();
+        assert!(bytes.len() < LONGEST_WORD);
+        let word = format!("{{\"{}\":1}}", "\u{1b}x".repeat(1500));
+        for (word, wanted) in
+            [(word, "cannot be understood"), ("x".repeat(5000), "a frame of 5000 B; 4096 B is the most")]
+        {
+            let (mut near, mut far) = UnixStream::pair().unwrap();
+            near.write_all(&(word.len() as u32).to_be_bytes()).unwrap();
+            near.write_all(word.as_bytes()).unwrap();
+            let told = greet_client(&mut far, &None.into(), [3; 32], &[0; 32]).unwrap_err().to_string();
+            assert!(told.contains(wanted), "{told}");
+            assert!(told.chars().count() < 400 && !told.contains('\u{1b}'), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_refuses_with_moves_no_cursor() {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        write_frame(&mut far, &FromServer::Failed { why: "\u{1b}[2Jgone".into() }).unwrap();
+        let error = greet_server(&mut near, None, [4; 32], &[0; 32]).unwrap_err();
+        assert_eq!(error.to_string(), "it refuses: \u{fffd}[2Jgone");
+    }
+
     #[test]
     fn another_version_is_named() {
         let (mut near, mut far) = UnixStream::pair().unwrap();
         write_frame(&mut far, &FromServer::Hello { version: 9, nonce: [0; 32], keyed: false }).unwrap();
-        let error = greet_server(&mut near, None, &[0; 32]).unwrap_err();
+        let error = greet_server(&mut near, None, [4; 32], &[0; 32]).unwrap_err();
         assert_eq!(error.to_string(), "it speaks version 9 of the speed protocol, and this netrig version 1");
     }
 }

@@ -40,5 +40,8 @@ pub use words::{
 /// The version of the protocol: both sides must have the same.
 pub const VERSION: u32 = 1;
 
+/// Connections that a client may have underway to see how the path responds, beside its session's.
+pub const MOST_PROBES: usize = 12;
+
 /// The port, of TCP and of UDP, at which a server listens by default.
 pub const PORT: u16 = 8621;

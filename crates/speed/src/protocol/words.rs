@@ -1,7 +1,7 @@
 //! The words.
 
-use netrig_agent::STAMP_LEN;
 use netrig_agent::bulk::{HostReport, LossPeriods, RadioReport};
+use netrig_agent::{STAMP_LEN, shown};
 use netrig_core::{Duration, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,13 +126,6 @@ pub struct Budget {
     pub clock: Option<[u8; 32]>,
 }
 
-impl Budget {
-    /// Whether the server's clock is the one that this process reads.
-    pub fn is_of_our_clock(&self) -> bool {
-        self.clock.is_some() && self.clock == super::clock_mark(self.token)
-    }
-}
-
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -245,6 +238,9 @@ pub enum PhaseError {
     /// No load.
     #[error("datagrams at 0 bit/s: expected a rate")]
     NoRate,
+    /// What no congestion control is called.
+    #[error("congestion control `{0}`: expected a name of up to {LONGEST_NAME} letters, digits, `_` and `-`")]
+    Congestion(String),
 }
 
 /// The shortest payload of a datagram, bytes: it has room for its number and its times.
@@ -253,6 +249,14 @@ const SHORTEST_DATAGRAM: u16 = STAMP_LEN as u16;
 const SHORTEST_PACKET: u16 = 512;
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes.
 const LONGEST_DATAGRAM: u16 = 65_507;
+/// The longest name of a congestion control, letters (Linux: TCP_CA_NAME_MAX, with its zero).
+const LONGEST_NAME: usize = 15;
+
+/// Whether a kernel may have a congestion control of that name: what comes from elsewhere is any text, of any length.
+fn is_congestion_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_letter)
+}
 
 impl Phase {
     /// How long it lasts at most.
@@ -263,6 +267,13 @@ impl Phase {
     /// Time between two readings.
     pub const fn every(&self) -> Duration {
         Duration::from_nanos(self.every_ns)
+    }
+
+    /// The time between two readings with which as many are made of a phase as may be, `least` at least and a multiple of it.
+    pub fn interval(carrier: &Carrier, lasts: Duration, least: Duration) -> Duration {
+        let in_all = lasts.as_nanos().saturating_mul(carrier.streams().max(1).into());
+        let at_once = least.as_nanos().max(1).saturating_mul(MOST_READINGS);
+        Duration::from_nanos(least.as_nanos().saturating_mul(in_all.div_ceil(at_once).max(1)))
     }
 
     /// Which way data goes, if any does.
@@ -289,6 +300,11 @@ impl Phase {
             Carrier::Tcp { streams, .. } | Carrier::Sctp { streams, .. } => {
                 if !(1..=MOST_STREAMS).contains(streams) {
                     return Err(PhaseError::Streams(*streams));
+                }
+                if let Carrier::Tcp { congestion: Some(name), .. } = &self.carrier
+                    && !is_congestion_name(name)
+                {
+                    return Err(PhaseError::Congestion(shown(name)));
                 }
                 if let Carrier::Sctp { size, .. } = &self.carrier
                     && !(SHORTEST_PACKET..=LONGEST_DATAGRAM).contains(size)
@@ -386,8 +402,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// So many are told in one frame.
-    pub const IN_A_FRAME: usize = 8192;
+    /// So many are told in one frame: of a slow line, too, it comes in less time than the other end waits for it.
+    pub const IN_A_FRAME: usize = 64;
 }
 
 /// What had become of datagrams at a moment, as their receiver tells.
@@ -462,6 +478,13 @@ pub struct EndReport {
     pub faults: Vec<String>,
 }
 
+impl EndReport {
+    /// Its sockets' buffers as iperf3's documents have them, bytes: no more than their numbers hold.
+    pub(crate) fn buffers_in_32_bits(&self) -> [u32; 2] {
+        self.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -499,6 +522,28 @@ mod tests {
         assert!(matches!(fine.check(), Err(PhaseError::Readings { .. })));
         let many = Phase { every_ns: 10_000_000, ..phase(tcp(128)) };
         assert!(matches!(many.check(), Err(PhaseError::Readings { .. })));
+    }
+
+    #[test]
+    fn readings_of_many_connections_for_long_are_further_apart() {
+        let (second, least) = (Duration::from_secs(1), Duration::from_millis(100));
+        for (streams, lasts, wanted_ms) in
+            [(4, 3, 100), (128, 31, 100), (128, 32, 200), (128, 3600, 11_600), (1, 3600, 100)]
+        {
+            let (carrier, lasts) = (tcp(streams), second * lasts);
+            let every = Phase::interval(&carrier, lasts, least);
+            assert_eq!(every, Duration::from_millis(wanted_ms), "{streams} {lasts}");
+            let phase = Phase { carrier, lasts_ns: lasts.as_nanos(), ..phase(tcp(1)) };
+            assert_eq!(Phase { every_ns: every.as_nanos(), ..phase }.check(), Ok(()));
+        }
+        let named = |name: &str| {
+            let congestion = Some(name.to_owned());
+            phase(Carrier::Tcp { way: Way::Down, streams: 1, congestion }).check()
+        };
+        assert_eq!(named("cubic"), Ok(()));
+        for name in ["", "a name", "\u{1b}[2J", &"x".repeat(16)] {
+            assert!(matches!(named(name), Err(PhaseError::Congestion(_))), "{name:?}");
+        }
     }
 
     #[test]

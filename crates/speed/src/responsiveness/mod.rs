@@ -1,5 +1,5 @@
 //! Responsiveness under working conditions: how many round trips in a minute an application has while the path is full, as
-//! draft-ietf-ippm-responsiveness-09 has it. Times in, numbers out; who takes the times is [`Probing`].
+//! draft-ietf-ippm-responsiveness-09 has it. Times in, numbers out.
 //!
 //! | the draft's | here |
 //! |---|---|
@@ -11,12 +11,8 @@
 //! A probe that did not come to its end took infinitely long. The draft does not say; without them a path that loses most would
 //! do best.
 
-mod probing;
-
 use schemars::JsonSchema;
 use serde::Serialize;
-
-pub use probing::Probing;
 
 use crate::meter::Delays;
 use crate::protocol::Counted;

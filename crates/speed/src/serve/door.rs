@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use super::tally::Failure;
-use crate::admission::Household;
+use crate::admission::{Household, fits};
 use crate::protocol::{MOST_STREAMS, Opening, PREAMBLE_LEN};
 use crate::talk::PATIENCE;
 
@@ -15,8 +15,10 @@ use crate::talk::PATIENCE;
 const MOST: usize = 1024;
 const MOST_OF_ONE: usize = 2 * MOST_STREAMS as usize + 16;
 
-/// How often those are looked at that have said too little.
+/// How often those are looked at that have said too little: what is not whole soon comes by itself a byte at a time.
 const SOON: StdDuration = StdDuration::from_millis(2);
+const LATER: StdDuration = StdDuration::from_millis(50);
+const PATIENT: StdDuration = StdDuration::from_millis(200);
 
 /// Why a connection gets no further than the door.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +58,8 @@ struct Newcomer {
     socket: TcpStream,
     peer: SocketAddr,
     until: StdInstant,
-    /// It has said something, which did not suffice.
-    has_begun: bool,
+    /// When it had said something, which did not suffice.
+    begun: Option<StdInstant>,
 }
 
 /// Those that stand at the door.
@@ -67,27 +69,31 @@ pub(super) struct Door(Vec<Newcomer>);
 impl Door {
     /// Somebody comes.
     pub fn enter(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), Stranger> {
-        let household = Household::of(peer.ip());
-        let theirs = self.0.iter().filter(|other| Household::of(other.peer.ip()) == household).count();
         if self.0.len() >= MOST {
             return Err(Stranger::Crowd);
         }
-        if theirs >= MOST_OF_ONE {
+        let others = self.0.iter().map(|other| Household::of(other.peer.ip()));
+        if !fits(Household::of(peer.ip()), others, MOST_OF_ONE) {
             return Err(Stranger::Household);
         }
         socket.set_nonblocking(true)?;
-        self.0.push(Newcomer { socket, peer, until: StdInstant::now() + PATIENCE, has_begun: false });
+        self.0.push(Newcomer { socket, peer, until: StdInstant::now() + PATIENCE, begun: None });
         Ok(())
     }
 
     /// Sockets that have said nothing: what they say is worth waking up for. What has begun would wake up again and again.
     pub fn silent(&self) -> impl Iterator<Item = &TcpStream> {
-        self.0.iter().filter(|newcomer| !newcomer.has_begun).map(|newcomer| &newcomer.socket)
+        self.0.iter().filter(|newcomer| newcomer.begun.is_none()).map(|newcomer| &newcomer.socket)
     }
 
     /// When to look again, at the latest.
     pub fn soon(&self, otherwise: StdDuration) -> StdDuration {
-        if self.0.iter().any(|newcomer| newcomer.has_begun) { SOON } else { otherwise }
+        let begun = self.0.iter().filter_map(|newcomer| newcomer.begun);
+        match begun.map(|begun| begun.elapsed()).min() {
+            Some(lately) if lately < PATIENT => SOON,
+            Some(_) => LATER.min(otherwise),
+            None => otherwise,
+        }
     }
 
     /// Takes those of whom it is known now what they are, or that they are nobody.
@@ -98,7 +104,7 @@ impl Door {
             let told = match newcomer.socket.peek(&mut bytes) {
                 Ok(0) => Some(Err(Stranger::Gone)),
                 Ok(len) => {
-                    newcomer.has_begun = true;
+                    newcomer.begun.get_or_insert_with(StdInstant::now);
                     match Opening::of(&bytes[..len]) {
                         Opening::More => None,
                         Opening::Unknown => Some(Err(Stranger::Unknown)),

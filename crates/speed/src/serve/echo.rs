@@ -19,9 +19,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long it rests when it has answered enough.
 const BREATH: StdDuration = StdDuration::from_millis(10);
 
-/// Datagrams that are answered within a second; our client sends 50. Who sends more has those counted as lost: an echo's thread is
-/// before all that carry data.
-const PER_SECOND: u32 = 1000;
+/// Datagrams that are looked at within a second; our client sends 50. Who sends more has those counted as lost, echoes or not: an
+/// echo's thread is before all that carry data.
+const PER_SECOND: u64 = 1000;
 
 /// Sends back what one address of a session's host sends.
 pub(super) struct Echoing {
@@ -64,23 +64,23 @@ impl Drop for Echoing {
 fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &AtomicU64) -> io::Result<()> {
     // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
     let _ = become_real_time();
-    let (mut answers, mut second, mut answered) = (Vec::new(), Instant::now(), 0);
+    let (mut answers, mut second, mut came) = (Vec::new(), Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         socket.receive(LOOK, |datagram| {
             bytes.fetch_add(datagram.bytes.len() as u64, Ordering::Relaxed);
+            came += 1;
             let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             answers.extend(echo.map(|echo| (echo, datagram.since_1970)));
         })?;
         if second.elapsed().as_secs() > 0 {
-            (second, answered) = (Instant::now(), 0);
+            (second, came) = (Instant::now(), 0);
+        }
+        if came > PER_SECOND {
+            // Not at once: whoever floods is heard again when a tick is over.
+            answers.clear();
+            std::thread::sleep(BREATH);
         }
         for (echo, received) in answers.drain(..) {
-            answered += 1;
-            if answered > PER_SECOND {
-                // Not at once: whoever floods is heard again when a tick is over.
-                std::thread::sleep(BREATH);
-                break;
-            }
             socket.send(&Echo { there_ns: [received, realtime_nanos()], ..echo }.encode())?;
         }
     }

@@ -1,7 +1,7 @@
 //! A session of iperf3 at the server.
 
-use std::io::{self, ErrorKind, Read as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -18,7 +18,7 @@ use crate::iperf3::{
     Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Role, ServerEvent, ServerOutput, ServerSession,
     SessionError, Transport, datagram,
 };
-use crate::talk::{PATIENCE, write_until};
+use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -73,12 +73,25 @@ pub(super) fn serve(
     arrivals: Receiver<Arrival>,
     shared: &Shared,
 ) {
+    let _booth = OpenBooth { shared, host: peer.ip(), cookie };
     if let Err(error) =
         Visit::begin(socket, peer, cookie, arrivals, shared).and_then(|mut visit| visit.serve())
     {
         shared.tally.failed(Protocol::Iperf3, &error);
     }
-    shared.booths.close(peer.ip(), cookie);
+}
+
+/// A booth that is closed when its session is over, however it ends: whoever comes next from there waits for that.
+struct OpenBooth<'a> {
+    shared: &'a Shared,
+    host: IpAddr,
+    cookie: Cookie,
+}
+
+impl Drop for OpenBooth<'_> {
+    fn drop(&mut self) {
+        self.shared.booths.close(self.host, self.cookie);
+    }
 }
 
 /// How far a session has come. Who has a slot keeps it until nothing is carried any more.
@@ -359,9 +372,4 @@ impl<'a> Visit<'a> {
             }
         }
     }
-}
-
-/// Whether nothing has come yet.
-fn is_nothing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

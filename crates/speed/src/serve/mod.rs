@@ -36,14 +36,15 @@ use self::door::{Door, Stranger};
 pub use self::order::{ServerError, ServerOrder};
 use self::rooms::{Arrival, Rooms};
 pub use self::tally::{Failure, Now, Protocol, Tally};
-use crate::admission::{Admission, Household, Limits};
+use crate::admission::{Admission, Household, Limits, fits};
 use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State, datagram};
-use crate::protocol::{ECHO_LEN, Echo, Keyring, Opening, PREAMBLE_LEN, Preamble};
+use crate::protocol::{ECHO_LEN, Echo, Keyring, MOST_PROBES, Opening, PREAMBLE_LEN, Preamble};
 
 /// How often it looks whether it is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
 
-/// Sessions beside those that were let in or wait: handshakes, requests for counters. So many of them one household may have.
+/// Connections with a thread beside those of sessions that were let in, with their probes, or wait: handshakes, requests for
+/// counters. So many of them one household may have.
 const STRANGERS: usize = 64;
 const STRANGERS_OF_ONE: usize = 16;
 
@@ -259,20 +260,24 @@ impl Caller {
     fn of(shared: &Arc<Shared>, peer: SocketAddr) -> Result<Self, Stranger> {
         let (household, limits) = (Household::of(peer.ip()), &shared.limits);
         let mut callers = shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let theirs = callers.entry(household).or_default();
-        if *theirs >= limits.per_household + limits.queue_per_household + STRANGERS_OF_ONE {
+        let others = callers.iter().flat_map(|(household, count)| std::iter::repeat_n(*household, *count));
+        let most = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
+        if !fits(household, others, most) {
             return Err(Stranger::Household);
         }
-        if shared.connections.load(Ordering::Relaxed) >= limits.sessions + limits.queue + STRANGERS {
-            if *theirs == 0 {
-                callers.remove(&household);
-            }
+        let most = threads(limits.sessions, limits.queue, STRANGERS);
+        if shared.connections.load(Ordering::Relaxed) >= most {
             return Err(Stranger::Crowd);
         }
-        *theirs += 1;
+        *callers.entry(household).or_default() += 1;
         shared.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Self { shared: Arc::clone(shared), household })
     }
+}
+
+/// Connections that may have a thread where so many sessions may measure, and so many wait.
+const fn threads(measuring: usize, waiting: usize, strangers: usize) -> usize {
+    measuring.saturating_mul(1 + MOST_PROBES).saturating_add(waiting).saturating_add(strangers)
 }
 
 impl Drop for Caller {

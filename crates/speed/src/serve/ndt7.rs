@@ -1,6 +1,6 @@
 //! A session of ndt7 at the server.
 
-use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -15,7 +15,7 @@ use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
 use super::{Shared, http};
 use crate::ndt7::{ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError};
-use crate::talk::{PATIENCE, write_until};
+use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// What a message is sent of: the path's load is zeros.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
@@ -234,10 +234,6 @@ impl Unsent {
 }
 
 /// Whether nothing has come yet, or nothing can be taken.
-fn is_nothing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
 /// What the kernel says, in ndt7's words.
 fn told(kernel: &Kernel) -> TcpInfo {
     let micros = |span: Duration| i64::try_from(span.as_nanos() / 1_000).ok();

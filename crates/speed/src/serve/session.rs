@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::control::ControlError;
+use netrig_agent::probe::control::boot;
 use netrig_agent::random;
 use netrig_core::{Duration, Instant, Rate};
 
@@ -37,6 +38,9 @@ const PLACES: StdDuration = StdDuration::from_secs(1);
 
 /// How often a client is told what has arrived of its connections' data.
 const ARRIVED: Duration = Duration::from_millis(500);
+
+/// How long a client may take to hear how its phase goes: meanwhile nobody looks at what it carries.
+const LISTENING: StdDuration = StdDuration::from_secs(1);
 
 /// A phase goes on for so much longer than was said before the server ends it by itself.
 const SLACK: Duration = Duration::from_secs(5);
@@ -100,7 +104,8 @@ fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), Ses
     let local = socket.local_addr().map_err(SessionError::Tls)?;
     let mut talk = Talk::answer(socket, shared.tls.clone()).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
-    let key = greet_client(&mut talk, &shared.keys, &binding)?;
+    let nonce = random().map_err(SessionError::Carrying)?;
+    let key = greet_client(&mut talk, &shared.keys, nonce, &binding)?;
     let mut visit = Visit {
         shared,
         local,
@@ -249,7 +254,8 @@ impl Visit<'_> {
         self.heard = StdInstant::now();
         // What it has asked for itself is nothing that the server holds it to.
         let bits_per_s = slot.held_to().filter(|_| rate.is_none()).map(Rate::bits_per_s);
-        let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock: clock_mark(token) };
+        let clock = boot().and_then(|boot| clock_mark(token, &boot));
+        let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock };
         Ok(self.talk.say(&FromServer::Admitted(budget))?)
     }
 
@@ -364,26 +370,23 @@ impl Visit<'_> {
             let is_silent = self.heard.elapsed() > THINKING;
             return if is_silent { Err(SessionError::Silent) } else { Ok(()) };
         };
-        let mut words = Vec::new();
+        // Readings are totals: of several that wait the last says all.
+        let (mut arrived, mut heard) = (None, None);
         let upwards = current.phase.way() == Some(Way::Up);
         while let Some(live) = current.carrying.as_ref().and_then(Carrying::poll_live) {
             match live {
                 Live::Bytes { at_ns, received, .. } => {
                     if upwards && now.since(current.told) >= ARRIVED {
                         current.told = now;
-                        words.push(FromServer::Arrived { at_ns, bytes: received });
+                        arrived = Some(FromServer::Arrived { at_ns, bytes: received });
                     }
                 }
-                Live::Datagrams(heard) => {
-                    if upwards {
-                        words.push(FromServer::Heard(heard));
-                    }
-                }
+                Live::Datagrams(now) => heard = upwards.then_some(FromServer::Heard(now)),
             }
         }
         let over = now > current.ends;
-        for word in words {
-            self.talk.say(&word)?;
+        for word in arrived.into_iter().chain(heard) {
+            self.talk.say_within(&word, LISTENING)?;
         }
         if over {
             self.session.ended();

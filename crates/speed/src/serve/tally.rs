@@ -5,6 +5,8 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use netrig_agent::shown_up_to;
+
 use crate::admission::Refusal;
 
 /// What a client speaks.
@@ -68,6 +70,9 @@ struct Counters {
 /// Sentences that are told apart.
 const MOST_SENTENCES: usize = 64;
 
+/// Letters that are kept of one.
+const LONGEST_SENTENCE: usize = 300;
+
 impl Tally {
     fn of(&self, protocol: Protocol) -> &Counters {
         &self.of[protocol as usize]
@@ -94,7 +99,8 @@ impl Tally {
     pub fn failed(&self, protocol: Protocol, why: &dyn Failure) {
         *lock(&self.failed).entry((protocol, why.kind())).or_default() += 1;
         let mut sentences = lock(&self.sentences);
-        let why = why.to_string();
+        // Whoever was broken off may have chosen its words.
+        let why = shown_up_to(LONGEST_SENTENCE, &why.to_string());
         let known = sentences.len() < MOST_SENTENCES || sentences.contains_key(&why);
         *sentences.entry(if known { why } else { "other reasons".to_owned() }).or_default() += 1;
     }

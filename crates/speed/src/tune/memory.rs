@@ -2,7 +2,8 @@
 
 use netrig_agent::HostSettings;
 
-use super::{Finding, Path, Verdict, bytes, number, rate, sysctl, three};
+use super::{Finding, Path, Verdict, number, sysctl, three};
+use crate::quantities::{rate, size};
 
 /// The round trip at which the reach of a buffer is told where the path's is not known, s.
 const FAR: f64 = 0.1;
@@ -28,8 +29,8 @@ pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
 fn receive_share(read: &HostSettings) -> f64 {
     let scale = read.sysctls.get("net.ipv4.tcp_adv_win_scale").and_then(|text| text.parse::<i32>().ok());
     match scale.unwrap_or(1).clamp(-31, 31) {
-        scale @ 1.. => 1.0 - 0.5_f64.powi(scale),
-        scale => 0.5_f64.powi(-scale),
+        scale @ 1.. => 1.0 - 1.0 / (1_u64 << scale) as f64,
+        scale => 1.0 / (1_u64 << -scale) as f64,
     }
 }
 
@@ -50,14 +51,14 @@ fn of_connections(read: &HostSettings, path: &Path, name: &str, share: f64, does
         Some(format!("{least} {usual} {most}")),
         format!(
             "a connection that {does} has {} underway at most, which is {} at a round trip of {:.3} ms",
-            bytes(reach as u64),
+            size(reach),
             rate(reach * 8.0 / round_trip),
             round_trip * 1e3
         ),
     );
     let Some(window) = path.window() else { return finding };
     let needed = (window as f64 / share).ceil() as u64;
-    let finding = finding.needs(format!("{} at most", bytes(needed)));
+    let finding = finding.needs(format!("{} at most", size(needed as f64)));
     if most >= needed {
         finding.fits()
     } else {
@@ -107,7 +108,7 @@ fn asked_for(read: &HostSettings, path: &Path, name: &str) -> Finding {
     let why = "programs that choose their buffers themselves get no more; connections of others do not care";
     let finding = Finding::new(name, most.map(|most| most.to_string()), why);
     let Some(window) = path.window() else { return finding };
-    let finding = finding.needs(bytes(window));
+    let finding = finding.needs(size(window as f64));
     match most {
         None => finding,
         Some(most) if most >= window => finding.fits(),
@@ -122,7 +123,7 @@ fn of_datagrams(read: &HostSettings, path: &Path) -> Finding {
     let why = "datagrams that come while their program has no processor wait here, with their bookkeeping; more are lost";
     let finding = Finding::new(name, usual.map(|usual| usual.to_string()), why);
     let Some(needed) = path.meanwhile().map(|bytes| 2 * bytes) else { return finding };
-    let finding = finding.needs(format!("{}: 10 ms of datagrams", bytes(needed)));
+    let finding = finding.needs(format!("{}: 10 ms of datagrams", size(needed as f64)));
     match usual {
         None => finding,
         Some(usual) if usual >= needed => finding.fits(),

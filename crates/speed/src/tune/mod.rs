@@ -20,6 +20,8 @@ use netrig_core::{Duration, Rate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::quantities::size;
+
 /// The settings that are looked at, by the kernel's names.
 pub const SYSCTLS: [&str; 18] = [
     "net.ipv4.tcp_rmem",
@@ -219,8 +221,8 @@ fn found(settings: &[Finding], path: &Path) -> String {
     let names: Vec<_> =
         settings.iter().filter(|setting| setting.mend.is_some()).map(|one| one.name.as_str()).collect();
     let needs = match (path.window(), path.host) {
-        (Some(window), Some(host)) => format!("the path to {host} needs a window of {}", bytes(window)),
-        (Some(window), None) => format!("such a path needs a window of {}", bytes(window)),
+        (Some(window), Some(host)) => format!("the path to {host} needs a window of {}", size(window as f64)),
+        (Some(window), None) => format!("such a path needs a window of {}", size(window as f64)),
         (None, _) => {
             "the window that the path needs is not known: its rate and its round trip are".to_owned()
                 + " needed"
@@ -231,30 +233,6 @@ fn found(settings: &[Finding], path: &Path) -> String {
         [one] => format!("{needs}; to be mended: {one}"),
         [first @ .., last] => format!("{needs}; to be mended: {} and {last}", first.join(", ")),
     }
-}
-
-/// Bytes as people write them.
-fn bytes(count: u64) -> String {
-    scaled(count as f64, &[(1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")])
-}
-
-/// Bits per second as people write them.
-fn rate(bits_per_s: f64) -> String {
-    scaled(bits_per_s, &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")])
-}
-
-fn scaled(number: f64, units: &[(f64, &str)]) -> String {
-    let (size, unit) =
-        units.iter().find(|(size, _)| number >= *size).copied().unwrap_or((1.0, units[units.len() - 1].1));
-    let number = number / size;
-    let decimals = if number >= 100.0 || size == 1.0 {
-        0
-    } else if number >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{number:.decimals$} {unit}")
 }
 
 /// A setting of the kernel that is a number.

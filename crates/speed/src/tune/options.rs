@@ -2,7 +2,8 @@
 
 use netrig_agent::HostSettings;
 
-use super::{Finding, Path, Verdict, bytes, number, sysctl};
+use super::{Finding, Path, Verdict, number, sysctl};
+use crate::quantities::size;
 
 /// The largest window that can be told without scaling (RFC 7323 section 1.1), bytes.
 const UNSCALED: u64 = 65_535;
@@ -47,10 +48,12 @@ fn wide(read: &HostSettings, path: &Path, name: &str, why: &str) -> Finding {
     match (on, path.window()) {
         (None, _) => finding,
         (Some(1..), _) => finding.fits(),
-        (Some(0), Some(window)) if window <= UNSCALED => {
-            Finding { needs: None, why: format!("{why}; this path needs {} only", bytes(window)), ..finding }
-                .fits()
+        (Some(0), Some(window)) if window <= UNSCALED => Finding {
+            needs: None,
+            why: format!("{why}; this path needs {} only", size(window as f64)),
+            ..finding
         }
+        .fits(),
         (Some(0), Some(_)) => finding.lacks(path, Verdict::Unfit, sysctl(name, 1)),
         (Some(0), None) => finding,
     }

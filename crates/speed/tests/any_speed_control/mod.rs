@@ -67,13 +67,13 @@ where
                 match write_frame(&mut written, &word) {
                     Ok(()) => assert_eq!(read_frame::<T>(&mut &written[..]).unwrap().as_ref(), Some(&word)),
                     // What was read may take more bytes to write.
-                    Err(ControlError::TooLong(_)) => {}
+                    Err(ControlError::TooLong { .. }) => {}
                     Err(error) => panic!("{error}: {word:?}"),
                 }
                 words.push(word);
             }
             Ok(None) => return words,
-            Err(ControlError::TooLong(len)) => {
+            Err(ControlError::TooLong { len, .. }) => {
                 assert!(len > MAX_FRAME);
                 return words;
             }

@@ -534,6 +534,15 @@ fn its_server_is_measured_as_ours_is() {
         for phase in &report.phases {
             let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
             assert!(throughput.bytes > 0 && throughput.lasted_s >= 0.9, "{phase:?}");
+            let ours = if phase.way == Way::Up { &phase.sender } else { &phase.receiver };
+            assert!(ours.threads_ns > 0 && ours.ran_ns > 0 && !ours.host.processors.is_empty(), "{phase:?}");
+        }
+        // Of what this end sends its kernel tells all, of what comes no more than the round trip.
+        let told = |at: usize| report.phases[at].connections.unwrap();
+        assert!(told(2).busy > Some(0.0) && told(2).window_limited.is_some() && told(2).cwnd.is_some());
+        for down in [0, 1] {
+            assert!(told(down).busy.is_none() && told(down).window_limited.is_none(), "{:?}", told(down));
+            assert!(told(down).least_round_trip_s.is_some(), "{:?}", told(down));
         }
         let datagrams = &report.phases[3];
         let (sent, came) = (datagrams.sender.datagrams.unwrap(), datagrams.receiver.datagrams.unwrap());

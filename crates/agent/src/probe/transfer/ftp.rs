@@ -12,7 +12,8 @@ use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use super::verdict::{Limit, Seen, Watch, processor_wanted_s};
+use super::verdict::{Limit, Seen, Watch};
+use crate::bulk::Effort;
 use crate::probe::ProbeError;
 use crate::socket::{Making, hold_window};
 use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
@@ -258,14 +259,15 @@ impl Session<'_> {
         let mut session = session.passive_stream_builder(move |to| {
             dial(to.port()).map_err(|why| FtpError::ConnectionError(io::Error::other(why)))
         });
-        let (watch, wanted_s) = (Watch::start(), processor_wanted_s());
+        let (watch, before) = (Watch::start(), Effort::of_this_thread());
         let (bytes, transfer_s) = match order.direction {
             FtpDirection::Store => self.store(&mut session, rest)?,
             FtpDirection::Fetch => self.fetch(&mut session)?,
         };
         let data = self.sockets.last();
         let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
-        let mut seen = Seen { wanted_s: processor_wanted_s() - wanted_s, trips, ..Seen::default() };
+        let mut seen =
+            Seen { wanted_s: Effort::of_this_thread().since(&before).wanted_s(), trips, ..Seen::default() };
         seen.add(&data);
         let limits = watch.limits(1, &seen);
         session.quit().map_err(self.at("farewell"))?;

@@ -10,7 +10,8 @@ use netrig_core::Duration;
 use rustix::io::Errno;
 
 use super::metrics::{Framework, Path};
-use super::verdict::{Seen, Watch, processor_wanted_s};
+use super::verdict::{Seen, Watch};
+use crate::bulk::Effort;
 use crate::probe::ProbeError;
 use crate::probe::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::probe::wire::writable;
@@ -262,7 +263,7 @@ fn carry(
 ) -> Result<Carried, ProbeError> {
     let left = Mutex::new(order.bytes);
     // Of each thread all, for it does nothing else.
-    let pour = |stream| pour(stream, &left, cancel).map(|()| processor_wanted_s());
+    let pour = |stream| pour(stream, &left, cancel).map(|()| Effort::of_this_thread().wanted_s());
     std::thread::scope(|scope| {
         // Whatever way this ends, the other end of the channel goes with it, and so does the watching.
         let (over, is_over) = mpsc::channel();

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::super::error::ProbeError;
 use super::super::wire::Wire;
 use super::body::Body;
-use super::message::{HttpError, Request, Response, shown};
+use super::message::{HttpError, Request, Response};
 use super::url::Url;
-use crate::monotonic_nanos;
+use crate::{monotonic_nanos, shown};
 
 /// Octets that one read takes.
 const READ: usize = 256 << 10;

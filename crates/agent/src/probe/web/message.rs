@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::shown;
+
 /// Octets of a head, at most.
 pub const LONGEST_HEAD: usize = 16 << 10;
 
@@ -252,21 +254,6 @@ fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_letter)
 }
 
-/// What somebody said, fit for a sentence: its beginning, without what moves a cursor.
-pub fn shown(text: &str) -> String {
-    shown_up_to(60, text)
-}
-
-/// The same of so many letters.
-pub fn shown_up_to(most: usize, text: &str) -> String {
-    let clean = text.chars().map(|letter| if letter.is_control() { '�' } else { letter });
-    let mut shown: String = clean.take(most).collect();
-    if text.chars().nth(most).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} HTTP/1.1\r\n", self.method, self.target)?;
@@ -364,12 +351,6 @@ mod tests {
         ] {
             assert!(matches!(Request::read(wrong.as_bytes()), Err(HttpError::FirstLine(_))), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn what_is_shown_moves_no_cursor() {
-        assert_eq!(shown("a\x1B[2Jb\r"), "a�[2Jb�");
-        assert_eq!(shown(&"x".repeat(100)).chars().count(), 61);
     }
 
     proptest! {

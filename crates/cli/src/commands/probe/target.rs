@@ -31,6 +31,11 @@ pub fn resolve(target: &Target, port: u16) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| Failure::failed(format!("`{host}` has no address{version}")))
 }
 
+/// The host of what was typed, without a port; all of it if that is no target.
+pub fn host(text: &str) -> &str {
+    split(text, 0).map_or(text, |(host, _)| host)
+}
+
 /// The host and the port of `host`, `host:port`, `[v6]:port` or a bare address.
 fn split(text: &str, port: u16) -> Option<(&str, u16)> {
     let typed = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
@@ -57,6 +62,10 @@ mod tests {
 
     #[test]
     fn a_port_stands_behind_a_colon() {
+        assert_eq!(
+            ["example:8", "[::1]:8", "::1", "example"].map(host),
+            ["example", "::1", "::1", "example"]
+        );
         assert_eq!(split("example", 7), Some(("example", 7)));
         assert_eq!(split("example:9", 7), Some(("example", 9)));
         assert_eq!(split("192.0.2.1:9", 7), Some(("192.0.2.1", 9)));

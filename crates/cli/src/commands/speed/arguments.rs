@@ -71,10 +71,16 @@ pub struct Measure {
     #[arg(long, help_heading = "Measurement", value_name = "RATE", conflicts_with_all = ["streams", "only"])]
     pub udp: Option<Rate>,
     /// Exponential gaps between datagrams, in the place of constant ones
-    #[arg(long, help_heading = "Measurement", requires = "udp")]
+    #[arg(long, help_heading = "Measurement", requires = "udp", conflicts_with = "iperf3")]
     pub poisson: bool,
     /// The most that a search for the line's capacity may offer
-    #[arg(long, help_heading = "Measurement", value_name = "RATE", default_value = "100Gbit/s")]
+    #[arg(
+        long,
+        help_heading = "Measurement",
+        value_name = "RATE",
+        default_value = "100Gbit/s",
+        conflicts_with = "iperf3"
+    )]
     pub most: Rate,
     /// Payload of each datagram: if not given as long as the path carries in a search, and 1200 B with --udp. With --sctp the longest
     /// packet, 1232 B if not given
@@ -88,16 +94,16 @@ pub struct Measure {
     pub no_rpm: bool,
     /// The largest segment that this end sends and announces (`TCP_MAXSEG`); of the kernel's choice if not given, as all
     /// that follows
-    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub mss: Option<Size>,
     /// The largest window that this end announces (`TCP_WINDOW_CLAMP`)
-    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub window: Option<Size>,
     /// The buffer that this end sends from (`SO_SNDBUF`)
-    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub send_buffer: Option<Size>,
     /// The buffer that this end receives into (`SO_RCVBUF`)
-    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub receive_buffer: Option<Size>,
     #[command(flatten)]
     pub key: KeyPlace,

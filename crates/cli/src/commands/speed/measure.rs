@@ -4,24 +4,25 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::tls::{self, Trust};
 use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_core::{Duration, Rate, Size};
 use netrig_speed::iperf3::Document;
 use netrig_speed::measure::{
-    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SearchTask, SpeedError, Task,
+    self as meter, CallOrder, MeasureOrder, PhaseOrder, PhaseReport, Progress, Report, SearchTask,
+    SpeedError, Task,
 };
-use netrig_speed::protocol::{Carrier, Load, PORT, Way};
+use netrig_speed::protocol::{Carrier, Load, PORT, Phase, Way};
 
 use super::arguments::{Form, Measure, Only};
 use super::{iperf3, show};
-use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
-use crate::failure::{Failure, INTERRUPTED, print};
+use crate::commands::probe::{KeyPlace, Target, host, read_key, resolve};
+use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
-/// Time between two readings.
+/// Time between two readings, at least.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// For how long the path is watched afterwards.
@@ -66,7 +67,22 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
         Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
         None => print(show::table(&report).trim_end())?,
     }
-    Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit(&report, cancel.load(Ordering::Relaxed)))
+}
+
+/// How it ended. That a processor of this host was the limit is a result: it is the terminal that is measured. That what was to be
+/// offered was not makes it none.
+fn exit(report: &Report, interrupted: bool) -> ExitCode {
+    let is_own = |phase: &PhaseReport| match phase.way {
+        Way::Up => !phase.sender.faults.is_empty(),
+        Way::Down | Way::Both => !phase.receiver.faults.is_empty(),
+    };
+    match report.partial {
+        true if interrupted => ExitCode::from(INTERRUPTED),
+        true => ExitCode::from(FAILED),
+        false if report.phases.iter().any(is_own) => ExitCode::from(TESTER),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 /// Refuses what cannot be measured, before anybody is called.
@@ -133,7 +149,7 @@ fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> 
     Ok(MeasureOrder {
         call: CallOrder {
             options: options(arguments)?,
-            ..call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?
+            ..call_order(&target.target, server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?
         },
         idle: arguments.idle,
         tasks: tasks(arguments)?,
@@ -145,6 +161,7 @@ fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> 
 
 /// Whom to call and how, with the authorities that may have signed its certificate.
 pub(super) fn call_order(
+    target: &str,
     server: SocketAddr,
     key: &KeyPlace,
     trust: Option<&Path>,
@@ -154,9 +171,10 @@ pub(super) fn call_order(
         Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
         None => Trust::Anyone,
     };
+    // A certificate is of the name that was typed, if one was.
     Ok(CallOrder {
         server,
-        name: server.ip().into(),
+        name: meter::server_name(host(target), server),
         tls: tls::client(&trust, None).map_err(Failure::request)?,
         key: read_key(key)?,
         rate,
@@ -192,7 +210,10 @@ pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
     };
     let size = arguments.size.map(|size| u16::try_from(size.bytes()));
     let size = size.transpose().map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
-    let carry = |carrier| Task::Carry(PhaseOrder { carrier, lasts: arguments.time, every: EVERY });
+    let carry = |carrier: Carrier| {
+        let every = Phase::interval(&carrier, arguments.time, EVERY);
+        Task::Carry(PhaseOrder { carrier, lasts: arguments.time, every })
+    };
     if let Some(rate) = arguments.udp {
         let bits_per_s = rate.bits_per_s();
         let load = if arguments.poisson {

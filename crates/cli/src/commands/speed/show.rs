@@ -75,11 +75,13 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     };
     if let Some(told) = &phase.connections {
         lines.push(format!("sent again  {:.3} %", told.sent_again * 100.0));
-        lines.push(format!(
-            "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
-            told.window_limited * 100.0,
-            told.buffer_limited * 100.0
-        ));
+        lines.extend(told.window_limited.zip(told.buffer_limited).map(|(window, buffer)| {
+            format!(
+                "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
+                window * 100.0,
+                buffer * 100.0
+            )
+        }));
     }
     if let Some(told) = &phase.transfer {
         let ratio = told.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));

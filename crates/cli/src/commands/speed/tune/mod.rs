@@ -16,14 +16,14 @@ use crate::failure::{Failure, print};
 pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let (ipv4, ipv6) = (arguments.ipv4, arguments.ipv6);
     let target = arguments.target.as_ref().map(|host| Target { target: host.clone(), ipv4, ipv6 });
-    let server = target.map(|target| resolve(&target, PORT)).transpose()?;
+    let server = target.as_ref().map(|target| resolve(target, PORT)).transpose()?;
     let told = arguments.rate.map(|rate| (rate, RateFrom::Told));
     let mut path =
         Path { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate: told };
     let mut unread = Vec::new();
-    if let Some(server) = server {
+    if let Some((target, server)) = target.zip(server) {
         if arguments.measure {
-            let measured = path::measure(server, arguments)?;
+            let measured = path::measure(&target.target, server, arguments)?;
             path.round_trip = path.round_trip.or(measured.round_trip);
             path.rate = path.rate.or(measured.rate.map(|rate| (rate, RateFrom::Measured)));
         }

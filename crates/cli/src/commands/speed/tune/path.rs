@@ -55,9 +55,9 @@ fn opening(server: SocketAddr) -> Result<Duration, String> {
 }
 
 /// Some connections each way for a short time: the faster way is what the settings must be enough for.
-pub(super) fn measure(server: SocketAddr, arguments: &Tune) -> Result<Measured, Failure> {
+pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Result<Measured, Failure> {
     let cancel = until_interrupted()?;
-    let order = call_order(server, &arguments.key, None, None)?;
+    let order = call_order(target, server, &arguments.key, None, None)?;
     let mut call = Call::connect(order, &cancel, &mut |_, _| {}).map_err(failure)?;
     let mut fastest: Option<f64> = None;
     for way in [Way::Down, Way::Up] {

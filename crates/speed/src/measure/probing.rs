@@ -8,11 +8,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use netrig_agent::monotonic_nanos;
+use netrig_agent::{monotonic_nanos, random};
 
-use super::Foreign;
-use crate::measure::CallOrder;
+use super::call::CallOrder;
+use crate::protocol::MOST_PROBES;
 use crate::protocol::greeting::{answer_server, hear_server};
+use crate::responsiveness::Foreign;
 use crate::talk::Talk;
 
 /// MPS and ID of the draft: 100 probes in 5 s, half of them on connections of their own.
@@ -23,9 +24,6 @@ const PROBE_BYTES: f64 = 5000.0;
 
 /// PTC of the draft: the share of what the path carries that probes may take.
 const SHARE: f64 = 0.05;
-
-/// Probes that are underway at once; of a path that takes longer, fewer are begun.
-const UNDERWAY: usize = 32;
 
 /// How long a part of a probe may take.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
@@ -80,7 +78,8 @@ fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign
     let mut next = monotonic_nanos();
     while !stop.load(Ordering::Relaxed) {
         let (now, gap) = (monotonic_nanos(), gap.load(Ordering::Relaxed));
-        if gap > 0 && now >= next && underway.load(Ordering::Relaxed) < UNDERWAY {
+        // Of a path that takes longer, fewer are begun.
+        if gap > 0 && now >= next && underway.load(Ordering::Relaxed) < MOST_PROBES {
             launch(order, &told, &underway);
             next = following(next, gap, now);
         }
@@ -125,8 +124,9 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let binding = talk.binding()?;
     // The server greets first, for whoever has come; what is measured is what is asked of it then.
     let greeted = hear_server(&mut talk).map_err(io::Error::other)?;
+    let nonce = random()?;
     let asked = monotonic_nanos();
-    answer_server(&mut talk, greeted, order.key.as_ref(), &binding).map_err(io::Error::other)?;
+    answer_server(&mut talk, greeted, order.key.as_ref(), nonce, &binding).map_err(io::Error::other)?;
     let answered = monotonic_nanos();
     talk.hang_up();
     Ok([stands - begun, secured - stands, answered - asked])

@@ -1,0 +1,30 @@
+//! What somebody else said, fit for a sentence of ours.
+
+/// Letters of it that a sentence has room for.
+const WITHIN_A_SENTENCE: usize = 60;
+
+/// What somebody said, fit to stand within a sentence: its first 60 letters, without what moves a cursor.
+pub fn shown(text: &str) -> String {
+    shown_up_to(WITHIN_A_SENTENCE, text)
+}
+
+/// The same of at most so many letters, and a sign that there were more.
+pub fn shown_up_to(most: usize, text: &str) -> String {
+    let clean = text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    let mut shown: String = clean.take(most).collect();
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_moves_no_cursor() {
+        assert_eq!(shown("a\x1B[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(shown(&"x".repeat(100)).chars().count(), 61);
+    }
+}

@@ -1,0 +1,130 @@
+//! What was read of what carries data, in the protocol's words.
+
+use netrig_agent::bulk::{Borne, Carried, Taken};
+use netrig_core::{Duration, Instant};
+
+use super::STRAGGLERS;
+use crate::protocol::{Counted, Datagrams, Heard};
+
+/// A connection, in the protocol's words.
+impl From<&Carried> for Counted {
+    fn from(carried: &Carried) -> Self {
+        let info = carried.info.unwrap_or_default();
+        Self {
+            received: carried.received,
+            sent: carried.sent,
+            cwnd: info.cwnd,
+            window: info.window,
+            srtt_ns: info.srtt.map(Duration::as_nanos),
+            min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
+            sent_again: info.counts.bytes_retransmitted,
+            busy_ns: info.busy.as_nanos(),
+            window_limited_ns: info.window_limited.as_nanos(),
+            buffer_limited_ns: info.buffer_limited.as_nanos(),
+            ..Self::default()
+        }
+    }
+}
+
+/// An association, in the protocol's words. Its send buffer is netrig's own and holds nothing back.
+impl From<&Borne> for Counted {
+    fn from(borne: &Borne) -> Self {
+        Self {
+            received: borne.received,
+            sent: borne.sent,
+            cwnd: borne.cwnd,
+            window: borne.window,
+            srtt_ns: borne.srtt.map(Duration::as_nanos),
+            sent_again: borne.sent_again,
+            busy_ns: borne.busy.as_nanos(),
+            window_limited_ns: borne.window_limited.as_nanos(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A reading of datagrams, in the protocol's words.
+pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
+    Heard {
+        at_ns: taken.at - begun,
+        received: taken.arrivals.received,
+        dropped: taken.dropped_before,
+        expected: taken.arrivals.expected,
+        bytes: taken.bytes,
+        last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
+        last_sent_ns: taken.last_sent.since(Instant::ZERO).as_nanos(),
+        passage_ns: taken.passage.map(|passage| [passage.least, passage.mean as i64, passage.most]),
+    }
+}
+
+/// The readings of datagrams without those behind the last one: what was waited for after all had been sent is no time in which
+/// nothing came. The last reading is of the moment when that datagram came, and has at least half an interval of its own.
+/// Silence before the phase was over, after so many ns, is the path's.
+pub(super) fn until_silence(mut heard: Vec<Heard>, lasted: u64) -> Vec<Heard> {
+    let all = heard.last().map_or(0, |last| last.bytes);
+    let Some(at) = heard.iter().position(|reading| reading.bytes == all).filter(|_| all > 0) else {
+        return heard;
+    };
+    if heard[at].last_arrival_ns + STRAGGLERS.as_nanos() < lasted {
+        heard.retain(|reading| reading.at_ns <= lasted);
+        return heard;
+    }
+    heard.truncate(at + 1);
+    let before = |back: usize| at.checked_sub(back).map_or(0, |place| heard[place].at_ns);
+    let (last, before_it) = (before(1), before(2));
+    let end = heard[at].last_arrival_ns.clamp((last + 1).min(heard[at].at_ns), heard[at].at_ns);
+    heard[at].at_ns = end;
+    if at > 0 && (end - last) * 2 < last - before_it {
+        let earlier = heard.remove(at - 1);
+        let counts = [earlier.received, heard[at - 1].received.saturating_sub(earlier.received)];
+        heard[at - 1].passage_ns = both(earlier.passage_ns, heard[at - 1].passage_ns, counts);
+    }
+    heard
+}
+
+/// The least, the mean and the most of two sets of so many.
+fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Option<[i64; 3]> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    let [a, b] = counts.map(|count| count.max(1) as f64);
+    let mean = (one[1] as f64 * a + other[1] as f64 * b) / (a + b);
+    Some([one[0].min(other[0]), mean.round() as i64, one[2].max(other[2])])
+}
+
+pub(super) fn tell_taken(taken: &Taken, datagrams: &mut Datagrams) {
+    datagrams.received = taken.arrivals.received;
+    datagrams.duplicated = taken.arrivals.duplicated;
+    datagrams.reordered = taken.arrivals.reordered;
+    datagrams.losses = taken.losses;
+    datagrams.dropped = taken.dropped;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn heard(at_ms: u64, bytes: u64, last_arrival_ms: u64) -> Heard {
+        Heard { at_ns: at_ms * MS, bytes, last_arrival_ns: last_arrival_ms * MS, ..Heard::default() }
+    }
+
+    fn times(heard: &[Heard]) -> Vec<u64> {
+        heard.iter().map(|reading| reading.at_ns / MS).collect()
+    }
+
+    #[test]
+    fn what_is_waited_for_behind_the_last_datagram_is_no_time_of_the_phase() {
+        let all = |last_ms| {
+            let came = [heard(100, 10, 99), heard(200, 20, 199), heard(300, 21, last_ms)];
+            came.into_iter().chain([heard(400, 21, last_ms), heard(500, 21, last_ms)]).collect()
+        };
+        // The last interval is as long as something came in it; one that is too short for a rate of its own has that before it.
+        assert_eq!(times(&until_silence(all(260), 250 * MS)), [100, 200, 260]);
+        assert_eq!(times(&until_silence(all(205), 200 * MS)), [100, 205]);
+        // Silence within the phase stays.
+        assert_eq!(times(&until_silence(all(205), 450 * MS)), [100, 200, 300, 400]);
+        let none: Vec<Heard> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
+        assert_eq!(times(&until_silence(none, 100 * MS)), [100, 200, 300]);
+        assert!(until_silence(Vec::new(), 100).is_empty());
+    }
+}
