@@ -138,7 +138,7 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let (local, token) = (SocketAddr::new(call.ends()[0].ip(), 0), call.budget().token);
     let latency = Latency::begin(local, server, token, Duration::from_millis(20)).expect("it begins");
     let probing = Probing::begin(order).expect("it begins");
-    probing.carries(probed);
+    probing.carries(Way::Down, [probed; 2]);
     let carriages = carriers.iter().map(|carrier| {
         let phase = PhaseOrder {
             carrier: carrier.clone(),

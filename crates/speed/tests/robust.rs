@@ -24,7 +24,6 @@ use netrig_speed::carry::Live;
 use netrig_speed::flows::{self, TestOrder};
 use netrig_speed::iperf3::{Direction, Parameters};
 use netrig_speed::measure::{Call, CallOrder, News, PhaseOrder, SpeedError};
-use netrig_speed::meter::Course;
 use netrig_speed::protocol::{Carrier, Echo, Keyring, Load, Preamble, Way};
 use netrig_speed::serve::{Protocol, Server, ServerOrder};
 
@@ -146,7 +145,7 @@ fn others_get_what_they_had_while_some_misbehave() {
             let mut call = call(address, None, None).unwrap();
             let carriage = carried(&mut call, phase(tcp(Way::Down), 3000)).unwrap();
             call.hang_up();
-            Course::of_streams(&carriage.near.counted).throughput().unwrap().bits_per_s
+            carriage.course(Way::Down).throughput().unwrap().bits_per_s
         };
         let alone = goodput();
         assert!((19e6..21e6).contains(&alone), "{alone}");

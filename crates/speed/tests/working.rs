@@ -36,7 +36,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let local = SocketAddr::new(call.ends()[0].ip(), 0);
         let latency = Latency::begin(local, server, call.budget().token, Duration::from_millis(10)).unwrap();
         let probing = Probing::begin(order).unwrap();
-        probing.carries(1e9);
+        probing.carries(Way::Down, [1e9; 2]);
         let carrier = Carrier::Tcp { way: Way::Down, streams: 2, congestion: None };
         let phase = PhaseOrder { carrier, lasts: Duration::from_secs(2), every: Duration::from_millis(100) };
         let carriage = call.carry(phase, &AtomicBool::new(false), &mut |_| {}).unwrap();

@@ -539,6 +539,7 @@ impl StreamsEnd {
     fn tell(&self, report: &mut EndReport) {
         let infos = || self.last.iter().filter_map(|carried| carried.info.as_ref());
         report.segment = infos().map(|info| info.segment).min().or(self.segment);
+        report.timestamps = infos().any(|info| info.has_timestamps);
         report.path_mtu = infos().map(|info| info.path_mtu).min();
         report.buffers = self.buffers;
         report.window = self.window;

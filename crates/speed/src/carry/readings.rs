@@ -12,6 +12,7 @@ impl From<&Carried> for Counted {
         let info = carried.info.unwrap_or_default();
         Self {
             received: carried.received,
+            segments: info.counts.data_segments_received,
             sent: carried.sent,
             cwnd: info.cwnd,
             window: info.window,

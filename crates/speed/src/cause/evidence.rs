@@ -2,7 +2,7 @@
 
 use super::limit::{End, Limit};
 use crate::measure::{Capacity, PhaseReport, Report};
-use crate::meter::{Connections, Delays};
+use crate::meter::{Connections, Delays, OneWay};
 use crate::protocol::{Carrier, Datagrams, EndReport, Way};
 
 /// A thread that runs or waits to run for this share of the time has nothing left.
@@ -33,6 +33,11 @@ const RADIO: f64 = 0.4;
 const QUEUED_S: f64 = 0.001;
 const QUEUED: f64 = 0.1;
 
+/// A sender whose congestion control would have let so many times as much be underway was held back by something else; its buffer
+/// did so if this share of it, as the kernel counts it, was underway.
+const LET: f64 = 1.5;
+const HELD: f64 = 0.3;
+
 /// Above this share of what a line carries headers are worth a word.
 const HEADERS: f64 = 0.1;
 
@@ -56,6 +61,7 @@ pub(super) struct Evidence<'a> {
     /// What a search found in the same way.
     searched: Option<&'a Capacity>,
     idle: Option<&'a Delays>,
+    idle_ways: Option<&'a OneWay>,
     /// What the server holds it to, payload bits per second.
     held_to: Option<f64>,
     /// Whether the path does not leave the host.
@@ -63,19 +69,21 @@ pub(super) struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Of a way: connections are to be explained before datagrams, and one way at a time before both.
-    pub fn of(report: &'a Report, way: Way) -> Option<Self> {
+    /// Of a way by itself, or of one while the other is full, too: connections are to be explained before datagrams.
+    pub fn of(report: &'a Report, way: Way, at_once: bool) -> Option<Self> {
         let phases = || report.phases.iter().filter(|phase| phase.way == way);
-        let alone = |phase: &&PhaseReport| phase.carrier.way() == Some(way);
+        let wanted = |phase: &&PhaseReport| (phase.carrier.way() == Some(Way::Both)) == at_once;
         let adapts = |phase: &&PhaseReport| phase.carrier.adapts();
-        let phase = phases()
-            .filter(adapts)
-            .find(alone)
-            .or_else(|| phases().find(alone))
-            .or_else(|| phases().next())?;
-        let searched = phases().find_map(|phase| phase.capacity.as_ref());
-        let within = report.client.ip() == report.server.ip();
-        Some(Self { way, phase, searched, idle: report.idle.as_ref(), held_to: report.held_to, within })
+        let phase = phases().filter(wanted).find(adapts).or_else(|| phases().find(wanted))?;
+        Some(Self {
+            way,
+            phase,
+            searched: phases().find_map(|phase| phase.capacity.as_ref()),
+            idle: report.idle.as_ref(),
+            idle_ways: report.idle_ways.as_ref(),
+            held_to: report.held_to,
+            within: report.client.ip() == report.server.ip(),
+        })
     }
 
     pub fn limit(&self) -> Limit {
@@ -87,10 +95,12 @@ impl<'a> Evidence<'a> {
                 Self::processor,
                 Self::window,
                 Self::send_buffer,
+                Self::way_back,
                 Self::line_missed,
                 Self::starved,
             ],
             _ if self.phase.capacity.is_some() => &[
+                Self::unfinished,
                 Self::socket_buffer,
                 Self::search_starved,
                 Self::held_by_server,
@@ -105,7 +115,8 @@ impl<'a> Evidence<'a> {
                 Self::queue_or_loss,
             ],
         };
-        let limit = limits.iter().find_map(|limit| limit(self)).unwrap_or(Limit::Unknown);
+        let steady = self.phase.throughput.is_none_or(|told| told.steady);
+        let limit = limits.iter().find_map(|limit| limit(self)).unwrap_or(Limit::Unknown { steady });
         self.by_radio(&limit).unwrap_or(limit)
     }
 
@@ -149,23 +160,34 @@ impl<'a> Evidence<'a> {
         self.phase.layers.map_or(0.0, |layers| layers.ip)
     }
 
-    /// The round trip while data was carried and that of the idle path, s: of half of the echoes, or where there are none (servers
-    /// of iperf3 send none back) the mean and the least that the kernel has measured.
+    /// How long packets took while data was carried and on the idle path, s: half of the echoes in the direction of the data, or there
+    /// and back where the clocks tell no directions; where there are no echoes (servers of iperf3 send none back) the mean round trip
+    /// and the least that the kernel has measured.
+    fn passages_s(&self) -> Option<[f64; 2]> {
+        let kernel = || self.connections().and_then(|told| told.round_trip_s.zip(told.least_round_trip_s));
+        self.one_way_s(self.way).or_else(|| self.round_trips_s()).or_else(|| kernel().map(Into::into))
+    }
+
+    /// How long half of the echoes took one way, while data was carried and on the idle path, s. What is wrong with the clocks is
+    /// wrong with both.
+    fn one_way_s(&self, way: Way) -> Option<[f64; 2]> {
+        let of = |ways: &OneWay| if matches!(way, Way::Up) { ways.up } else { ways.down }.p50_s;
+        let loaded = self.phase.ways.as_ref().and_then(of);
+        loaded.zip(self.idle_ways.and_then(of)).map(Into::into)
+    }
+
     fn round_trips_s(&self) -> Option<[f64; 2]> {
         let loaded = self.phase.delays.and_then(|delays| delays.p50_s);
-        let echoes = loaded.zip(self.idle.and_then(|idle| idle.p50_s));
-        let kernel = || self.connections().and_then(|told| told.round_trip_s.zip(told.least_round_trip_s));
-        echoes.or_else(kernel).map(Into::into)
+        loaded.zip(self.idle.and_then(|idle| idle.p50_s)).map(Into::into)
     }
 
     /// How much longer than on the idle path packets took, s.
     fn queue_s(&self) -> f64 {
-        self.round_trips_s().map_or(0.0, |[loaded, idle]| (loaded - idle).max(0.0))
+        self.passages_s().map_or(0.0, waited_s)
     }
 
     fn is_queued(&self) -> bool {
-        let idle = self.round_trips_s().map_or(0.0, |[_, idle]| idle);
-        self.queue_s() > QUEUED_S.max(QUEUED * idle)
+        self.passages_s().is_some_and(is_longer)
     }
 
     fn connections(&self) -> Option<&Connections> {
@@ -176,11 +198,12 @@ impl<'a> Evidence<'a> {
     fn black_hole(&self) -> Option<Limit> {
         let connections = self.connections()?;
         let echoes = self.phase.delays.is_some_and(|delays| delays.p50_s.is_some());
-        let stuck = self.phase.throughput.is_none_or(|told| told.bytes < connections.bytes_again);
-        (stuck && echoes && connections.bytes_again > 0).then_some(Limit::BlackHole {
-            mtu: self.phase.sender.path_mtu,
-            sent_again: connections.bytes_again,
-        })
+        // Of each connection not even a packet: what is sent again and again comes over a slow line, too.
+        let mtu = self.phase.sender.path_mtu;
+        let one_each = u64::from(self.phase.carrier.streams().max(1)) * u64::from(mtu.unwrap_or(0));
+        let stuck = self.phase.throughput.is_none_or(|told| told.bytes < one_each);
+        (stuck && echoes && !self.is_queued() && connections.bytes_again > 0)
+            .then_some(Limit::BlackHole { mtu, sent_again: connections.bytes_again })
     }
 
     /// It has got what the server lets a session have, and the path would have carried that.
@@ -215,8 +238,13 @@ impl<'a> Evidence<'a> {
         let headers = self.phase.layers.map_or(0.0, |layers| 1.0 - layers.payload / layers.ip);
         match self.phase.sender.path_mtu {
             Some(mtu) if headers > HEADERS => Limit::PacketSize { mtu, bits_per_s, headers },
-            _ => Limit::Line { bits_per_s, reached, queue_s: line.found.queue_ns as f64 * 1e-9 },
+            _ => Limit::Line { bits_per_s, reached, queue_s: self.queue_of(line) },
         }
+    }
+
+    /// How long what others send waits while a line is full, s: the search floods its own queue, which need not be theirs.
+    fn queue_of(&self, line: &Capacity) -> f64 {
+        self.passages_s().map_or(line.found.queue_ns as f64 * 1e-9, waited_s)
     }
 
     /// A processor that left its mark on the connections: nobody took what had arrived, so that the window closed, or nobody
@@ -262,9 +290,8 @@ impl<'a> Evidence<'a> {
         let connections = self.connections()?;
         let (share, bytes) = connections.window_limited.zip(connections.window)?;
         let round_trip_s = connections.round_trip_s.unwrap_or(0.0);
-        let payload = self.phase.throughput.map_or(0.0, |told| told.bits_per_s);
         let streams = self.phase.carrier.streams().max(1);
-        let in_flight = payload / 8.0 * round_trip_s / f64::from(streams);
+        let in_flight = self.underway().unwrap_or(0.0);
         let filled = share > HELD_BACK_AT_TIMES && in_flight > FILLED * bytes;
         (filled || share > HELD_BACK).then_some(Limit::Window {
             end: self.receives(),
@@ -273,14 +300,49 @@ impl<'a> Evidence<'a> {
             share,
             connections: streams,
             told: self.phase.receiver.window.is_some(),
+            chosen: self.phase.receiver.chosen_buffers[1],
             needed: 2.0 * in_flight,
         })
     }
 
+    /// The kernel counts for how long a buffer had nothing more to send, but of a sender that paces: of one that is as long as the
+    /// program chose, what was underway beside what might have been tells.
     fn send_buffer(&self) -> Option<Limit> {
-        let share = self.connections()?.buffer_limited.filter(|share| *share > HELD_BACK)?;
-        let bytes = self.phase.sender.buffers.map(|[send, _]| send);
-        Some(Limit::SendBuffer { end: self.sends(), bytes, share })
+        let connections = self.connections()?;
+        let share = connections.buffer_limited?;
+        let (chosen, bytes) =
+            (self.phase.sender.chosen_buffers[0], self.phase.sender.buffers.map(|[send, _]| send));
+        let underway = self.underway().unwrap_or(0.0);
+        let filled = bytes.is_some_and(|bytes| underway > HELD * bytes as f64);
+        let let_be = connections.cwnd.unwrap_or(0.0);
+        let is_short = chosen && filled && let_be > LET * underway && !self.is_queued();
+        (share > HELD_BACK || is_short).then_some(Limit::SendBuffer {
+            end: self.sends(),
+            bytes,
+            share: if share > HELD_BACK { share } else { 0.0 },
+            chosen,
+            underway: [underway, let_be],
+        })
+    }
+
+    /// Data of a connection that was underway in the mean, bytes.
+    fn underway(&self) -> Option<f64> {
+        let payload = self.phase.throughput?.bits_per_s;
+        let streams = self.phase.carrier.streams().max(1);
+        Some(payload / 8.0 * self.connections()?.round_trip_s? / f64::from(streams))
+    }
+
+    /// Nothing waits on the way of the data, and what acknowledges it waits on the way back.
+    fn way_back(&self) -> Option<Limit> {
+        let back = if matches!(self.way, Way::Up) { Way::Down } else { Way::Up };
+        let (there, back) = self.one_way_s(self.way).zip(self.one_way_s(back))?;
+        (is_longer(back) && !is_longer(there))
+            .then(|| Limit::WayBack { reached: self.reached(), queue_s: waited_s(back) })
+    }
+
+    /// A search that was broken off, or whose time was over, says nothing of the line.
+    fn unfinished(&self) -> Option<Limit> {
+        self.phase.capacity.filter(|capacity| !capacity.complete).map(|_| Limit::Unfinished)
     }
 
     /// No host held it back, and yet it has not got what the line carries: congestion control did, because of losses.
@@ -293,7 +355,8 @@ impl<'a> Evidence<'a> {
         }
         if lossy > LOSSY {
             let reached = self.reached();
-            return Some(Limit::Loss { share: lossy, reached, beneath: true, adapts: true });
+            let unqueued = self.passages_s().is_some() && !self.is_queued();
+            return Some(Limit::Loss { share: lossy, reached, beneath: true, adapts: true, unqueued });
         }
         Some(self.of_line(line))
     }
@@ -312,7 +375,8 @@ impl<'a> Evidence<'a> {
             return Some(Limit::Line { bits_per_s, reached, queue_s: self.queue_s() });
         }
         let adapts = self.phase.carrier.adapts();
-        (share > LOSSY).then_some(Limit::Loss { share, reached, beneath: false, adapts })
+        let unqueued = self.passages_s().is_some();
+        (share > LOSSY).then_some(Limit::Loss { share, reached, beneath: false, adapts, unqueued })
     }
 
     /// Datagrams had arrived and found no room in the socket: because nobody took them in time, or because it is small.
@@ -329,6 +393,7 @@ impl<'a> Evidence<'a> {
             dropped: dropped(&self.phase.receiver, &came),
             arrived: came.received,
             bytes: self.phase.receiver.buffers.map(|[_, receive]| receive),
+            chosen: self.phase.receiver.chosen_buffers[1],
         })
     }
 
@@ -359,7 +424,12 @@ impl<'a> Evidence<'a> {
         } else if is_policer(line) {
             Limit::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
         } else {
-            Limit::Line { bits_per_s, reached: bits_per_s, queue_s: found.queue_ns as f64 * 1e-9 }
+            // The search floods its own queue, in which others need not wait.
+            let flooded = found.queue_ns as f64 * 1e-9;
+            let others =
+                self.phase.delays.and_then(|delays| delays.p95_s).zip(self.idle.and_then(|idle| idle.p50_s));
+            let queue_s = others.map_or(flooded, |others| waited_s(others.into()).min(flooded));
+            Limit::Line { bits_per_s, reached: bits_per_s, queue_s }
         })
     }
 
@@ -376,6 +446,16 @@ impl<'a> Evidence<'a> {
         let sent = self.phase.sender.datagrams?;
         (sent.skipped as f64 > ALL * sent.sent as f64).then(|| self.of_processor(true))
     }
+}
+
+/// How much longer packets took than on the idle path, s.
+fn waited_s([loaded, idle]: [f64; 2]) -> f64 {
+    (loaded - idle).max(0.0)
+}
+
+/// Whether they waited in a queue for that.
+fn is_longer(passages: [f64; 2]) -> bool {
+    waited_s(passages) > QUEUED_S.max(QUEUED * passages[1])
 }
 
 /// Whether the line loses what exceeds its rate, and keeps no queue.

@@ -26,6 +26,13 @@ pub enum Limit {
         /// For how long packets waited in its queue, s.
         queue_s: f64,
     },
+    /// The other direction: what tells the sender that its data has come is late, or lost, on the way back (RFC 3449 section 2).
+    WayBack {
+        /// What the transfer got.
+        reached: f64,
+        /// For how long packets waited in the queue of the way back, s.
+        queue_s: f64,
+    },
     /// A radio of one of the hosts.
     Wifi {
         /// Of which host.
@@ -61,6 +68,8 @@ pub enum Limit {
         beneath: bool,
         /// Whether the transfer is of connections, whose congestion control takes that for congestion.
         adapts: bool,
+        /// Whether it is known that packets waited no longer meanwhile than on the idle path.
+        unqueued: bool,
     },
     /// The window that the receiver offers.
     Window {
@@ -76,6 +85,8 @@ pub enum Limit {
         connections: u16,
         /// Whether that is not its kernel's choice: it was told to offer no more, or offers it itself (SCTP).
         told: bool,
+        /// Whether the program has chosen the buffer that it is a part of.
+        chosen: bool,
         /// The window with which the rate would be twice as high, bytes.
         needed: f64,
     },
@@ -85,8 +96,12 @@ pub enum Limit {
         end: End,
         /// Bytes that it may hold, as the kernel counts them.
         bytes: Option<u64>,
-        /// Share of the time in which it held nothing more to send.
+        /// Share of the time in which it held nothing more to send; of a sender that paces the kernel counts none.
         share: f64,
+        /// Whether the program has chosen it: no setting of the kernel changes it.
+        chosen: bool,
+        /// Data of a connection that was underway, and what its congestion control would have let be, bytes.
+        underway: [f64; 2],
     },
     /// A processor: a thread that carries data ran, or waited to run, nearly all the time.
     Processor {
@@ -118,6 +133,8 @@ pub enum Limit {
         arrived: u64,
         /// Bytes that the socket may hold, as the kernel counts them.
         bytes: Option<u64>,
+        /// Whether the program has chosen that.
+        chosen: bool,
     },
     /// The line, of which headers take much because its packets are short.
     PacketSize {
@@ -149,6 +166,11 @@ pub enum Limit {
         /// What of it was lost.
         lost: f64,
     },
+    /// The search for what the line carries did not come to its end.
+    Unfinished,
     /// What was counted proves nothing.
-    Unknown,
+    Unknown {
+        /// Whether what arrived was steady; if not, a longer measurement tells more.
+        steady: bool,
+    },
 }

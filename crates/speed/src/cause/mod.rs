@@ -26,6 +26,8 @@ pub use limit::{End, Limit};
 pub struct Verdict {
     /// Which way.
     pub way: Way,
+    /// Whether the other way was full meanwhile.
+    pub at_once: bool,
     /// What limited it.
     pub limit: Limit,
     /// The same as a sentence.
@@ -36,17 +38,20 @@ pub struct Verdict {
     pub advice: Option<String>,
 }
 
-/// What limited each way that was measured: where connections carried data it is theirs, and a search beside them is evidence.
+/// What limited each way that was measured, by itself and while both were full: where connections carried data it is theirs, and a
+/// search beside them is evidence.
 pub fn verdicts(report: &Report) -> Vec<Verdict> {
-    [Way::Down, Way::Up].into_iter().filter_map(|way| verdict(report, way)).collect()
+    let ways = [false, true].into_iter().flat_map(|at_once| [Way::Down, Way::Up].map(|way| (way, at_once)));
+    ways.filter_map(|(way, at_once)| verdict(report, way, at_once)).collect()
 }
 
-fn verdict(report: &Report, way: Way) -> Option<Verdict> {
-    let evidence = Evidence::of(report, way)?;
+fn verdict(report: &Report, way: Way, at_once: bool) -> Option<Verdict> {
+    let evidence = Evidence::of(report, way, at_once)?;
     let limit = evidence.limit();
     Some(Verdict {
         way,
-        sentence: sentence::sentence(&limit, way),
+        at_once,
+        sentence: sentence::sentence(&limit, way, at_once),
         proof: sentence::proof(&limit),
         advice: sentence::advice(&limit),
         limit,

@@ -7,10 +7,18 @@ use crate::quantities::{percent, rate, size, time};
 /// The kernel offers about half of a receive buffer as its window: the other half is for its own book-keeping.
 const BUFFER_OF_WINDOW: f64 = 2.0;
 
+/// The same of a buffer to send from: what is underway takes about twice its length there.
+const BUFFER_OF_DATA: f64 = 2.0;
+
 /// What limited it, in one sentence.
-pub(super) fn sentence(limit: &Limit, way: Way) -> String {
+pub(super) fn sentence(limit: &Limit, way: Way, at_once: bool) -> String {
+    let name = name(way, at_once);
     let what = match limit {
         Limit::Line { bits_per_s, .. } => format!("the line, which carries {}", rate(*bits_per_s)),
+        Limit::WayBack { .. } => {
+            "the way back: what tells the sender that its data has come waits in the other direction's queue"
+                .to_owned()
+        }
         Limit::Wifi { end, bits_per_s, .. } => {
             format!("the Wi-Fi of {}, which carries {}", host(*end), rate(*bits_per_s))
         }
@@ -46,15 +54,21 @@ pub(super) fn sentence(limit: &Limit, way: Way) -> String {
             format!("the server, which lets a session have {} of payload", rate(*bits_per_s))
         }
         Limit::Offered { bits_per_s, .. } => {
+            return format!("{name}: nothing limits it, {} was offered and arrived", rate(*bits_per_s));
+        }
+        Limit::Unfinished => {
             return format!(
-                "{}: nothing limits it, {} was offered and arrived",
-                name(way),
-                rate(*bits_per_s)
+                "{name}: the search did not come to its end, so what the line carries is not known"
             );
         }
-        Limit::Unknown => return format!("{}: what was counted does not tell what limits it", name(way)),
+        Limit::Unknown { steady: true } => {
+            return format!("{name}: what was counted does not tell what limits it");
+        }
+        Limit::Unknown { .. } => {
+            return format!("{name}: what arrived was not steady, and does not tell what limits it");
+        }
     };
-    format!("{} is limited by {what}", name(way))
+    format!("{name} is limited by {what}")
 }
 
 /// What was counted.
@@ -72,12 +86,31 @@ pub(super) fn proof(limit: &Limit) -> String {
         Limit::Loss { reached, adapts: true, .. } => {
             format!("congestion control takes it for congestion: {} arrived", rate(*reached))
         }
-        Limit::Loss { reached, .. } => {
+        Limit::Loss { reached, unqueued: true, .. } => {
             format!("{} arrived, and packets waited no longer than on the idle path", rate(*reached))
+        }
+        Limit::Loss { reached, .. } => {
+            format!(
+                "{} arrived; how long packets waited is not known, so it may be the line's queue that lost them",
+                rate(*reached)
+            )
+        }
+        Limit::WayBack { reached, queue_s } => {
+            format!(
+                "packets wait {} there, and none on the way of the data, of which {} arrived",
+                time(*queue_s),
+                rate(*reached)
+            )
         }
         Limit::Window { share, .. } => {
             format!("the sender's kernel was held back by the window for {} of the time", percent(*share))
         }
+        Limit::SendBuffer { bytes, share, underway: [underway, let_be], .. } if *share == 0.0 => format!(
+            "{} of a connection were underway{}, where its congestion control would have let {} be",
+            size(*underway),
+            bytes.map_or_else(String::new, |bytes| format!(" out of a buffer of {}", size(bytes as f64))),
+            size(*let_be)
+        ),
         Limit::SendBuffer { bytes, share, .. } => {
             let holds = holding(*bytes);
             format!(
@@ -110,16 +143,16 @@ pub(super) fn proof(limit: &Limit) -> String {
             format!("{} of that arrived", percent(reached / bits_per_s))
         }
         Limit::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
-        Limit::Unknown => "no counter of the two hosts and of the path stands out".to_owned(),
+        Limit::Unfinished => "its time was over, or it was broken off".to_owned(),
+        Limit::Unknown { .. } => "no counter of the two hosts and of the path stands out".to_owned(),
     }
 }
 
 fn line_proof(queue_s: f64, used: f64) -> String {
-    let queue = format!("packets wait {} in its queue", time(queue_s));
-    if used > 0.98 {
-        return queue;
-    }
-    format!("{queue}; {} of what it carries was reached", percent(used))
+    let queue = (queue_s > 0.0).then(|| format!("packets wait {} in its queue", time(queue_s)));
+    let part = (queue.is_none() || used <= 0.98)
+        .then(|| format!("{} of what it carries was reached", percent(used)));
+    queue.into_iter().chain(part).collect::<Vec<_>>().join("; ")
 }
 
 fn wifi_proof(bits_per_s: Option<f64>, signal_dbm: Option<i8>, [sent_again, failed]: [f64; 2]) -> String {
@@ -144,7 +177,7 @@ fn holding(bytes: Option<u64>) -> String {
 pub(super) fn advice(limit: &Limit) -> Option<String> {
     let advice = match limit {
         Limit::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(
-            "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE)",
+            "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE) where that is to be had",
             rate(*bits_per_s),
             time(*queue_s)
         ),
@@ -164,18 +197,42 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Window { end, needed, told: true, .. } => {
             format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))
         }
+        Limit::Window { end, needed, chosen: true, .. } => format!(
+            "give the sockets of {} a receive buffer of {} or more, or leave its length to the kernel (--receive-buffer): that is \
+             enough for twice the rate",
+            host(*end),
+            size(BUFFER_OF_WINDOW * needed)
+        ),
         Limit::Window { end, needed, .. } => format!(
             "raise the last value of net.ipv4.tcp_rmem at {} to {} or more: that is enough for twice the rate",
             host(*end),
             size(BUFFER_OF_WINDOW * needed)
         ),
-        Limit::SendBuffer { end, .. } => format!("raise the last value of net.ipv4.tcp_wmem at {}", host(*end)),
+        Limit::SendBuffer { end, chosen, underway: [underway, _], .. } => {
+            let needed = size(BUFFER_OF_DATA * 2.0 * underway);
+            let enough = "that is enough for twice the rate";
+            match chosen {
+                true => format!(
+                    "give the sockets of {} a send buffer of {needed} or more, or leave its length to the kernel (--send-buffer): {enough}",
+                    host(*end)
+                ),
+                false => format!("raise the last value of net.ipv4.tcp_wmem at {} to {needed} or more: {enough}", host(*end)),
+            }
+        }
         Limit::Processor { end, .. } => format!(
             "take other load away from {}, give it more processors, or spread its packets over them (receive packet steering)",
             host(*end)
         ),
         Limit::Stolen { .. } => "measure from a host whose processors are its own".to_owned(),
+        Limit::SocketBuffer { end, chosen: true, .. } => {
+            format!("give the socket of {} a longer receive buffer, or leave its length out (--receive-buffer)", host(*end))
+        }
         Limit::SocketBuffer { end, .. } => format!("raise net.core.rmem_max at {}", host(*end)),
+        Limit::WayBack { .. } => "keep the other direction free: pace or shape what goes there, or let acknowledgements pass first (a \
+                                  queue of their own, or fair queueing; RFC 3449 section 5)"
+            .to_owned(),
+        Limit::Unfinished => "search again, with nothing else on the line; on one that loses much the search takes long".to_owned(),
+        Limit::Unknown { steady: false } => "measure for longer (--time)".to_owned(),
         Limit::PacketSize { .. } => "use a path with a larger MTU: look for the tunnel or the link that shortens packets \
                                      (netrig probe mtu)"
             .to_owned(),
@@ -185,16 +242,18 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Server { .. } => {
             "measure when fewer others do, or ask its operator for a larger share (--max-rate)".to_owned()
         }
-        Limit::Line { .. } | Limit::Offered { .. } | Limit::Unknown => return None,
+        Limit::Line { .. } | Limit::Offered { .. } | Limit::Unknown { .. } => return None,
     };
     Some(advice)
 }
 
-const fn name(way: Way) -> &'static str {
-    match way {
-        Way::Down => "the download",
-        Way::Up => "the upload",
-        Way::Both => "both ways",
+const fn name(way: Way, at_once: bool) -> &'static str {
+    match (way, at_once) {
+        (Way::Down, false) => "the download",
+        (Way::Down, true) => "the download beside the upload",
+        (Way::Up, false) => "the upload",
+        (Way::Up, true) => "the upload beside the download",
+        (Way::Both, _) => "both ways",
     }
 }
 

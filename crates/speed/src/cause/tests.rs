@@ -4,7 +4,7 @@ use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{Capacity, PhaseReport};
-use crate::meter::{Connections, Delays, Layers, Packet, Throughput};
+use crate::meter::{Connections, Delays, Layers, OneWay, Packet, Throughput};
 use crate::protocol::{Carrier, Datagrams, EndReport, Load};
 use crate::search::Found;
 
@@ -37,7 +37,7 @@ fn throughput(bits_per_s: f64) -> Throughput {
 
 /// So many bits of IP packets per second, as segments of 1448 B carry them.
 fn layers(ip: f64) -> Layers {
-    Packet::segment(1448, Some(1500), true).layers(ip * 1448.0 / 1500.0)
+    Packet::segment(1448, true, true).layers(ip * 1448.0 / 1500.0)
 }
 
 /// A download of four connections over an idle host that got so much: nothing held it back, and nothing was sent again.
@@ -111,7 +111,7 @@ fn judged(ip: f64, search: Option<PhaseReport>, change: impl FnOnce(&mut PhaseRe
     let mut phase = download(ip);
     change(&mut phase);
     let report = report(std::iter::once(phase).chain(search).collect());
-    let verdict = verdict(&report, Way::Down).unwrap();
+    let verdict = verdict(&report, Way::Down, false).unwrap();
     assert!(verdict.sentence.starts_with("the download"), "{verdict:?}");
     assert!(!verdict.proof.is_empty(), "{verdict:?}");
     verdict.limit
@@ -128,8 +128,11 @@ fn line() -> Option<PhaseReport> {
 
 #[test]
 fn who_gets_all_that_the_line_carries_has_reached_it() {
+    let limit = judged(98.0 * MBIT, line(), |phase| phase.delays = Some(delays(0.06)));
+    assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9), "{limit:?}");
+    // Where flows have queues of their own the echoes wait in none, whatever the search has filled.
     let limit = judged(98.0 * MBIT, line(), |_| {});
-    assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9), "{limit:?}");
+    assert!(matches!(limit, Limit::Line { queue_s: 0.0, .. }), "{limit:?}");
     // Even if the window or a thread had something to do with it: it would have got no more.
     let limit = judged(98.0 * MBIT, line(), |phase| {
         connections(phase).window_limited = Some(0.9);
@@ -153,14 +156,14 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
 fn on_a_path_within_a_host_there_is_no_policer() {
     let mut report = report(vec![searched(100.0 * MBIT, 0.0, [0.09, 0.0])]);
     report.client = report.server;
-    let limit = verdict(&report, Way::Down).unwrap().limit;
+    let limit = verdict(&report, Way::Down, false).unwrap().limit;
     assert!(matches!(limit, Limit::Processor { .. }), "{limit:?}");
 }
 
 /// What is lost of a rate that somebody chose says nothing of other rates, and no congestion control has to do with it.
 #[test]
 fn loss_without_a_search_is_told_for_what_it_is() {
-    let verdict_of = |phase| verdict(&report(vec![phase]), Way::Down).unwrap();
+    let verdict_of = |phase| verdict(&report(vec![phase]), Way::Down, false).unwrap();
     let told = verdict_of(datagrams([10_000, 0], [3300, 0]));
     assert!(matches!(told.limit, Limit::Loss { beneath: false, adapts: false, .. }), "{told:?}");
     let words = format!("{told:?}");
@@ -216,12 +219,15 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
     });
     assert!(matches!(limit, Limit::Stolen { end: End::Server, .. }), "{limit:?}");
     // A thread that waits and is missed by nobody limits nothing; what does is not known.
-    assert_eq!(judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200), Limit::Unknown);
+    assert_eq!(
+        judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200),
+        Limit::Unknown { steady: true }
+    );
 }
 
 #[test]
 fn short_packets_spend_the_line_on_headers() {
-    let narrow = |ip| Packet::segment(348, Some(400), true).layers(ip * 348.0 / 400.0);
+    let narrow = |ip| Packet::segment(348, true, true).layers(ip * 348.0 / 400.0);
     let limit = judged(98.0 * MBIT, line(), |phase| {
         phase.layers = Some(narrow(98.0 * MBIT));
         phase.sender.path_mtu = Some(400);
@@ -254,7 +260,7 @@ fn without_a_search_a_queue_tells_a_line_from_other_losses() {
     assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9), "{limit:?}");
     let limit = judged(5.0 * MBIT, None, |phase| connections(phase).sent_again = 0.02);
     assert!(matches!(limit, Limit::Loss { .. }), "{limit:?}");
-    assert_eq!(judged(5.0 * MBIT, None, |_| {}), Limit::Unknown);
+    assert_eq!(judged(5.0 * MBIT, None, |_| {}), Limit::Unknown { steady: true });
 }
 
 /// Datagrams of a rate, of which so many were sent and skipped, and so many lost, of these so many in the receiver's socket.
@@ -270,7 +276,7 @@ fn datagrams(sent: [u64; 2], lost: [u64; 2]) -> PhaseReport {
 }
 
 fn judged_datagrams(phase: PhaseReport) -> Limit {
-    verdict(&report(vec![phase]), Way::Down).unwrap().limit
+    verdict(&report(vec![phase]), Way::Down, false).unwrap().limit
 }
 
 #[test]
@@ -372,7 +378,7 @@ fn a_window_is_mended_where_it_was_chosen() {
         phase.carrier = Carrier::Sctp { way, streams: 3, size: 1232 };
         connections(&mut phase).window_limited = Some(0.9);
         phase.receiver.window = chosen;
-        verdict(&report(vec![phase]), way).unwrap().advice.unwrap()
+        verdict(&report(vec![phase]), way, false).unwrap().advice.unwrap()
     };
     assert!(advice(Way::Down, None).contains("net.ipv4.tcp_rmem at this host"));
     assert!(advice(Way::Down, Some(30_000)).contains("have this host offer"));
@@ -384,7 +390,7 @@ fn a_window_is_mended_where_it_was_chosen() {
 fn a_server_that_lets_a_session_have_less_is_the_limit() {
     let of = |payload: f64, phases: Vec<PhaseReport>| {
         let report = Report { held_to: Some(payload), ..report(phases) };
-        verdict(&report, Way::Down).unwrap()
+        verdict(&report, Way::Down, false).unwrap()
     };
     let verdict = of(20.0 * MBIT, vec![download(20.5 * MBIT)]);
     assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
@@ -398,4 +404,113 @@ fn a_server_that_lets_a_session_have_less_is_the_limit() {
     search.capacity.as_mut().unwrap().found.saturated = false;
     let verdict = of(20.0 * MBIT, vec![search]);
     assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
+}
+
+/// Echoes that take so long in each direction, s, without loss.
+fn ways(up: f64, down: f64) -> OneWay {
+    OneWay { up: delays(up), down: delays(down), bound_s: 0.0 }
+}
+
+/// 10 ms each way while nothing is carried.
+fn report_of_ways(phases: Vec<PhaseReport>) -> Report {
+    Report { idle_ways: Some(ways(0.01, 0.01)), ..report(phases) }
+}
+
+/// A queue in the direction of the acknowledgements is none of the line that the data goes over (RFC 3449).
+#[test]
+fn a_queue_is_of_its_direction() {
+    let of = |up, down, capacity: Option<PhaseReport>| {
+        let mut phase = download(7.0 * MBIT);
+        (phase.delays, phase.ways) = (Some(delays(up + down)), Some(ways(up, down)));
+        connections(&mut phase).bytes_again = 1;
+        verdict(&report_of_ways([vec![phase], capacity.into_iter().collect()].concat()), Way::Down, false)
+            .unwrap()
+    };
+    for capacity in [None, line()] {
+        let told = of(0.166, 0.0105, capacity);
+        assert!(
+            matches!(told.limit, Limit::WayBack { queue_s, .. } if (queue_s - 0.156).abs() < 1e-9),
+            "{told:?}"
+        );
+        assert!(told.sentence.starts_with("the download is limited by the way back"), "{told:?}");
+    }
+    let told = of(0.01, 0.06, None);
+    assert!(matches!(told.limit, Limit::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9), "{told:?}");
+    // Both: its own comes first.
+    assert!(matches!(of(0.166, 0.06, None).limit, Limit::Line { .. }));
+}
+
+/// What is sent again on a slow line with a long queue is much, and comes all the same.
+#[test]
+fn a_slow_upload_is_no_black_hole() {
+    let mut phase = download(0.25 * MBIT);
+    let told = phase.throughput.as_mut().unwrap();
+    told.bytes = 90_000;
+    connections(&mut phase).bytes_again = 140_000;
+    phase.delays = Some(delays(0.3));
+    let told = verdict(&report(vec![phase.clone()]), Way::Down, false).unwrap();
+    assert!(matches!(told.limit, Limit::Line { .. }), "{told:?}");
+    // Nor is one that is so slow that no packet has come yet.
+    phase.throughput.as_mut().unwrap().bytes = 1000;
+    let told = verdict(&report(vec![phase.clone()]), Way::Down, false).unwrap();
+    assert!(!matches!(told.limit, Limit::BlackHole { .. }), "{told:?}");
+    phase.delays = Some(delays(0.02));
+    let told = verdict(&report(vec![phase]), Way::Down, false).unwrap();
+    assert!(matches!(told.limit, Limit::BlackHole { mtu: Some(1500), .. }), "{told:?}");
+}
+
+/// A buffer that the program chose is mended there, and one that a pacing sender fills is seen although the kernel counts nothing.
+#[test]
+fn buffers_that_a_program_chose_are_mended_there() {
+    let advice = |change: &dyn Fn(&mut PhaseReport)| {
+        let mut phase = download(5.0 * MBIT);
+        change(&mut phase);
+        let told = verdict(&report(vec![phase]), Way::Down, false).unwrap();
+        (told.limit, told.proof, told.advice.unwrap_or_default())
+    };
+    let (.., kernels) = advice(&|phase| connections(phase).buffer_limited = Some(0.5));
+    assert!(kernels.contains("net.ipv4.tcp_wmem at the server to"), "{kernels}");
+    let paced = |chosen| {
+        advice(&move |phase: &mut PhaseReport| {
+            // 3 kB of each connection underway.
+            connections(phase).cwnd = Some(60_000.0);
+            phase.sender.buffers = Some([8192, 0]);
+            phase.sender.chosen_buffers = [chosen, false];
+        })
+    };
+    let (limit, proof, advice_of) = paced(true);
+    assert!(matches!(limit, Limit::SendBuffer { chosen: true, .. }), "{limit:?}");
+    assert!(
+        proof.contains("would have let 60.0 KB be") && advice_of.contains("--send-buffer"),
+        "{proof} {advice_of}"
+    );
+    assert!(matches!(paced(false).0, Limit::Unknown { .. }));
+    let (.., windows) = advice(&|phase| {
+        connections(phase).window_limited = Some(0.9);
+        phase.receiver.chosen_buffers = [false, true];
+    });
+    assert!(windows.contains("--receive-buffer") && !windows.contains("tcp_rmem"), "{windows}");
+}
+
+#[test]
+fn each_way_of_both_has_its_sentence() {
+    let mut phase = download(5.0 * MBIT);
+    phase.carrier = Carrier::Tcp { way: Way::Both, streams: 4, congestion: None };
+    let told = verdicts(&report(vec![download(8.0 * MBIT), phase]));
+    let names: Vec<_> =
+        told.iter().map(|told| (told.at_once, told.sentence.split(':').next().unwrap())).collect();
+    assert_eq!(names, [(false, "the download"), (true, "the download beside the upload")]);
+}
+
+#[test]
+fn a_search_without_an_end_and_what_is_not_steady_say_so() {
+    let mut search = searched(50.0 * MBIT, 0.0, [0.0, 0.0]);
+    let capacity = search.capacity.as_mut().unwrap();
+    (capacity.complete, capacity.found) = (false, Found { arrived: 100.0, ..Found::default() });
+    let limit = judged_datagrams(search);
+    assert_eq!(limit, Limit::Unfinished);
+    let mut phase = download(5.0 * MBIT);
+    phase.throughput.as_mut().unwrap().steady = false;
+    let told = verdict(&report(vec![phase]), Way::Down, false).unwrap();
+    assert!(told.sentence.contains("was not steady") && told.advice.unwrap().contains("--time"));
 }

@@ -69,6 +69,7 @@ impl Found {
             if let Some([segment, mtu]) = worked.segment {
                 (report.segment, report.path_mtu) = (Some(segment), Some(mtu));
             }
+            report.timestamps |= worked.timestamps;
             let record = Arc::new(worked.record);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];

@@ -52,6 +52,8 @@ pub(super) struct Worked {
     pub buffers: [u32; 2],
     /// Payload of a full segment, and the longest packet of the path, bytes.
     pub segment: Option<[u32; 2]>,
+    /// Whether segments have time stamps.
+    pub timestamps: bool,
     pub congestion: Option<String>,
 }
 
@@ -66,7 +68,7 @@ impl Work {
         let (mut record, mut before) = (self.record(), 0);
         let stop = if self.sends { &self.board.stop_sending } else { &self.board.stop };
         let mut last = vec![Mark::default(); self.streams];
-        let mut segment = None;
+        let (mut segment, mut timestamps) = (None, false);
         streams.carry(stop, &mut |reading| {
             let at_ns = reading.at - self.begun;
             last = reading.connections.iter().map(|carried| self.mark(carried)).collect();
@@ -74,11 +76,18 @@ impl Work {
             let infos = || reading.connections.iter().filter_map(|carried| carried.info);
             let shortest = infos().map(|info| [info.segment, info.path_mtu]).min();
             segment = shortest.or(segment);
+            timestamps |= infos().any(|info| info.has_timestamps);
             self.count(&mut before, last.iter().map(|mark| mark.bytes).sum());
         })?;
         record.finish(self.ended(), last);
         let (buffers, congestion) = first.map(|socket| settings(&socket)).unwrap_or_default();
-        Ok(Worked { connections: Some(streams), segment, congestion, ..Worked::of(record, buffers) })
+        Ok(Worked {
+            connections: Some(streams),
+            segment,
+            timestamps,
+            congestion,
+            ..Worked::of(record, buffers)
+        })
     }
 
     /// Carries datagrams.
@@ -179,7 +188,8 @@ impl Work {
 impl Worked {
     fn of(record: Record, buffers: [u32; 2]) -> Self {
         let effort = Effort::of_this_thread();
-        Self { record, connections: None, ran_s: ran(), effort, buffers, segment: None, congestion: None }
+        let (segment, timestamps, congestion) = (None, false, None);
+        Self { record, connections: None, ran_s: ran(), effort, buffers, segment, timestamps, congestion }
     }
 }
 

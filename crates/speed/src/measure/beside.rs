@@ -1,5 +1,6 @@
 //! What is measured beside the phases: echoes all the time, and new connections while others carry.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 
@@ -17,12 +18,18 @@ use crate::responsiveness::{Foreign, Responsiveness};
 /// What a phase has carried so soon after its beginning says little of its rate, s.
 const BEGINNING_S: f64 = 0.5;
 
+/// Of a line that is full towards this end it is taken to carry this share of that the other way, until it is known: few are more
+/// asymmetric (RFC 3449 section 2.1). The other way round it is taken to carry as much.
+const LEAST_UP: f64 = 1.0 / 25.0;
+
 /// Echoes and probes that go on.
 #[derive(Debug)]
 pub(super) struct Beside {
     latency: Latency,
     probing: Option<Probing>,
     one_clock: bool,
+    /// What each direction carries, down and up, bit/s, as far as phases before have shown.
+    known: Cell<[Option<f64>; 2]>,
 }
 
 impl Beside {
@@ -39,32 +46,46 @@ impl Beside {
         let ([client, server], budget) = (call.ends(), call.budget());
         let latency = Latency::begin(SocketAddr::new(client.ip(), 0), server, budget.token, every)?;
         let probing = if responsive { Some(Probing::begin(order.clone())?) } else { None };
-        Ok(Self { latency, probing, one_clock: call.reads_our_clock() })
+        let known = Cell::default();
+        Ok(Self { latency, probing, one_clock: call.reads_our_clock(), known })
     }
 
-    /// What has arrived over connections: echoes and probes, which begin, take their share of it.
+    /// What has arrived over connections: echoes and probes, which begin, take their share of it, and of what the direction carries
+    /// that their other halves go.
     pub(super) fn watch(&self, progress: &Progress) {
         if let Progress::Arrived { at_s, bytes, way } = progress
             && *at_s >= BEGINNING_S
         {
-            let bits_per_s = *bytes as f64 * 8.0 / at_s;
-            self.knows(*way, bits_per_s);
+            let full = *bytes as f64 * 8.0 / at_s;
+            let [down, up] = self.known.get();
+            let carried = match way {
+                Way::Up => [down.unwrap_or(full), full],
+                Way::Down | Way::Both => [full, up.unwrap_or(LEAST_UP * full)],
+            };
+            self.latency.carries(carried);
             if let Some(probing) = &self.probing {
-                probing.carries(bits_per_s);
+                probing.carries(*way, carried);
             }
         }
     }
 
-    /// What a direction that is to be filled carries, bit/s.
+    /// What a direction carries, bit/s.
     pub(super) fn knows(&self, way: Way, bits_per_s: f64) {
-        self.latency.carries(way, bits_per_s);
+        let [down, up] = self.known.get();
+        let known = match way {
+            Way::Down => [Some(bits_per_s), up],
+            Way::Up => [down, Some(bits_per_s)],
+            Way::Both => [Some(bits_per_s); 2],
+        };
+        self.known.set(known);
+        self.latency.carries(known.map(|known| known.unwrap_or(f64::INFINITY)));
     }
 
     /// What filled the path is gone: nothing is probed.
     pub(super) fn pause(&self) {
         self.latency.idles();
         if let Some(probing) = &self.probing {
-            probing.carries(0.0);
+            probing.pause();
         }
     }
 

@@ -10,17 +10,18 @@ use netrig_agent::bulk::{connect, datagram_socket};
 use netrig_agent::control::ControlError;
 use netrig_agent::probe::control::boot;
 use netrig_agent::probe::stamp::Key;
-use netrig_agent::{TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to};
+use netrig_agent::{Buffers, TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to};
 use netrig_core::{Duration, Rate};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
+use crate::meter::Course;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
-    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Heard, PREAMBLE_LEN, Phase, Preamble,
-    clock_mark,
+    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Heard, PREAMBLE_LEN, Phase, PhaseError,
+    Preamble, Way, clock_mark,
 };
 use crate::talk::{PATIENCE, Talk};
 
@@ -73,6 +74,21 @@ pub struct PhaseOrder {
     pub every: Duration,
 }
 
+impl PhaseOrder {
+    /// Whether a server would carry it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self) -> Result<(), PhaseError> {
+        self.phase(1).check()
+    }
+
+    pub(super) fn phase(&self, number: u32) -> Phase {
+        let (lasts_ns, every_ns) = (self.lasts.as_nanos(), self.every.as_nanos());
+        Phase { number, carrier: self.carrier.clone(), lasts_ns, every_ns }
+    }
+}
+
 /// What was carried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carriage {
@@ -86,6 +102,15 @@ pub struct Carriage {
     pub far: Outcome,
     /// It ended before its time: its connections broke, or somebody interrupted it.
     pub cut_short: bool,
+}
+
+impl Carriage {
+    /// What arrived over its connections that way, over time.
+    pub fn course(&self, way: Way) -> Course {
+        let (sender, receiver) =
+            if way == Way::Up { (&self.near, &self.far) } else { (&self.far, &self.near) };
+        Course::of_streams(&receiver.counted, sender.report.segment)
+    }
 }
 
 /// What becomes known while a phase lasts, and what may be asked for.
@@ -202,12 +227,7 @@ impl Call {
         watch: &mut dyn FnMut(News<'_>),
     ) -> Result<Carriage, SpeedError> {
         self.number += 1;
-        let phase = Phase {
-            number: self.number,
-            carrier: order.carrier,
-            lasts_ns: order.lasts.as_nanos(),
-            every_ns: order.every.as_nanos(),
-        };
+        let phase = order.phase(self.number);
         phase.check().map_err(SpeedError::Phase)?;
         self.talk.say(&FromClient::Prepare(phase.clone()))?;
         self.wait_for(&FromServer::Ready)?;
@@ -285,8 +305,10 @@ impl Call {
             }
         };
         let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
-        let near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
+        let mut near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
         far.report = report;
+        let Buffers { send, receive } = self.order.options.buffers;
+        near.report.chosen_buffers = [send.is_some(), receive.is_some()];
         Ok(Carriage { phase, span: [begun, ended], near, far, cut_short: over })
     }
 
@@ -469,7 +491,6 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Way;
 
     fn phase(streams: u16) -> Phase {
         let carrier = Carrier::Tcp { way: Way::Up, streams, congestion: None };

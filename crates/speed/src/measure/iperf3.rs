@@ -15,7 +15,7 @@ use crate::cause;
 use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
 use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
 use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
-use crate::protocol::{Carrier, Counted, EndReport, Heard, Load, Phase, Way};
+use crate::protocol::{Carrier, Counted, EndReport, Heard, Load, Way};
 
 /// For how long a server may be busy with the test before, and how often it is asked again.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
@@ -177,15 +177,10 @@ fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
     near.report = EndReport { datagrams: near.report.datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
     // What it sends is cut as what this end sends: the path is the same.
-    far.report.segment = near.report.segment;
+    (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
     far.report.path_mtu = near.report.path_mtu;
     Carriage {
-        phase: Phase {
-            number,
-            carrier: order.carrier.clone(),
-            lasts_ns: order.lasts.as_nanos(),
-            every_ns: order.every.as_nanos(),
-        },
+        phase: order.phase(number),
         span: [found.begun, found.begun + lasted],
         near,
         far,
@@ -242,7 +237,7 @@ fn tell(
                 });
                 far.counted.push(of(theirs, 0));
             } else {
-                near.counted.push(of(mark.bytes, 0));
+                near.counted.push(Counted { segments: mark.kernel.segments, ..of(mark.bytes, 0) });
                 // Of the connection at the server this end's kernel knows the round trip.
                 let Counted { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = scale(mark.bytes, again, ours.bytes);

@@ -12,7 +12,7 @@ use netrig_agent::{Buffers, become_real_time, monotonic_nanos, realtime_nanos};
 use netrig_core::Duration;
 
 use crate::meter::Round;
-use crate::protocol::{ECHO_LEN, Echo, Preamble, Token, Way};
+use crate::protocol::{ECHO_LEN, Echo, Preamble, Token};
 
 /// One that has not come back after so long is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -66,20 +66,17 @@ impl Latency {
         Ok(Self { stop, gaps, thread })
     }
 
-    /// A direction carries so much, bit/s: echoes take a small share of it.
-    pub fn carries(&self, way: Way, bits_per_s: f64) {
-        let gap = (BITS / (SHARE * bits_per_s) * 1e9).min(LONGEST.as_nanos() as f64);
-        let ways = match way {
-            Way::Down => &self.gaps.room[..1],
-            Way::Up => &self.gaps.room[1..],
-            Way::Both => &self.gaps.room,
-        };
-        ways.iter().for_each(|room| room.store(gap as u64, Ordering::Relaxed));
+    /// The directions carry so much, down and up, bit/s: echoes take a small share of each.
+    pub fn carries(&self, bits_per_s: [f64; 2]) {
+        for (room, bits_per_s) in self.gaps.room.iter().zip(bits_per_s) {
+            let gap = (BITS / (SHARE * bits_per_s) * 1e9).min(LONGEST.as_nanos() as f64);
+            room.store(gap as u64, Ordering::Relaxed);
+        }
     }
 
     /// Nothing else is on the path: there is room for all of them.
     pub fn idles(&self) {
-        self.carries(Way::Both, f64::INFINITY);
+        self.carries([f64::INFINITY; 2]);
     }
 
     /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
@@ -199,11 +196,11 @@ mod tests {
         let latency = Latency::begin(bind(), bind(), Token([0; 16]), Duration::from_millis(20)).unwrap();
         let gap_ms = || latency.gaps.now() as f64 * 1e-6;
         assert_eq!(gap_ms(), 20.0);
-        latency.carries(Way::Down, 1e9);
+        latency.carries([1e9; 2]);
         assert_eq!(gap_ms(), 20.0);
-        latency.carries(Way::Up, 1e6);
+        latency.carries([1e9, 1e6]);
         assert!((gap_ms() - BITS / 20.0).abs() < 0.01, "{}", gap_ms());
-        latency.carries(Way::Up, 100e3);
+        latency.carries([1e9, 100e3]);
         assert_eq!(gap_ms(), 200.0);
         latency.idles();
         assert_eq!(gap_ms(), 20.0);

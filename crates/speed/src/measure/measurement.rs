@@ -11,7 +11,6 @@ use super::report::{self, Report};
 use super::searching::{SearchTask, Searching};
 use crate::carry::Live;
 use crate::cause;
-use crate::meter::Course;
 use crate::protocol::{Carrier, Way};
 use crate::search::Found;
 
@@ -40,22 +39,6 @@ pub enum Task {
     Carry(PhaseOrder),
     /// It searches for what the line carries.
     Search(SearchTask),
-}
-
-impl Task {
-    /// The directions that it fills.
-    const fn ways(&self) -> &'static [Way] {
-        let way = match self {
-            Self::Carry(phase) => phase.carrier.way(),
-            Self::Search(task) => Some(task.way),
-        };
-        match way {
-            Some(Way::Down) => &[Way::Down],
-            Some(Way::Up) => &[Way::Up],
-            Some(Way::Both) => &[Way::Down, Way::Up],
-            None => &[],
-        }
-    }
 }
 
 /// What becomes known while it goes on.
@@ -184,9 +167,9 @@ fn carry_all(
     done.push(Done { carriage, found: None });
     for (place, task) in order.tasks.iter().enumerate() {
         progress(Progress::Task(place));
-        for way in task.ways() {
-            if let Some(bits_per_s) = known(done, *way) {
-                beside.knows(*way, bits_per_s);
+        for way in [Way::Down, Way::Up] {
+            if let Some(bits_per_s) = known(done, way) {
+                beside.knows(way, bits_per_s);
             }
         }
         done.push(match task {
@@ -262,8 +245,7 @@ fn known(done: &[Done], way: Way) -> Option<f64> {
         .iter()
         .rev()
         .find(|done| done.carriage.phase.carrier.adapts() && done.carriage.phase.way() == Some(way))?;
-    let receiver = if way == Way::Down { &carried.carriage.near } else { &carried.carriage.far };
-    Some(Course::of_streams(&receiver.counted).throughput()?.bits_per_s)
+    Some(carried.carriage.course(way).throughput()?.bits_per_s)
 }
 
 /// What of the news is progress: that of the end which receives.

@@ -11,16 +11,18 @@ use std::time::Duration as StdDuration;
 use netrig_agent::{monotonic_nanos, random};
 
 use super::call::CallOrder;
-use crate::protocol::MOST_PROBES;
 use crate::protocol::greeting::{answer_server, hear_server};
+use crate::protocol::{MOST_PROBES, Way};
 use crate::responsiveness::Foreign;
 use crate::talk::Talk;
 
 /// MPS and ID of the draft: 100 probes in 5 s, half of them on connections of their own.
 const SHORTEST_GAP_NS: u64 = 100_000_000;
 
-/// Bytes that such a probe takes, as the draft reckons.
+/// Bytes that such a probe takes in the direction that is full, as the draft reckons, and what of it goes up by netrig's own: ten
+/// packets of TCP, TLS 1.3 and the greeting.
 const PROBE_BYTES: f64 = 5000.0;
+const UP_BYTES: f64 = 1200.0;
 
 /// PTC of the draft: the share of what the path carries that probes may take.
 const SHARE: f64 = 0.05;
@@ -54,11 +56,18 @@ impl Probing {
         Ok(Self { stop, gap, thread })
     }
 
-    /// The path carries so much in the direction that is full, bit/s; while it carries nothing no probe is begun.
-    pub fn carries(&self, bits_per_s: f64) {
-        let gap = PROBE_BYTES * 8.0 / (SHARE * bits_per_s) * 1e9;
-        let gap = if bits_per_s > 0.0 { (gap as u64).max(SHORTEST_GAP_NS) } else { 0 };
+    /// The path is full that way, and carries so much down and up, bit/s; while it carries nothing no probe is begun.
+    pub fn carries(&self, full: Way, [down, up]: [f64; 2]) {
+        let goes_up = if full == Way::Down { UP_BYTES } else { PROBE_BYTES };
+        let gap = |bytes: f64, bits_per_s: f64| bytes * 8.0 / (SHARE * bits_per_s) * 1e9;
+        let gap = gap(PROBE_BYTES, down).max(gap(goes_up, up));
+        let gap = if down > 0.0 && up > 0.0 { (gap as u64).max(SHORTEST_GAP_NS) } else { 0 };
         self.gap.store(gap, Ordering::Relaxed);
+    }
+
+    /// Nothing fills the path any more: no probe is begun.
+    pub fn pause(&self) {
+        self.gap.store(0, Ordering::Relaxed);
     }
 
     /// Ends it; all probes in the order in which they were begun. Those that are underway are not waited for, and are neither
@@ -156,14 +165,19 @@ mod tests {
     #[test]
     fn probes_take_no_more_than_their_share() {
         let probing = Probing::begin(order("127.0.0.1:9".parse().unwrap())).unwrap();
-        let gap = |bits_per_s| {
-            probing.carries(bits_per_s);
+        let gap = |full, carried| {
+            probing.carries(full, carried);
             probing.gap.load(Ordering::Relaxed)
         };
         // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit in a second; of 1 Gbit/s there are no more than ten.
-        assert_eq!(gap(1e6), 800_000_000);
-        assert_eq!(gap(1e9), 100_000_000);
-        assert_eq!(gap(0.0), 0);
+        assert_eq!(gap(Way::Up, [1e9, 1e6]), 800_000_000);
+        assert_eq!(gap(Way::Down, [1e9, 1e9]), 100_000_000);
+        // The way back is not filled by them either: 9600 bits of each go up, of 250 kbit/s.
+        assert_eq!(gap(Way::Down, [10e6, 250e3]), 768_000_000);
+        assert_eq!(gap(Way::Both, [0.0, 1e6]), 0);
+        gap(Way::Up, [1e9, 1e6]);
+        probing.pause();
+        assert_eq!(probing.gap.load(Ordering::Relaxed), 0);
         probing.end().unwrap();
     }
 
@@ -178,7 +192,7 @@ mod tests {
     fn who_is_not_there_is_a_probe_without_end() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let probing = Probing::begin(order(free)).unwrap();
-        probing.carries(1e9);
+        probing.carries(Way::Down, [1e9; 2]);
         std::thread::sleep(StdDuration::from_millis(350));
         let probes = probing.end().unwrap();
         assert!(!probes.is_empty() && probes.iter().all(|probe| probe.parts_ns.is_none()), "{probes:?}");

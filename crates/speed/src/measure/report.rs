@@ -124,14 +124,14 @@ fn phase(
     let carrier = &carriage.phase.carrier;
     let course = match carrier {
         Carrier::Udp { .. } => Course::of_datagrams(&receiver.heard),
-        _ => Course::of_streams(&receiver.counted),
+        _ => Course::of_streams(&receiver.counted, sender.report.segment),
     };
     // Of a search, whose rate changes all the time, the mean means nothing.
     let throughput = course.throughput().filter(|_| found.is_none());
     let packet = match carrier {
         Carrier::Udp { size, .. } => Some(Packet::datagram((*size).into(), v4)),
         Carrier::Sctp { .. } => sender.report.segment.map(|payload| Packet::chunk(payload, v4)),
-        _ => sender.report.segment.map(|segment| Packet::segment(segment, sender.report.path_mtu, v4)),
+        _ => sender.report.segment.map(|segment| Packet::segment(segment, sender.report.timestamps, v4)),
     };
     let warm_up_s = throughput.map_or(0.0, |told| told.warm_up_s);
     let connections = Connections::of(&sender.counted, warm_up_s);

@@ -22,9 +22,10 @@ const FIRST: f64 = 50.0;
 /// Where something is known it begins with this share of it.
 const SHARE: f64 = 0.5;
 
-/// So many of them fill the line in a second, if the shortest do: where it is slow they are shorter, so that a second tells as
-/// much of it.
-const PER_S: f64 = 400.0;
+/// So many of them fill the line in a second, if the shortest do: where it is slow they are shorter, so that seconds tell enough of
+/// it. They are as long as may be for that: what a line spends on each packet, and fills up in cells, is then that of the packets
+/// of connections.
+const PER_S: f64 = 100.0;
 
 /// Payload of the shortest, bytes.
 const SHORTEST: u32 = 64;
@@ -79,6 +80,7 @@ impl Searching {
             most: task.most.bits_per_s() as f64 / bits,
             counts: task.counts,
             beneath: task.beneath,
+            known: known.map(|known| known / bits),
             round_trip,
         };
         let search = Search::new(order);
@@ -152,7 +154,7 @@ mod tests {
             lasts: Duration::from_secs(10),
         };
         let known = [1e3, 120_000.0, 1e6, 1e9].map(|known| task.payload(Some(1500), true, Some(known)));
-        assert_eq!(known, [64, 64, 312, 1472]);
+        assert_eq!(known, [64, 150, 1250, 1472]);
     }
 
     #[test]

@@ -11,6 +11,12 @@ use crate::protocol::{Counted, Heard};
 /// The share of a phase that is left out where it is too short to find out how long its beginning lasts.
 const BEGINNING: f64 = 0.2;
 
+/// Segments are full if each has so much of the longest payload in the mean: then as many are as long.
+const FULL: f64 = 0.95;
+
+/// What is left is steady if the rates of its halves differ by no more than this share of all of it.
+const STEADY: f64 = 0.1;
+
 /// Bytes that had arrived at the ends of intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
@@ -27,9 +33,11 @@ pub struct Throughput {
     pub whole_bits_per_s: f64,
     /// The warm-up, s: what was before it is left out.
     pub warm_up_s: f64,
-    /// Whether what follows it is steady; if not, the phase was too short for what it measured.
+    /// Whether what follows it is steady: its halves differ by no more than a tenth. If not, the phase was too short for what it
+    /// measured.
     pub steady: bool,
-    /// Instability: standard deviation of the intervals' rates over their mean, after the warm-up.
+    /// Instability: standard deviation of the intervals' rates over their mean, after the warm-up. Of connections it is of segments
+    /// as they arrive, whether something before them is missing or not.
     pub instability: f64,
     /// The longest time in which nothing arrived, s, as fine as the intervals are.
     pub longest_stall_s: f64,
@@ -40,12 +48,23 @@ pub struct Throughput {
 }
 
 impl Course {
-    /// Of connections, all of them together.
-    pub fn of_streams(counted: &[Counted]) -> Self {
+    /// Of connections, all of them together, whose full segments have so much payload, bytes, if that is known. What lies behind a
+    /// hole has arrived, and can be read only once that is filled: so a connection's bytes are spread over its readings as its
+    /// segments have arrived, where nearly all are full, and only at the end are they what was read.
+    pub fn of_streams(counted: &[Counted], segment: Option<u32>) -> Self {
+        let least = segment.map_or(f64::INFINITY, |segment| FULL * f64::from(segment));
+        let mut last: BTreeMap<u16, [u64; 2]> = BTreeMap::new();
+        for counted in counted {
+            last.insert(counted.stream, [counted.received, counted.segments]);
+        }
         let mut points: BTreeMap<u64, u64> = BTreeMap::new();
         for counted in counted {
             let point = points.entry(counted.at_ns).or_default();
-            *point = point.saturating_add(counted.received);
+            let [received, segments] = last.get(&counted.stream).copied().unwrap_or_default();
+            let each = received as f64 / segments.max(1) as f64;
+            let spread = (each * counted.segments as f64) as u64;
+            *point =
+                point.saturating_add(if segments > 0 && each >= least { spread } else { counted.received });
         }
         Self::of(points)
     }
@@ -78,8 +97,11 @@ impl Course {
             return None;
         }
         let values: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
-        let warm_up = Warmup::mser5(&values)
-            .or_else(|_| Warmup::fixed(values.len(), (values.len() as f64 * BEGINNING).ceil() as usize));
+        let found = Warmup::mser5(&values);
+        let is_long_enough = found.as_ref().is_ok_and(|found| found.verdict == Verdict::Steady);
+        let is_short = found.is_err();
+        let warm_up =
+            found.or_else(|_| Warmup::fixed(values.len(), (values.len() as f64 * BEGINNING).ceil() as usize));
         let warm_up = warm_up.ok()?;
         // A phase that never becomes steady has its first half left out, and says so.
         let cut = warm_up.discard.min(values.len() / 2);
@@ -94,12 +116,23 @@ impl Course {
             bits_per_s: rate(from, last)?,
             whole_bits_per_s: rate((begun, 0), last)?,
             warm_up_s: from.0,
-            steady: warm_up.verdict == Verdict::Steady,
+            steady: (is_short || is_long_enough) && self.has_even_halves(from, last),
             instability: if mean > 0.0 { deviation / mean } else { 0.0 },
             longest_stall_s: self.longest_stall(),
             bytes: last.1,
             lasted_s: last.0,
         })
+    }
+
+    /// Whether the halves of what lies between two points have the same rate, as far as a tenth of it goes.
+    fn has_even_halves(&self, from: (f64, u64), last: (f64, u64)) -> bool {
+        let middle = f64::midpoint(from.0, last.0);
+        let Some(at) = self.points.iter().rev().find(|(at, _)| *at <= middle) else { return false };
+        match (rate(from, *at), rate(*at, last), rate(from, last)) {
+            (Some(one), Some(other), Some(all)) => (one - other).abs() <= STEADY * all,
+            // Too few to have halves.
+            _ => false,
+        }
     }
 
     /// The longest time without a byte, after the first one.
@@ -137,9 +170,43 @@ mod tests {
     #[test]
     fn connections_are_added_up() {
         let counted = |at_ns, stream, received| Counted { at_ns, stream, received, ..Counted::default() };
-        let course =
-            Course::of_streams(&[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)]);
+        let course = Course::of_streams(
+            &[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)],
+            None,
+        );
         assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
+    }
+
+    /// Two connections at 1 segment in each interval; what one of them gets from 300 ms on waits for a hole until 700 ms.
+    #[test]
+    fn what_waits_for_a_hole_has_arrived() {
+        let counted = |n: u64, stream, received| Counted {
+            at_ns: n * 100_000_000,
+            stream,
+            segments: n,
+            received: received * 1000,
+            ..Counted::default()
+        };
+        let readings = (1..=10).flat_map(|n| {
+            let behind_the_hole = if (3..7).contains(&n) { 2 } else { n };
+            [counted(n, 0, n), counted(n, 1, behind_the_hole)]
+        });
+        let readings: Vec<_> = readings.collect();
+        let told = |segment| Course::of_streams(&readings, Some(segment)).throughput().unwrap();
+        // Of segments that are not full nobody knows which are how long.
+        assert!(told(1448).instability > 0.1, "{:?}", told(1448));
+        let told = told(1000);
+        assert!((told.bits_per_s - 160_000.0).abs() < 100.0 && told.instability < 0.01, "{told:?}");
+        assert_eq!((told.bytes, told.longest_stall_s), (20_000, 0.0));
+    }
+
+    #[test]
+    fn what_changes_while_it_is_measured_is_not_steady() {
+        let steady = |bytes: &[u64]| course(bytes.iter().copied()).throughput().unwrap().steady;
+        assert!(steady(&[100; 20]) && steady(&[0, 90, 110, 90, 110, 90, 110, 90, 110, 90, 110]));
+        assert!(!steady(&[10, 20, 30, 40, 50, 60, 70, 80, 90, 100]));
+        // Whatever their mean is, so few of so different ones say little of it.
+        assert!(!steady(&[100, 100, 0, 0, 300, 0, 0, 0, 0, 250, 0, 0]));
     }
 
     /// A connection that grows for a second and then carries 1 Mbit/s: the beginning is left out.

@@ -60,15 +60,10 @@ impl Packet {
         Self { payload, transport: UDP + SCTP + DATA, ip: ip(v4) }
     }
 
-    /// A full segment with so much payload; its header from the longest packet of the path, where that tells of options.
-    pub const fn segment(payload: u32, path_mtu: Option<u32>, v4: bool) -> Self {
-        let plain = Self { payload, transport: TCP, ip: ip(v4) };
-        match path_mtu {
-            Some(mtu) if mtu == payload + TCP + TIMESTAMPS + ip(v4) => {
-                Self { transport: TCP + TIMESTAMPS, ..plain }
-            }
-            _ => plain,
-        }
+    /// A full segment with so much payload, and time stamps (RFC 7323) or none.
+    pub const fn segment(payload: u32, timestamps: bool, v4: bool) -> Self {
+        let options = if timestamps { TIMESTAMPS } else { 0 };
+        Self { payload, transport: TCP + options, ip: ip(v4) }
     }
 
     /// A rate of payload, as full packets carry it.
@@ -109,13 +104,16 @@ mod tests {
     /// Of 1 Gbit/s of Ethernet TCP gets 941 Mbit/s with time stamps, and 949 without.
     #[test]
     fn a_gigabit_is_941_megabits_of_payload() {
-        let packet = Packet::segment(1448, Some(1500), true);
+        let packet = Packet::segment(1448, true, true);
         assert_eq!((packet.transport, packet.ip), (32, 20));
         let layers = packet.layers(941.48e6);
         assert!((layers.ethernet / 1e9 - 1.0).abs() < 1e-4, "{layers:?}");
         assert!((layers.ip / 975.29e6 - 1.0).abs() < 1e-4, "{layers:?}");
-        let without = Packet::segment(1460, Some(1500), true).layers(949.28e6);
+        let without = Packet::segment(1460, false, true).layers(949.28e6);
         assert!((without.ethernet / 1e9 - 1.0).abs() < 1e-4, "{without:?}");
+        // However short the other end wants them.
+        let short = Packet::segment(488, true, true).layers(1.0);
+        assert!((short.ip - 540.0 / 488.0).abs() < 1e-12, "{short:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Rate};
 
-use super::words::{Carrier, FromClient, Load, Phase, PhaseError};
+use super::words::{Carrier, FromClient, LONGEST_INTERVAL, Load, Phase, PhaseError};
 
 /// What a server is to do about a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,6 @@ pub enum Violation {
     #[error("more than {MOST_PHASES} phases")]
     Phases,
 }
-
-/// The longest time between two readings of data.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Phases of one session.
 const MOST_PHASES: u32 = 256;

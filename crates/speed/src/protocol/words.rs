@@ -18,6 +18,9 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// The shortest time between two readings: a report of the longest phase has to fit into frames.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
+/// The longest: a session is looked at as often as that.
+pub(super) const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Readings that one end reports of a phase at most, over all streams.
 const MOST_READINGS: u64 = 40_000;
 
@@ -269,11 +272,13 @@ impl Phase {
         Duration::from_nanos(self.every_ns)
     }
 
-    /// The time between two readings with which as many are made of a phase as may be, `least` at least and a multiple of it.
+    /// The time between two readings with which as many are made of a phase as may be: a multiple of `least`, and no more than a
+    /// server waits for a reading.
     pub fn interval(carrier: &Carrier, lasts: Duration, least: Duration) -> Duration {
         let in_all = lasts.as_nanos().saturating_mul(carrier.streams().max(1).into());
         let at_once = least.as_nanos().max(1).saturating_mul(MOST_READINGS);
-        Duration::from_nanos(least.as_nanos().saturating_mul(in_all.div_ceil(at_once).max(1)))
+        let every = least.as_nanos().saturating_mul(in_all.div_ceil(at_once).max(1));
+        Duration::from_nanos(every).min(LONGEST_INTERVAL)
     }
 
     /// Which way data goes, if any does.
@@ -381,6 +386,8 @@ pub struct Counted {
     pub stream: u16,
     /// Bytes that it has received.
     pub received: u64,
+    /// Segments with data that have arrived, those that lie out of order too; zero where they are not counted (SCTP).
+    pub segments: u64,
     /// Bytes that it has given to its kernel.
     pub sent: u64,
     /// Congestion window, bytes; of an end that sends, as all that follows.
@@ -462,8 +469,13 @@ pub struct EndReport {
     pub threads_ns: u64,
     /// Payload of a full segment, or packet of SCTP, of what it sends, bytes; nothing where it sends datagrams of a rate.
     pub segment: Option<u32>,
+    /// Whether each segment of what it sends has time stamps (RFC 7323), which are a header.
+    pub timestamps: bool,
     /// The longest IP packet that its kernel takes the path to carry, bytes.
     pub path_mtu: Option<u32>,
+    /// Whether its sockets were told how long their buffers are, to send and to receive: then its kernel's settings are not what
+    /// made them so.
+    pub chosen_buffers: [bool; 2],
     /// What its sockets' buffers may hold, bytes: to send, to receive.
     pub buffers: Option<[u64; 2]>,
     /// The largest window that it offers, bytes, where that is not its kernel's choice.
@@ -528,7 +540,7 @@ mod tests {
     fn readings_of_many_connections_for_long_are_further_apart() {
         let (second, least) = (Duration::from_secs(1), Duration::from_millis(100));
         for (streams, lasts, wanted_ms) in
-            [(4, 3, 100), (128, 31, 100), (128, 32, 200), (128, 3600, 11_600), (1, 3600, 100)]
+            [(4, 3, 100), (128, 31, 100), (128, 32, 200), (128, 312, 1000), (1, 3600, 100)]
         {
             let (carrier, lasts) = (tcp(streams), second * lasts);
             let every = Phase::interval(&carrier, lasts, least);
@@ -536,6 +548,7 @@ mod tests {
             let phase = Phase { carrier, lasts_ns: lasts.as_nanos(), ..phase(tcp(1)) };
             assert_eq!(Phase { every_ns: every.as_nanos(), ..phase }.check(), Ok(()));
         }
+        assert_eq!(Phase::interval(&tcp(128), second * 3600, least), second, "and then it is too long");
         let named = |name: &str| {
             let congestion = Some(name.to_owned());
             phase(Carrier::Tcp { way: Way::Down, streams: 1, congestion }).check()
@@ -550,6 +563,7 @@ mod tests {
     fn a_full_list_of_readings_fits_into_its_frames() {
         let most = Counted {
             at_ns: u64::MAX,
+            segments: u64::MAX,
             stream: u16::MAX,
             received: u64::MAX,
             sent: u64::MAX,

@@ -30,6 +30,9 @@ pub struct SearchOrder {
     pub counts: Duration,
     /// For how long it sees what is lost below that.
     pub beneath: Duration,
+    /// What the line has carried before, datagrams per second, if that is known: so much or less is not too much for it, whatever is
+    /// lost.
+    pub known: Option<f64>,
     /// The round trip of the idle path: what comes back sooner than that after a change tells of the rate before.
     pub round_trip: Duration,
 }
@@ -81,6 +84,11 @@ const LEAST: u64 = 10;
 
 /// Datagrams that the rate is of at which it counts: of fewer, one that is lost at random makes too much of a difference.
 const FIRST_GUESS: u64 = 50;
+
+/// Datagrams that show by their loss alone that there are too many of them, or the time for which they do: losses come in bursts,
+/// and one of those says nothing of the rate.
+const SURE: u64 = 1000;
+const SURE_BY: Duration = Duration::from_secs(1);
 
 /// Datagrams that a result is of at least, unless that takes longer than [`PATIENCE`]: with one in a hundred lost at random,
 /// the share that arrives is then known to 0.2 %.
@@ -216,13 +224,15 @@ impl Search {
 
     fn climb(&mut self, all: Span) {
         self.found.arrived = self.found.arrived.max(all.arrived());
-        if self.is_too_much(&all) {
-            if all.sent >= FIRST_GUESS {
+        let queued = self.is_queued(&all);
+        if queued || self.loses_more(&all) {
+            if all.sent >= FIRST_GUESS && (queued || is_sure(&all)) {
                 self.go(Stage::Counting, self.above(&all));
             }
             return;
         }
-        if self.calm.sent == 0 && all.lost() > EXCESS && !std::mem::replace(&mut self.lowered, true) {
+        let unknown = self.calm.sent == 0 && self.order.known.is_none();
+        if unknown && all.lost() > EXCESS && !std::mem::replace(&mut self.lowered, true) {
             return self.go(Stage::Climbing, LOWER * all.arrived());
         }
         self.calm = Span::sum(&[self.calm, all]);
@@ -233,9 +243,7 @@ impl Search {
     }
 
     fn count(&mut self, all: Span) {
-        let latest = self.latest();
-        if latest.sent >= LEAST && latest.lost() > self.calm.lost() + FAR_ABOVE && !self.is_at_its_limit(&all)
-        {
+        if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&all)) {
             return self.go(Stage::Counting, self.above(&latest));
         }
         if self.could_carry_more(&all) && self.raised < MOST_RAISED {
@@ -303,7 +311,17 @@ impl Search {
 
     /// The rate that is a little more than the line carries of which so much came through.
     fn above(&self, span: &Span) -> f64 {
-        span.arrived() * ABOVE / (1.0 - self.calm.lost()).max(0.1)
+        let least = BELOW * self.order.known.unwrap_or(0.0);
+        span.arrived().max(least) * ABOVE / (1.0 - self.calm.lost()).max(0.1)
+    }
+
+    /// The latest of what was felt, if it says that far too much is offered, all the time.
+    fn far_above(&self) -> Option<Span> {
+        let latest = self.latest();
+        let all = Span::sum(latest);
+        let most = self.calm.lost() + FAR_ABOVE;
+        let says = all.sent >= LEAST && halves(latest).iter().all(|half| half.lost() > most);
+        (is_sure(&all) && says).then_some(all)
     }
 
     /// What was counted, if its halves tell the same.
@@ -315,14 +333,11 @@ impl Search {
         (apart <= STEADY.max(chance)).then_some(*all)
     }
 
-    /// The last of what was felt, enough of it to be judged.
-    fn latest(&self) -> Span {
-        let mut sent = 0;
-        let begins = self.spans.iter().rposition(|span| {
-            sent += span.sent;
-            sent >= LEAST
-        });
-        Span::sum(&self.spans[begins.unwrap_or(0)..])
+    /// The last of what was felt: enough of it to be sure, or all.
+    fn latest(&self) -> &[Span] {
+        let enough = |begins: &usize| is_sure(&Span::sum(&self.spans[*begins..]));
+        let begins = (0..self.spans.len()).rev().find(enough);
+        &self.spans[begins.unwrap_or(0)..]
     }
 
     fn second_half(&self) -> Span {
@@ -358,12 +373,29 @@ impl Search {
         self.waited_ns(span) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
     }
 
-    /// Whether more is lost than at the rates below. Of the first rate nobody knows.
+    /// Whether more is lost than at the rates below, all the time: of the first rate nobody knows, and of one that the line has
+    /// carried before it is chance.
     fn loses_more(&self, span: &Span) -> bool {
         let calm = self.calm.lost();
-        let chance = 3.0 * (calm * (1.0 - calm) / span.sent.max(1) as f64).sqrt();
-        self.calm.sent > 0 && span.lost() > calm + EXCESS + chance
+        let more = |span: &Span| {
+            let chance = 3.0 * (calm * (1.0 - calm) / span.sent.max(1) as f64).sqrt();
+            span.lost() > calm + EXCESS + chance
+        };
+        let compares = self.calm.sent > 0 || self.order.known.is_some();
+        let carried = self.order.known.is_some_and(|known| span.offered() <= known);
+        compares && !carried && more(span) && halves(&self.spans).iter().all(more)
     }
+}
+
+/// Whether its loss is of more than a burst.
+fn is_sure(span: &Span) -> bool {
+    span.sent >= SURE || span.sending_ns >= SURE_BY.as_nanos()
+}
+
+/// The halves of what happened, by their readings.
+fn halves(spans: &[Span]) -> [Span; 2] {
+    let (first, second) = spans.split_at(spans.len() / 2);
+    if first.is_empty() { [Span::sum(second); 2] } else { [Span::sum(first), Span::sum(second)] }
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ struct Line {
     queue: Option<f64>,
     bucket: f64,
     loss: f64,
+    /// Of so many in a row, in the mean.
+    burst: f64,
+    is_in_burst: bool,
     delay: f64,
     chance: Stream,
     /// When its server is free, s.
@@ -27,6 +30,8 @@ impl Line {
             queue: Some(queue),
             bucket: 0.0,
             loss,
+            burst: 1.0,
+            is_in_burst: false,
             delay,
             chance,
             free: 0.0,
@@ -60,17 +65,34 @@ impl Line {
                 at
             }
         };
-        (!self.chance.chance(self.loss)).then_some(leaves + self.delay)
+        (!self.loses()).then_some(leaves + self.delay)
+    }
+
+    /// Gilbert's model: a burst ends with each of its datagrams by chance, and begins so often that the share is right.
+    fn loses(&mut self) -> bool {
+        if self.burst <= 1.0 {
+            return self.chance.chance(self.loss);
+        }
+        let changes =
+            if self.is_in_burst { 1.0 / self.burst } else { self.loss / (1.0 - self.loss) / self.burst };
+        self.is_in_burst ^= self.chance.chance(changes);
+        self.is_in_burst
     }
 }
 
 /// Searches over a line, with a sender that can do so much; how long it took, s, and what was found.
-fn search(mut line: Line, sender: f64) -> (f64, Found) {
+fn search(line: Line, sender: f64) -> (f64, Found) {
+    search_knowing(line, sender, None)
+}
+
+/// The same where it is known what the line has carried.
+fn search_knowing(mut line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
     let order = SearchOrder {
-        first: 50.0,
+        first: known.map_or(50.0, |known| 0.5 * known),
         most: 1e6,
         counts: Duration::from_secs(2),
         beneath: Duration::from_secs(1),
+        known,
         round_trip: Duration::from_secs_f64(2.0 * line.delay),
     };
     let mut search = Search::new(order);
@@ -194,5 +216,21 @@ fn chance_does_not_make_a_line_slower() {
         let (_, found) = search(line, 1e9);
         near(found.arrived, 792.0, 0.012);
         assert!(found.saturated, "{seed}: {found:?}");
+    }
+}
+
+/// Twenty in a row and more that are lost at once say nothing of the rate.
+#[test]
+fn bursts_of_losses_do_not_make_a_line_slower() {
+    for known in [None, Some(950.0)] {
+        let mut wrong = 0;
+        for seed in 0..60 {
+            let chance = Seeds::new(seed).stream("loss");
+            let line = Line { chance, burst: 20.0, ..Line::fifo(1000.0, 50.0, 0.02, 0.01) };
+            let (took, found) = search_knowing(line, 1e9, known);
+            assert!(found.saturated && took < 40.0, "{known:?} {seed}: {took} {found:?}");
+            wrong += u32::from((found.arrived / 980.0 - 1.0).abs() > 0.05);
+        }
+        assert!(wrong <= 3, "{known:?}: {wrong}");
     }
 }

@@ -60,7 +60,7 @@ impl Framework {
     }
 
     /// Why they say nothing of the path: its bottleneck is another than the one that was stated.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<String> {
         self.transfer_time_ratio.filter(|ratio| *ratio < POSSIBLE).map(|ratio| {
             format!(
                 "it took {ratio:.3} of the least time that the stated bottleneck allows: the path carries more, or let more \

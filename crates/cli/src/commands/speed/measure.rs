@@ -54,7 +54,7 @@ const ECHO_EVERY: Duration = Duration::from_millis(20);
 pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
     check(arguments)?;
     let cancel = until_interrupted()?;
-    let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
+    let mut line = Line { is_live: stderr().is_terminal(), place: None, before: (0.0, 0) };
     let measured = if arguments.iperf3 {
         iperf3::measure(target, arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
@@ -114,6 +114,11 @@ fn check(arguments: &Measure) -> Result<(), Failure> {
                  datagrams (--size) or a longer time (--time)",
                 arguments.time
             ));
+        }
+    }
+    for task in tasks(arguments)? {
+        if let Task::Carry(phase) = task {
+            phase.check().map_err(Failure::request)?;
         }
     }
     let sizes = [
@@ -264,13 +269,22 @@ pub(super) fn failure(error: SpeedError) -> Failure {
 /// What is shown while it goes on: one line of stderr, written again and again where that is a terminal.
 struct Line {
     is_live: bool,
+    /// How many stood before us when that was told last.
+    place: Option<usize>,
     before: (f64, u64),
 }
 
 impl Line {
     fn tell(&mut self, progress: Progress) {
         let text = match progress {
-            Progress::Waits { before, of } => format!("waiting: {before} before us, {of} in all"),
+            Progress::Waits { before, of } => {
+                let text = format!("waiting: {before} before us, {of} in all");
+                if !self.is_live && self.place.replace(before) != Some(before) {
+                    // Where lines are kept each place is told once.
+                    let _ = writeln!(stderr(), "{text}");
+                }
+                text
+            }
             Progress::Task(_) => {
                 self.before = (0.0, 0);
                 return;

@@ -89,6 +89,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         let efficiency = format!("efficiency {:.2} %", told.efficiency * 100.0);
         let words = [ratio.unwrap_or_default(), efficiency, delay.unwrap_or_default()].concat();
         lines.push(format!("RFC 6349    {words}"));
+        lines.extend(told.fault().map(|fault| format!("            {fault}")));
     }
     if let (Some(sent), Some(came), None) =
         (phase.sender.datagrams, phase.receiver.datagrams, &phase.capacity)

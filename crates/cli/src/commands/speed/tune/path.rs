@@ -8,7 +8,6 @@ use std::time::Instant;
 use netrig_agent::probe::{Gaps, PingOrder, Plan, ping};
 use netrig_core::{Duration, Rate};
 use netrig_speed::measure::{Call, PhaseOrder};
-use netrig_speed::meter::Course;
 use netrig_speed::protocol::{Carrier, Way};
 
 use super::super::arguments::Tune;
@@ -64,8 +63,7 @@ pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Res
         let carrier = Carrier::Tcp { way, streams: 4, congestion: None };
         let phase = PhaseOrder { carrier, lasts: LASTS, every: Duration::from_millis(100) };
         let carriage = call.carry(phase, &cancel, &mut |_| {}).map_err(failure)?;
-        let receiver = if way == Way::Down { &carriage.near } else { &carriage.far };
-        let told = Course::of_streams(&receiver.counted).throughput();
+        let told = carriage.course(way).throughput();
         fastest = told.map(|told| told.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
     }
     let round_trip = call.round_trip();
