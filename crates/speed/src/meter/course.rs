@@ -14,6 +14,9 @@ const BEGINNING: f64 = 0.2;
 /// Segments are full if each has so much of the longest payload in the mean: then as many are as long.
 const FULL: f64 = 0.95;
 
+/// A last interval that is shorter than this share of the one before is a part of that.
+const SHORT: f64 = 0.5;
+
 /// What is left is steady if the rates of its halves differ by no more than this share of all of it.
 const STEADY: f64 = 0.1;
 
@@ -75,7 +78,14 @@ impl Course {
     }
 
     fn of(points: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        Self { points: points.into_iter().map(|(at, bytes)| (at as f64 * 1e-9, bytes)).collect() }
+        let mut points: Vec<_> = points.into_iter().map(|(at, bytes)| (at as f64 * 1e-9, bytes)).collect();
+        // The reading at the end may come right behind one that was due: what comes in no time has no rate.
+        if let [.., before, due, last] = points[..]
+            && last.0 - due.0 < SHORT * (due.0 - before.0)
+        {
+            points.remove(points.len() - 2);
+        }
+        Self { points }
     }
 
     /// Bytes that had arrived, and when, s.
@@ -198,6 +208,18 @@ mod tests {
         let told = told(1000);
         assert!((told.bits_per_s - 160_000.0).abs() < 100.0 && told.instability < 0.01, "{told:?}");
         assert_eq!((told.bytes, told.longest_stall_s), (20_000, 0.0));
+    }
+
+    #[test]
+    fn a_reading_right_behind_another_makes_no_interval() {
+        let of = |last_ns| {
+            Course::of(
+                [(100, 10), (200, 20), (300, 30), (last_ns, 31)].map(|(at, bytes)| (at * 1_000_000, bytes)),
+            )
+        };
+        assert_eq!(of(303).points().len(), 3);
+        assert_eq!(of(360).points().len(), 4);
+        assert_eq!(of(303).points().last(), Some(&(0.303, 31)));
     }
 
     #[test]
