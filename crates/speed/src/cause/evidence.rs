@@ -36,7 +36,7 @@ const QUEUED: f64 = 0.1;
 /// A sender whose congestion control would have let so many times as much be underway was held back by something else; its buffer
 /// did so if this share of it, as the kernel counts it, was underway.
 const LET: f64 = 1.5;
-const HELD: f64 = 0.3;
+const HELD: f64 = 0.5;
 
 /// Above this share of what a line carries headers are worth a word.
 const HEADERS: f64 = 0.1;
@@ -315,7 +315,7 @@ impl<'a> Evidence<'a> {
         let underway = self.underway().unwrap_or(0.0);
         let filled = bytes.is_some_and(|bytes| underway > HELD * bytes as f64);
         let let_be = connections.cwnd.unwrap_or(0.0);
-        let is_short = chosen && filled && let_be > LET * underway && !self.is_queued();
+        let is_short = chosen && filled && let_be > LET * underway;
         (share > HELD_BACK || is_short).then_some(Limit::SendBuffer {
             end: self.sends(),
             bytes,

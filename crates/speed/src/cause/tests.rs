@@ -474,7 +474,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
         advice(&move |phase: &mut PhaseReport| {
             // 3 kB of each connection underway.
             connections(phase).cwnd = Some(60_000.0);
-            phase.sender.buffers = Some([8192, 0]);
+            phase.sender.buffers = Some([4096, 0]);
             phase.sender.chosen_buffers = [chosen, false];
         })
     };
