@@ -119,6 +119,10 @@ fn datagrams_are_counted_at_both_ends() {
         assert!(sent.sent > 50, "{phase:?}");
         assert_eq!(came.received + came.losses.lost, sent.sent, "{phase:?}");
         assert_eq!(phase.throughput.unwrap().bytes, 500 * came.received, "{phase:?}");
+        // Who receives knows of their order and of how their times on the way change; who sends does not.
+        assert!(came.jitter_s > Some(0.0) && came.reordered.is_some(), "{came:?}");
+        let receives_too = phase.carrier.way() == Some(Way::Both);
+        assert_eq!([sent.jitter_s.is_some(), sent.reordered.is_some()], [receives_too; 2], "{sent:?}");
     }
 }
 

@@ -162,10 +162,12 @@ fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     } else {
         format!(" in {} periods, {} at most in a row", came.losses.periods, came.losses.longest)
     };
-    format!(
-        "lost        {} of {} ({share:.3} %){periods}; {} reordered, {} twice",
-        came.losses.lost, sent.sent, came.reordered, came.duplicated
-    )
+    // Nor, of what they receive, what came late or twice.
+    let order = came.reordered.zip(came.duplicated);
+    let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
+    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
+    let more = [order, jitter].map(Option::unwrap_or_default).concat();
+    format!("lost        {} of {} ({share:.3} %){periods}{more}", came.losses.lost, sent.sent)
 }
 
 /// Both directions in a line.
@@ -247,5 +249,26 @@ pub const fn way(way: Way) -> &'static str {
         Way::Up => "upload",
         Way::Down => "download",
         Way::Both => "both ways",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_agent::bulk::LossPeriods;
+
+    use super::*;
+
+    #[test]
+    fn of_datagrams_no_more_is_said_than_was_counted() {
+        let sent = Datagrams { sent: 200, ..Datagrams::default() };
+        let losses = LossPeriods { lost: 1, ..LossPeriods::default() };
+        let there = Datagrams { received: 199, losses, jitter_s: Some(0.000_25), ..Datagrams::default() };
+        assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.500 %); jitter 250 µs");
+        let losses = LossPeriods { periods: 1, longest: 1, ..losses };
+        let here = Datagrams { losses, reordered: Some(2), duplicated: Some(0), jitter_s: None, ..there };
+        assert_eq!(
+            lost(&sent, &here),
+            "lost        1 of 200 (0.500 %) in 1 periods, 1 at most in a row; 2 reordered, 0 twice"
+        );
     }
 }
