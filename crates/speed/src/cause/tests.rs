@@ -4,7 +4,7 @@ use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{Capacity, PhaseReport};
-use crate::meter::{Connections, Delays, Layers, Packet, Throughput};
+use crate::meter::{Connections, Delays, Layers, Packet, Series, Throughput};
 use crate::protocol::{Carrier, Datagrams, EndReport, Load};
 use crate::search::Found;
 
@@ -46,6 +46,7 @@ fn download(ip: f64) -> PhaseReport {
         way: Way::Down,
         carrier: Carrier::Tcp { way: Way::Down, streams: 4, congestion: None },
         throughput: Some(throughput(layers(ip).payload)),
+        series: Series::default(),
         layers: Some(layers(ip)),
         connections: Some(Connections {
             busy: Some(1.0),

@@ -10,7 +10,7 @@ use super::beside::Watched;
 use super::call::Carriage;
 use crate::carry::Outcome;
 use crate::cause::{Verdict, is_by_hosts};
-use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Throughput};
+use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Series, Throughput};
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
 use crate::responsiveness::Responsiveness;
 use crate::search::Found;
@@ -58,6 +58,8 @@ pub struct PhaseReport {
     pub carrier: Carrier,
     /// What arrived at the end that receives; nothing if next to nothing did, and of a search.
     pub throughput: Option<Throughput>,
+    /// What both ends have read of it.
+    pub series: Series,
     /// The same at every layer.
     pub layers: Option<Layers>,
     /// What the kernel of the end that sends told of its connections, after the warm-up.
@@ -122,9 +124,12 @@ fn phase(
     (way, sender, receiver): (Way, &Outcome, &Outcome),
 ) -> PhaseReport {
     let carrier = &carriage.phase.carrier;
-    let course = match carrier {
-        Carrier::Udp { .. } => Course::of_datagrams(&receiver.heard),
-        _ => Course::of_streams(&receiver.counted),
+    let (course, series) = match carrier {
+        Carrier::Udp { .. } => (Course::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard)),
+        _ => {
+            let series = Series::of_streams(&sender.counted, &receiver.counted);
+            (Course::of_streams(&receiver.counted), series)
+        }
     };
     // Of a search, whose rate changes all the time, the mean means nothing.
     let throughput = course.throughput().filter(|_| found.is_none());
@@ -143,6 +148,7 @@ fn phase(
         way,
         carrier: carrier.clone(),
         throughput,
+        series,
         layers: throughput.zip(packet).map(|(told, packet)| packet.layers(told.bits_per_s)),
         connections,
         transfer: None,
