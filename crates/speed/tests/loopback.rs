@@ -98,6 +98,7 @@ fn connections_carry_data_each_way_and_both() {
             );
             assert_eq!(phase.series.bytes.last(), Some(&throughput.bytes), "{phase:?}");
             let told = phase.series.connections.as_ref().unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(phase.loaded.is_some_and(|trips| trips.readings > 0 && trips.p50_s > 0.0), "{phase:?}");
             assert!(told.at_s.len() > 3 && told.cwnd.iter().any(Option::is_some), "{told:?}");
             assert!(phase.sender.segment.is_some_and(|segment| segment > 500), "{phase:?}");
         }
@@ -123,6 +124,8 @@ fn datagrams_are_counted_at_both_ends() {
         assert_eq!(came.received + came.losses.lost, sent.sent, "{phase:?}");
         assert_eq!(phase.throughput.unwrap().bytes, 500 * came.received, "{phase:?}");
         assert_eq!(phase.series.bytes.last(), Some(&(500 * came.received)), "{:?}", phase.series);
+        let added = phase.added_delay.unwrap_or_else(|| panic!("{phase:?}"));
+        assert!(added.least_s >= 0.0 && added.mean_s > 0.0 && added.most_s > added.mean_s, "{added:?}");
         let told = phase.series.datagrams.as_ref().unwrap();
         assert_eq!((told.received.last(), told.lost.len()), (Some(&came.received), phase.series.at_s.len()));
         // Who receives knows of their order and of how their times on the way change; who sends does not.

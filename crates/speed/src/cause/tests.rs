@@ -60,6 +60,8 @@ fn download(ip: f64) -> PhaseReport {
         capacity: None,
         delays: Some(delays(0.02)),
         ways: None,
+        loaded: None,
+        added_delay: None,
         responsiveness: None,
         sender: EndReport { path_mtu: Some(1500), threads_ns: 1000, ..EndReport::default() },
         receiver: EndReport { threads_ns: 1000, ..EndReport::default() },

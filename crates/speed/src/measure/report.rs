@@ -10,7 +10,9 @@ use super::beside::Watched;
 use super::call::Carriage;
 use crate::carry::Outcome;
 use crate::cause::{Verdict, is_by_hosts};
-use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Series, Throughput};
+use crate::meter::{
+    AddedDelay, Connections, Course, Delays, Layers, OneWay, Packet, RoundTrips, Series, Throughput,
+};
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
 use crate::responsiveness::Responsiveness;
 use crate::search::Found;
@@ -72,6 +74,11 @@ pub struct PhaseReport {
     pub delays: Option<Delays>,
     /// The same in each direction.
     pub ways: Option<OneWay>,
+    /// What the connections that carried took for their own round trips, after the warm-up.
+    pub loaded: Option<RoundTrips>,
+    /// How much longer than the shortest the datagrams took that carried, after the warm-up; nothing of a search, whose rate changes
+    /// all the time.
+    pub added_delay: Option<AddedDelay>,
     /// How the path responded meanwhile, after the warm-up; nothing where no connections carried, or nobody wanted to know.
     pub responsiveness: Option<Responsiveness>,
     /// The end that sends.
@@ -155,6 +162,8 @@ fn phase(
         capacity,
         delays: watched.delays(carriage.span, warm_up_s),
         ways: watched.ways(carriage.span, warm_up_s),
+        loaded: RoundTrips::of(&sender.counted, warm_up_s),
+        added_delay: AddedDelay::of(&receiver.heard, warm_up_s).filter(|_| found.is_none()),
         responsiveness: watched.responsiveness(&sender.counted, carriage.span, warm_up_s),
         sender: sender.report.clone(),
         receiver: receiver.report.clone(),

@@ -95,6 +95,14 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     {
         lines.push(lost(&sent, &came));
     }
+    lines.extend(phase.added_delay.map(|told| {
+        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
+        format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")
+    }));
+    lines.extend(phase.loaded.map(|told| {
+        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| seconds(Some(value)));
+        format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
+    }));
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
     lines.extend(one_way(phase.ways.as_ref()));
     lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
