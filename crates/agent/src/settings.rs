@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use crate::netlink::{Ethtool, Interface, Links, Rings};
+use crate::netlink::{Ethtool, Interface, Links, Rings, Route};
 use crate::sys::option_int;
 
 /// What was read of this host, and of the network namespace of this process. What is not here could not be read.
@@ -19,6 +19,8 @@ pub struct HostSettings {
     pub processors: Option<usize>,
     /// How the first of them chooses its frequency.
     pub governor: Option<String>,
+    /// The queue disciplines that the kernel has, built in or as modules; nothing if nobody has put its lists there.
+    pub disciplines: Option<Vec<String>>,
     /// The interface by which packets leave.
     pub outlet: Option<Outlet>,
     /// What could not be read, in words.
@@ -30,6 +32,8 @@ pub struct HostSettings {
 pub struct Outlet {
     /// Its name, its MTU, its queue.
     pub interface: Interface,
+    /// How they leave.
+    pub route: Route,
     /// The longest packet that the kernel takes the path to carry, bytes.
     pub path_mtu: Option<u32>,
     /// Its speed as its driver tells, bit/s; nothing of an interface that has none.
@@ -58,6 +62,7 @@ impl HostSettings {
         settings.processors = std::thread::available_parallelism().ok().map(std::num::NonZeroUsize::get);
         // A virtual machine has none.
         settings.governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
+        settings.disciplines = disciplines();
         if let Some(target) = target {
             settings.read_outlet(target);
         }
@@ -65,12 +70,16 @@ impl HostSettings {
     }
 
     fn read_outlet(&mut self, target: IpAddr) {
-        let interface = match Links::open().and_then(|mut links| links.towards(target)) {
-            Ok(interface) => interface,
+        let found = Links::open().and_then(|mut links| {
+            let route = links.route(target)?;
+            Ok((route, links.interface(route.interface)?))
+        });
+        let (route, interface) = match found {
+            Ok(found) => found,
             Err(error) => return self.unread.push(format!("the interface towards {target}: {error}")),
         };
         let name = interface.name.clone();
-        let mut outlet = Outlet { path_mtu: path_mtu(target).ok(), ..Outlet::default() };
+        let mut outlet = Outlet { route, path_mtu: path_mtu(target).ok(), ..Outlet::default() };
         match Ethtool::open().and_then(|mut ethtool| {
             outlet.rings = ethtool.rings(&name).ok();
             ethtool.offloads(&name)
@@ -108,6 +117,23 @@ fn path_mtu(target: IpAddr) -> io::Result<u32> {
     mtu.map(i32::cast_unsigned)
 }
 
+/// The queue disciplines of the running kernel, by the lists of its modules (depmod(8)), which no rights are needed for.
+fn disciplines() -> Option<Vec<String>> {
+    let folder = format!("/lib/modules/{}", read("/proc/sys/kernel/osrelease").ok()?);
+    let lists = ["builtin", "dep"].map(|list| read(&format!("{folder}/modules.{list}")).ok());
+    let [built_in, loadable] = lists;
+    Some(disciplines_of(&[built_in?, loadable?].join("\n")))
+}
+
+/// Those of a list of modules, one in a line: `kernel/net/sched/sch_fq.ko.xz: what it needs`.
+fn disciplines_of(list: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let (_, name) = line.split(':').next()?.rsplit_once("/sch_")?;
+        name.split_once(".ko").map(|(name, _)| name.to_owned())
+    };
+    list.lines().filter_map(name).collect()
+}
+
 /// The masks of an interface's queues of received packets, in their order.
 fn steering(interface: &str) -> Vec<String> {
     let Ok(queues) = fs::read_dir(format!("/sys/class/net/{interface}/queues")) else { return Vec::new() };
@@ -121,6 +147,13 @@ fn steering(interface: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queue_disciplines_stand_among_the_modules() {
+        let list = "kernel/net/sched/sch_fifo.ko\nkernel/net/sched/act_api.ko\nkernel/drivers/a/sch_x\n\
+                    kernel/net/sched/sch_fq_codel.ko.xz: kernel/net/sched/sch_red.ko.xz\n";
+        assert_eq!(disciplines_of(list), ["fifo", "fq_codel"]);
+    }
 
     #[test]
     fn what_cannot_be_read_is_told_and_the_rest_is_there() {

@@ -96,6 +96,10 @@ fn connections_carry_data_each_way_and_both() {
                 throughput.bytes > 0 && layers.ip > layers.payload && layers.ethernet > layers.ip,
                 "{phase:?}"
             );
+            assert_eq!(phase.series.bytes.last(), Some(&throughput.bytes), "{phase:?}");
+            let told = phase.series.connections.as_ref().unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(phase.loaded.is_some_and(|trips| trips.readings > 0 && trips.p50_s > 0.0), "{phase:?}");
+            assert!(told.at_s.len() > 3 && told.cwnd.iter().any(Option::is_some), "{told:?}");
             assert!(phase.sender.segment.is_some_and(|segment| segment > 500), "{phase:?}");
         }
         // Echoes come back while nothing goes and while much does.
@@ -119,6 +123,15 @@ fn datagrams_are_counted_at_both_ends() {
         assert!(sent.sent > 50, "{phase:?}");
         assert_eq!(came.received + came.losses.lost, sent.sent, "{phase:?}");
         assert_eq!(phase.throughput.unwrap().bytes, 500 * came.received, "{phase:?}");
+        assert_eq!(phase.series.bytes.last(), Some(&(500 * came.received)), "{:?}", phase.series);
+        let added = phase.added_delay.unwrap_or_else(|| panic!("{phase:?}"));
+        assert!(added.least_s >= 0.0 && added.mean_s > 0.0 && added.most_s > added.mean_s, "{added:?}");
+        let told = phase.series.datagrams.as_ref().unwrap();
+        assert_eq!((told.received.last(), told.lost.len()), (Some(&came.received), phase.series.at_s.len()));
+        // Who receives knows of their order and of how their times on the way change; who sends does not.
+        assert!(came.jitter_s > Some(0.0) && came.reordered.is_some(), "{came:?}");
+        let receives_too = phase.carrier.way() == Some(Way::Both);
+        assert_eq!([sent.jitter_s.is_some(), sent.reordered.is_some()], [receives_too; 2], "{sent:?}");
     }
 }
 

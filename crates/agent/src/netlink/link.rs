@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
-use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
 
@@ -28,6 +28,18 @@ pub struct Interface {
     pub discipline: Option<String>,
 }
 
+/// How packets to an address leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The interface's number.
+    pub interface: u32,
+    /// The router that they are handed to; nothing for neighbours.
+    pub gateway: Option<IpAddr>,
+    /// The kernel will forget something of it after a time: a router on the way has told it how long packets may be there (RFC
+    /// 1191, RFC 8201).
+    pub is_learnt: bool,
+}
+
 impl Links {
     /// Opens one in the namespace of the calling thread.
     ///
@@ -42,6 +54,15 @@ impl Links {
     /// # Errors
     /// What the kernel answers: it may know no way there.
     pub fn towards(&mut self, address: IpAddr) -> Result<Interface, Refusal> {
+        let route = self.route(address)?;
+        self.interface(route.interface)
+    }
+
+    /// How packets to this address leave.
+    ///
+    /// # Errors
+    /// As of [`towards`](Self::towards).
+    pub fn route(&mut self, address: IpAddr) -> Result<Route, Refusal> {
         let mut message = RouteMessage::default();
         (message.header.address_family, message.header.destination_prefix_length) = match address {
             IpAddr::V4(_) => (AddressFamily::Inet, 32),
@@ -49,19 +70,30 @@ impl Links {
         };
         message.attributes.push(RouteAttribute::Destination(address.into()));
         let answers = self.0.ask(RouteNetlinkMessage::GetRoute(message), 0)?;
-        let index = answers.into_iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewRoute(route) => {
-                route.attributes.iter().find_map(|attribute| match attribute {
-                    RouteAttribute::Oif(index) => Some(*index),
-                    _ => None,
-                })
-            }
+        let routes = answers.into_iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
             _ => None,
         });
-        self.interface(index.ok_or_else(|| Refusal::Unreadable("a route without an interface".into()))?)
+        let (mut route, mut interface) = (Route::default(), None);
+        for attribute in routes.flat_map(|route| route.attributes) {
+            match attribute {
+                RouteAttribute::Oif(index) => interface = Some(index),
+                RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => route.gateway = Some(gateway.into()),
+                RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => route.gateway = Some(gateway.into()),
+                RouteAttribute::CacheInfo(kept) => route.is_learnt = kept.expires != 0,
+                _ => {}
+            }
+        }
+        route.interface =
+            interface.ok_or_else(|| Refusal::Unreadable("a route without an interface".into()))?;
+        Ok(route)
     }
 
-    fn interface(&mut self, index: u32) -> Result<Interface, Refusal> {
+    /// The interface of this number.
+    ///
+    /// # Errors
+    /// What the kernel answers: it may have none.
+    pub fn interface(&mut self, index: u32) -> Result<Interface, Refusal> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let answers = self.0.ask(RouteNetlinkMessage::GetLink(message), 0)?;
@@ -96,6 +128,9 @@ mod tests {
             assert_eq!((interface.name.as_str(), interface.discipline.as_deref()), ("lo", Some("noqueue")));
             let told = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
             assert_eq!(interface.mtu, told.trim().parse().ok());
+            let route = links.route(address.parse().unwrap()).unwrap();
+            let wanted = Route { interface: interface.index, gateway: None, is_learnt: false };
+            assert_eq!(route, wanted);
         }
     }
 }

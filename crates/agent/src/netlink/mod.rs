@@ -6,7 +6,7 @@ mod link;
 mod radio;
 
 pub use ethtool::{Ethtool, Rings};
-pub use link::{Interface, Links};
+pub use link::{Interface, Links, Route};
 pub use radio::{RadioLink, Radios};
 
 use std::fmt::Debug;

@@ -55,7 +55,13 @@ pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
         last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
         last_sent_ns: taken.last_sent.since(Instant::ZERO).as_nanos(),
         passage_ns: taken.passage.map(|passage| [passage.least, passage.mean as i64, passage.most]),
+        jitter_ns: jitter_of(taken).map(|seconds| (seconds * 1e9).round() as u64),
     }
+}
+
+/// One datagram alone tells of no change, s.
+fn jitter_of(taken: &Taken) -> Option<f64> {
+    (taken.arrivals.received > 1).then_some(taken.jitter)
 }
 
 /// The readings of datagrams without those behind the last one: what was waited for after all had been sent is no time in which
@@ -93,10 +99,11 @@ fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Opt
 
 pub(super) fn tell_taken(taken: &Taken, datagrams: &mut Datagrams) {
     datagrams.received = taken.arrivals.received;
-    datagrams.duplicated = taken.arrivals.duplicated;
-    datagrams.reordered = taken.arrivals.reordered;
+    datagrams.duplicated = Some(taken.arrivals.duplicated);
+    datagrams.reordered = Some(taken.arrivals.reordered);
     datagrams.losses = taken.losses;
     datagrams.dropped = taken.dropped;
+    datagrams.jitter_s = jitter_of(taken);
 }
 
 #[cfg(test)]

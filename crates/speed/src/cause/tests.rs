@@ -4,7 +4,7 @@ use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{Capacity, PhaseReport};
-use crate::meter::{Connections, Delays, Layers, OneWay, Packet, Throughput};
+use crate::meter::{Connections, Delays, Layers, OneWay, Packet, Series, Throughput};
 use crate::protocol::{Carrier, Datagrams, EndReport, Load};
 use crate::search::Found;
 
@@ -46,6 +46,7 @@ fn download(ip: f64) -> PhaseReport {
         way: Way::Down,
         carrier: Carrier::Tcp { way: Way::Down, streams: 4, congestion: None },
         throughput: Some(throughput(layers(ip).payload)),
+        series: Series::default(),
         layers: Some(layers(ip)),
         connections: Some(Connections {
             busy: Some(1.0),
@@ -59,6 +60,8 @@ fn download(ip: f64) -> PhaseReport {
         capacity: None,
         delays: Some(delays(0.02)),
         ways: None,
+        loaded: None,
+        added_delay: None,
         responsiveness: None,
         sender: EndReport { path_mtu: Some(1500), threads_ns: 1000, ..EndReport::default() },
         receiver: EndReport { threads_ns: 1000, ..EndReport::default() },

@@ -19,6 +19,8 @@ pub struct Mark {
     pub udp: UdpReadings,
     /// Datagrams that had reached this host by then, and that the socket had no room for.
     pub dropped: u64,
+    /// Of those that were out of order, the ones that had arrived before: iperf3 counts them as such.
+    pub twice: u64,
 }
 
 /// What some streams had carried at the ends of intervals.

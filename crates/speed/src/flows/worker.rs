@@ -180,8 +180,9 @@ impl Work {
             out_of_order: arrivals.reordered + arrivals.duplicated,
             jitter: taken.jitter,
         };
-        let twice = arrivals.duplicated * u64::from(self.asked.len);
-        Mark { bytes: taken.bytes + twice, udp, dropped: taken.dropped, ..Mark::default() }
+        let twice = arrivals.duplicated;
+        let bytes = taken.bytes + twice * u64::from(self.asked.len);
+        Mark { bytes, udp, dropped: taken.dropped, twice, ..Mark::default() }
     }
 }
 

@@ -217,12 +217,15 @@ fn tell(
             };
             let expected = mark.udp.packets;
             let received = expected.saturating_sub(lost);
+            // How the server's changed meanwhile it keeps to itself.
+            let jitter_ns = (!stream.sends).then_some((mark.udp.jitter * 1e9).round() as u64);
             to.heard.push(Heard {
                 at_ns,
                 received,
                 dropped: mark.dropped,
                 expected,
                 bytes,
+                jitter_ns,
                 ..Heard::default()
             });
         } else {
@@ -248,10 +251,10 @@ fn tell(
     if is_udp {
         let (sender, receiver) = if stream.sends { (&mut *near, &mut *far) } else { (&mut *far, &mut *near) };
         let packets = |end: bool| if end { Some(ours.udp.packets) } else { told.map(|told| told.packets) };
-        let (lost, reordered) = if stream.sends {
-            (told.map_or(0, |told| told.errors), 0)
+        let (lost, jitter_s) = if stream.sends {
+            (told.map_or(0, |told| told.errors), told.map(|told| told.jitter))
         } else {
-            (ours.udp.lost, ours.udp.out_of_order)
+            (ours.udp.lost, Some(ours.udp.jitter))
         };
         let (sent, came) = (packets(stream.sends), packets(!stream.sends).unwrap_or(0));
         let all = sender.report.datagrams.get_or_insert_default();
@@ -259,8 +262,13 @@ fn tell(
         let all = receiver.report.datagrams.get_or_insert_default();
         all.received += came.saturating_sub(lost);
         all.losses.lost += lost;
-        all.reordered += reordered;
+        all.jitter_s = jitter_s;
         all.dropped += marks.last().map_or(0, |mark| mark.dropped);
+        // A server tells neither of what came late nor of what came twice.
+        if let Some(last) = marks.last().filter(|_| !stream.sends) {
+            *all.duplicated.get_or_insert_default() += last.twice;
+            *all.reordered.get_or_insert_default() += last.udp.out_of_order.saturating_sub(last.twice);
+        }
     }
 }
 
@@ -375,6 +383,7 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
             udp: UdpReadings {
                 packets: expected,
                 lost: expected.saturating_sub(came),
+                jitter: now.jitter_ns.map_or(0.0, |ns| ns as f64 * 1e-9),
                 ..UdpReadings::default()
             },
             ..Interval::default()
@@ -390,7 +399,12 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
         udp: UdpReadings { packets: sent.sent, ..UdpReadings::default() },
     };
     let lost = came.losses.lost;
-    let udp = UdpReadings { packets: came.received + lost, lost, out_of_order: came.reordered, jitter: 0.0 };
+    let udp = UdpReadings {
+        packets: came.received + lost,
+        lost,
+        out_of_order: came.reordered.unwrap_or(0),
+        jitter: came.jitter_s.unwrap_or(0.0),
+    };
     let came_end = End { seconds, bytes: before.bytes, retransmits: None, udp };
     let (local, remote) = if sends { (sent_end, came_end) } else { (came_end, sent_end) };
     StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }

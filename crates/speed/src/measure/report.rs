@@ -10,7 +10,9 @@ use super::beside::Watched;
 use super::call::Carriage;
 use crate::carry::Outcome;
 use crate::cause::{Verdict, is_by_hosts};
-use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Throughput};
+use crate::meter::{
+    AddedDelay, Connections, Course, Delays, Layers, OneWay, Packet, RoundTrips, Series, Throughput,
+};
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
 use crate::responsiveness::Responsiveness;
 use crate::search::Found;
@@ -58,6 +60,8 @@ pub struct PhaseReport {
     pub carrier: Carrier,
     /// What arrived at the end that receives; nothing if next to nothing did, and of a search.
     pub throughput: Option<Throughput>,
+    /// What both ends have read of it.
+    pub series: Series,
     /// The same at every layer.
     pub layers: Option<Layers>,
     /// What the kernel of the end that sends told of its connections, after the warm-up.
@@ -70,6 +74,11 @@ pub struct PhaseReport {
     pub delays: Option<Delays>,
     /// The same in each direction.
     pub ways: Option<OneWay>,
+    /// What the connections that carried took for their own round trips, after the warm-up.
+    pub loaded: Option<RoundTrips>,
+    /// How much longer than the shortest the datagrams took that carried, after the warm-up; nothing of a search, whose rate changes
+    /// all the time.
+    pub added_delay: Option<AddedDelay>,
     /// How the path responded meanwhile, after the warm-up; nothing where no connections carried, or nobody wanted to know.
     pub responsiveness: Option<Responsiveness>,
     /// The end that sends.
@@ -122,9 +131,12 @@ fn phase(
     (way, sender, receiver): (Way, &Outcome, &Outcome),
 ) -> PhaseReport {
     let carrier = &carriage.phase.carrier;
-    let course = match carrier {
-        Carrier::Udp { .. } => Course::of_datagrams(&receiver.heard),
-        _ => Course::of_streams(&receiver.counted, sender.report.segment),
+    let (course, series) = match carrier {
+        Carrier::Udp { .. } => (Course::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard)),
+        _ => {
+            let series = Series::of_streams(&sender.counted, &receiver.counted);
+            (Course::of_streams(&receiver.counted, sender.report.segment), series)
+        }
     };
     // Of a search, whose rate changes all the time, the mean means nothing.
     let throughput = course.throughput().filter(|_| found.is_none());
@@ -143,12 +155,15 @@ fn phase(
         way,
         carrier: carrier.clone(),
         throughput,
+        series,
         layers: throughput.zip(packet).map(|(told, packet)| packet.layers(told.bits_per_s)),
         connections,
         transfer: None,
         capacity,
         delays: watched.delays(carriage.span, warm_up_s),
         ways: watched.ways(carriage.span, warm_up_s),
+        loaded: RoundTrips::of(&sender.counted, warm_up_s),
+        added_delay: AddedDelay::of(&receiver.heard, warm_up_s).filter(|_| found.is_none()),
         responsiveness: watched.responsiveness(&sender.counted, carriage.span, warm_up_s),
         sender: sender.report.clone(),
         receiver: receiver.report.clone(),

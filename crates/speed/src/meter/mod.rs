@@ -5,8 +5,12 @@ mod connections;
 mod course;
 mod delays;
 mod layers;
+mod loaded;
+mod series;
 
 pub use connections::Connections;
 pub use course::{Course, Throughput};
 pub use delays::{Delays, OneWay, Round, clocks};
 pub use layers::{Layers, Packet};
+pub use loaded::{AddedDelay, RoundTrips};
+pub use series::{ConnectionSeries, DatagramSeries, Series};

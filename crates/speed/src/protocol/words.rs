@@ -433,6 +433,9 @@ pub struct Heard {
     pub last_sent_ns: u64,
     /// From the sender's clock to the receiver's, of what arrived since the reading before, ns: the least, the mean, the most.
     pub passage_ns: Option<[i64; 3]>,
+    /// How much the time on the way changes from one datagram to the next, smoothed (RFC 3550 section 6.4.1), ns; nothing before
+    /// the second, and of who does not tell.
+    pub jitter_ns: Option<u64>,
 }
 
 /// What became of all datagrams of a phase in one direction, at an end.
@@ -445,14 +448,17 @@ pub struct Datagrams {
     pub skipped: u64,
     /// That arrived here, each once.
     pub received: u64,
-    /// Arrivals of what had arrived before.
-    pub duplicated: u64,
-    /// That arrived after one with a higher number (RFC 4737 section 3.3).
-    pub reordered: u64,
+    /// Arrivals of what had arrived before; nothing of an end that receives none, or does not tell.
+    pub duplicated: Option<u64>,
+    /// That arrived after one with a higher number (RFC 4737 section 3.3); nothing of an end that receives none, or does not tell.
+    pub reordered: Option<u64>,
     /// That never arrived.
     pub losses: LossPeriods,
     /// That reached this end's host, whose socket had no room for them.
     pub dropped: u64,
+    /// How much the time on the way changed from one datagram to the next when the last one came, smoothed, s (RFC 3550 section
+    /// 6.4.1); nothing if fewer than two arrived here.
+    pub jitter_s: Option<f64>,
 }
 
 /// What an end tells of a phase as a whole.

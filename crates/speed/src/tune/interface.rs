@@ -1,5 +1,7 @@
 //! The interface by which packets leave: their length, and where they wait.
 
+use std::net::IpAddr;
+
 use netrig_agent::{HostSettings, Outlet};
 
 use super::{Finding, Path, Verdict, number, sysctl};
@@ -52,18 +54,45 @@ fn length(outlet: &Outlet, path: &Path) -> Finding {
     };
     let carried = outlet.path_mtu.unwrap_or(mtu).min(mtu);
     let headers = if path.host.is_some_and(|host| host.is_ipv6()) { 60 } else { 40 };
-    let segment = carried.saturating_sub(headers);
-    let why = if carried < mtu {
-        format!("the kernel takes the path to carry {carried} B: segments of {segment} B")
-    } else {
-        format!("segments of {segment} B; what the path carries tells `netrig probe mtu HOST`")
-    };
-    let finding = Finding::new(name, Some(format!("{mtu} B")), why).needs(format!("{LEAST_MTU} B at least"));
-    if mtu >= LEAST_MTU {
-        finding.fits()
-    } else {
-        finding.mended(Verdict::TooSmall, format!("ip link set {} mtu 1500", interface.name))
+    let segments = format!("segments of {} B", carried.saturating_sub(headers));
+    let finding = |why: String| Finding::new(name, Some(format!("{mtu} B")), why);
+    if mtu < LEAST_MTU {
+        let mend = format!("ip link set {} mtu 1500", interface.name);
+        return finding(segments).needs(format!("{LEAST_MTU} B at least")).mended(Verdict::TooSmall, mend);
     }
+    match path.host.filter(|_| carried < mtu) {
+        None => finding(format!(
+            "{segments}; nobody has told the kernel that the path carries less: `netrig probe mtu HOST` sees"
+        ))
+        .needs(format!("{LEAST_MTU} B at least"))
+        .fits(),
+        // That a route says so, or no packet can be longer, loses nothing.
+        Some(_) if !outlet.route.is_learnt => {
+            finding(format!("the kernel sends no more than {carried} B there: {segments}")).fits()
+        }
+        Some(host) => shortened(finding, outlet, host, carried, &segments),
+    }
+}
+
+/// Of a path that carries less than the interface sends, which the kernel has been told and forgets.
+fn shortened(
+    finding: impl FnOnce(String) -> Finding,
+    outlet: &Outlet,
+    host: IpAddr,
+    carried: u32,
+    segments: &str,
+) -> Finding {
+    let gateway = outlet.route.gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+    finding(format!(
+        "a router on the way has said that the path carries {carried} B: {segments}. The kernel forgets it after ten minutes as a rule, \
+         and loses longer packets until it is told again; where ICMP does not come through, nobody tells it, and {} helps",
+        sysctl("net.ipv4.tcp_mtu_probing", 1)
+    ))
+    .needs(format!("{carried} B on this path"))
+    .mended(
+        Verdict::Unfit,
+        format!("ip route replace {host}{gateway} dev {} mtu {carried}", outlet.interface.name),
+    )
 }
 
 /// Where packets wait before the interface.
@@ -75,15 +104,12 @@ fn discipline(read: &HostSettings, outlet: &Outlet) -> Finding {
     // One for each of the interface's queues, which are made by the default.
     let of_several = interface.discipline.as_deref() == Some("mq");
     let judged = if of_several { usual } else { interface.discipline.as_deref() };
-    let mend = |kind: &str| {
+    let command = |kind: &str| {
+        let replace = format!("tc qdisc replace dev {} root", interface.name);
         if of_several {
-            format!(
-                "{}; tc qdisc replace dev {} root mq",
-                sysctl("net.core.default_qdisc", kind),
-                interface.name
-            )
+            format!("{}; {replace} mq", sysctl("net.core.default_qdisc", kind))
         } else {
-            format!("tc qdisc replace dev {} root {kind}", interface.name)
+            format!("{replace} {kind}")
         }
     };
     let now = interface.discipline.as_ref().map(|kind| match (of_several, usual) {
@@ -97,8 +123,7 @@ fn discipline(read: &HostSettings, outlet: &Outlet) -> Finding {
             why: format!("{control} spaces its packets, which fq does at the least cost"),
             ..finding
         }
-        .needs("fq")
-        .mended(Verdict::Unfit, mend("fq")),
+        .wants(read, "fq", &command),
         Some(kind) if GOOD.contains(&kind) => finding.fits(),
         Some("pfifo_fast" | "pfifo" | "bfifo") => Finding {
             why: "one queue for all: where this interface is the bottleneck, everything waits behind what is sent in bulk (RFC 7567 \
@@ -106,9 +131,25 @@ fn discipline(read: &HostSettings, outlet: &Outlet) -> Finding {
                 .to_owned(),
             ..finding
         }
-        .needs("fq_codel")
-        .mended(Verdict::Unfit, mend("fq_codel")),
+        .wants(read, "fq_codel", &command),
         Some(_) => finding,
+    }
+}
+
+impl Finding {
+    /// Another queue discipline is needed, by a command: a kernel that has none is not told to take it, and of one whose lists
+    /// nobody can read it is said that it may have none.
+    fn wants(self, read: &HostSettings, kind: &str, command: &dyn Fn(&str) -> String) -> Self {
+        let known = read.disciplines.as_ref().map(|all| all.iter().any(|one| one == kind));
+        let finding = self.needs(kind);
+        match known {
+            Some(true) => finding.mended(Verdict::Unfit, command(kind)),
+            None => finding.mended(Verdict::Unfit, format!("if the kernel has {kind}: {}", command(kind))),
+            Some(false) => {
+                let why = format!("{}; this kernel has no {kind}", finding.why);
+                Self { why, verdict: Verdict::Unfit, ..finding }
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables of hosts and paths, and what is to be said of them.
 
-use netrig_agent::netlink::{Interface, Rings};
+use netrig_agent::netlink::{Interface, Rings, Route};
 use netrig_agent::{HostSettings, Outlet};
 use netrig_core::{Duration, Rate};
 
@@ -41,8 +41,10 @@ fn host(otherwise: &[(&str, &str)]) -> HostSettings {
         page: Some(4096),
         processors: Some(4),
         governor: None,
+        disciplines: Some(["fq", "fq_codel"].map(str::to_owned).into()),
         outlet: Some(Outlet {
             interface,
+            route: Route { interface: 2, gateway: Some([192, 0, 2, 254].into()), is_learnt: false },
             path_mtu: Some(1500),
             bits_per_s: Some(1_000_000_000),
             offloads: Some(on.into()),
@@ -170,6 +172,45 @@ fn queue_disciplines_are_judged_by_what_sends() {
     let (verdict, mend) = judged("mq", "bbr", "pfifo_fast");
     assert!(verdict == Unfit && mend.starts_with("sysctl -w net.core.default_qdisc=fq; tc"), "{mend}");
     assert_eq!(judged("htb", "cubic", "fq_codel").0, Unknown);
+}
+
+#[test]
+fn nobody_is_told_to_take_a_queue_discipline_that_the_kernel_has_not() {
+    let told = |disciplines: Option<&[&str]>| {
+        let mut host = host(&[]);
+        host.disciplines = disciplines.map(|all| all.iter().map(|kind| (*kind).to_owned()).collect());
+        host.outlet.as_mut().unwrap().interface.discipline = Some("pfifo_fast".to_owned());
+        finding(&Tuning::of(&host, path(100, 40)), "queue discipline")
+    };
+    let without = told(Some(&["fifo"]));
+    assert_eq!((without.verdict, without.mend), (Unfit, None));
+    assert!(without.why.ends_with("this kernel has no fq_codel"), "{}", without.why);
+    let unread = told(None).mend.unwrap();
+    assert_eq!(unread, "if the kernel has fq_codel: tc qdisc replace dev eth0 root fq_codel");
+}
+
+#[test]
+fn what_the_path_carries_is_held_against_what_the_interface_sends() {
+    let told = |path_mtu, is_learnt, gateway| {
+        let mut host = host(&[]);
+        let outlet = host.outlet.as_mut().unwrap();
+        (outlet.path_mtu, outlet.route) = (path_mtu, Route { interface: 2, gateway, is_learnt });
+        let finding = finding(&Tuning::of(&host, path(100, 40)), "mtu of eth0");
+        (finding.verdict, finding.needs.unwrap_or_default(), finding.mend, finding.why)
+    };
+    let gateway = Some([192, 0, 2, 254].into());
+    for path_mtu in [None, Some(1500), Some(9000)] {
+        assert_eq!(told(path_mtu, false, gateway).0, Fits, "{path_mtu:?}");
+    }
+    let (verdict, needs, mend, why) = told(Some(1400), true, gateway);
+    assert_eq!((verdict, needs.as_str()), (Unfit, "1400 B on this path"));
+    assert_eq!(mend.as_deref(), Some("ip route replace 192.0.2.1 via 192.0.2.254 dev eth0 mtu 1400"));
+    assert!(why.contains("segments of 1360 B") && why.contains("net.ipv4.tcp_mtu_probing=1"), "{why}");
+    let (.., neighbour, _) = told(Some(1400), true, None);
+    assert_eq!(neighbour.as_deref(), Some("ip route replace 192.0.2.1 dev eth0 mtu 1400"));
+    // What a route says is mended already.
+    let (verdict, _, mend, why) = told(Some(1400), false, gateway);
+    assert!(verdict == Fits && mend.is_none() && why.contains("1360 B"), "{why}");
 }
 
 #[test]

@@ -495,6 +495,11 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
             assert_eq!(told(&ours), told(&theirs), "{arguments}: {ours}");
             let json: Value = serde_json::from_str(&ours).unwrap();
             assert!(json["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{ours}");
+            if arguments.starts_with("-u") {
+                let rows = json["intervals"].as_array().unwrap().iter().map(|rows| &rows["sum"]);
+                let changes = rows.chain([&json["end"]["sum"]]).filter_map(|row| row["jitter_ms"].as_f64());
+                assert!(changes.clone().count() > 0 && changes.clone().all(|ms| ms > 0.0), "{ours}");
+            }
         });
     }
 }
@@ -511,6 +516,7 @@ fn its_server_is_measured_as_ours_is() {
             Carrier::Tcp { way: Way::Down, streams: 2, congestion: None },
             Carrier::Tcp { way: Way::Both, streams: 1, congestion: None },
             Carrier::Udp { way: Way::Up, size: 1000, load: udp },
+            Carrier::Udp { way: Way::Down, size: 1000, load: udp },
         ];
         let phase = |carrier| PhaseOrder {
             carrier,
@@ -525,12 +531,12 @@ fn its_server_is_measured_as_ours_is() {
         let (report, documents) = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap();
         assert_eq!(
             (report.partial, documents.len()),
-            (false, 3),
+            (false, 4),
             "{:?}",
             documents.last().map(|last| &last.error)
         );
         let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
-        assert_eq!(ways, [Way::Down, Way::Down, Way::Up, Way::Up]);
+        assert_eq!(ways, [Way::Down, Way::Down, Way::Up, Way::Up, Way::Down]);
         for phase in &report.phases {
             let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
             assert!(throughput.bytes > 0 && throughput.lasted_s >= 0.9, "{phase:?}");
@@ -547,6 +553,11 @@ fn its_server_is_measured_as_ours_is() {
         let datagrams = &report.phases[3];
         let (sent, came) = (datagrams.sender.datagrams.unwrap(), datagrams.receiver.datagrams.unwrap());
         assert_eq!(came.received + came.losses.lost, sent.sent, "{datagrams:?}");
+        // What came late or twice there it does not tell.
+        assert_eq!((came.reordered, came.duplicated), (None, None));
+        let here = report.phases[4].receiver.datagrams.unwrap();
+        assert_eq!((here.reordered, here.duplicated), (Some(0), Some(0)));
+        assert!(came.jitter_s > Some(0.0) && here.jitter_s > Some(0.0), "{came:?} {here:?}");
         assert_eq!(server.tally().failures(), Default::default());
     });
     let order = Iperf3Order {

@@ -17,7 +17,7 @@ use netrig_speed::measure::{
 use netrig_speed::protocol::{Carrier, Load, PORT, Phase, Way};
 
 use super::arguments::{Form, Measure, Only};
-use super::{iperf3, show};
+use super::{document, iperf3, show};
 use crate::commands::probe::{KeyPlace, Target, host, read_key, resolve};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
@@ -63,7 +63,7 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
     line.clear();
     let (report, documents) = measured?;
     match arguments.json {
-        Some(Form::Netrig) => print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?,
+        Some(Form::Netrig) => print(document::json(&report)?)?,
         Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
         None => print(show::table(&report).trim_end())?,
     }

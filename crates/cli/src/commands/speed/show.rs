@@ -96,6 +96,14 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     {
         lines.push(lost(&sent, &came));
     }
+    lines.extend(phase.added_delay.map(|told| {
+        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
+        format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")
+    }));
+    lines.extend(phase.loaded.map(|told| {
+        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| seconds(Some(value)));
+        format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
+    }));
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
     lines.extend(one_way(phase.ways.as_ref()));
     lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
@@ -163,10 +171,12 @@ fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     } else {
         format!(" in {} periods, {} at most in a row", came.losses.periods, came.losses.longest)
     };
-    format!(
-        "lost        {} of {} ({share:.3} %){periods}; {} reordered, {} twice",
-        came.losses.lost, sent.sent, came.reordered, came.duplicated
-    )
+    // Nor, of what they receive, what came late or twice.
+    let order = came.reordered.zip(came.duplicated);
+    let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
+    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
+    let more = [order, jitter].map(Option::unwrap_or_default).concat();
+    format!("lost        {} of {} ({share:.3} %){periods}{more}", came.losses.lost, sent.sent)
 }
 
 /// Both directions in a line.
@@ -248,5 +258,26 @@ pub const fn way(way: Way) -> &'static str {
         Way::Up => "upload",
         Way::Down => "download",
         Way::Both => "both ways",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_agent::bulk::LossPeriods;
+
+    use super::*;
+
+    #[test]
+    fn of_datagrams_no_more_is_said_than_was_counted() {
+        let sent = Datagrams { sent: 200, ..Datagrams::default() };
+        let losses = LossPeriods { lost: 1, ..LossPeriods::default() };
+        let there = Datagrams { received: 199, losses, jitter_s: Some(0.000_25), ..Datagrams::default() };
+        assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.500 %); jitter 250 µs");
+        let losses = LossPeriods { periods: 1, longest: 1, ..losses };
+        let here = Datagrams { losses, reordered: Some(2), duplicated: Some(0), jitter_s: None, ..there };
+        assert_eq!(
+            lost(&sent, &here),
+            "lost        1 of 200 (0.500 %) in 1 periods, 1 at most in a row; 2 reordered, 0 twice"
+        );
     }
 }

@@ -1,0 +1,121 @@
+//! How long what carries the load itself took: no echoes beside it, the data's own flows.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Delays;
+use crate::protocol::{Counted, Heard};
+
+/// How much longer datagrams that carried the load took on their way than the shortest of the whole phase, after the warm-up.
+///
+/// It is of differences only, so that how far the clocks of the two ends are apart is no part of it. Two limits come with that. A
+/// queue that is never empty in the phase is not seen, for the shortest waits in it, too. And clocks that do not run at the same
+/// speed add what they drift apart: at 20 ppm 0.2 ms in 10 s.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct AddedDelay {
+    /// Of the one that took least, s.
+    pub least_s: f64,
+    /// The mean, s.
+    pub mean_s: f64,
+    /// Of the one that took longest, s.
+    pub most_s: f64,
+}
+
+/// Round trips of connections or associations that carry the load, after the warm-up. Each reading is of a mean that its end has
+/// smoothed over the round trips before (RFC 6298: the last one counts an eighth), so that these are quantiles of readings and not
+/// of packets: what is short between two readings is flattened.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct RoundTrips {
+    /// How many readings there are, over all connections.
+    pub readings: usize,
+    /// Half were no longer, s.
+    pub p50_s: f64,
+    /// 95 of 100 were no longer, s.
+    pub p95_s: f64,
+    /// 99 of 100 were no longer, s.
+    pub p99_s: f64,
+}
+
+impl AddedDelay {
+    /// Of readings, those after so many seconds beside the least of all; nothing if none tells of times.
+    pub fn of(heard: &[Heard], from_s: f64) -> Option<Self> {
+        let floor = heard.iter().filter_map(|heard| heard.passage_ns).map(|[least, ..]| least).min()?;
+        let above = |passage: i64| (passage as f64 - floor as f64) * 1e-9;
+        let (mut told, mut came, mut before): (Option<Self>, _, _) = (None, 0.0, 0);
+        for now in heard {
+            let of = now.received.saturating_sub(std::mem::replace(&mut before, now.received)) as f64;
+            // A reading is of what arrived since the one before.
+            let Some(passage) = now.passage_ns.filter(|_| now.at_ns as f64 * 1e-9 > from_s && of > 0.0)
+            else {
+                continue;
+            };
+            let [least_s, mean_s, most_s] = passage.map(above);
+            let all = told.get_or_insert(Self { least_s, mean_s, most_s });
+            came += of;
+            all.least_s = all.least_s.min(least_s);
+            all.mean_s += (mean_s - all.mean_s) * of / came;
+            all.most_s = all.most_s.max(most_s);
+        }
+        told
+    }
+}
+
+impl RoundTrips {
+    /// As the end that sends has read them after so many seconds; nothing if it has read none.
+    pub fn of(sender: &[Counted], from_s: f64) -> Option<Self> {
+        let kept = |counted: &&Counted| counted.sent > 0 && counted.at_ns as f64 * 1e-9 >= from_s;
+        let times = sender.iter().filter(kept).filter_map(|counted| counted.srtt_ns);
+        let all = Delays::of_times(times.map(|ns| Some(ns as f64 * 1e-9)))?;
+        Some(Self { readings: all.sent, p50_s: all.p50_s?, p95_s: all.p95_s?, p99_s: all.p99_s? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn heard(at_ms: u64, received: u64, passage_ms: Option<[i64; 3]>) -> Heard {
+        let passage_ns = passage_ms.map(|passage| passage.map(|ms| ms * MS));
+        Heard { at_ns: at_ms * MS.unsigned_abs(), received, passage_ns, ..Heard::default() }
+    }
+
+    /// The shortest came in the warm-up; the clocks are an hour apart, either way.
+    #[test]
+    fn a_delay_is_above_the_shortest_whatever_the_clocks_show() {
+        for apart in [-3_600_000, 0, 3_600_000] {
+            let all = [
+                heard(100, 10, Some([5, 30, 90].map(|ms| ms + apart))),
+                heard(200, 20, Some([7, 10, 15].map(|ms| ms + apart))),
+                heard(300, 20, None),
+                heard(400, 50, Some([9, 14, 25].map(|ms| ms + apart))),
+            ];
+            let told = AddedDelay::of(&all, 0.1).unwrap();
+            // Ten took 5 ms more in the mean, thirty 9 ms.
+            for (told, ms) in [(told.least_s, 2.0), (told.mean_s, 8.0), (told.most_s, 20.0)] {
+                assert!((told * 1e3 - ms).abs() < 1e-3, "{told}, not {ms}");
+            }
+        }
+        assert_eq!(AddedDelay::of(&[heard(100, 10, None)], 0.0), None);
+        assert_eq!(AddedDelay::of(&[], 0.0), None);
+    }
+
+    #[test]
+    fn round_trips_are_of_readings_of_those_that_send_after_the_warm_up() {
+        let counted = |at_ms: u64, sent, srtt_ms: Option<u64>| Counted {
+            at_ns: at_ms * 1_000_000,
+            sent,
+            srtt_ns: srtt_ms.map(|ms| ms * 1_000_000),
+            ..Counted::default()
+        };
+        let mut all: Vec<_> = (1..=100).map(|n| counted(1000 + n, 1, Some(n))).collect();
+        all.extend([counted(500, 1, Some(900)), counted(2000, 0, Some(900)), counted(2000, 1, None)]);
+        let told = RoundTrips::of(&all, 1.0).unwrap();
+        assert_eq!(told.readings, 100);
+        for (told, ms) in [(told.p50_s, 50.0), (told.p95_s, 95.0), (told.p99_s, 99.0)] {
+            assert!((told * 1e3 - ms).abs() < 1e-9, "{told}, not {ms}");
+        }
+        assert_eq!(RoundTrips::of(&all, 3.0), None);
+    }
+}
