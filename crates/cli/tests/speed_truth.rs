@@ -59,31 +59,8 @@ impl Row {
     }
 }
 
-/// Bytes of conversations that carry a phase, at least: those of probes and of the control connection carry less.
-const MUCH: u64 = 100_000;
-
-/// A reset without options, bytes: what a kernel answers data with whose connection is no more.
-const RESET: u32 = 40;
-
-/// When the receiver of connections had ended them, s of the trace: from then on it answers what still comes with resets. When it
-/// has begun to count is not to be seen, for its asking for data may be lost and said again.
-fn ended(trace: &Trace, down: bool) -> f64 {
-    let mut carried: BTreeMap<[u16; 2], u64> = BTreeMap::new();
-    for seen in
-        trace.0.iter().filter(|seen| seen.down == down && seen.flow.protocol == TCP && seen.len > 1000)
-    {
-        *carried.entry([seen.flow.src_port, seen.flow.dst_port]).or_default() += u64::from(seen.len);
-    }
-    let is_reset = |seen: &&Seen| {
-        let ports = [seen.flow.dst_port, seen.flow.src_port];
-        seen.down != down && seen.len == RESET && carried.get(&ports).is_some_and(|bytes| *bytes > MUCH)
-    };
-    let first = trace.0.iter().find(is_reset).expect("data came when the connection was no more");
-    first.at.as_secs_f64()
-}
-
-/// Payload of a protocol behind headers of so many bytes that the line has delivered one way between two moments, s of the trace,
-/// bit/s; but for the control connection, from that port of the client's.
+/// Payload of a protocol behind headers of so many bytes that the line has delivered one way from so many seconds after the first
+/// of it on, until so many, bit/s; but for the control connection, from that port of the client's.
 fn delivered(
     trace: &Trace,
     (protocol, header): (u8, u32),
@@ -99,9 +76,11 @@ fn delivered(
             && seen.step == Step::Delivered
             && seen.len > 1000
     };
-    let data = trace.0.iter().filter(is_data);
-    let within = data.filter(|seen| (from..until).contains(&seen.at.as_secs_f64()));
-    let bytes: f64 = within.map(|seen| f64::from(seen.len - header)).sum();
+    let mut data =
+        trace.0.iter().filter(is_data).map(|seen| (seen.at.as_secs_f64(), f64::from(seen.len - header)));
+    let (first, _) = data.next().expect("something was delivered");
+    let within = first + from..first + until;
+    let bytes: f64 = data.filter(|(at, _)| within.contains(at)).map(|(_, bytes)| bytes).sum();
     bytes * 8.0 / (until - from)
 }
 
@@ -222,10 +201,10 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
+        // A client's clock begins when it asks for data, which comes a round trip later; a server's when data comes.
+        let later = if down { number(&document["idle"]["p50_s"]) } else { 0.0 };
         // What lies out of order in the receiver when it is read is with the next reading.
-        let [warm_up, lasted] = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]));
-        let ended = ended(&trace, down);
-        let window = [ended - (lasted - warm_up), ended];
+        let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
         let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
         let again = 100.0 * number(&tcp["connections"]["sent_again"]);
         let what = format!("{name}: goodput {way}, bit/s ({again:.1} % again)");
@@ -295,9 +274,7 @@ fn associations_get_what_the_line_has_delivered() {
     for (down, way) in WAYS {
         let throughput = &phase(&document, "sctp", way)["throughput"];
         let told = number(&throughput["bits_per_s"]);
-        let data = |seen: &&Seen| seen.down == down && seen.flow.protocol == UDP && seen.len > 1000;
-        let first = trace.0.iter().find(data).expect("something was delivered").at.as_secs_f64();
-        let window = ["warm_up_s", "lasted_s"].map(|key| first + number(&throughput[key]));
+        let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]));
         let truth = delivered(&trace, (UDP, 56), control(&document), down, window);
         rows.push(Row::within(format!("goodput of associations {way}, bit/s"), told, truth, 0.02, 0.0));
     }
