@@ -15,6 +15,8 @@ pub struct Mark {
     pub tcp: Option<TcpReadings>,
     /// What it says of any connection, in netrig's own words.
     pub kernel: Counted,
+    /// Bytes that the other end has acknowledged, of a connection that this one sends over.
+    pub acknowledged: u64,
     /// What was counted of datagrams until then.
     pub udp: UdpReadings,
     /// Datagrams that had reached this host by then, and that the socket had no room for.

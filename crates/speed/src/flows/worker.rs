@@ -168,7 +168,9 @@ impl Work {
             let received = carried.info.and_then(|info| info.received_rtt);
             kernel.srtt_ns = received.map(Duration::as_nanos);
         }
-        Mark { bytes, tcp, kernel, ..Mark::default() }
+        // The opening of a connection is one of them.
+        let acknowledged = carried.info.map_or(0, |info| info.counts.bytes_acknowledged.saturating_sub(1));
+        Mark { bytes, tcp, kernel, acknowledged, ..Mark::default() }
     }
 
     /// As iperf3 counts: a datagram that comes twice is out of order, and takes a loss away.

@@ -205,7 +205,9 @@ fn tell(
     let is_udp = ours.udp.packets > 0;
     // What the server sent again is known in segments, and on the whole.
     let again = told.and_then(|told| told.retransmits).unwrap_or(0) * u64::from(segment);
-    for (place, at_ns) in times.iter().copied().enumerate().skip(1) {
+    // What came over connections when the time was over had been underway: the last reading is of no time of its own.
+    let readings = if is_udp { times.len() } else { times.len().saturating_sub(1) };
+    for (place, at_ns) in times.iter().copied().enumerate().take(readings.max(2)).skip(1) {
         let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
         let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
         if is_udp {
@@ -238,7 +240,8 @@ fn tell(
                     sent: mark.bytes,
                     ..mark.kernel
                 });
-                far.counted.push(of(theirs, 0));
+                // What has arrived there is told in the end only; what was acknowledged is on its way no more.
+                far.counted.push(of(mark.acknowledged, 0));
             } else {
                 near.counted.push(Counted { segments: mark.kernel.segments, ..of(mark.bytes, 0) });
                 // Of the connection at the server this end's kernel knows the round trip.
