@@ -86,20 +86,19 @@ impl RealtimeOffset {
     /// Reads the wall clock between two readings of the monotonic one, and keeps the tightest of several: it lies
     /// between the two, so half the time between them bounds the error.
     pub fn measure() -> Self {
-        let reading = || {
-            let (before, real, after) = (monotonic_nanos(), realtime_nanos(), monotonic_nanos());
-            Self::between(before, real, after)
-        };
-        let first = reading();
-        (1..Self::READINGS).map(|_| reading()).fold(
-            first,
-            |best, next| {
-                if next.error < best.error { next } else { best }
-            },
-        )
+        let first = Self::glance();
+        (1..Self::READINGS)
+            .map(|_| Self::glance())
+            .fold(first, |best, next| if next.error < best.error { next } else { best })
     }
 
-    fn between(before: u64, real: u64, after: u64) -> Self {
+    /// One reading only, for who looks often whether the wall clock was stepped.
+    pub(crate) fn glance() -> Self {
+        let (before, real, after) = (monotonic_nanos(), realtime_nanos(), monotonic_nanos());
+        Self::between(before, real, after)
+    }
+
+    pub(crate) fn between(before: u64, real: u64, after: u64) -> Self {
         let span = after.saturating_sub(before);
         let middle = before + span / 2;
         Self { ahead: real.wrapping_sub(middle).cast_signed(), error: Duration::from_nanos(span.div_ceil(2)) }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
 use rustix::net::{SocketType, ipproto};
 
+use super::arrival_clock::ArrivalClock;
 use super::losses::{LossLog, LossPeriods};
 use super::{Effort, Form};
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
@@ -314,7 +315,7 @@ pub struct DatagramSink {
     form: Option<Arc<dyn Form>>,
     every: Duration,
     clock: Clock,
-    offset: RealtimeOffset,
+    arrivals: ArrivalClock,
     batch: ReceiveBatch,
     log: ArrivalLog,
     losses: LossLog,
@@ -350,7 +351,7 @@ impl DatagramSink {
             form: None,
             every,
             clock,
-            offset: RealtimeOffset::measure(),
+            arrivals: ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos()),
             batch: ReceiveBatch::new(if come_together { LONGEST_DATAGRAM } else { STAMP_LEN }),
             log: ArrivalLog::default(),
             losses: LossLog::default(),
@@ -415,12 +416,13 @@ impl DatagramSink {
             Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(1),
             Err(error) => return Err(error),
         };
+        let now = monotonic_nanos();
+        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
             self.dropped_before = piece.dropped.unwrap_or(self.dropped_before);
-            let arrived = piece
-                .stamp
-                .map_or_else(|| self.clock.now(), |ns| self.clock.instant(self.offset.monotonic(ns)));
+            let (at, is_certain) = piece.stamp.map_or((now, true), |stamp| self.arrivals.moment(stamp, now));
+            let arrived = self.clock.instant(at);
             for (head, len) in piece.datagrams() {
                 self.all_bytes += len as u64;
                 let read = match &self.form {
@@ -435,6 +437,10 @@ impl DatagramSink {
                     self.bytes += len as u64;
                     self.last_arrival = self.last_arrival.max(arrived);
                     self.last_sent = self.last_sent.max(sent);
+                    if !is_certain {
+                        self.took = None;
+                        continue;
+                    }
                     let took = arrived.as_nanos().wrapping_sub(sent.as_nanos()).cast_signed();
                     let change = self.took.replace(took).map_or(0, |before| took.wrapping_sub(before));
                     self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
@@ -442,7 +448,15 @@ impl DatagramSink {
                 }
             }
         }
+        if count < MESSAGES {
+            self.arrivals.emptied(now);
+        }
         Ok(count)
+    }
+
+    /// Why some of its delays say nothing, in a sentence.
+    pub fn fault(&self) -> Option<String> {
+        self.arrivals.fault()
     }
 
     fn reading(&mut self) -> io::Result<Taken> {

@@ -7,6 +7,7 @@
 //!
 //! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
 
+mod arrival_clock;
 mod associations;
 mod datagrams;
 mod effort;

@@ -9,9 +9,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use super::arrival_clock::ArrivalClock;
 use crate::clock::RealtimeOffset;
 use crate::socket::is_loss;
-use crate::sys::ReceiveBatch;
+use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{monotonic_nanos, realtime_nanos};
 
 /// Bytes of each datagram that are kept.
@@ -31,7 +32,7 @@ pub struct Stamped<'a> {
 /// A socket of [`datagram_socket`](super::datagram_socket) for few datagrams, each of which is looked at.
 pub struct StampedSocket {
     socket: OwnedFd,
-    offset: RealtimeOffset,
+    arrivals: ArrivalClock,
     batch: ReceiveBatch,
 }
 
@@ -42,7 +43,8 @@ impl StampedSocket {
     /// What the kernel answers.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: socket.into(), offset: RealtimeOffset::measure(), batch: ReceiveBatch::new(KEPT) })
+        let arrivals = ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos());
+        Ok(Self { socket: socket.into(), arrivals, batch: ReceiveBatch::new(KEPT) })
     }
 
     /// Sends one datagram; one that finds no room or nobody is lost, as on any network.
@@ -75,15 +77,20 @@ impl StampedSocket {
             Err(error) if is_loss(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => return Err(error),
         };
+        let now = monotonic_nanos();
+        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
             let (at, since_1970) = match piece.stamp {
-                Some(stamp) => (self.offset.monotonic(stamp), stamp),
-                None => (monotonic_nanos(), realtime_nanos()),
+                Some(stamp) => (self.arrivals.moment(stamp, now).0, stamp),
+                None => (now, realtime_nanos()),
             };
             for (bytes, _) in piece.datagrams() {
                 each(Stamped { bytes, at, since_1970 });
             }
+        }
+        if count < MESSAGES {
+            self.arrivals.emptied(now);
         }
         Ok(())
     }

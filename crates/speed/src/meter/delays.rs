@@ -17,6 +17,19 @@ pub struct Round {
     pub moments: Option<[u64; 4]>,
 }
 
+/// By so much, ns, the two clocks of this end may seem to disagree on one echo, for they are not read at once.
+const ASIDE: u64 = 5_000_000;
+
+impl Round {
+    /// Whether no wall clock was set while the echo was underway: then its four moments tell of the same time there and back as the
+    /// clock that nobody can set.
+    fn is_of_one_time(&self) -> bool {
+        let (Some(took), Some([sent, there, left, back])) = (self.took_ns, self.moments) else { return true };
+        let told = back.wrapping_sub(sent).wrapping_sub(left.wrapping_sub(there));
+        told.wrapping_sub(took).cast_signed().unsigned_abs() <= ASIDE
+    }
+}
+
 /// Delays of echoes: one that was lost took infinitely long, so that a quantile tells of delay and loss together (RFC 7679
 /// section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
@@ -38,9 +51,10 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Of these echoes, there and back; nothing of none.
+    /// Of these echoes, there and back, but for those under way of which a wall clock was set; nothing of none.
     pub fn of<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<Self> {
-        Self::of_times(rounds.map(|round| round.took_ns.map(|nanos| nanos as f64 * 1e-9)))
+        let told = rounds.filter(|round| round.is_of_one_time());
+        Self::of_times(told.map(|round| round.took_ns.map(|nanos| nanos as f64 * 1e-9)))
     }
 
     /// Of these times, s, of which nothing is infinitely long; nothing of none.
@@ -81,6 +95,7 @@ impl OneWay {
         clocks: ClockOffset,
     ) -> Result<Self, &'static str> {
         let (ahead, bound_s) = clocks.correction()?;
+        let rounds = rounds.filter(|round| round.is_of_one_time());
         let way = |from: usize, offset: f64| {
             let seconds = move |moments: [u64; 4]| {
                 moments[from + 1].wrapping_sub(moments[from]).cast_signed() as f64 * 1e-9 - offset
@@ -95,7 +110,8 @@ impl OneWay {
 /// How far the server's clock is ahead of this end's, from all echoes of a measurement: the idle path bounds it best. Ends that
 /// read one clock say so.
 pub fn clocks(rounds: &[Round], one_clock: bool) -> ClockOffset {
-    let moments: Vec<_> = rounds.iter().filter_map(|round| round.moments).collect();
+    let told = rounds.iter().filter(|round| round.is_of_one_time());
+    let moments: Vec<_> = told.filter_map(|round| round.moments).collect();
     match (one_clock, moments.is_empty()) {
         (true, false) => ClockOffset::Same,
         _ => ClockOffset::of(&moments),
@@ -155,6 +171,26 @@ mod tests {
         let ways = OneWay::of(rounds.iter(), clocks(&rounds, true)).unwrap();
         assert_eq!((ways.up.least_s, ways.down.least_s, ways.bound_s), (Some(0.002), Some(0.004), 0.0));
         assert_eq!((ways.up.lost, ways.down.lost), (1, 1));
+    }
+
+    /// This end's clock is set by a second while one echo is underway, the server's while it keeps another, either way.
+    #[test]
+    fn an_echo_of_two_times_is_no_delay() {
+        const STEP: u64 = 1_000 * MS;
+        let whole = round(0, [2, 1, 4], 0);
+        let [sent, there, left, back] = whole.moments.unwrap();
+        for step in [STEP, 0_u64.wrapping_sub(STEP)] {
+            let moments =
+                [[sent, there, left, back.wrapping_add(step)], [sent, there, left.wrapping_add(step), back]];
+            let kept = moments[1][2].saturating_sub(there);
+            let took = [6 * MS, (7 * MS).saturating_sub(kept)];
+            let torn = [0, 1].map(|n| Round { sent: 1, took_ns: Some(took[n]), moments: Some(moments[n]) });
+            let all = [whole, torn[0], torn[1]];
+            let told = Delays::of(all.iter()).unwrap();
+            assert_eq!((told.sent, told.lost, told.most_s), (1, 0, Some(0.006)), "{all:?}");
+            let ways = OneWay::of(all.iter(), clocks(&all, true)).unwrap();
+            assert_eq!((ways.up.most_s, ways.down.most_s), (Some(0.002), Some(0.004)), "{all:?}");
+        }
     }
 
     #[test]
