@@ -127,7 +127,7 @@ fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) 
     let dropped = own().filter(|seen| matches!(seen.step, Step::Dropped(_))).count();
     // What the client's own socket had no room for is told beside what was lost on the way.
     let came = &udp["receiver"]["datagrams"];
-    let lost = number(&came["losses"]["lost"]) - number(&came["dropped"]);
+    let lost = number(&came["lost"]) - number(&came["dropped"]);
     let mut full = own().filter(|seen| seen.step == Step::Dropped(DropReason::QueueFull)).map(|seen| seen.at);
     let first = full.next().expect("the queue was full");
     let last = full.next_back().unwrap_or(first);

@@ -281,6 +281,9 @@ pub struct Taken {
     /// Of datagrams that arrived since the reading before, from the sender's clock to this host's, ns: the least, the mean and
     /// the most. The clocks may differ, so only differences of these mean anything.
     pub passage: Option<Passage>,
+    /// By how much somebody has set the wall clock, by which the kernel stamps what comes, at most; nothing if nobody has. Arrivals
+    /// stay where they were; of what was read just then there is no time on the way.
+    pub clock_set: Option<Duration>,
     /// What receiving has taken of the thread since it began.
     pub effort: Effort,
 }
@@ -308,6 +311,28 @@ impl Passage {
     }
 }
 
+/// The time on the way, from one datagram to the next.
+#[derive(Default)]
+struct Way {
+    /// How much it changes, smoothed, s.
+    jitter: f64,
+    /// How long the last one took, between two clocks, ns, if that is known.
+    took: Option<i64>,
+    /// Of those since the last reading.
+    passage: Option<Passage>,
+}
+
+impl Way {
+    /// One has come that took so long, between two clocks, ns, if that is known.
+    fn passed(&mut self, took: Option<i64>) {
+        let before = std::mem::replace(&mut self.took, took);
+        let Some(took) = took else { return };
+        let change = before.map_or(0, |before| took.wrapping_sub(before));
+        self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
+        Passage::add(&mut self.passage, took);
+    }
+}
+
 /// Takes datagrams.
 pub struct DatagramSink {
     socket: OwnedFd,
@@ -321,15 +346,12 @@ pub struct DatagramSink {
     losses: LossLog,
     bytes: u64,
     all_bytes: u64,
-    jitter: f64,
-    /// How long the last one took, between two clocks, ns.
-    took: Option<i64>,
+    way: Way,
     last_arrival: Instant,
     last_sent: Instant,
     /// What the socket had dropped at first, and before the last one that came.
     dropped_at_first: u32,
     dropped_before: u32,
-    passage: Option<Passage>,
     effort: Effort,
 }
 
@@ -357,11 +379,9 @@ impl DatagramSink {
             losses: LossLog::default(),
             bytes: 0,
             all_bytes: 0,
-            jitter: 0.0,
-            took: None,
+            way: Way::default(),
             last_arrival: Instant::ZERO,
             last_sent: Instant::ZERO,
-            passage: None,
             effort: Effort::default(),
         })
     }
@@ -437,14 +457,8 @@ impl DatagramSink {
                     self.bytes += len as u64;
                     self.last_arrival = self.last_arrival.max(arrived);
                     self.last_sent = self.last_sent.max(sent);
-                    if !is_certain {
-                        self.took = None;
-                        continue;
-                    }
                     let took = arrived.as_nanos().wrapping_sub(sent.as_nanos()).cast_signed();
-                    let change = self.took.replace(took).map_or(0, |before| took.wrapping_sub(before));
-                    self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
-                    Passage::add(&mut self.passage, took);
+                    self.way.passed(is_certain.then_some(took));
                 }
             }
         }
@@ -454,24 +468,20 @@ impl DatagramSink {
         Ok(count)
     }
 
-    /// Why some of its delays say nothing, in a sentence.
-    pub fn fault(&self) -> Option<String> {
-        self.arrivals.fault()
-    }
-
     fn reading(&mut self) -> io::Result<Taken> {
         Ok(Taken {
             at: monotonic_nanos(),
             arrivals: self.log.counts(),
             bytes: self.bytes,
             all_bytes: self.all_bytes,
-            jitter: self.jitter,
+            jitter: self.way.jitter,
             last_arrival: self.last_arrival,
             last_sent: self.last_sent,
             losses: self.losses.counts(),
             dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_at_first).into(),
             dropped_before: self.dropped_before.wrapping_sub(self.dropped_at_first).into(),
-            passage: self.passage.take(),
+            passage: self.way.passage.take(),
+            clock_set: self.arrivals.largest_step(),
             effort: Effort::of_this_thread().since(&self.effort),
         })
     }
@@ -569,5 +579,37 @@ mod tests {
         .unwrap();
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
         assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
+    }
+
+    /// The kernel's stamps are by a wall clock that was set by an hour since the sink began, and once more between two looks.
+    #[test]
+    fn who_sets_the_wall_clock_moves_no_arrival() {
+        const HOUR: u64 = 3_600_000_000_000;
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        let before_it_was_set = |ahead: u64| {
+            let (now, real) = (monotonic_nanos(), RealtimeOffset::measure().realtime(monotonic_nanos()));
+            ArrivalClock::new(RealtimeOffset::between(now, real.wrapping_sub(ahead), now), now)
+        };
+        let send = |number| {
+            let stamp =
+                Stamp { flow: 7, number, sent: clock.now(), late: Duration::ZERO, rest: crate::Rest::Fill };
+            near.send(&stamp.encode()).unwrap();
+            clock.now()
+        };
+        for (round, ahead) in [HOUR, 0_u64.wrapping_sub(HOUR)].into_iter().enumerate() {
+            sink.arrivals = before_it_was_set(ahead);
+            let sent = send(2 * round as u64);
+            let taken = sink.finish(None).unwrap();
+            // Nothing is known of how long it took, but when it came.
+            assert!(taken.last_arrival <= clock.now() && taken.last_arrival + EVERY > sent, "{taken:?}");
+            assert_eq!((taken.passage, taken.jitter), (None, 0.0));
+            let set = taken.clock_set.unwrap().as_nanos();
+            assert!(set.abs_diff(HOUR) < 1_000_000, "{set}");
+            send(2 * round as u64 + 1);
+            let passage = sink.finish(None).unwrap().passage.unwrap();
+            assert!(passage.least > 0 && passage.most < 1_000_000_000, "{passage:?}");
+        }
     }
 }

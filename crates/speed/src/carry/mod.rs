@@ -352,7 +352,6 @@ impl Carrying {
             let taken = end.sink.finish(sent_there)?;
             effort.push(end.effort);
             tell_taken(&taken, &mut datagrams);
-            outcome.report.faults.extend(end.sink.fault());
             outcome.heard = until_silence(end.heard, lasted(monotonic_nanos()));
         }
         if let Some(sent) = &self.sent {

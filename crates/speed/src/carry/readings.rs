@@ -49,7 +49,7 @@ pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
     Heard {
         at_ns: taken.at - begun,
         received: taken.arrivals.received,
-        dropped: taken.dropped_before,
+        dropped: Some(taken.dropped_before),
         expected: taken.arrivals.expected,
         bytes: taken.bytes,
         last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
@@ -101,9 +101,11 @@ pub(super) fn tell_taken(taken: &Taken, datagrams: &mut Datagrams) {
     datagrams.received = taken.arrivals.received;
     datagrams.duplicated = Some(taken.arrivals.duplicated);
     datagrams.reordered = Some(taken.arrivals.reordered);
-    datagrams.losses = taken.losses;
-    datagrams.dropped = taken.dropped;
+    datagrams.lost = taken.losses.lost;
+    datagrams.loss_periods = Some(taken.losses);
+    datagrams.dropped = Some(taken.dropped);
     datagrams.jitter_s = jitter_of(taken);
+    datagrams.clock_set_s = taken.clock_set.map(Duration::as_secs_f64);
 }
 
 #[cfg(test)]

@@ -367,7 +367,7 @@ impl<'a> Evidence<'a> {
         let came = self.phase.receiver.datagrams.unwrap_or_default();
         let carried = 1.0 + dropped(&self.phase.receiver, &came) as f64 / came.received.max(1) as f64;
         let share = match (&self.phase.sender.datagrams, &self.phase.receiver.datagrams) {
-            (Some(sent), Some(came)) => came.losses.lost as f64 / sent.sent.max(1) as f64,
+            (Some(sent), Some(came)) => came.lost as f64 / sent.sent.max(1) as f64,
             _ => self.connections()?.sent_again,
         };
         if self.is_queued() {
@@ -435,7 +435,7 @@ impl<'a> Evidence<'a> {
 
     fn all_arrived(&self) -> Option<Limit> {
         let (sent, came) = (self.phase.sender.datagrams?, self.phase.receiver.datagrams?);
-        let lost = came.losses.lost as f64 / sent.sent.max(1) as f64;
+        let lost = came.lost as f64 / sent.sent.max(1) as f64;
         let skipped = sent.skipped as f64 / (sent.sent + sent.skipped).max(1) as f64;
         (lost < ALL && skipped < ALL && sent.sent > 0)
             .then(|| Limit::Offered { bits_per_s: self.reached() / (1.0 - lost), lost })
@@ -492,12 +492,12 @@ fn softirq(report: &EndReport) -> f64 {
 
 /// Datagrams that reached the receiving host and no program: the socket's own count, or that of its processors' queues.
 fn dropped(receiver: &EndReport, came: &Datagrams) -> u64 {
-    came.dropped + receiver.host.losses.get("softnet.dropped").copied().unwrap_or(0)
+    came.dropped.unwrap_or(0) + receiver.host.losses.get("softnet.dropped").copied().unwrap_or(0)
 }
 
 fn is_dropped_by_host(phase: &PhaseReport) -> bool {
     let Some(came) = &phase.receiver.datagrams else { return false };
     let dropped = dropped(&phase.receiver, came);
-    let most = MOST * came.losses.lost as f64;
+    let most = MOST * came.lost as f64;
     dropped > 0 && dropped as f64 > most.min(MUCH * (came.received + dropped) as f64)
 }

@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
-use netrig_agent::bulk::{HostReport, LossPeriods, ProcessorShare, RadioReport};
+use netrig_agent::bulk::{HostReport, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{Capacity, PhaseReport};
@@ -268,8 +268,8 @@ fn without_a_search_a_queue_tells_a_line_from_other_losses() {
 
 /// Datagrams of a rate, of which so many were sent and skipped, and so many lost, of these so many in the receiver's socket.
 fn datagrams(sent: [u64; 2], lost: [u64; 2]) -> PhaseReport {
-    let losses = LossPeriods { lost: lost[0], ..LossPeriods::default() };
-    let came = Datagrams { received: sent[0] - lost[0], losses, dropped: lost[1], ..Datagrams::default() };
+    let received = sent[0] - lost[0];
+    let came = Datagrams { received, lost: lost[0], dropped: Some(lost[1]), ..Datagrams::default() };
     let mut phase = download(10.0 * MBIT);
     phase.carrier = Carrier::Udp { way: Way::Down, size: 1200, load: Load::Fixed { bits_per_s: 10_000_000 } };
     phase.connections = None;

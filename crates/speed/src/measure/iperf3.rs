@@ -224,7 +224,7 @@ fn tell(
             to.heard.push(Heard {
                 at_ns,
                 received,
-                dropped: mark.dropped,
+                dropped: (!stream.sends).then_some(mark.dropped),
                 expected,
                 bytes,
                 jitter_ns,
@@ -264,11 +264,11 @@ fn tell(
         all.sent += sent.unwrap_or(came);
         let all = receiver.report.datagrams.get_or_insert_default();
         all.received += came.saturating_sub(lost);
-        all.losses.lost += lost;
+        all.lost += lost;
         all.jitter_s = jitter_s;
-        all.dropped += marks.last().map_or(0, |mark| mark.dropped);
-        // A server tells neither of what came late nor of what came twice.
+        // A server tells nothing of what came late or twice, nor of what its socket had no room for.
         if let Some(last) = marks.last().filter(|_| !stream.sends) {
+            *all.dropped.get_or_insert_default() += last.dropped;
             *all.duplicated.get_or_insert_default() += last.twice;
             *all.reordered.get_or_insert_default() += last.udp.out_of_order.saturating_sub(last.twice);
         }
@@ -401,7 +401,7 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
         retransmits: None,
         udp: UdpReadings { packets: sent.sent, ..UdpReadings::default() },
     };
-    let lost = came.losses.lost;
+    let lost = came.lost;
     let udp = UdpReadings {
         packets: came.received + lost,
         lost,

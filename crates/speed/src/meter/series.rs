@@ -43,7 +43,7 @@ pub struct DatagramSeries {
     /// Those with lower numbers than the highest that had arrived which had not; a late one is lost until it comes.
     pub lost: Vec<u64>,
     /// Of these, those that the receiving socket had no room for.
-    pub dropped: Vec<u64>,
+    pub dropped: Vec<Option<u64>>,
     /// The shortest time on the way of those that arrived since the reading before, s, between the clocks of two ends, which begin
     /// each with its own phase: only differences of these mean anything. Nothing if none arrived.
     pub least_passage_s: Vec<Option<f64>>,
@@ -120,7 +120,7 @@ impl DatagramSeries {
         Self {
             received: counts(|heard| heard.received),
             lost: counts(|heard| heard.expected.saturating_sub(heard.received)),
-            dropped: counts(|heard| heard.dropped),
+            dropped: heard.iter().map(|heard| heard.dropped).collect(),
             least_passage_s: passage(0),
             most_passage_s: passage(2),
         }
@@ -191,7 +191,7 @@ mod tests {
             at_ns: at_ms * MS,
             received,
             expected,
-            dropped: 1,
+            dropped: Some(1),
             bytes: received * 500,
             passage_ns,
             ..Heard::default()
@@ -202,7 +202,7 @@ mod tests {
         let told = series.datagrams.unwrap();
         assert_eq!(
             (&told.received[..], &told.lost[..], &told.dropped[..]),
-            (&[9, 10][..], &[1, 0][..], &[1, 1][..])
+            (&[9, 10][..], &[1, 0][..], &[Some(1), Some(1)][..])
         );
         assert_eq!(
             (told.least_passage_s, told.most_passage_s),

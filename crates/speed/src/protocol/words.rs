@@ -421,8 +421,8 @@ pub struct Heard {
     pub at_ns: u64,
     /// Datagrams that have arrived, each once.
     pub received: u64,
-    /// Datagrams that reached the receiver before the last of these, and that its socket had no room for.
-    pub dropped: u64,
+    /// Datagrams that reached the receiver before the last of these, and that its socket had no room for; nothing of who does not tell.
+    pub dropped: Option<u64>,
     /// One more than the highest number that has arrived.
     pub expected: u64,
     /// Payload that has arrived, bytes.
@@ -453,12 +453,17 @@ pub struct Datagrams {
     /// That arrived after one with a higher number (RFC 4737 section 3.3); nothing of an end that receives none, or does not tell.
     pub reordered: Option<u64>,
     /// That never arrived.
-    pub losses: LossPeriods,
-    /// That reached this end's host, whose socket had no room for them.
-    pub dropped: u64,
+    pub lost: u64,
+    /// How these lie; nothing of an end that receives none, or does not tell.
+    pub loss_periods: Option<LossPeriods>,
+    /// That reached this end's host, whose socket had no room for them; nothing of an end that receives none, or does not tell.
+    pub dropped: Option<u64>,
     /// How much the time on the way changed from one datagram to the next when the last one came, smoothed, s (RFC 3550 section
     /// 6.4.1); nothing if fewer than two arrived here.
     pub jitter_s: Option<f64>,
+    /// By how much the wall clock of this end's host, by which its kernel stamps what comes, was set meanwhile, at most, s. Nothing of
+    /// an end that receives none, or whose clock nobody has set.
+    pub clock_set_s: Option<f64>,
 }
 
 /// What an end tells of a phase as a whole.

@@ -20,7 +20,7 @@ pub struct Feedback {
 impl From<&Heard> for Feedback {
     fn from(heard: &Heard) -> Self {
         Self {
-            received: heard.received.saturating_add(heard.dropped),
+            received: heard.received.saturating_add(heard.dropped.unwrap_or(0)),
             expected: heard.expected,
             last_arrival_ns: heard.last_arrival_ns,
             last_sent_ns: heard.last_sent_ns,

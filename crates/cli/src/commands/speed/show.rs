@@ -95,6 +95,11 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         (phase.sender.datagrams, phase.receiver.datagrams, &phase.capacity)
     {
         lines.push(lost(&sent, &came));
+        lines.extend(came.clock_set_s.map(|set| {
+            format!(
+                "clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told"
+            )
+        }));
     }
     lines.extend(phase.added_delay.map(|told| {
         let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
@@ -164,19 +169,17 @@ fn capacity_lines(capacity: &Capacity) -> Vec<String> {
 }
 
 fn lost(sent: &Datagrams, came: &Datagrams) -> String {
-    let share = 100.0 * came.losses.lost as f64 / (sent.sent.max(1)) as f64;
+    let share = 100.0 * came.lost as f64 / (sent.sent.max(1)) as f64;
     // iperf3's servers tell how many, and not how they lie.
-    let periods = if came.losses.lost > 0 && came.losses.periods == 0 {
-        String::new()
-    } else {
-        format!(" in {} periods, {} at most in a row", came.losses.periods, came.losses.longest)
-    };
+    let periods = came
+        .loss_periods
+        .map(|told| format!(" in {} periods, {} at most in a row", told.periods, told.longest));
     // Nor, of what they receive, what came late or twice.
     let order = came.reordered.zip(came.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
     let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
-    let more = [order, jitter].map(Option::unwrap_or_default).concat();
-    format!("lost        {} of {} ({share:.3} %){periods}{more}", came.losses.lost, sent.sent)
+    let more = [periods, order, jitter].map(Option::unwrap_or_default).concat();
+    format!("lost        {} of {} ({share:.3} %){more}", came.lost, sent.sent)
 }
 
 /// Both directions in a line.
@@ -270,11 +273,12 @@ mod tests {
     #[test]
     fn of_datagrams_no_more_is_said_than_was_counted() {
         let sent = Datagrams { sent: 200, ..Datagrams::default() };
-        let losses = LossPeriods { lost: 1, ..LossPeriods::default() };
-        let there = Datagrams { received: 199, losses, jitter_s: Some(0.000_25), ..Datagrams::default() };
+        let there = Datagrams { received: 199, lost: 1, jitter_s: Some(0.000_25), ..Datagrams::default() };
         assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.500 %); jitter 250 µs");
-        let losses = LossPeriods { periods: 1, longest: 1, ..losses };
-        let here = Datagrams { losses, reordered: Some(2), duplicated: Some(0), jitter_s: None, ..there };
+        let loss_periods = Some(LossPeriods { lost: 1, periods: 1, longest: 1, noticeable: 0 });
+        let order = (Some(2), Some(0));
+        let here =
+            Datagrams { loss_periods, reordered: order.0, duplicated: order.1, jitter_s: None, ..there };
         assert_eq!(
             lost(&sent, &here),
             "lost        1 of 200 (0.500 %) in 1 periods, 1 at most in a row; 2 reordered, 0 twice"
