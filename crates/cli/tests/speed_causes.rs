@@ -70,11 +70,13 @@ const SMALL_SOCKET: [&[&str]; 2] = [
 const IDLE: &[&str] = &["nice", "-n", "19"];
 const CUBIC: [&[&str]; 2] = [&["--down", "--congestion", "cubic"], &["--up", "--congestion", "cubic"]];
 
-/// What is planted: three of each but the policers and the buffers, of which there are two kinds.
-const PLANTED: [Planted; 22] = [
+/// What is planted: three of each but the policers, the buffers and the way back, of which there are two kinds.
+const PLANTED: [Planted; 24] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: Line { mbit: [100.0, 12.5], ..line(100.0, 20.0, 0.0) }, arguments: &["--up"], ..PLAIN },
     Planted { line: line(50.0, 40.0, 0.0), arguments: &["--down", "-P", "1"], ..PLAIN },
+    Planted { cause: "way-back", line: SLOW_BACK[0], ..PLAIN },
+    Planted { cause: "way-back", line: SLOW_BACK[1], ..PLAIN },
     Planted { cause: "loss", line: line(100.0, 40.0, 0.01), arguments: CUBIC[0], ..PLAIN },
     Planted { cause: "loss", line: line(50.0, 40.0, 0.01), arguments: CUBIC[1], ..PLAIN },
     Planted { cause: "loss", line: line(100.0, 20.0, 0.02), arguments: CUBIC[0], ..PLAIN },
@@ -136,6 +138,12 @@ const PLANTED: [Planted; 22] = [
     },
     Planted { cause: "black-hole", client: BLACK_HOLE, ..PLAIN },
     Planted { cause: "black-hole", server: BLACK_HOLE, arguments: &["--up"], ..PLAIN },
+];
+
+/// What goes up carries the acknowledgements of a half and of a third of what comes down (RFC 3449 section 2.1).
+const SLOW_BACK: [Line; 2] = [
+    Line { mbit: [10.0, 0.1], queue_ms: 300.0, ..line(10.0, 5.0, 0.0) },
+    Line { mbit: [50.0, 0.3], queue_ms: 200.0, ..line(50.0, 10.0, 0.0) },
 ];
 
 const FAST: Line = line(900.0, 1.0, 0.0);

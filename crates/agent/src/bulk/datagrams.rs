@@ -195,8 +195,7 @@ impl<'a> DatagramSource<'a> {
     /// What the kernel answers; that a datagram found nobody is none.
     pub fn send(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Sent)) -> io::Result<SourceReport> {
         let mut pacer = Pacer::new(self.clock, SPIN)?;
-        let per_s = self.throttle.rate().bits_per_s() as f64 / (8.0 * f64::from(self.order.size));
-        Precedence::take(per_s * SPIN.as_secs_f64());
+        self.take_precedence(self.throttle.rate());
         self.effort = Effort::of_this_thread();
         let mut due = self.clock.now();
         let mut reading = due + self.order.every;
@@ -217,6 +216,12 @@ impl<'a> DatagramSource<'a> {
         Ok(self.outbox.source().report())
     }
 
+    /// It spins for a moment before each datagram.
+    fn take_precedence(&self, rate: Rate) {
+        let per_s = rate.bits_per_s() as f64 / (8.0 * f64::from(self.order.size));
+        Precedence::take(per_s * SPIN.as_secs_f64());
+    }
+
     /// Gives the outbox what is due; when the next datagram is.
     fn fill(&mut self, mut due: Instant, now: Instant) -> io::Result<Instant> {
         let rate = self.throttle.rate();
@@ -224,8 +229,12 @@ impl<'a> DatagramSource<'a> {
             return Ok(now);
         }
         let gap = rate.time_for(self.order.size.into()).max(Duration::from_nanos(1));
+        let before = std::mem::replace(&mut self.paced, rate);
+        if rate != before {
+            self.take_precedence(rate);
+        }
         // A rate that has grown holds at once, not after a gap of the old one.
-        if rate > std::mem::replace(&mut self.paced, rate) {
+        if rate > before {
             due = due.min(now + gap);
         }
         if now - due > PATIENCE {

@@ -13,5 +13,5 @@ pub(crate) use messages::{
     Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one,
 };
 pub(crate) use options::{option_bytes, option_int, set_option_int};
-pub(crate) use scheduling::become_real_time;
+pub(crate) use scheduling::{become_real_time, leave_real_time};
 pub(crate) use stream::{receive_stamped, stamp_what_comes};

@@ -17,3 +17,12 @@ pub(crate) fn become_real_time() -> io::Result<()> {
     let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// The calling thread has no real-time class any more.
+#[expect(unsafe_code, reason = "no safe wrapper sets a thread's scheduler")]
+pub(crate) fn leave_real_time() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -132,7 +132,8 @@ metric = "datagram_loss"
     /// Starts the server, by words that stand before the program.
     pub fn serve(&mut self, wrapped: &[&str]) {
         let mut command = self.netrig("server", wrapped);
-        command.args(["speed", "serve", "--listen", "10.0.0.1", "--open"]);
+        // On slow lines what needs many packets takes minutes.
+        command.args(["speed", "serve", "--listen", "10.0.0.1", "--open", "--max-time", "300s"]);
         let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut told = String::new();
         let mut err = BufReader::new(server.stderr.take().expect("it is piped"));

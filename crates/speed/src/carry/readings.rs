@@ -18,7 +18,7 @@ impl From<&Carried> for Counted {
             window: info.window,
             srtt_ns: info.srtt.map(Duration::as_nanos),
             min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
-            sent_again: info.counts.bytes_retransmitted,
+            sent_again: Some(info.counts.bytes_retransmitted),
             busy_ns: info.busy.as_nanos(),
             window_limited_ns: info.window_limited.as_nanos(),
             buffer_limited_ns: info.buffer_limited.as_nanos(),
@@ -36,7 +36,7 @@ impl From<&Borne> for Counted {
             cwnd: borne.cwnd,
             window: borne.window,
             srtt_ns: borne.srtt.map(Duration::as_nanos),
-            sent_again: borne.sent_again,
+            sent_again: Some(borne.sent_again),
             busy_ns: borne.busy.as_nanos(),
             window_limited_ns: borne.window_limited.as_nanos(),
             ..Self::default()

@@ -50,6 +50,12 @@ const MOST: f64 = 0.5;
 /// Of what reached the receiving host it has dropped this share: it takes less than the path carries, whatever is lost there.
 const MUCH: f64 = 0.05;
 
+/// What is sent again and again for less long, s, may still be underway.
+const PATIENCE_S: f64 = 1.0;
+
+/// Of fewer readings nothing can be told.
+const FEWEST: usize = 3;
+
 /// Offered without this share being lost all of it has arrived.
 const ALL: f64 = 1e-3;
 
@@ -90,6 +96,7 @@ impl<'a> Evidence<'a> {
         let limits: &[fn(&Self) -> Option<Limit>] = match self.phase.carrier {
             Carrier::Tcp { .. } | Carrier::Sctp { .. } => &[
                 Self::black_hole,
+                Self::too_little,
                 Self::held_by_server,
                 Self::line_reached,
                 Self::processor,
@@ -108,6 +115,7 @@ impl<'a> Evidence<'a> {
                 Self::line_found,
             ],
             _ => &[
+                Self::too_little,
                 Self::held_by_server,
                 Self::all_arrived,
                 Self::socket_buffer,
@@ -201,9 +209,19 @@ impl<'a> Evidence<'a> {
         // Of each connection not even a packet: what is sent again and again comes over a slow line, too.
         let mtu = self.phase.sender.path_mtu;
         let one_each = u64::from(self.phase.carrier.streams().max(1)) * u64::from(mtu.unwrap_or(0));
-        let stuck = self.phase.throughput.is_none_or(|told| told.bytes < one_each);
-        (stuck && echoes && !self.is_queued() && connections.bytes_again > 0)
-            .then_some(Limit::BlackHole { mtu, sent_again: connections.bytes_again })
+        let series = &self.phase.series;
+        let (lasted_s, bytes) = series.at_s.last().copied().zip(series.bytes.last().copied())?;
+        let stuck = bytes < one_each && lasted_s >= PATIENCE_S;
+        let sent_again = connections.bytes_again.filter(|bytes| *bytes > 0)?;
+        (stuck && echoes && !self.is_queued()).then_some(Limit::BlackHole { mtu, sent_again })
+    }
+
+    /// Broken off before there was a rate, or nothing came over connections: nobody knows what they would have got. Of datagrams all
+    /// may be lost.
+    fn too_little(&self) -> Option<Limit> {
+        let few = self.phase.series.at_s.len() < FEWEST;
+        (self.phase.throughput.is_none() && (few || self.phase.carrier.adapts()))
+            .then_some(Limit::Unknown { steady: false })
     }
 
     /// It has got what the server lets a session have, and the path would have carried that.
@@ -349,14 +367,20 @@ impl<'a> Evidence<'a> {
     fn line_missed(&self) -> Option<Limit> {
         let connections = self.connections()?;
         let Some(line) = self.line() else { return self.queue_or_loss() };
-        let lossy = line.found.loss_beneath.unwrap_or(0.0);
-        if connections.bytes_again == 0 {
-            return None;
-        }
+        // A search that ended before it had seen that says nothing of what is lost at random.
+        let Some(lossy) = line.found.loss_beneath else { return self.queue_or_loss() };
+        connections.bytes_again.filter(|bytes| *bytes > 0)?;
         if lossy > LOSSY {
             let reached = self.reached();
             let unqueued = self.passages_s().is_some() && !self.is_queued();
-            return Some(Limit::Loss { share: lossy, reached, beneath: true, adapts: true, unqueued });
+            return Some(Limit::Loss {
+                share: lossy,
+                reached,
+                beneath: true,
+                searched: true,
+                adapts: true,
+                unqueued,
+            });
         }
         Some(self.of_line(line))
     }
@@ -367,7 +391,7 @@ impl<'a> Evidence<'a> {
         let came = self.phase.receiver.datagrams.unwrap_or_default();
         let carried = 1.0 + dropped(&self.phase.receiver, &came) as f64 / came.received.max(1) as f64;
         let share = match (&self.phase.sender.datagrams, &self.phase.receiver.datagrams) {
-            (Some(sent), Some(came)) => came.lost as f64 / sent.sent.max(1) as f64,
+            (Some(sent), Some(came)) => Some(came.lost as f64 / sent.sent.max(1) as f64),
             _ => self.connections()?.sent_again,
         };
         if self.is_queued() {
@@ -376,7 +400,15 @@ impl<'a> Evidence<'a> {
         }
         let adapts = self.phase.carrier.adapts();
         let unqueued = self.passages_s().is_some();
-        (share > LOSSY).then_some(Limit::Loss { share, reached, beneath: false, adapts, unqueued })
+        let searched = self.searched.is_some();
+        share.filter(|share| *share > LOSSY).map(|share| Limit::Loss {
+            share,
+            reached,
+            beneath: false,
+            searched,
+            adapts,
+            unqueued,
+        })
     }
 
     /// Datagrams had arrived and found no room in the socket: because nobody took them in time, or because it is small.
@@ -436,7 +468,7 @@ impl<'a> Evidence<'a> {
     fn all_arrived(&self) -> Option<Limit> {
         let (sent, came) = (self.phase.sender.datagrams?, self.phase.receiver.datagrams?);
         let lost = came.lost as f64 / sent.sent.max(1) as f64;
-        let skipped = sent.skipped as f64 / (sent.sent + sent.skipped).max(1) as f64;
+        let skipped = sent.skipped as f64 / sent.sent.saturating_add(sent.skipped).max(1) as f64;
         (lost < ALL && skipped < ALL && sent.sent > 0)
             .then(|| Limit::Offered { bits_per_s: self.reached() / (1.0 - lost), lost })
     }
@@ -462,7 +494,8 @@ fn is_longer(passages: [f64; 2]) -> bool {
 fn is_policer(line: &Capacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
-    line.found.loss_above > 2.0 * line.found.loss_beneath.unwrap_or(0.0)
+    // Who has not seen what is lost beneath its rate does not know what exceeds that.
+    line.found.loss_beneath.is_some_and(|beneath| line.found.loss_above > 2.0 * beneath)
         && queue_s < QUEUED_S.max(2.0 * datagram_s)
 }
 
@@ -492,12 +525,13 @@ fn softirq(report: &EndReport) -> f64 {
 
 /// Datagrams that reached the receiving host and no program: the socket's own count, or that of its processors' queues.
 fn dropped(receiver: &EndReport, came: &Datagrams) -> u64 {
-    came.dropped.unwrap_or(0) + receiver.host.losses.get("softnet.dropped").copied().unwrap_or(0)
+    let before = receiver.host.losses.get("softnet.dropped").copied().unwrap_or(0);
+    came.dropped.unwrap_or(0).saturating_add(before)
 }
 
 fn is_dropped_by_host(phase: &PhaseReport) -> bool {
     let Some(came) = &phase.receiver.datagrams else { return false };
     let dropped = dropped(&phase.receiver, came);
     let most = MOST * came.lost as f64;
-    dropped > 0 && dropped as f64 > most.min(MUCH * (came.received + dropped) as f64)
+    dropped > 0 && dropped as f64 > most.min(MUCH * came.received.saturating_add(dropped) as f64)
 }

@@ -66,6 +66,8 @@ pub enum Limit {
         /// Whether a search has found that they are lost beneath what the line carries, too; else a policer may be what loses
         /// them.
         beneath: bool,
+        /// Whether there was a search at all; one that hosts spoilt, or that was not finished, tells nothing of that.
+        searched: bool,
         /// Whether the transfer is of connections, whose congestion control takes that for congestion.
         adapts: bool,
         /// Whether it is known that packets waited no longer meanwhile than on the idle path.

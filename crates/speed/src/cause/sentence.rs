@@ -185,14 +185,20 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
         Limit::Policer { bits_per_s, .. } => {
             format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
         }
+        Limit::Loss { beneath: false, searched: true, .. } => "search again (--only capacity), with nothing else on the line and \
+                                                               the hosts: this search does not tell a policer, which drops what \
+                                                               exceeds a rate, from a link that loses"
+            .to_owned(),
         Limit::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity, of `netrig speed serve`): it \
                                                tells a policer, which drops what exceeds a rate, from a link that loses"
             .to_owned(),
         Limit::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
                                for congestion (--congestion bbr) gets more until then"
             .to_owned(),
-        Limit::Window { end: End::Server, told: true, connections, .. } => {
-            format!("carry over more than {connections} at once (--streams): each has a window of its own")
+        Limit::Window { end: End::Server, told: true, .. } => {
+            "carry it over TCP (without --sctp), whose window is the kernel's: what all associations together may keep waiting at the \
+             server is bounded"
+                .to_owned()
         }
         Limit::Window { end, needed, told: true, .. } => {
             format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))

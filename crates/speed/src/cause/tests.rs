@@ -148,7 +148,7 @@ fn who_gets_all_that_the_line_carries_has_reached_it() {
 fn a_policer_loses_and_keeps_nothing_waiting() {
     let policer = || Some(searched(100.0 * MBIT, 0.0, [0.09, 0.0]));
     let reached = judged(95.0 * MBIT, policer(), |_| {});
-    let missed = judged(50.0 * MBIT, policer(), |phase| connections(phase).bytes_again = 1);
+    let missed = judged(50.0 * MBIT, policer(), |phase| connections(phase).bytes_again = Some(1));
     for limit in [reached, missed] {
         assert!(matches!(limit, Limit::Policer { lost, .. } if lost > 0.05), "{limit:?}");
     }
@@ -177,11 +177,11 @@ fn loss_without_a_search_is_told_for_what_it_is() {
 #[test]
 fn loss_whatever_the_rate_is_none_of_the_line() {
     let lossy = Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
-    let limit = judged(8.0 * MBIT, lossy, |phase| connections(phase).bytes_again = 1);
+    let limit = judged(8.0 * MBIT, lossy, |phase| connections(phase).bytes_again = Some(1));
     assert!(matches!(limit, Limit::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{limit:?}");
     // A line with too short a queue is a line.
     let short = Some(searched(100.0 * MBIT, 0.002, [0.09, 0.0]));
-    let limit = judged(60.0 * MBIT, short, |phase| connections(phase).bytes_again = 1);
+    let limit = judged(60.0 * MBIT, short, |phase| connections(phase).bytes_again = Some(1));
     assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
 }
 
@@ -245,7 +245,8 @@ fn short_packets_spend_the_line_on_headers() {
 fn a_black_hole_swallows_what_is_long() {
     let swallowed = |phase: &mut PhaseReport| {
         (phase.throughput, phase.layers) = (None, None);
-        connections(phase).bytes_again = 20_000;
+        connections(phase).bytes_again = Some(20_000);
+        phase.series = Series { at_s: vec![0.1, 2.0], bytes: vec![0, 0], ..Series::default() };
     };
     let limit = judged(0.0, None, swallowed);
     assert!(matches!(limit, Limit::BlackHole { mtu: Some(1500), sent_again: 20_000 }), "{limit:?}");
@@ -255,13 +256,62 @@ fn a_black_hole_swallows_what_is_long() {
         phase.delays = Some(Delays { p50_s: None, ..delays(0.0) });
     });
     assert!(!matches!(limit, Limit::BlackHole { .. }), "{limit:?}");
+    // Who breaks it off at once has seen nothing.
+    let limit = judged(0.0, None, |phase| {
+        swallowed(phase);
+        phase.series = Series { at_s: vec![0.1, 0.2], bytes: vec![0, 0], ..Series::default() };
+    });
+    assert_eq!(limit, Limit::Unknown { steady: false });
+}
+
+/// Two readings are no rate: of a queue that was there meanwhile nobody knows what its line carries, nor of a window what is enough.
+#[test]
+fn what_was_broken_off_at_once_tells_no_limit() {
+    let broken_off = |change: &dyn Fn(&mut PhaseReport)| {
+        judged(0.0, None, |phase| {
+            (phase.throughput, phase.layers) = (None, None);
+            phase.series = Series { at_s: vec![0.1, 0.2], bytes: vec![9000, 20_000], ..Series::default() };
+            change(phase);
+        })
+    };
+    let unknown = Limit::Unknown { steady: false };
+    assert_eq!(broken_off(&|phase| connections(phase).bytes_again = Some(1448)), unknown);
+    assert_eq!(broken_off(&|phase| phase.delays = Some(delays(0.06))), unknown);
+    assert_eq!(broken_off(&|phase| connections(phase).window_limited = Some(0.9)), unknown);
+    // And of datagrams none has come yet, or none comes.
+    let none = |readings: usize| {
+        let mut phase = datagrams([1000, 0], [1000, 0]);
+        phase.throughput = None;
+        let at_s = (1..=readings).map(|n| n as f64 * 0.1).collect();
+        phase.series = Series { at_s, bytes: vec![0; readings], ..Series::default() };
+        judged_datagrams(phase)
+    };
+    assert_eq!(none(2), unknown);
+    assert!(matches!(none(30), Limit::Loss { share: 1.0, .. }), "{:?}", none(30));
+}
+
+/// A search that was broken off after it had found what the line carries has not seen what is lost beneath that.
+#[test]
+fn a_search_without_an_end_takes_no_loss_for_the_line() {
+    let search = |loss: f64, queue_s| {
+        let mut phase = searched(99.0 * MBIT, queue_s, [loss, 0.0]);
+        let capacity = phase.capacity.as_mut().unwrap();
+        (capacity.complete, capacity.found.loss_beneath) = (false, None);
+        Some(phase)
+    };
+    for queue_s in [0.0, 0.05] {
+        let limit = judged(5.8 * MBIT, search(0.1, queue_s), |phase| {
+            (connections(phase).sent_again, connections(phase).bytes_again) = (Some(0.01), Some(1448));
+        });
+        assert!(matches!(limit, Limit::Loss { beneath: false, searched: true, .. }), "{limit:?}");
+    }
 }
 
 #[test]
 fn without_a_search_a_queue_tells_a_line_from_other_losses() {
     let limit = judged(50.0 * MBIT, None, |phase| phase.delays = Some(delays(0.06)));
     assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9), "{limit:?}");
-    let limit = judged(5.0 * MBIT, None, |phase| connections(phase).sent_again = 0.02);
+    let limit = judged(5.0 * MBIT, None, |phase| connections(phase).sent_again = Some(0.02));
     assert!(matches!(limit, Limit::Loss { .. }), "{limit:?}");
     assert_eq!(judged(5.0 * MBIT, None, |_| {}), Limit::Unknown { steady: true });
 }
@@ -360,7 +410,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     let lossy = || Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let lost = |failed| {
         judged(20.0 * MBIT, lossy(), |phase| {
-            connections(phase).bytes_again = 1;
+            connections(phase).bytes_again = Some(1);
             phase.sender.radio = Some(over(866.0, 300, failed));
         })
     };
@@ -385,7 +435,7 @@ fn a_window_is_mended_where_it_was_chosen() {
     };
     assert!(advice(Way::Down, None).contains("net.ipv4.tcp_rmem at this host"));
     assert!(advice(Way::Down, Some(30_000)).contains("have this host offer"));
-    assert!(advice(Way::Up, Some(12_500_000)).contains("carry over more than 3 at once"));
+    assert!(advice(Way::Up, Some(12_500_000)).contains("carry it over TCP"));
 }
 
 /// Who is let in for so much gets no more, whatever the line carries.
@@ -425,7 +475,7 @@ fn a_queue_is_of_its_direction() {
     let of = |up, down, capacity: Option<PhaseReport>| {
         let mut phase = download(7.0 * MBIT);
         (phase.delays, phase.ways) = (Some(delays(up + down)), Some(ways(up, down)));
-        connections(&mut phase).bytes_again = 1;
+        connections(&mut phase).bytes_again = Some(1);
         verdict(&report_of_ways([vec![phase], capacity.into_iter().collect()].concat()), Way::Down, false)
             .unwrap()
     };
@@ -447,14 +497,14 @@ fn a_queue_is_of_its_direction() {
 #[test]
 fn a_slow_upload_is_no_black_hole() {
     let mut phase = download(0.25 * MBIT);
-    let told = phase.throughput.as_mut().unwrap();
-    told.bytes = 90_000;
-    connections(&mut phase).bytes_again = 140_000;
+    let carried = |bytes| Series { at_s: vec![4.0], bytes: vec![bytes], ..Series::default() };
+    phase.series = carried(90_000);
+    connections(&mut phase).bytes_again = Some(140_000);
     phase.delays = Some(delays(0.3));
     let told = verdict(&report(vec![phase.clone()]), Way::Down, false).unwrap();
     assert!(matches!(told.limit, Limit::Line { .. }), "{told:?}");
     // Nor is one that is so slow that no packet has come yet.
-    phase.throughput.as_mut().unwrap().bytes = 1000;
+    phase.series = carried(1000);
     let told = verdict(&report(vec![phase.clone()]), Way::Down, false).unwrap();
     assert!(!matches!(told.limit, Limit::BlackHole { .. }), "{told:?}");
     phase.delays = Some(delays(0.02));

@@ -70,6 +70,7 @@ impl Found {
                 (report.segment, report.path_mtu) = (Some(segment), Some(mtu));
             }
             report.timestamps |= worked.timestamps;
+            report.faults.extend(worked.fault);
             let record = Arc::new(worked.record);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];

@@ -19,6 +19,8 @@ pub struct Mark {
     pub acknowledged: u64,
     /// What was counted of datagrams until then.
     pub udp: UdpReadings,
+    /// Datagrams that were due by then and that this end could not send; of one that sends as fast as it can none is due.
+    pub skipped: u64,
     /// Datagrams that had reached this host by then, and that the socket had no room for.
     pub dropped: u64,
     /// Of those that were out of order, the ones that had arrived before: iperf3 counts them as such.

@@ -55,6 +55,8 @@ pub(super) struct Worked {
     /// Whether segments have time stamps.
     pub timestamps: bool,
     pub congestion: Option<String>,
+    /// Why it has not sent what it was to send, in a sentence.
+    pub fault: Option<String>,
 }
 
 impl Work {
@@ -96,11 +98,12 @@ impl Work {
             sockopt::socket_send_buffer_size(&socket).unwrap_or(0) as u32,
             sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) as u32,
         ];
-        let record = if self.sends { self.send(socket)? } else { self.take(socket)? };
-        Ok(Worked::of(record, buffers))
+        let (record, fault) = if self.sends { self.send(socket)? } else { (self.take(socket)?, None) };
+        Ok(Worked { fault, ..Worked::of(record, buffers) })
     }
 
-    fn send(&self, socket: UdpSocket) -> io::Result<Record> {
+    /// What was sent, and whether its times were not those that were asked for.
+    fn send(&self, socket: UdpSocket) -> io::Result<(Record, Option<String>)> {
         let rate = self.rate.unwrap_or(Rate::from_bits_per_s(UNLIMITED));
         let throttle = Throttle::new(rate);
         let size = self.asked.len as u16;
@@ -110,15 +113,16 @@ impl Work {
         let mut source = source.of_form(Arc::new(Numbered(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
         let mut last = Mark::default();
-        source.send(&self.board.stop_sending, &mut |sent| {
+        let report = source.send(&self.board.stop_sending, &mut |sent| {
             let udp = UdpReadings { packets: sent.datagrams, ..UdpReadings::default() };
             let bytes = sent.datagrams * u64::from(size);
-            last = Mark { bytes, udp, ..Mark::default() };
+            let skipped = self.rate.map_or(0, |_| sent.skipped);
+            last = Mark { bytes, udp, skipped, ..Mark::default() };
             record.read(sent.at - self.begun, || vec![last]);
             self.count(&mut before, bytes);
         })?;
         record.finish(self.ended(), vec![last]);
-        Ok(record)
+        Ok((record, report.fault().filter(|_| self.rate.is_some())))
     }
 
     fn take(&self, socket: UdpSocket) -> io::Result<Record> {
@@ -192,7 +196,8 @@ impl Worked {
     fn of(record: Record, buffers: [u32; 2]) -> Self {
         let effort = Effort::of_this_thread();
         let (segment, timestamps, congestion) = (None, false, None);
-        Self { record, connections: None, ran_s: ran(), effort, buffers, segment, timestamps, congestion }
+        let (connections, fault) = (None, None);
+        Self { record, connections, ran_s: ran(), effort, buffers, segment, timestamps, congestion, fault }
     }
 }
 

@@ -364,6 +364,10 @@ impl Call {
         loop {
             let before = far.counted.len() + far.heard.len();
             check(phase, far).map_err(|what| self.impossible(what))?;
+            // Who says without end what says nothing of the phase has no more to tell.
+            if StdInstant::now() > until {
+                return Err(SpeedError::Silent { server: self.order.server });
+            }
             match self.talk.hear::<FromServer>(until.saturating_duration_since(StdInstant::now()))? {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
@@ -461,9 +465,12 @@ fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A report whose words move no cursor, and end.
+/// A report whose words move no cursor, and end, and whose packets are such as IP has.
 fn fit_for_sentences(mut report: EndReport) -> EndReport {
     report.faults.truncate(MOST_FAULTS);
+    for len in [&mut report.segment, &mut report.path_mtu] {
+        *len = len.filter(|bytes| *bytes <= u16::MAX.into());
+    }
     for words in report.faults.iter_mut().chain(&mut report.congestion) {
         *words = shown_up_to(LONGEST_SENTENCE, words);
     }
@@ -532,7 +539,9 @@ mod tests {
         let told = unexpected(FromServer::Failed { why }).to_string();
         assert!(!told.contains('\u{1b}') && told.chars().count() < 300, "{told}");
         let faults = vec!["a\nb".to_owned(); 100];
-        let report = fit_for_sentences(EndReport { faults, ..EndReport::default() });
+        let (segment, path_mtu) = (Some(u32::MAX), Some(1500));
+        let report = fit_for_sentences(EndReport { faults, segment, path_mtu, ..EndReport::default() });
+        assert_eq!((report.segment, report.path_mtu), (None, Some(1500)));
         assert_eq!((report.faults.len(), report.faults[0].as_str()), (8, "a\u{fffd}b"));
     }
 }

@@ -13,7 +13,9 @@ use super::report::{self, Report};
 use crate::carry::Outcome;
 use crate::cause;
 use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
-use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
+use crate::iperf3::{
+    COOKIE_LEN, Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError,
+};
 use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
 use crate::protocol::{Carrier, Counted, EndReport, Heard, Load, Way};
 
@@ -188,8 +190,8 @@ fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
     }
 }
 
-/// What both ends know of a stream. The server tells only what it comes to on the whole: its course is taken to be that of this
-/// end.
+/// What both ends know of a stream. The server tells only what it comes to on the whole: of its datagrams, and of what it sends, the
+/// course is taken to be that of this end.
 fn tell(
     (stream, number, times): (&FoundStream, u16, &[u64]),
     [near, far]: [&mut Outcome; 2],
@@ -204,12 +206,16 @@ fn tell(
     };
     let is_udp = ours.udp.packets > 0;
     // What the server sent again is known in segments, and on the whole.
-    let again = told.and_then(|told| told.retransmits).unwrap_or(0) * u64::from(segment);
+    let again = told.and_then(|told| told.retransmits).map(|count| count.saturating_mul(u64::from(segment)));
     // What came over connections when the time was over had been underway: the last reading is of no time of its own.
     let readings = if is_udp { times.len() } else { times.len().saturating_sub(1) };
     for (place, at_ns) in times.iter().copied().enumerate().take(readings.max(2)).skip(1) {
         let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
         let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
+        if is_udp && stream.sends && told.is_none() {
+            // What came of them nobody has told.
+            continue;
+        }
         if is_udp {
             let lost = told.map_or(0, |told| scale(mark.udp.packets, told.errors, ours.udp.packets));
             let (to, bytes, lost) = if stream.sends {
@@ -240,13 +246,14 @@ fn tell(
                     sent: mark.bytes,
                     ..mark.kernel
                 });
-                // What has arrived there is told in the end only; what was acknowledged is on its way no more.
-                far.counted.push(of(mark.acknowledged, 0));
+                // What has arrived there is told in the end only; what was acknowledged is on its way no more. The cookie by which
+                // the server knew the connection is no data.
+                far.counted.push(of(mark.acknowledged.saturating_sub(COOKIE_LEN as u64), 0));
             } else {
                 near.counted.push(Counted { segments: mark.kernel.segments, ..of(mark.bytes, 0) });
                 // Of the connection at the server this end's kernel knows the round trip.
                 let Counted { srtt_ns, min_rtt_ns, .. } = mark.kernel;
-                let sent_again = scale(mark.bytes, again, ours.bytes);
+                let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));
                 far.counted.push(Counted { srtt_ns, min_rtt_ns, sent_again, ..of(0, theirs) });
             }
         }
@@ -262,6 +269,10 @@ fn tell(
         let (sent, came) = (packets(stream.sends), packets(!stream.sends).unwrap_or(0));
         let all = sender.report.datagrams.get_or_insert_default();
         all.sent += sent.unwrap_or(came);
+        all.skipped += marks.last().map_or(0, |mark| mark.skipped);
+        if stream.sends && told.is_none() {
+            return;
+        }
         let all = receiver.report.datagrams.get_or_insert_default();
         all.received += came.saturating_sub(lost);
         all.lost += lost;
@@ -342,7 +353,7 @@ fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamRead
     let (mut before, mut intervals) = (Counted::default(), Vec::new());
     for now in of(near) {
         let tcp = TcpReadings {
-            retransmits: now.sent_again.saturating_sub(before.sent_again) / segment,
+            retransmits: now.sent_again.unwrap_or(0).saturating_sub(before.sent_again.unwrap_or(0)) / segment,
             congestion_window: now.cwnd,
             send_window: now.window,
             rtt: now.srtt_ns.unwrap_or(0) / 1_000,
@@ -360,8 +371,8 @@ fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamRead
     }
     let end = |outcome: &Outcome, sends: bool| {
         let all = of(outcome);
-        let (last, again) = (all.last()?, all.iter().map(|counted| counted.sent_again).max()?);
-        let again = again / u64::from(outcome.report.segment.unwrap_or(1).max(1));
+        let (last, again) = (all.last()?, all.iter().filter_map(|counted| counted.sent_again).max());
+        let again = again.unwrap_or(0) / u64::from(outcome.report.segment.unwrap_or(1).max(1));
         Some(End {
             seconds: last.at_ns as f64 * 1e-9,
             bytes: bytes(last, sends),
@@ -397,13 +408,13 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
     let seconds = before.at_ns as f64 * 1e-9;
     let sent_end = End {
         seconds,
-        bytes: sent.sent * size,
+        bytes: sent.sent.saturating_mul(size),
         retransmits: None,
         udp: UdpReadings { packets: sent.sent, ..UdpReadings::default() },
     };
     let lost = came.lost;
     let udp = UdpReadings {
-        packets: came.received + lost,
+        packets: came.received.saturating_add(lost),
         lost,
         out_of_order: came.reordered.unwrap_or(0),
         jitter: came.jitter_s.unwrap_or(0.0),

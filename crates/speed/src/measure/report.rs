@@ -200,7 +200,8 @@ pub(super) fn complete(report: &mut Report) {
             .find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
         let round_trips = [connections.round_trip_s, idle_s];
-        phase.transfer =
-            Some(Framework::of(throughput.bits_per_s, ideal, connections.sent_again, round_trips));
+        phase.transfer = connections
+            .sent_again
+            .map(|again| Framework::of(throughput.bits_per_s, ideal, again, round_trips));
     }
 }

@@ -16,9 +16,9 @@ pub struct Connections {
     /// Share of the time in which the send buffer held no more, of the mean connection.
     pub buffer_limited: Option<f64>,
     /// Share of the bytes sent that had been sent before.
-    pub sent_again: f64,
+    pub sent_again: Option<f64>,
     /// Bytes that were sent again, warm-up included.
-    pub bytes_again: u64,
+    pub bytes_again: Option<u64>,
     /// Bytes given to the kernel, warm-up included.
     pub bytes_sent: u64,
     /// Mean congestion window of a connection, bytes.
@@ -38,7 +38,7 @@ impl Connections {
         let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
         let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
-        let (mut sent, mut again) = (0, 0);
+        let (mut sent, mut again) = (0_u64, None);
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
@@ -46,14 +46,16 @@ impl Connections {
             if last.sent == 0 {
                 continue;
             }
-            took_ns += last.at_ns.saturating_sub(first.at_ns);
-            busy_ns += last.busy_ns.saturating_sub(first.busy_ns);
-            window_ns += last.window_limited_ns.saturating_sub(first.window_limited_ns);
-            buffer_ns += last.buffer_limited_ns.saturating_sub(first.buffer_limited_ns);
-            sent += last.sent.saturating_sub(first.sent);
-            again += last.sent_again.saturating_sub(first.sent_again);
-            all.bytes_sent += last.sent;
-            all.bytes_again += last.sent_again;
+            add(&mut took_ns, last.at_ns.saturating_sub(first.at_ns));
+            add(&mut busy_ns, last.busy_ns.saturating_sub(first.busy_ns));
+            add(&mut window_ns, last.window_limited_ns.saturating_sub(first.window_limited_ns));
+            add(&mut buffer_ns, last.buffer_limited_ns.saturating_sub(first.buffer_limited_ns));
+            add(&mut sent, last.sent.saturating_sub(first.sent));
+            add(&mut all.bytes_sent, last.sent);
+            if let Some((before, now)) = first.sent_again.zip(last.sent_again) {
+                add(again.get_or_insert(0), now.saturating_sub(before));
+                add(all.bytes_again.get_or_insert(0), now);
+            }
         }
         let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
             let carry = |counted: &&Counted| kept(counted) && counted.sent > 0;
@@ -65,7 +67,7 @@ impl Connections {
         // A kernel that tells has counted a connection that carried something as busy.
         let told = |part: u64| (busy_ns > 0).then(|| share(part, took_ns));
         [all.busy, all.window_limited, all.buffer_limited] = [busy_ns, window_ns, buffer_ns].map(told);
-        all.sent_again = share(again, sent + again);
+        all.sent_again = again.map(|again| share(again, sent.saturating_add(again)));
         all.cwnd = mean(&|counted| Some(counted.cwnd as f64)).filter(|bytes| *bytes > 0.0);
         all.window = mean(&|counted| Some(counted.window as f64)).filter(|bytes| *bytes > 0.0);
         all.round_trip_s = mean(&|counted| counted.srtt_ns.map(|ns| ns as f64 * 1e-9));
@@ -74,6 +76,11 @@ impl Connections {
         all.least_round_trip_s = least.map(|ns| ns as f64 * 1e-9);
         Some(all)
     }
+}
+
+/// Counts of another end may be anything.
+const fn add(all: &mut u64, more: u64) {
+    *all = all.saturating_add(more);
 }
 
 #[cfg(test)]
@@ -87,7 +94,7 @@ mod tests {
             at_ns: at_ms * MS,
             stream,
             sent: sent[0],
-            sent_again: sent[1],
+            sent_again: Some(sent[1]),
             busy_ns: at_ms / 2 * MS,
             window_limited_ns: limited_ms[0] * MS,
             buffer_limited_ns: limited_ms[1] * MS,
@@ -116,13 +123,18 @@ mod tests {
             |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told / wanted - 1.0).abs() < 1e-9);
         assert!(near(told.busy, 0.5) && near(told.window_limited, 1.0 / 3.0), "{told:?}");
         assert!(near(told.buffer_limited, 0.1), "{told:?}");
-        assert!((told.sent_again - 0.1).abs() < 1e-9, "{told:?}");
-        assert_eq!((told.bytes_sent, told.bytes_again), (20_000, 2500));
+        assert!(near(told.sent_again, 0.1), "{told:?}");
+        assert_eq!((told.bytes_sent, told.bytes_again), (20_000, Some(2500)));
         assert!(near(told.cwnd, 15_000.0) && told.least_round_trip_s == Some(0.01), "{told:?}");
         // Of an end that tells no more than bytes nothing is said that it did not tell.
         let bytes = |at_ms, sent| Counted { at_ns: at_ms * MS, sent, ..Counted::default() };
         let told = Connections::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
         assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
+        assert_eq!((told.sent_again, told.bytes_again), (None, None));
+        // Whatever the other end says.
+        let most = |at_ms, stream| Counted { sent: u64::MAX, ..counted(at_ms, stream, [0, 0], [0, 0]) };
+        let told = Connections::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
+        assert_eq!(told.bytes_sent, u64::MAX);
         assert_eq!(Connections::of(&readings[..1], 0.0), None);
         assert_eq!(Connections::of(&[], 0.0), None);
     }

@@ -65,7 +65,7 @@ impl Course {
             let point = points.entry(counted.at_ns).or_default();
             let [received, segments] = last.get(&counted.stream).copied().unwrap_or_default();
             let each = received as f64 / segments.max(1) as f64;
-            let spread = (each * counted.segments as f64) as u64;
+            let spread = (each * counted.segments as f64).round() as u64;
             *point =
                 point.saturating_add(if segments > 0 && each >= least { spread } else { counted.received });
         }

@@ -69,7 +69,7 @@ impl Packet {
     /// A rate of payload, as full packets carry it.
     pub fn layers(&self, payload_bits_per_s: f64) -> Layers {
         let per_s = payload_bits_per_s / (8.0 * f64::from(self.payload.max(1)));
-        let transport = f64::from(self.payload + self.transport);
+        let transport = f64::from(self.payload) + f64::from(self.transport);
         let ip = transport + f64::from(self.ip);
         Layers {
             payload: payload_bits_per_s,

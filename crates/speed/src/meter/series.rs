@@ -31,8 +31,8 @@ pub struct ConnectionSeries {
     pub window: Vec<Option<u64>>,
     /// The mean of the connections' smoothed round trips, s; nothing if none has one yet.
     pub round_trip_s: Vec<Option<f64>>,
-    /// Bytes that had been sent again by then.
-    pub sent_again: Vec<u64>,
+    /// Bytes that had been sent again by then; nothing of an end that does not tell.
+    pub sent_again: Vec<Option<u64>>,
 }
 
 /// Readings of datagrams.
@@ -106,7 +106,8 @@ impl ConnectionSeries {
         self.window.push(cwnd.map(|_| sum(|counted| counted.window)));
         self.round_trip_s
             .push((!trips.is_empty()).then(|| nanos(trips.iter().sum::<f64>() / trips.len() as f64)));
-        self.sent_again.push(sum(|counted| counted.sent_again));
+        let again = all.iter().filter_map(|counted| counted.sent_again).reduce(u64::saturating_add);
+        self.sent_again.push(again);
     }
 }
 
@@ -153,7 +154,7 @@ mod tests {
         let sends = |at_ms, stream, srtt_ns| Counted {
             cwnd: 10_000,
             window: 60_000,
-            sent_again: 100,
+            sent_again: Some(100),
             srtt_ns,
             ..counted(at_ms, stream, 5000, 0)
         };
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!((&told.cwnd[..], &told.window[..]), (&[Some(20_000); 2][..], &[Some(120_000); 2][..]));
         assert_eq!(
             (&told.round_trip_s[..], &told.sent_again[..]),
-            (&[Some(0.02), Some(0.03)][..], &[200; 2][..])
+            (&[Some(0.02), Some(0.03)][..], &[Some(200); 2][..])
         );
         // An end that tells no more than bytes has told no windows.
         let told = Series::of_streams(&[counted(100, 0, 9, 0)], &[]).connections.unwrap();

@@ -398,8 +398,8 @@ pub struct Counted {
     pub srtt_ns: Option<u64>,
     /// Shortest round trip of late, ns.
     pub min_rtt_ns: Option<u64>,
-    /// Bytes sent again.
-    pub sent_again: u64,
+    /// Bytes sent again; nothing of an end that does not tell.
+    pub sent_again: Option<u64>,
     /// For how long there was something to send, or sent and not acknowledged, ns.
     pub busy_ns: u64,
     /// For how long the other end's window let no more through, ns.
@@ -582,7 +582,7 @@ mod tests {
             window: u64::MAX,
             srtt_ns: Some(u64::MAX),
             min_rtt_ns: Some(u64::MAX),
-            sent_again: u64::MAX,
+            sent_again: Some(u64::MAX),
             busy_ns: u64::MAX,
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,

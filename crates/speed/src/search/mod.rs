@@ -116,7 +116,7 @@ const LOWER: f64 = 0.5;
 /// It offers so many times what the line carries while it counts.
 const ABOVE: f64 = 1.1;
 
-/// What is lost while it counts says that it offers far too much: it comes down to a little more than arrives.
+/// So much more than chance takes is lost of what is far too much: it comes down to a little more than arrives.
 const FAR_ABOVE: f64 = 0.2;
 
 /// So much of it while the queue empties, and so much beneath.
@@ -224,6 +224,15 @@ impl Search {
 
     fn climb(&mut self, all: Span) {
         self.found.arrived = self.found.arrived.max(all.arrived());
+        let has_carried = self.order.known.is_some_and(|known| all.offered() <= known);
+        if has_carried && all.lost() > FAR_ABOVE {
+            if !is_sure(&all) {
+                return;
+            }
+            if halves(&self.spans).iter().all(|half| half.lost() > FAR_ABOVE) {
+                return self.begin_anew(&all);
+            }
+        }
         let queued = self.is_queued(&all);
         if queued || self.loses_more(&all) {
             if all.sent >= FIRST_GUESS && (queued || is_sure(&all)) {
@@ -244,7 +253,12 @@ impl Search {
 
     fn count(&mut self, all: Span) {
         if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&all)) {
-            return self.go(Stage::Counting, self.above(&latest));
+            let carries_less = self.order.known.is_some_and(|known| latest.arrived() < BELOW * known);
+            return if carries_less {
+                self.begin_anew(&latest)
+            } else {
+                self.go(Stage::Counting, self.above(&latest))
+            };
         }
         if self.could_carry_more(&all) && self.raised < MOST_RAISED {
             self.raised += 1;
@@ -298,6 +312,14 @@ impl Search {
         self.go(Stage::Over, 0.0);
     }
 
+    /// It carries less than it has before (a radio, or a bucket that has run empty): what was lost of the rates that it had carried
+    /// is not chance, and nothing is known of it.
+    fn begin_anew(&mut self, latest: &Span) {
+        self.order.known = None;
+        self.calm = Span::default();
+        self.go(Stage::Climbing, LOWER * latest.arrived());
+    }
+
     fn go(&mut self, stage: Stage, rate: f64) {
         self.stage = stage;
         self.rate = rate.min(self.order.most);
@@ -305,7 +327,8 @@ impl Search {
         let apart_ns = (1e9 / all.arrived().max(1.0)) as u64;
         let age_ns = self.waited_ns(&all).max(0).unsigned_abs() + apart_ns;
         let takes_ns = (self.order.round_trip + REACTION).as_nanos();
-        self.felt_ns = self.last.map_or(0, |last| last.last_sent_ns) + age_ns + takes_ns;
+        let sent_ns = self.last.map_or(0, |last| last.last_sent_ns);
+        self.felt_ns = sent_ns.saturating_add(age_ns).saturating_add(takes_ns);
         self.spans.clear();
     }
 

@@ -219,6 +219,23 @@ fn chance_does_not_make_a_line_slower() {
     }
 }
 
+/// What connections carried while a radio was near, or while a bucket was full, is no more than what they carried then.
+#[test]
+fn a_line_that_has_become_slower_is_found_as_it_is() {
+    for known in [1500.0, 2500.0, 5000.0] {
+        let (took, found) = search_knowing(Line::fifo(1000.0, 50.0, 0.0, 0.01), 1e9, Some(known));
+        near(found.arrived, 1000.0, 0.01);
+        assert!(found.saturated && took < 20.0, "{known}: {took} {found:?}");
+        let (took, found) = search_knowing(Line::policer(1000.0, 50.0), 1e9, Some(known));
+        near(found.arrived, 1000.0, 0.01);
+        assert!(
+            found.saturated && found.queue_ns.abs() < 1_000_000 && took < 20.0,
+            "{known}: {took} {found:?}"
+        );
+        assert_eq!(found.loss_beneath, Some(0.0), "{known}");
+    }
+}
+
 /// Twenty in a row and more that are lost at once say nothing of the rate.
 #[test]
 fn bursts_of_losses_do_not_make_a_line_slower() {

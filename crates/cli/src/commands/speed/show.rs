@@ -74,7 +74,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         (None, None) => vec!["next to nothing arrived".to_owned()],
     };
     if let Some(told) = &phase.connections {
-        lines.push(format!("sent again  {:.3} %", told.sent_again * 100.0));
+        lines.extend(told.sent_again.map(|share| format!("sent again  {:.3} %", share * 100.0)));
         lines.extend(told.window_limited.zip(told.buffer_limited).map(|(window, buffer)| {
             format!(
                 "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
@@ -95,12 +95,11 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         (phase.sender.datagrams, phase.receiver.datagrams, &phase.capacity)
     {
         lines.push(lost(&sent, &came));
-        lines.extend(came.clock_set_s.map(|set| {
-            format!(
-                "clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told"
-            )
-        }));
     }
+    let set = phase.receiver.datagrams.and_then(|came| came.clock_set_s);
+    lines.extend(set.map(|set| {
+        format!("clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told")
+    }));
     lines.extend(phase.added_delay.map(|told| {
         let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
         format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")

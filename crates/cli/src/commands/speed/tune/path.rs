@@ -63,6 +63,9 @@ pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Res
         let carrier = Carrier::Tcp { way, streams: 4, congestion: None };
         let phase = PhaseOrder { carrier, lasts: LASTS, every: Duration::from_millis(100) };
         let carriage = call.carry(phase, &cancel, &mut |_| {}).map_err(failure)?;
+        if carriage.cut_short {
+            return Err(Failure::Interrupted);
+        }
         let told = carriage.course(way).throughput();
         fastest = told.map(|told| told.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
     }
