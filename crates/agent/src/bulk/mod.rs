@@ -29,4 +29,4 @@ pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
 pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to, pacing};

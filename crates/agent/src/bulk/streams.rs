@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant};
+use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant, Rate};
 use netrig_traffic::ConnId;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -299,6 +299,11 @@ impl Streams {
             effort: Effort::of_this_thread(),
         }
     }
+}
+
+/// A rate as [`StreamOrder::pacing`] has it, B/s: what the kernel's number holds, and at least one byte.
+pub fn pacing(rate: Rate) -> u32 {
+    u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1)
 }
 
 /// Has the kernel send no more than so many bytes per second over a connection, and hold little of what is to be sent.

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{
     AssociationOrder, Associations, Carried, DatagramSink, DatagramSource, Direction, Effort, HostCounters,
-    Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Throttle,
+    Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Throttle, pacing,
 };
 use netrig_agent::{Clock, SourceReport, monotonic_nanos, random};
 use netrig_core::{Duration, Rate};
@@ -490,8 +490,7 @@ impl Drop for Carrying {
 
 /// What each of so many may carry, B/s, if all together may carry no more than so much.
 fn each_of(most: Option<Rate>, count: usize) -> Option<u32> {
-    let each = most?.bits_per_s() / 8 / count.max(1) as u64;
-    Some(u32::try_from(each.max(1)).unwrap_or(u32::MAX))
+    Some(pacing(Rate::from_bits_per_s(most?.bits_per_s() / count.max(1) as u64)))
 }
 
 /// What a thread that has ended gives.
