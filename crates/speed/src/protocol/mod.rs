@@ -32,6 +32,7 @@ pub use keyring::{Keyring, KeyringError};
 pub use opening::Opening;
 pub use preamble::{PREAMBLE_LEN, Preamble, Token};
 pub use session::{Deed, Session, Violation};
+pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
     Budget, Carrier, Counted, Datagrams, EndReport, FromClient, FromServer, Heard, Load, MOST_STREAMS, Phase,
     PhaseError, Way,
