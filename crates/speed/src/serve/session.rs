@@ -20,7 +20,7 @@ use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
 use crate::admission::Refusal;
 use crate::carry::{Allowance, Carrying, Live, Outcome, Role, Sockets};
-use crate::protocol::greeting::{GreetingError, greet_client};
+use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};
 use crate::protocol::{
     Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation,
     Way, clock_mark,
@@ -102,7 +102,7 @@ pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
 /// Greets a client, lets it in when it is its turn, and carries out its phases.
 fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), SessionError> {
     let local = socket.local_addr().map_err(SessionError::Tls)?;
-    let mut talk = Talk::answer(socket, shared.tls.clone()).map_err(SessionError::Tls)?;
+    let mut talk = Talk::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
     let nonce = random().map_err(SessionError::Carrying)?;
     let key = greet_client(&mut talk, &shared.keys, nonce, &binding)?;
