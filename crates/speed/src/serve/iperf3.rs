@@ -240,10 +240,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Asks for a place, with what goes in the busier direction; nobody is told to wait.
+    /// Asks for a place, with what goes in each direction; nobody is told to wait.
     fn admit(&mut self, asked: Parameters) {
-        let each = asked.rate.max(asked.fq_rate).saturating_mul(asked.parallel.into());
-        let rate = (each > 0).then(|| Rate::from_bits_per_s(each));
+        let rate = Some(asked.total_rate()).filter(|rate| *rate > 0).map(Rate::from_bits_per_s);
         self.asked = asked;
         match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {
             Ok(slot) => {
