@@ -322,13 +322,20 @@ impl<'a> Visit<'a> {
 
     /// The client has had enough: closes the streams, and tells what was found.
     fn stop(&mut self) {
-        let Stage::Carrying(slot, flows) = std::mem::replace(&mut self.stage, Stage::Told) else { return };
-        let counter = flows.counter();
-        let found = match flows.end() {
-            Ok(found) => found,
-            Err(error) => return self.break_off(error.into()),
+        let Stage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, Stage::Told) else {
+            return;
         };
+        let (counter, mut spent) = (flows.counter(), Ok(()));
+        let ended = flows.end_while(&mut |bytes| {
+            spent = slot.spend(bytes);
+            spent.is_ok() && !self.shared.stop.load(Ordering::Relaxed)
+        });
         self.stage = Stage::Telling(slot);
+        let found = match (ended, spent) {
+            (_, Err(overrun)) => return self.break_off(overrun.into()),
+            (Err(error), Ok(())) => return self.break_off(error.into()),
+            (Ok(found), Ok(())) => found,
+        };
         if !self.spends(counter.bytes()) {
             return;
         }
