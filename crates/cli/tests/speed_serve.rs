@@ -118,6 +118,7 @@ fn its_document_keeps_to_its_schema() {
         &["--only", "capacity", "--most", "50Mbit/s"],
         &["--udp", "5Mbit/s", "--poisson"],
         &["--sctp", "-P2", "--down", "--no-rpm"],
+        &["--down", "--only", "connections", "--idle", "0s"],
     ] {
         let told = [&[&server.addresses[0], "--time", "800ms", "--json"], what].concat();
         let told = json(&ended(&told));
@@ -159,6 +160,22 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     assert!(said.contains("sessions of netrig: 1;"), "{said}");
     std::fs::remove_file(&folder).unwrap();
     std::fs::remove_file(&key).unwrap();
+}
+
+/// What cannot be measured is refused before anybody is called: nobody is there.
+#[test]
+fn what_cannot_be_measured_is_refused_first() {
+    let refused = |arguments: &[&str], words: &str| {
+        let output = ended(&[&["127.0.0.1:1"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    };
+    refused(&["--sctp", "--json=iperf3"], "iperf3's document has no place");
+    refused(&["--idle", "9ms"], "expected 10 ms or more, or 0s for none");
+    refused(&["--idle", "2h"], "a phase of ");
+    for size in ["27B", "65508B", "1MB"] {
+        refused(&["--only", "capacity", "--size", size], "datagrams");
+    }
 }
 
 /// What had come until then is told, and that it is not all.

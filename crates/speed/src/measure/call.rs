@@ -75,6 +75,11 @@ pub struct PhaseOrder {
 }
 
 impl PhaseOrder {
+    /// Nothing for so long.
+    pub const fn idle(lasts: Duration) -> Self {
+        Self { carrier: Carrier::Idle, lasts, every: lasts }
+    }
+
     /// Whether a server would carry it.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub struct Measure {
     /// For how long connections, or datagrams of a rate, carry data each way
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "3s")]
     pub time: Duration,
-    /// For how long the idle path is watched first
+    /// For how long the idle path is watched first; 0s if it is not to be
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "700ms")]
     pub idle: Duration,
     /// Only what connections carry, or only what the line carries of datagrams: each without the other tells less about what
@@ -114,7 +114,8 @@ pub struct Measure {
     /// The server is one of iperf3, at its port 5201 if no other is named; --time is of whole seconds
     #[arg(long, help_heading = "Measurement", conflicts_with_all = ["key", "key_env", "trust"])]
     pub iperf3: bool,
-    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it
+    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it, which
+    /// has no place for --sctp
     #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "netrig")]
     pub json: Option<Form>,
 }
