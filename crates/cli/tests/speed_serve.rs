@@ -104,7 +104,7 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
         (&told["protocols"]["netrig"]["sessions"], &told["protocols"]["iperf3"]["sessions"]),
         (&2.into(), &4.into())
     );
-    assert_eq!(told["failures"], serde_json::json!({}));
+    assert_eq!((&told["failures"], &told["sentences"]), (&serde_json::json!([]), &serde_json::json!({})));
 }
 
 /// Whatever is measured, over whatever: the document is what the schema says.
@@ -175,6 +175,44 @@ fn what_cannot_be_measured_is_refused_first() {
     refused(&["--idle", "2h"], "a phase of ");
     for size in ["27B", "65508B", "1MB"] {
         refused(&["--only", "capacity", "--size", size], "datagrams");
+    }
+}
+
+/// What was hung up on, and what nobody had asked for, is told when the server ends, in words and as a document.
+#[test]
+fn a_server_tells_what_it_has_counted() {
+    for form in [&[][..], &["--json"]] {
+        let server = Server::start(form, 1);
+        let mut stranger = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+        std::io::Write::write_all(&mut stranger, b"SSH-2.0-x\r\n").unwrap();
+        // It is hung up on, one way or the other.
+        let _ = stranger.read(&mut [0; 9]);
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"who is there", &server.addresses[0]).unwrap();
+        let metrics = |wanted: &str| {
+            let mut asks = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+            std::io::Write::write_all(&mut asks, b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut told = String::new();
+            asks.read_to_string(&mut told).unwrap();
+            told.lines().any(|line| line == wanted)
+        };
+        while !metrics("netrig_speed_strays_total 1") {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let printed = server.end();
+        if form.is_empty() {
+            assert!(printed.contains("datagrams of no session: 1\n"), "{printed}");
+            assert!(
+                printed.contains("broken off: 1; a connection that says nothing that is spoken"),
+                "{printed}"
+            );
+            continue;
+        }
+        let told: Value = serde_json::from_str(&printed).unwrap();
+        let garbage = serde_json::json!([{ "protocol": "unknown", "kind": "garbage", "count": 1 }]);
+        assert_eq!((&told["failures"], &told["strays"]), (&garbage, &1.into()), "{told:#}");
+        let said = &told["sentences"]["a connection that says nothing that is spoken here"];
+        assert_eq!(said, &1, "{told:#}");
     }
 }
 

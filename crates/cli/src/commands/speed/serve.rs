@@ -96,11 +96,15 @@ fn as_json(tally: &Tally) -> serde_json::Value {
     let refused = tally.refusals().into_iter().map(|((protocol, reason), count)| {
         json!({ "protocol": protocol.name(), "reason": reason, "count": count })
     });
+    let failures = tally.kinds().into_iter().map(
+        |((protocol, kind), count)| json!({ "protocol": protocol.name(), "kind": kind, "count": count }),
+    );
     json!({
         "protocols": Protocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
         "phases": tally.phases.load(Ordering::Relaxed),
         "refused": refused.collect::<Vec<_>>(),
-        "failures": tally.failures(),
+        "failures": failures.collect::<Vec<_>>(),
+        "sentences": tally.failures(),
         "strays": tally.strays.load(Ordering::Relaxed),
     })
 }
@@ -122,6 +126,10 @@ fn as_text(tally: &Tally) -> String {
     }
     for (why, count) in tally.failures() {
         text += &format!("broken off: {count}; {why}\n");
+    }
+    let strays = tally.strays.load(Ordering::Relaxed);
+    if strays > 0 {
+        text += &format!("datagrams of no session: {strays}\n");
     }
     text
 }
