@@ -158,6 +158,9 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("it asks for a key"), "{output:?}");
     let said = server.end();
     assert!(said.contains("sessions of netrig: 1;"), "{said}");
+    for count in ["--sessions", "--per-address", "--per-key"] {
+        refused(&[count, "0"], "0 is not in 1..");
+    }
     std::fs::remove_file(&folder).unwrap();
     std::fs::remove_file(&key).unwrap();
 }

@@ -52,9 +52,9 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
         open: arguments.open,
         identity: identity.map_err(Failure::request)?,
         limits: Limits {
-            sessions: arguments.sessions.max(1),
+            sessions: arguments.sessions,
             queue: arguments.queue,
-            per_household: arguments.per_address.max(1),
+            per_household: arguments.per_address,
             queue_per_household: arguments.queue_per_address,
             per_key: arguments.per_key,
             rate: arguments.max_rate,
