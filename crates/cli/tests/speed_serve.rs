@@ -104,7 +104,7 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
         (&told["protocols"]["netrig"]["sessions"], &told["protocols"]["iperf3"]["sessions"]),
         (&2.into(), &4.into())
     );
-    assert_eq!(told["failures"], serde_json::json!({}));
+    assert_eq!((&told["failures"], &told["sentences"]), (&serde_json::json!([]), &serde_json::json!({})));
 }
 
 /// Whatever is measured, over whatever: the document is what the schema says.
@@ -118,6 +118,7 @@ fn its_document_keeps_to_its_schema() {
         &["--only", "capacity", "--most", "50Mbit/s"],
         &["--udp", "5Mbit/s", "--poisson"],
         &["--sctp", "-P2", "--down", "--no-rpm"],
+        &["--down", "--only", "connections", "--idle", "0s"],
     ] {
         let told = [&[&server.addresses[0], "--time", "800ms", "--json"], what].concat();
         let told = json(&ended(&told));
@@ -157,8 +158,65 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("it asks for a key"), "{output:?}");
     let said = server.end();
     assert!(said.contains("sessions of netrig: 1;"), "{said}");
+    for count in ["--sessions", "--per-address", "--per-key"] {
+        refused(&[count, "0"], "0 is not in 1..");
+    }
     std::fs::remove_file(&folder).unwrap();
     std::fs::remove_file(&key).unwrap();
+}
+
+/// What cannot be measured is refused before anybody is called: nobody is there.
+#[test]
+fn what_cannot_be_measured_is_refused_first() {
+    let refused = |arguments: &[&str], words: &str| {
+        let output = ended(&[&["127.0.0.1:1"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    };
+    refused(&["--sctp", "--json=iperf3"], "iperf3's document has no place");
+    refused(&["--idle", "9ms"], "expected 10 ms or more, or 0s for none");
+    refused(&["--idle", "2h"], "a phase of ");
+    for size in ["27B", "65508B", "1MB"] {
+        refused(&["--only", "capacity", "--size", size], "datagrams");
+    }
+}
+
+/// What was hung up on, and what nobody had asked for, is told when the server ends, in words and as a document.
+#[test]
+fn a_server_tells_what_it_has_counted() {
+    for form in [&[][..], &["--json"]] {
+        let server = Server::start(form, 1);
+        let mut stranger = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+        std::io::Write::write_all(&mut stranger, b"SSH-2.0-x\r\n").unwrap();
+        // It is hung up on, one way or the other.
+        let _ = stranger.read(&mut [0; 9]);
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"who is there", &server.addresses[0]).unwrap();
+        let metrics = |wanted: &str| {
+            let mut asks = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+            std::io::Write::write_all(&mut asks, b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut told = String::new();
+            asks.read_to_string(&mut told).unwrap();
+            told.lines().any(|line| line == wanted)
+        };
+        while !metrics("netrig_speed_strays_total 1") {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let printed = server.end();
+        if form.is_empty() {
+            assert!(printed.contains("datagrams of no session: 1\n"), "{printed}");
+            assert!(
+                printed.contains("broken off: 1; a connection that says nothing that is spoken"),
+                "{printed}"
+            );
+            continue;
+        }
+        let told: Value = serde_json::from_str(&printed).unwrap();
+        let garbage = serde_json::json!([{ "protocol": "unknown", "kind": "garbage", "count": 1 }]);
+        assert_eq!((&told["failures"], &told["strays"]), (&garbage, &1.into()), "{told:#}");
+        let said = &told["sentences"]["a connection that says nothing that is spoken here"];
+        assert_eq!(said, &1, "{told:#}");
+    }
 }
 
 /// What had come until then is told, and that it is not all.

@@ -27,6 +27,8 @@ const RECORD: usize = 16 << 10;
 pub struct Talk {
     socket: TcpStream,
     tls: Connection,
+    /// The longest frame that is heard, bytes.
+    longest: usize,
     /// What was heard, and is no whole frame yet.
     inbox: Vec<u8>,
     /// Until when the greeting may take: each read may bring a byte only, and all of them together have one patience.
@@ -36,32 +38,34 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// The side that has called: after the handshake.
+    /// The side that has called: after the handshake. It hears frames of any length that there is.
     ///
     /// # Errors
     /// If the other side does not speak TLS 1.3, is not whom `config` trusts, or takes too long.
     pub fn call(socket: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        Self::shake_hands(socket, tls.into())
+        Self::shake_hands(socket, tls.into(), MAX_FRAME)
     }
 
-    /// The side that was called: after the handshake.
+    /// The side that was called: after the handshake. It hears frames of at most `longest` bytes, so that those who have called cost
+    /// little memory, however many they are.
     ///
     /// # Errors
     /// As of [`Talk::call`].
-    pub fn answer(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
+    pub fn answer(socket: TcpStream, config: Arc<ServerConfig>, longest: usize) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
-        Self::shake_hands(socket, tls.into())
+        Self::shake_hands(socket, tls.into(), longest)
     }
 
-    fn shake_hands(socket: TcpStream, mut tls: Connection) -> io::Result<Self> {
+    fn shake_hands(socket: TcpStream, mut tls: Connection, longest: usize) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
         let until = Instant::now() + PATIENCE;
         loop {
             transmit(&mut tls, &socket, until)?;
             if !tls.is_handshaking() {
-                return Ok(Self { socket, tls, inbox: Vec::new(), greeted_until: until, said_until: until });
+                let inbox = Vec::new();
+                return Ok(Self { socket, tls, longest, inbox, greeted_until: until, said_until: until });
             }
             // A side that brings a byte at a time has no longer than one that brings them all at once.
             socket.set_read_timeout(Some(left(until)?))?;
@@ -130,8 +134,8 @@ impl Talk {
         let Some(len) = self.inbox.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
             return Ok(None);
         };
-        if len > MAX_FRAME {
-            return Err(ControlError::TooLong { len, most: MAX_FRAME });
+        if len > self.longest {
+            return Err(ControlError::TooLong { len, most: self.longest });
         }
         if self.inbox.len() < 4 + len {
             return Ok(None);
@@ -262,7 +266,8 @@ mod tests {
     use netrig_agent::tls::{self, Identity, Trust};
 
     use super::*;
-    use crate::protocol::{FromClient, FromServer};
+    use crate::protocol::greeting::LONGEST_WORD;
+    use crate::protocol::{Carrier, FromClient, FromServer, Load, Phase, Way};
 
     fn talks() -> [Talk; 2] {
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
@@ -272,7 +277,7 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
-            let far = scope.spawn(|| Talk::answer(far, server).unwrap());
+            let far = scope.spawn(|| Talk::answer(far, server, LONGEST_WORD).unwrap());
             let near = Talk::call(near, client, "localhost".try_into().unwrap()).unwrap();
             [near, far.join().unwrap()]
         })
@@ -300,6 +305,31 @@ mod tests {
         assert!(matches!(error, ControlError::Stream(_)), "{error}");
     }
 
+    /// All that a client has to say is far shorter than what is heard of it, and of longer words nothing is kept.
+    #[test]
+    fn words_of_clients_are_short() {
+        let phase = |carrier| {
+            let (number, lasts_ns, every_ns) = (u32::MAX, u64::MAX, u64::MAX);
+            FromClient::Prepare(Phase { number, carrier, lasts_ns, every_ns })
+        };
+        let (way, load) = (Way::Both, Load::Poisson { bits_per_s: u64::MAX, seed: u64::MAX });
+        for longest in [
+            FromClient::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) },
+            FromClient::Ask { bits_per_s: Some(u64::MAX) },
+            phase(Carrier::Tcp { way, streams: u16::MAX, congestion: Some("x".repeat(15)) }),
+            phase(Carrier::Udp { way, size: u16::MAX, load }),
+            phase(Carrier::Sctp { way, streams: u16::MAX, size: u16::MAX }),
+            FromClient::Rate { bits_per_s: u64::MAX },
+            FromClient::End { sent: Some(u64::MAX) },
+        ] {
+            assert!(serde_json::to_vec(&longest).unwrap().len() < LONGEST_WORD / 8, "{longest:?}");
+        }
+        let [mut near, mut far] = talks();
+        near.say(&FromServer::Failed { why: "x".repeat(LONGEST_WORD) }).unwrap();
+        let error = far.hear::<FromClient>(PATIENCE).unwrap_err();
+        assert!(matches!(error, ControlError::TooLong { most: LONGEST_WORD, .. }), "{error}");
+    }
+
     #[test]
     fn who_does_not_speak_tls_is_no_talk() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -307,6 +337,6 @@ mod tests {
         near.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
         let far = listener.accept().unwrap().0;
-        Talk::answer(far, tls::server(&identity, None).unwrap()).unwrap_err();
+        Talk::answer(far, tls::server(&identity, None).unwrap(), LONGEST_WORD).unwrap_err();
     }
 }

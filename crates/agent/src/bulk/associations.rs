@@ -13,7 +13,7 @@ use netrig_transport::sctp::{
 };
 use netrig_transport::{Connection, Counters, Packet, PathId, Payload, Profile};
 
-use super::{Direction, Effort, End, Reading};
+use super::{Bucket, Direction, Effort, End, Reading};
 use crate::pacer::Watch;
 use crate::sctp::{PathSocket, Sent};
 use crate::sys::ReceiveBatch;
@@ -32,8 +32,10 @@ const ROOM: u32 = 12_500_000;
 /// The least room of one association, bytes.
 const LEAST_ROOM: u32 = 1 << 16;
 
-/// What associations may have got before their rate lets them, and the least that they are given, bytes.
+/// What associations may have got before their rate lets them, the time of their rate that they may make up for, since a thread is
+/// kept away now and then, and the least that they are given.
 const AHEAD: u64 = 1 << 16;
+const AWAY: Duration = Duration::from_millis(100);
 const LEAST: u64 = 1 << 12;
 
 /// Headers, bytes (RFC 791, RFC 8200, RFC 768).
@@ -111,8 +113,10 @@ pub struct Associations {
     clock: Clock,
     pacer: Pacer,
     batch: ReceiveBatch,
-    begun: Instant,
+    /// What has been given to them, bytes.
     given: u64,
+    /// What may be read and given, if that has a bound.
+    buckets: Option<[Bucket; 2]>,
     /// Packets that this host had no room for.
     unsent: u64,
 }
@@ -161,11 +165,11 @@ impl Associations {
             payload,
             listener,
             members: (0..order.count).map(|_| None).collect(),
-            begun: clock.now(),
             clock,
             pacer,
             batch: ReceiveBatch::new(LONGEST),
             given: 0,
+            buckets: None,
             unsent: 0,
             order,
         };
@@ -190,8 +194,10 @@ impl Associations {
     /// # Errors
     /// What the kernel answers; an association that breaks is none.
     pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading<Borne>)) -> io::Result<End> {
-        self.begun = self.clock.now();
-        let mut next = self.begun + self.order.every;
+        let begun = self.clock.now();
+        let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
+        self.buckets = all.map(|rate| [Bucket::new(begun, rate, AHEAD, AWAY); 2]);
+        let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
                 break End::Stopped;
@@ -261,15 +267,15 @@ impl Associations {
     }
 
     /// Whether more has come than may have by now.
-    fn is_ahead(&self, now: Instant) -> bool {
-        let received = || self.members.iter().flatten().map(|member| member.received).sum::<u64>();
-        self.allowed(now).is_some_and(|allowed| received() > allowed)
+    fn is_ahead(&mut self, now: Instant) -> bool {
+        let Some([read, _]) = &mut self.buckets else { return false };
+        read.left(now, self.members.iter().flatten().map(|member| member.received).sum()) < 0.0
     }
 
-    /// What may have been carried in one direction by now.
-    fn allowed(&self, now: Instant) -> Option<u64> {
-        let each = f64::from(self.order.pacing?) * (now - self.begun).as_secs_f64();
-        Some((each * self.members.len() as f64) as u64 + AHEAD)
+    /// What associations may be given now, at most a block.
+    fn block(&mut self, now: Instant) -> u64 {
+        let Some([_, given]) = &mut self.buckets else { return BLOCK };
+        (given.left(now, self.given).max(0.0) as u64).min(BLOCK)
     }
 
     /// Takes what has arrived, as much as one call gives; whether there may be more.
@@ -309,7 +315,7 @@ impl Associations {
 
     /// An association's timers, what it has to say, and what it wants to be given.
     fn take_turn(&mut self, place: usize, now: Instant) -> io::Result<()> {
-        let allowed = self.allowed(now).map(|allowed| allowed.saturating_sub(self.given));
+        let block = self.block(now);
         let Some(member) = self.members[place].as_mut().filter(|member| member.over.is_none()) else {
             return Ok(());
         };
@@ -317,7 +323,6 @@ impl Associations {
             member.association.handle_timeout(now);
         }
         member.hear(self.order.direction.sends());
-        let block = allowed.map_or(BLOCK, |allowed| allowed.min(BLOCK));
         if member.wants && block >= LEAST {
             member.association.send(now, StreamId(0), Data::Fill(block));
             member.wants = false;

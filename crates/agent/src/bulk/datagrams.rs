@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
-use rustix::net::{SocketType, ipproto};
+use rustix::net::{SocketType, ipproto, sockopt};
 
 use super::arrival_clock::ArrivalClock;
 use super::losses::{LossLog, LossPeriods};
@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// While datagrams come nobody is woken up by each; they are looked for so often.
 const LOOK_FOR: Duration = Duration::from_micros(500);
+
+/// What the kernel counts of a message beside its payload, at least, bytes (Linux: `SKB_TRUESIZE`, 576 where pointers have 64 bits).
+const OVERHEAD: u64 = 512;
 
 /// A socket for datagrams to and from one address: with the kernel's stamps and much room, and datagrams that come together
 /// are taken together (`UDP_GRO`). Its buffers are exactly these, where they are given.
@@ -433,7 +436,15 @@ impl DatagramSink {
     /// # Errors
     /// What the kernel answers.
     pub fn finish(&mut self, sent: Option<u64>) -> io::Result<Taken> {
-        while self.receive()? > 0 {}
+        // Who floods the socket does so without end. What lay in it is no more than it had room for, with one message that came last.
+        let room = (sockopt::socket_recv_buffer_size(&self.socket)? + LONGEST_DATAGRAM) as u64;
+        let (before, mut messages) = (self.all_bytes, 0);
+        while self.all_bytes - before + messages * OVERHEAD <= room {
+            match self.receive()? {
+                0 => break,
+                count => messages += count as u64,
+            }
+        }
         self.losses.finish(sent);
         self.reading()
     }
@@ -588,6 +599,33 @@ mod tests {
         .unwrap();
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
         assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
+    }
+
+    /// All that lay there when it ended counts; what comes on and on does not keep it from ending.
+    #[test]
+    fn who_floods_it_does_not_hold_its_end_up() {
+        const LAY: u64 = 100;
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        for number in 0..LAY {
+            let stamp =
+                Stamp { flow: 7, number, sent: clock.now(), late: Duration::ZERO, rest: crate::Rest::Fill };
+            near.send(&stamp.encode()).unwrap();
+        }
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        near.send(&[0; 60]).unwrap();
+                    }
+                });
+            }
+            let taken = sink.finish(Some(LAY));
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(taken.unwrap().arrivals.received, LAY);
+        });
     }
 
     /// The kernel's stamps are by a wall clock that was set by an hour since the sink began, and once more between two looks.

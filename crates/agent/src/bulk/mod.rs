@@ -9,6 +9,7 @@
 
 mod arrival_clock;
 mod associations;
+mod bucket;
 mod datagrams;
 mod effort;
 mod form;
@@ -19,6 +20,7 @@ mod stamped;
 mod streams;
 
 pub use associations::{AssociationOrder, Associations, Borne};
+pub use bucket::Bucket;
 pub use datagrams::{
     DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
     shared_datagram_socket, take_one_by_one,
@@ -29,4 +31,4 @@ pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
 pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to, pacing};

@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant};
+use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant, Rate};
 use netrig_traffic::ConnId;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::Effort;
+use super::{Bucket, Effort};
 use crate::pacer::Watch;
 use crate::socket::{Making, TcpOptions};
 use crate::tcp::{Conn, Manner, Turn};
@@ -29,8 +29,10 @@ const READ: usize = 1 << 18;
 const UNSENT: Duration = Duration::from_millis(50);
 const LEAST_UNSENT: i32 = 16 << 10;
 
-/// What connections may have read before their rate lets them, bytes.
+/// What connections may have read before their rate lets them, bytes, and the time of their rate that they may make up for: a
+/// thread is kept away now and then.
 const READ_AHEAD: u64 = BLOCK;
+const AWAY: Duration = Duration::from_millis(100);
 
 /// How often who reads no faster than it may looks whether it may.
 const LOOK: Duration = Duration::from_millis(2);
@@ -179,6 +181,8 @@ impl Streams {
     pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<End> {
         let mut buffer = vec![0; READ];
         let begun = self.clock.now();
+        let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
+        let mut bucket = all.map(|rate| Bucket::new(begun, rate, READ_AHEAD, AWAY));
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
@@ -193,7 +197,7 @@ impl Streams {
                 // A thread that was kept away gives one reading for what it missed.
                 next = (next + self.order.every).max(now);
             }
-            if self.is_ahead(now - begun) {
+            if bucket.as_mut().is_some_and(|bucket| bucket.left(now, self.received()) < 0.0) {
                 self.pacer.rest(next.min(now + LOOK))?;
                 continue;
             }
@@ -225,11 +229,8 @@ impl Streams {
         }
     }
 
-    /// Whether more has come in this time than may.
-    fn is_ahead(&self, time: Duration) -> bool {
-        let Some(pacing) = self.order.pacing else { return false };
-        let most = u64::from(pacing) as f64 * self.members.len() as f64 * time.as_secs_f64();
-        self.members.iter().map(|member| member.received).sum::<u64>() > most as u64 + READ_AHEAD
+    fn received(&self) -> u64 {
+        self.members.iter().map(|member| member.received).sum()
     }
 
     fn end(&self) -> Option<End> {
@@ -299,6 +300,11 @@ impl Streams {
             effort: Effort::of_this_thread(),
         }
     }
+}
+
+/// A rate as [`StreamOrder::pacing`] has it, B/s: what the kernel's number holds, and at least one byte.
+pub fn pacing(rate: Rate) -> u32 {
+    u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1)
 }
 
 /// Has the kernel send no more than so many bytes per second over a connection, and hold little of what is to be sent.

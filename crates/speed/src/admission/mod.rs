@@ -46,7 +46,7 @@ impl Default for Limits {
             per_key: None,
             rate: None,
             lasts: Duration::from_secs(120),
-            bytes: 1 << 40,
+            bytes: 1_000_000_000_000,
         }
     }
 }

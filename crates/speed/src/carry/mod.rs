@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{
     AssociationOrder, Associations, Carried, DatagramSink, DatagramSource, Direction, Effort, HostCounters,
-    Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Throttle,
+    Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Throttle, pacing,
 };
 use netrig_agent::{Clock, SourceReport, monotonic_nanos, random};
 use netrig_core::{Duration, Rate};
@@ -328,10 +328,22 @@ impl Carrying {
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(mut self, sent_there: Option<u64>) -> io::Result<Outcome> {
+    pub fn end(self, sent_there: Option<u64>) -> io::Result<Outcome> {
+        self.end_while(sent_there, &mut |_| true)
+    }
+
+    /// The same, and nothing is waited for any more once so many bytes received and sent are too many.
+    ///
+    /// # Errors
+    /// As of [`end`](Self::end).
+    pub fn end_while(
+        mut self,
+        sent_there: Option<u64>,
+        may: &mut dyn FnMut([u64; 2]) -> bool,
+    ) -> io::Result<Outcome> {
         self.stop_sending()?;
         if self.sink.is_some() {
-            self.wait_for_stragglers();
+            self.wait_for_stragglers(may);
         }
         self.stop.store(true, Ordering::Relaxed);
         // Datagrams that are waited for are not carried for longer.
@@ -369,13 +381,13 @@ impl Carrying {
         Ok(outcome)
     }
 
-    /// Until no datagram has come for a while.
-    fn wait_for_stragglers(&self) {
+    /// Until no datagram has come for a while, or more has been carried than may be.
+    fn wait_for_stragglers(&self, may: &mut dyn FnMut([u64; 2]) -> bool) {
         let begun = monotonic_nanos();
         let (mut last, mut since) = (None, begun);
         // That nothing has come only a reading tells.
         let patience = STRAGGLERS.max(self.every * 2);
-        while monotonic_nanos() - begun < LONGEST_WAIT.as_nanos() {
+        while may(self.bytes()) && monotonic_nanos() - begun < LONGEST_WAIT.as_nanos() {
             while let Some(live) = self.poll_live() {
                 let Live::Datagrams(heard) = live else { continue };
                 if last.replace(heard.received) != Some(heard.received) {
@@ -490,8 +502,7 @@ impl Drop for Carrying {
 
 /// What each of so many may carry, B/s, if all together may carry no more than so much.
 fn each_of(most: Option<Rate>, count: usize) -> Option<u32> {
-    let each = most?.bits_per_s() / 8 / count.max(1) as u64;
-    Some(u32::try_from(each.max(1)).unwrap_or(u32::MAX))
+    Some(pacing(Rate::from_bits_per_s(most?.bits_per_s() / count.max(1) as u64)))
 }
 
 /// What a thread that has ended gives.

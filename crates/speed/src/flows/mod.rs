@@ -214,12 +214,20 @@ impl Flows {
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(mut self) -> io::Result<Found> {
+    pub fn end(self) -> io::Result<Found> {
+        self.end_while(&mut |_| true)
+    }
+
+    /// The same, and nothing is waited for any more once so many bytes received and sent are too many.
+    ///
+    /// # Errors
+    /// As of [`end`](Self::end).
+    pub fn end_while(mut self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<Found> {
         self.stop_sending()?;
         let mut ended = std::mem::take(&mut self.sent);
         // Whoever receives from them hears that nothing follows.
         ended.iter_mut().for_each(|(_, worked)| worked.connections = None);
-        self.wait_for_stragglers();
+        self.wait_for_stragglers(may);
         self.stop();
         for hand in self.hands.drain(..) {
             ended.push((hand.streams, joined(hand.thread)?));
@@ -230,11 +238,12 @@ impl Flows {
         Ok(Found { report: EndReport { host, radio, ..found.report }, ..found })
     }
 
-    /// Until nothing has come for a while, or nothing can come.
-    fn wait_for_stragglers(&self) {
+    /// Until nothing has come for a while, nothing can come, or more has been carried than may be.
+    fn wait_for_stragglers(&self, may: &mut dyn FnMut([u64; 2]) -> bool) {
         let begun = StdInstant::now();
         let (mut had, mut since) = (self.counter().bytes()[0], begun);
-        while begun.elapsed() < LONGEST_WAIT
+        while may(self.counter().bytes())
+            && begun.elapsed() < LONGEST_WAIT
             && since.elapsed() < STRAGGLERS
             && !self.hands.iter().all(|hand| hand.thread.is_finished())
         {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netrig_agent::bulk::{
     Carried, DatagramSink, DatagramSource, Direction, Effort, Form, SourceOrder, Spacing, StreamOrder,
-    Streams, Taken, Throttle,
+    Streams, Taken, Throttle, pacing,
 };
 use netrig_agent::{Clock, STAMP_LEN, monotonic_nanos};
 use netrig_core::{Duration, Instant, Rate};
@@ -64,7 +64,7 @@ impl Work {
     pub fn connections(self, sockets: Vec<TcpStream>) -> io::Result<Worked> {
         let first = sockets.first().map(TcpStream::try_clone).transpose()?;
         let direction = if self.sends { Direction::Sends } else { Direction::Receives };
-        let pacing = self.rate.map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX));
+        let pacing = self.rate.map(pacing);
         let order = StreamOrder { direction, every: EVERY, bytes: None, pacing, window: None };
         let mut streams = Streams::new(sockets, order)?;
         let (mut record, mut before) = (self.record(), 0);

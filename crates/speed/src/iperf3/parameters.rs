@@ -187,7 +187,7 @@ pub struct Limits {
     pub time: u32,
     /// Streams in both directions together.
     pub streams: u32,
-    /// What all streams may ask for together, bit/s; a test that asks for no rate is allowed, and held to it.
+    /// What all streams of one direction may ask for together, bit/s; a test that asks for no rate is allowed, and held to it.
     pub rate: Option<u64>,
 }
 
@@ -220,9 +220,9 @@ impl Parameters {
         }
     }
 
-    /// What all streams ask for together, bit/s.
+    /// What all streams of one direction ask for together, bit/s.
     pub fn total_rate(&self) -> u64 {
-        self.rate.max(self.fq_rate).saturating_mul(self.streams().into())
+        self.rate.max(self.fq_rate).saturating_mul(self.parallel.into())
     }
 
     /// What a server that cannot serve this answers.
@@ -488,7 +488,7 @@ mod tests {
         let read = Parameters::read(REAL.as_bytes()).unwrap();
         assert_eq!(read, real());
         assert_eq!(String::from_utf8(read.write()).unwrap(), REAL);
-        assert_eq!((read.streams(), read.total_rate()), (4, 20_000_000));
+        assert_eq!((read.streams(), read.total_rate()), (4, 10_000_000));
         assert_eq!((0..4).map(|nth| read.uploads(nth)).collect::<Vec<_>>(), [true, true, false, false]);
     }
 
@@ -539,6 +539,8 @@ mod tests {
         assert_eq!(code(Parameters { server_affinity: Some(0), ..asked() }), Code::AFFINITY);
         assert_eq!(code(Parameters { parallel: 9, ..asked() }), Code::STREAMS);
         assert_eq!(code(Parameters { rate: 10_000_001, ..asked() }), Code::TOTAL_RATE);
+        let both = Parameters { direction: Direction::Both, rate: 10_000_000, ..asked() };
+        assert_eq!(both.check(&limits), Ok(()), "in each direction as much as there may be in one");
         let label = Parameters { flow_label: 1, ..asked() };
         assert_eq!(label.check(&limits), Ok(()));
         assert_eq!(code(Parameters { direction: Direction::Download, ..label }), Code::FLOW_LABEL);

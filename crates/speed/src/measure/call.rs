@@ -23,7 +23,7 @@ use crate::protocol::{
     Budget, Carrier, Counted, EndReport, FromClient, FromServer, Heard, PREAMBLE_LEN, Phase, PhaseError,
     Preamble, Way, clock_mark,
 };
-use crate::talk::{PATIENCE, Talk};
+use crate::talk::{PATIENCE, Talk, is_nothing};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -75,6 +75,11 @@ pub struct PhaseOrder {
 }
 
 impl PhaseOrder {
+    /// Nothing for so long.
+    pub const fn idle(lasts: Duration) -> Self {
+        Self { carrier: Carrier::Idle, lasts, every: lasts }
+    }
+
     /// Whether a server would carry it.
     ///
     /// # Errors
@@ -488,7 +493,7 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
         match socket.recv(&mut bytes) {
             Ok(len) if Preamble::decode(&bytes[..len]) == Some(*preamble) => return Ok(()),
             Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) if is_nothing(&error) => {}
             Err(error) => return Err(error),
         }
     }

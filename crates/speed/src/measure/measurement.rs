@@ -19,11 +19,11 @@ use crate::search::Found;
 pub struct MeasureOrder {
     /// Of whom.
     pub call: CallOrder,
-    /// For how long the idle path is watched first.
+    /// For how long the idle path is watched first; zero if it is not.
     pub idle: Duration,
     /// What is done after that, one after the other.
     pub tasks: Vec<Task>,
-    /// For how long the path is watched when all has been carried.
+    /// For how long the path is watched when all has been carried; zero if it is not.
     pub after: Duration,
     /// Time between two echoes.
     pub echo_every: Duration,
@@ -162,9 +162,10 @@ fn carry_all(
     progress: &mut dyn FnMut(Progress),
     done: &mut Vec<Done>,
 ) -> Result<(), SpeedError> {
-    let idle = |lasts| PhaseOrder { carrier: Carrier::Idle, lasts, every: lasts };
-    let carriage = call.carry(idle(order.idle), cancel, &mut |_| {})?;
-    done.push(Done { carriage, found: None });
+    if !order.idle.is_zero() {
+        let carriage = call.carry(PhaseOrder::idle(order.idle), cancel, &mut |_| {})?;
+        done.push(Done { carriage, found: None });
+    }
     for (place, task) in order.tasks.iter().enumerate() {
         progress(Progress::Task(place));
         for way in [Way::Down, Way::Up] {
@@ -192,7 +193,7 @@ fn carry_all(
         }
     }
     if !order.after.is_zero() {
-        let carriage = call.carry(idle(order.after), cancel, &mut |_| {})?;
+        let carriage = call.carry(PhaseOrder::idle(order.after), cancel, &mut |_| {})?;
         done.push(Done { carriage, found: None });
     }
     Ok(())

@@ -4,7 +4,7 @@ use netrig_core::{Duration, Rate};
 
 use super::call::{News, PhaseOrder};
 use crate::carry::Live;
-use crate::protocol::{Carrier, Load, Way};
+use crate::protocol::{Carrier, Load, PhaseError, Way};
 use crate::search::{Found, Search, SearchOrder, Stage};
 
 /// Time between two readings of the receiver, and the most where a line is slow.
@@ -61,6 +61,19 @@ pub(super) struct Searching {
 }
 
 impl SearchTask {
+    /// Whether a server would carry it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self) -> Result<(), PhaseError> {
+        self.phase(self.size.unwrap_or(SHORTEST as u16), EVERY).check()
+    }
+
+    fn phase(&self, size: u16, every: Duration) -> PhaseOrder {
+        let carrier = Carrier::Udp { way: self.way, size, load: Load::Told };
+        PhaseOrder { carrier, lasts: self.lasts, every }
+    }
+
     /// The payload of its datagrams on a path that carries IP packets of so many bytes, and so many bits of payload per second
     /// at least, if that is known.
     pub(super) fn payload(&self, path_mtu: Option<u32>, v4: bool, known: Option<f64>) -> u16 {
@@ -89,8 +102,7 @@ impl Searching {
 
     /// The phase that carries it.
     pub fn phase(&self) -> PhaseOrder {
-        let carrier = Carrier::Udp { way: self.task.way, size: self.size, load: Load::Told };
-        PhaseOrder { carrier, lasts: self.task.lasts, every: self.every }
+        self.task.phase(self.size, self.every)
     }
 
     /// Hears what the receiver has counted, and steers the sender.

@@ -22,8 +22,8 @@ pub type Nonce = [u8; 32];
 /// The label of the exporter (RFC 9266 section 2).
 pub const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
 
-/// The longest word of a greeting, bytes of a frame: who says it is not known yet.
-const LONGEST_WORD: usize = 4096;
+/// The longest word of a greeting, and of a client in all of its session, bytes of a frame: none needs a tenth of it.
+pub const LONGEST_WORD: usize = 4096;
 
 /// Letters that are shown of why a server says no.
 const LONGEST_REASON: usize = 240;

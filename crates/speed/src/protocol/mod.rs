@@ -32,9 +32,10 @@ pub use keyring::{Keyring, KeyringError};
 pub use opening::Opening;
 pub use preamble::{PREAMBLE_LEN, Preamble, Token};
 pub use session::{Deed, Session, Violation};
+pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
     Budget, Carrier, Counted, Datagrams, EndReport, FromClient, FromServer, Heard, Load, MOST_STREAMS, Phase,
-    PhaseError, Way,
+    PhaseError, SHORTEST_INTERVAL, Way,
 };
 
 /// The version of the protocol: both sides must have the same.

@@ -16,10 +16,10 @@ pub const MOST_STREAMS: u16 = 128;
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The shortest time between two readings: a report of the longest phase has to fit into frames.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The longest: a session is looked at as often as that.
-pub(super) const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Readings that one end reports of a phase at most, over all streams.
 const MOST_READINGS: u64 = 40_000;

@@ -1,11 +1,11 @@
 //! HTTP at the server: objects for the web method, what the server has counted, and the way to ndt7.
 
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::{Direction, End, Reading, StreamOrder, Streams};
+use netrig_agent::bulk::{Direction, End, Reading, StreamOrder, Streams, pacing};
 use netrig_agent::probe::web::answer::{Answer, Objects};
 use netrig_agent::probe::web::message::{HttpError, Request, Response};
 use netrig_core::Duration;
@@ -15,7 +15,7 @@ use super::tally::{Failure, Protocol};
 use super::{Shared, ndt7};
 use crate::admission::Refusal;
 use crate::ndt7::Test;
-use crate::talk::{PATIENCE, write_until};
+use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// How often it looks whether the server is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
@@ -120,7 +120,7 @@ fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), R
         match socket.read(&mut buffer) {
             Ok(0) => return Err(RequestError::Silent),
             Ok(len) => bytes.extend_from_slice(&buffer[..len]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) if is_nothing(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -147,12 +147,11 @@ pub(super) fn say(socket: &mut TcpStream, response: &Response, body: &[u8]) -> i
 /// Gives an object, within what the place allows.
 fn give(socket: TcpStream, answer: &Answer, mut slot: Slot<'_>, shared: &Shared) -> Result<(), RequestError> {
     write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
-    let pacing = slot.held_to().map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1));
     let order = StreamOrder {
         direction: Direction::Sends,
         every: EVERY,
         bytes: Some(answer.fill),
-        pacing,
+        pacing: slot.held_to().map(pacing),
         window: None,
     };
     let mut streams = Streams::new(vec![socket], order)?;

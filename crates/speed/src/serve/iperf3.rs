@@ -240,10 +240,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Asks for a place, with what goes in the busier direction; nobody is told to wait.
+    /// Asks for a place, with what goes in each direction; nobody is told to wait.
     fn admit(&mut self, asked: Parameters) {
-        let each = asked.rate.max(asked.fq_rate).saturating_mul(asked.parallel.into());
-        let rate = (each > 0).then(|| Rate::from_bits_per_s(each));
+        let rate = Some(asked.total_rate()).filter(|rate| *rate > 0).map(Rate::from_bits_per_s);
         self.asked = asked;
         match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {
             Ok(slot) => {
@@ -323,13 +322,20 @@ impl<'a> Visit<'a> {
 
     /// The client has had enough: closes the streams, and tells what was found.
     fn stop(&mut self) {
-        let Stage::Carrying(slot, flows) = std::mem::replace(&mut self.stage, Stage::Told) else { return };
-        let counter = flows.counter();
-        let found = match flows.end() {
-            Ok(found) => found,
-            Err(error) => return self.break_off(error.into()),
+        let Stage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, Stage::Told) else {
+            return;
         };
+        let (counter, mut spent) = (flows.counter(), Ok(()));
+        let ended = flows.end_while(&mut |bytes| {
+            spent = slot.spend(bytes);
+            spent.is_ok() && !self.shared.stop.load(Ordering::Relaxed)
+        });
         self.stage = Stage::Telling(slot);
+        let found = match (ended, spent) {
+            (_, Err(overrun)) => return self.break_off(overrun.into()),
+            (Err(error), Ok(())) => return self.break_off(error.into()),
+            (Ok(found), Ok(())) => found,
+        };
         if !self.spends(counter.bytes()) {
             return;
         }

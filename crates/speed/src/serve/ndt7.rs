@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::TcpInfo as Kernel;
-use netrig_agent::bulk::hold_to;
+use netrig_agent::bulk::{Bucket, hold_to, pacing};
 use netrig_agent::probe::web::message::Request;
-use netrig_core::{Duration, Instant};
+use netrig_core::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::slot::{Overrun, Slot};
@@ -22,6 +22,9 @@ static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
 
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
+
+/// The time of its rate that a session may make up for in reading: its thread is kept away now and then.
+const AWAY: Duration = Duration::from_millis(100);
 
 /// How often it looks at the time.
 const LOOK: StdDuration = StdDuration::from_millis(10);
@@ -86,10 +89,11 @@ fn visit(
     let mut session = ServerSession::new(now, &upgrade, connection);
     session.handle_bytes(rest);
     socket.set_nonblocking(true)?;
-    let most = slot.held_to().map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1));
+    let most = slot.held_to().map(pacing);
     most.map_or(Ok(()), |most| hold_to(&socket, most))?;
+    let bucket = most.map(|most| Bucket::new(now, most.into(), READ as u64, AWAY));
     let unsent = Unsent::default();
-    Visit { shared, socket, session, slot, unsent, bytes: [0; 2], begun: now, most }.serve()
+    Visit { shared, socket, session, slot, unsent, bytes: [0; 2], bucket }.serve()
 }
 
 /// A session that lasts.
@@ -101,9 +105,8 @@ struct Visit<'a> {
     unsent: Unsent,
     /// Received and sent.
     bytes: [u64; 2],
-    begun: Instant,
-    /// What is carried in each direction at most, B/s.
-    most: Option<u32>,
+    /// What may be read, if that has a bound.
+    bucket: Option<Bucket>,
 }
 
 /// What the socket has not taken yet.
@@ -176,13 +179,13 @@ impl Visit<'_> {
         false
     }
 
-    fn is_ahead(&self) -> bool {
-        let lasted = self.shared.clock.now().since(self.begun).as_secs_f64();
-        self.most.is_some_and(|most| self.bytes[0] as f64 > f64::from(most) * lasted + READ as f64)
+    fn is_ahead(&mut self) -> bool {
+        let (now, received) = (self.shared.clock.now(), self.bytes[0]);
+        self.bucket.as_mut().is_some_and(|bucket| bucket.left(now, received) < 0.0)
     }
 
     /// Waits until the socket has something or takes something, and no longer than it is to look at the time.
-    fn wait(&self) -> io::Result<()> {
+    fn wait(&mut self) -> io::Result<()> {
         let mut flags = if self.is_ahead() { PollFlags::empty() } else { PollFlags::IN };
         if !self.unsent.is_empty() {
             flags |= PollFlags::OUT;
@@ -233,7 +236,6 @@ impl Unsent {
     }
 }
 
-/// Whether nothing has come yet, or nothing can be taken.
 /// What the kernel says, in ndt7's words.
 fn told(kernel: &Kernel) -> TcpInfo {
     let micros = |span: Duration| i64::try_from(span.as_nanos() / 1_000).ok();

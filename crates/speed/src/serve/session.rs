@@ -20,7 +20,7 @@ use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
 use crate::admission::Refusal;
 use crate::carry::{Allowance, Carrying, Live, Outcome, Role, Sockets};
-use crate::protocol::greeting::{GreetingError, greet_client};
+use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};
 use crate::protocol::{
     Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation,
     Way, clock_mark,
@@ -39,7 +39,8 @@ const PLACES: StdDuration = StdDuration::from_secs(1);
 /// How often a client is told what has arrived of its connections' data.
 const ARRIVED: Duration = Duration::from_millis(500);
 
-/// How long a client may take to hear how its phase goes: meanwhile nobody looks at what it carries.
+/// How long a client may take to hear that data flows, how that goes, and why it is broken off: meanwhile nobody looks at what it
+/// carries, or at whether the server is to end.
 const LISTENING: StdDuration = StdDuration::from_secs(1);
 
 /// A phase goes on for so much longer than was said before the server ends it by itself.
@@ -102,7 +103,7 @@ pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
 /// Greets a client, lets it in when it is its turn, and carries out its phases.
 fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), SessionError> {
     let local = socket.local_addr().map_err(SessionError::Tls)?;
-    let mut talk = Talk::answer(socket, shared.tls.clone()).map_err(SessionError::Tls)?;
+    let mut talk = Talk::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
     let nonce = random().map_err(SessionError::Carrying)?;
     let key = greet_client(&mut talk, &shared.keys, nonce, &binding)?;
@@ -128,11 +129,12 @@ fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), Ses
             visit.break_off();
             if !matches!(error, SessionError::Control(_)) {
                 let why = error.to_string();
-                // It may have gone.
-                let _ = match &error {
-                    SessionError::Refused(refusal) => visit.talk.say(&FromServer::Refused(*refusal)),
-                    _ => visit.talk.say(&FromServer::Failed { why }),
+                // It may have gone, and the server may have been told to end.
+                let word = match &error {
+                    SessionError::Refused(refusal) => FromServer::Refused(*refusal),
+                    _ => FromServer::Failed { why },
                 };
+                let _ = visit.talk.say_within(&word, LISTENING);
             }
             visit.talk.hang_up();
             Err(error)
@@ -203,12 +205,9 @@ impl Visit<'_> {
                 Err(ControlError::Stream(_)) if self.phase.is_none() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return Err(SessionError::Ending);
-            }
             self.look_for_arrivals()?;
             self.look_at_phase()?;
-            self.keep_to_budget()?;
+            self.keep_on()?;
         }
     }
 
@@ -335,12 +334,9 @@ impl Visit<'_> {
             if StdInstant::now() > until {
                 return Err(SessionError::Missing);
             }
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return Err(SessionError::Ending);
-            }
             std::thread::sleep(LOOK);
             self.look_for_arrivals()?;
-            self.keep_to_budget()?;
+            self.keep_on()?;
         }
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
@@ -360,7 +356,7 @@ impl Visit<'_> {
         let carrying = Carrying::begin_within(&current.phase, Role::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
-        Ok(self.talk.say(&FromServer::Begun)?)
+        Ok(self.talk.say_within(&FromServer::Begun, LISTENING)?)
     }
 
     /// Tells the client what has arrived, and ends a phase whose time is over.
@@ -400,12 +396,18 @@ impl Visit<'_> {
         self.slot.as_ref().and_then(Slot::held_to).map_or(rate, |most| most.min(rate))
     }
 
-    fn keep_to_budget(&mut self) -> Result<(), SessionError> {
+    /// Whether it may go on: within what it may carry, and as long as the server does.
+    fn keep_on(&mut self) -> Result<(), SessionError> {
         let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
-        let here = carrying.map_or([0; 2], Carrying::bytes);
+        self.keep_on_with(carrying.map_or([0; 2], Carrying::bytes))
+    }
+
+    /// The same of so many bytes received and sent in this phase.
+    fn keep_on_with(&mut self, here: [u64; 2]) -> Result<(), SessionError> {
         let echoed = self.echoed.load(Ordering::Relaxed);
         let all = [0, 1].map(|which| self.carried[which] + here[which] + echoed);
-        self.slot.as_mut().map_or(Ok(()), |slot| Ok(slot.spend(all)?))
+        self.slot.as_mut().map_or(Ok(()), |slot| slot.spend(all))?;
+        if self.shared.stop.load(Ordering::Relaxed) { Err(SessionError::Ending) } else { Ok(()) }
     }
 
     /// Ends what goes on, and leaves the place: nothing is carried any more.
@@ -416,8 +418,8 @@ impl Visit<'_> {
             self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
         }
         self.echoing = None;
-        // It is counted; that it is too much is known.
-        let _ = self.keep_to_budget();
+        // It is counted; why it ends is known.
+        let _ = self.keep_on();
         self.slot = None;
     }
 
@@ -426,21 +428,25 @@ impl Visit<'_> {
         let Some(current) = self.phase.take() else { return Ok(()) };
         let outcome = match current.carrying {
             Some(carrying) => {
-                let counter = carrying.counter();
-                let outcome = carrying.end(sent).map_err(SessionError::Carrying)?;
+                let (counter, mut kept) = (carrying.counter(), Ok(()));
+                let outcome = carrying.end_while(sent, &mut |bytes| {
+                    kept = self.keep_on_with(bytes);
+                    kept.is_ok()
+                });
                 self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
-                outcome
+                kept?;
+                outcome.map_err(SessionError::Carrying)?
             }
             None => Outcome::default(),
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
         for counted in outcome.counted.chunks(Counted::IN_A_FRAME) {
             self.talk.say(&FromServer::Counted(counted.to_vec()))?;
-            self.keep_to_budget()?;
+            self.keep_on()?;
         }
         for heard in outcome.heard.chunks(Counted::IN_A_FRAME) {
             self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
-            self.keep_to_budget()?;
+            self.keep_on()?;
         }
         self.heard = StdInstant::now();
         Ok(self.talk.say(&FromServer::Report(Box::new(outcome.report)))?)

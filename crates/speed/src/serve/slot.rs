@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::{MutexGuard, PoisonError};
 
+use netrig_agent::bulk::Bucket;
 use netrig_core::{Duration, Instant, Rate};
 
 use super::Shared;
 use super::tally::{Failure, Protocol};
 use crate::admission::{Admission, Answer, Household, Refusal, Ticket, Visitor};
+use crate::protocol::LONGEST_INTERVAL;
 
 /// A session may be ahead of the rate that it was let in for by so much of it, and by so many bytes: what was underway
-/// through queues comes at once.
+/// through queues comes at once. What comes between two readings does so, too, for whoever looks at them.
 const RATE_SLACK: f64 = 1.25;
 const RATE_BURST: u64 = 8 << 20;
 
@@ -40,10 +42,11 @@ pub(super) struct Slot<'a> {
     shared: &'a Shared,
     protocol: Protocol,
     ticket: Ticket,
-    /// When it was let in, and until when it may stay.
-    span: Option<[Instant; 2]>,
-    /// What it may carry in each direction.
+    /// Until when it may stay, once it was let in.
+    until: Option<Instant>,
+    /// What it may carry in each direction, and what may come now.
     held_to: Option<Rate>,
+    bucket: Option<Bucket>,
     /// Bytes received and sent.
     carried: [u64; 2],
 }
@@ -77,24 +80,26 @@ impl<'a> Slot<'a> {
     }
 
     fn of(shared: &'a Shared, protocol: Protocol, ticket: Ticket) -> Self {
-        let mut slot = Self { shared, protocol, ticket, span: None, held_to: None, carried: [0; 2] };
+        let (until, held_to, bucket) = (None, None, None);
+        let mut slot = Self { shared, protocol, ticket, until, held_to, bucket, carried: [0; 2] };
         slot.is_let_in();
         slot
     }
 
     /// Whether it is its turn.
     pub fn is_let_in(&mut self) -> bool {
-        if self.span.is_none() {
+        if self.until.is_none() {
             let admission = self.shared.admission();
-            let until = admission.until(self.ticket);
-            let held_to = admission.held_to(self.ticket);
+            self.until = admission.until(self.ticket);
+            self.held_to = admission.held_to(self.ticket);
             drop(admission);
-            if let Some(until) = until {
-                (self.span, self.held_to) = (Some([self.shared.clock.now(), until]), held_to);
+            if self.until.is_some() {
+                let now = self.shared.clock.now();
+                self.bucket = self.held_to.map(|rate| bucket(now, rate));
                 self.shared.tally.let_in(self.protocol);
             }
         }
-        self.span.is_some()
+        self.until.is_some()
     }
 
     /// How many stand before it, and how many wait.
@@ -109,7 +114,7 @@ impl<'a> Slot<'a> {
 
     /// How long it may still stay.
     pub fn left(&self) -> Duration {
-        self.span.map_or(Duration::ZERO, |[_, until]| until - self.shared.clock.now())
+        self.until.map_or(Duration::ZERO, |until| until - self.shared.clock.now())
     }
 
     /// It has received and sent so many bytes in all.
@@ -120,15 +125,14 @@ impl<'a> Slot<'a> {
         let more = [0, 1].map(|which| bytes[which].saturating_sub(self.carried[which]));
         self.shared.tally.carried(self.protocol, more);
         self.carried = [0, 1].map(|which| bytes[which].max(self.carried[which]));
-        let Some([begun, until]) = self.span else { return Ok(()) };
+        let Some(until) = self.until else { return Ok(()) };
         let now = self.shared.clock.now();
-        let lasted = now.since(begun);
-        let most = |rate: Rate| rate.bits_per_s() as f64 / 8.0 * lasted.as_secs_f64() * RATE_SLACK;
+        let received = self.carried[0];
         if now > until {
             Err(Overrun::Time)
         } else if self.carried.iter().sum::<u64>() > self.shared.limits.bytes {
             Err(Overrun::Bytes)
-        } else if self.held_to.is_some_and(|rate| self.carried[0] > most(rate) as u64 + RATE_BURST) {
+        } else if self.bucket.as_mut().is_some_and(|bucket| bucket.left(now, received) < 0.0) {
             Err(Overrun::Rate)
         } else {
             Ok(())
@@ -154,6 +158,36 @@ impl Shared {
     }
 }
 
+/// What may come of a session that was let in for a rate.
+fn bucket(now: Instant, rate: Rate) -> Bucket {
+    Bucket::new(now, rate.bits_per_s() as f64 / 8.0 * RATE_SLACK, RATE_BURST, LONGEST_INTERVAL)
+}
+
 fn visitor(peer: SocketAddr, key: Option<String>) -> Visitor {
     Visitor { household: Household::of(peer.ip()), key }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading a second of who sends at its rate, from the beginning and after a minute in which it sent nothing; and of who sends
+    /// at ten times that.
+    #[test]
+    fn who_rests_may_not_make_up_for_it() {
+        const EACH: u64 = 12_500_000;
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let (begin, mut carried) = (bucket(at(0), Rate::from_bits_per_s(100_000_000)), 0);
+        let mut steady = begin;
+        for second in (1..60).chain(120..180) {
+            carried += EACH;
+            // It is looked at in between, too, when nothing new is known.
+            for ms in (0..=1000).step_by(5) {
+                assert!(steady.left(at(1000 * second + ms), carried) >= 0.0, "{second}");
+            }
+        }
+        let mut rested = begin;
+        assert!(rested.left(at(60_000), 0) >= 0.0);
+        assert!(rested.left(at(61_000), 10 * EACH) < 0.0);
+    }
 }

@@ -125,6 +125,11 @@ impl Tally {
         lock(&self.sentences).clone()
     }
 
+    /// What was broken off: what it speaks, and of what kind that was.
+    pub fn kinds(&self) -> BTreeMap<(Protocol, &'static str), u64> {
+        lock(&self.failed).clone()
+    }
+
     /// As Prometheus reads it (text exposition format, version 0.0.4), with what is going on now.
     pub fn metrics(&self, now: &Now) -> String {
         let mut text = Metrics::default();
@@ -153,7 +158,7 @@ impl Tally {
             "counter",
             "Connections hung up on and sessions broken off.",
         );
-        for ((protocol, kind), count) in lock(&self.failed).clone() {
+        for ((protocol, kind), count) in self.kinds() {
             text.line(&[("protocol", protocol.name()), ("kind", kind)], count);
         }
         text.family("netrig_speed_strays_total", "counter", "Datagrams that belong to no session.");

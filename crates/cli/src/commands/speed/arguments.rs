@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Rate, Size};
+use netrig_speed::admission::Limits;
 use netrig_speed::protocol;
 
 use crate::commands::probe::{KeyPlace, Target};
@@ -45,7 +47,7 @@ pub struct Measure {
     /// For how long connections, or datagrams of a rate, carry data each way
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "3s")]
     pub time: Duration,
-    /// For how long the idle path is watched first
+    /// For how long the idle path is watched first; 0s if it is not to be
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "700ms")]
     pub idle: Duration,
     /// Only what connections carry, or only what the line carries of datagrams: each without the other tells less about what
@@ -114,7 +116,8 @@ pub struct Measure {
     /// The server is one of iperf3, at its port 5201 if no other is named; --time is of whole seconds
     #[arg(long, help_heading = "Measurement", conflicts_with_all = ["key", "key_env", "trust"])]
     pub iperf3: bool,
-    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it
+    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it, which
+    /// has no place for --sctp
     #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "netrig")]
     pub json: Option<Form>,
 }
@@ -157,29 +160,29 @@ pub struct Serve {
     #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate")]
     pub certificate_key: Option<PathBuf>,
     /// Sessions that measure at the same time
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 4)]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().sessions, value_parser = one_or_more())]
     pub sessions: usize,
     /// Sessions that may wait for their turn
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 64)]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().queue)]
     pub queue: usize,
     /// Sessions of one address (of IPv6: of one /64) that measure at the same time
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().per_household, value_parser = one_or_more())]
     pub per_address: usize,
     /// Sessions of one address that may wait for their turn
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 4)]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().queue_per_household)]
     pub queue_per_address: usize,
     /// Sessions with one key that measure at the same time; as many as there may be if not given
-    #[arg(long, help_heading = "Limits", value_name = "N")]
+    #[arg(long, help_heading = "Limits", value_name = "N", value_parser = one_or_more())]
     pub per_key: Option<usize>,
     /// What all sessions together may carry in one direction: a session that does not say how much it needs is held to an equal
     /// part
     #[arg(long, help_heading = "Limits", value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// How long a session may take
-    #[arg(long, help_heading = "Limits", value_name = "TIME", default_value = "120s")]
+    #[arg(long, help_heading = "Limits", value_name = "TIME", default_value_t = Limits::default().lasts)]
     pub max_time: Duration,
     /// What a session may carry in all, both directions together
-    #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value = "1000GB")]
+    #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value_t = Size::from_bytes(Limits::default().bytes))]
     pub max_size: Size,
     /// Print one JSON document about what was done when it ends
     #[arg(long)]
@@ -212,6 +215,11 @@ pub struct Tune {
     /// Print one JSON document instead of a table: `netrig schema --of speed-tune`
     #[arg(long)]
     pub json: bool,
+}
+
+/// A count of what there has to be at least one of.
+fn one_or_more() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 /// An address of this host, of which one of a link needs its interface (RFC 4007 §11); any port.

@@ -14,7 +14,7 @@ use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, PhaseReport, Progress, Report, SearchTask,
     SpeedError, Task,
 };
-use netrig_speed::protocol::{Carrier, Load, PORT, Phase, Way};
+use netrig_speed::protocol::{Carrier, Load, PORT, Phase, SHORTEST_INTERVAL, Way};
 
 use super::arguments::{Form, Measure, Only};
 use super::{document, iperf3, show};
@@ -87,39 +87,14 @@ fn exit(report: &Report, interrupted: bool) -> ExitCode {
 
 /// Refuses what cannot be measured, before anybody is called.
 fn check(arguments: &Measure) -> Result<(), Failure> {
-    let refuse = |why: String| Err(Failure::request(why));
-    if arguments.time < SHORTEST {
-        return refuse(format!(
-            "--time {}: expected {SHORTEST} or more: what is shorter has no rate",
-            arguments.time
-        ));
-    }
-    if arguments.iperf3 && !arguments.time.as_nanos().is_multiple_of(1_000_000_000) {
-        return refuse(format!("--time {}: iperf3 has whole seconds", arguments.time));
-    }
-    if arguments.most.bits_per_s() == 0 {
-        return refuse("--most 0bit/s: expected a rate that can be offered".to_owned());
-    }
-    if arguments.sctp && arguments.only == Some(Only::Capacity) {
-        return refuse(
-            "--only capacity --sctp: a capacity is searched for by datagrams of UDP; leave out one of the two".to_owned(),
-        );
-    }
-    if let Some(rate) = arguments.udp {
-        let size = arguments.size.map_or(USUAL_SIZE.into(), Size::bytes).max(1);
-        let datagrams = rate.bits_per_s() as f64 / 8.0 / size as f64 * arguments.time.as_secs_f64();
-        if datagrams < FEWEST {
-            return refuse(format!(
-                "--udp {rate}: that is less than {FEWEST} datagrams of {size} B within {}; expected a higher rate, shorter \
-                 datagrams (--size) or a longer time (--time)",
-                arguments.time
-            ));
-        }
-    }
+    check_times(arguments)?;
+    check_pairs(arguments)?;
     for task in tasks(arguments)? {
-        if let Task::Carry(phase) = task {
-            phase.check().map_err(Failure::request)?;
-        }
+        let checked = match task {
+            Task::Carry(phase) => phase.check(),
+            Task::Search(search) => search.check(),
+        };
+        checked.map_err(Failure::request)?;
     }
     let sizes = [
         ("--mss", arguments.mss, SHORTEST_SEGMENT),
@@ -131,6 +106,60 @@ fn check(arguments: &Measure) -> Result<(), Failure> {
         if let Some(size) = size.filter(|size| size.bytes() < least) {
             return refuse(format!("{flag} {size}: expected {least} B or more"));
         }
+    }
+    Ok(())
+}
+
+fn refuse(why: String) -> Result<(), Failure> {
+    Err(Failure::request(why))
+}
+
+fn check_times(arguments: &Measure) -> Result<(), Failure> {
+    if arguments.time < SHORTEST {
+        return refuse(format!(
+            "--time {}: expected {SHORTEST} or more: what is shorter has no rate",
+            arguments.time
+        ));
+    }
+    if arguments.iperf3 && !arguments.time.as_nanos().is_multiple_of(1_000_000_000) {
+        return refuse(format!("--time {}: iperf3 has whole seconds", arguments.time));
+    }
+    if arguments.idle.is_zero() {
+        return Ok(());
+    }
+    if arguments.idle < SHORTEST_INTERVAL {
+        return refuse(format!(
+            "--idle {}: expected {SHORTEST_INTERVAL} or more, or 0s for none",
+            arguments.idle
+        ));
+    }
+    PhaseOrder::idle(arguments.idle).check().map_err(Failure::request)
+}
+
+/// What means nothing, by itself or beside another.
+fn check_pairs(arguments: &Measure) -> Result<(), Failure> {
+    if arguments.sctp && arguments.json == Some(Form::Iperf3) {
+        return refuse(
+            "--sctp --json=iperf3: iperf3's document has no place for what netrig's own associations tell; take --json".to_owned(),
+        );
+    }
+    if arguments.most.bits_per_s() == 0 {
+        return refuse("--most 0bit/s: expected a rate that can be offered".to_owned());
+    }
+    if arguments.sctp && arguments.only == Some(Only::Capacity) {
+        return refuse(
+            "--only capacity --sctp: a capacity is searched for by datagrams of UDP; leave out one of the two".to_owned(),
+        );
+    }
+    let Some(rate) = arguments.udp else { return Ok(()) };
+    let size = arguments.size.map_or(USUAL_SIZE.into(), Size::bytes).max(1);
+    let datagrams = rate.bits_per_s() as f64 / 8.0 / size as f64 * arguments.time.as_secs_f64();
+    if datagrams < FEWEST {
+        return refuse(format!(
+            "--udp {rate}: that is less than {FEWEST} datagrams of {size} B within {}; expected a higher rate, shorter datagrams \
+             (--size) or a longer time (--time)",
+            arguments.time
+        ));
     }
     Ok(())
 }

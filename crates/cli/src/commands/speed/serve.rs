@@ -52,9 +52,9 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
         open: arguments.open,
         identity: identity.map_err(Failure::request)?,
         limits: Limits {
-            sessions: arguments.sessions.max(1),
+            sessions: arguments.sessions,
             queue: arguments.queue,
-            per_household: arguments.per_address.max(1),
+            per_household: arguments.per_address,
             queue_per_household: arguments.queue_per_address,
             per_key: arguments.per_key,
             rate: arguments.max_rate,
@@ -96,11 +96,15 @@ fn as_json(tally: &Tally) -> serde_json::Value {
     let refused = tally.refusals().into_iter().map(|((protocol, reason), count)| {
         json!({ "protocol": protocol.name(), "reason": reason, "count": count })
     });
+    let failures = tally.kinds().into_iter().map(
+        |((protocol, kind), count)| json!({ "protocol": protocol.name(), "kind": kind, "count": count }),
+    );
     json!({
         "protocols": Protocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
         "phases": tally.phases.load(Ordering::Relaxed),
         "refused": refused.collect::<Vec<_>>(),
-        "failures": tally.failures(),
+        "failures": failures.collect::<Vec<_>>(),
+        "sentences": tally.failures(),
         "strays": tally.strays.load(Ordering::Relaxed),
     })
 }
@@ -122,6 +126,10 @@ fn as_text(tally: &Tally) -> String {
     }
     for (why, count) in tally.failures() {
         text += &format!("broken off: {count}; {why}\n");
+    }
+    let strays = tally.strays.load(Ordering::Relaxed);
+    if strays > 0 {
+        text += &format!("datagrams of no session: {strays}\n");
     }
     text
 }
