@@ -84,6 +84,16 @@ fn delivered(
     bytes * 8.0 / (until - from)
 }
 
+/// When the last reading was that had no data yet, s.
+fn until_data(phase: &Value) -> f64 {
+    let column = |name: &str| phase["series"][name].as_array().expect("a column").iter().map(number);
+    column("at_s")
+        .zip(column("bytes"))
+        .take_while(|(_, bytes)| *bytes == 0.0)
+        .last()
+        .map_or(0.0, |(at_s, _)| at_s)
+}
+
 /// When each conversation of TCP has carried data one way, s of the trace, and how many bytes: what a truth that does not hold is
 /// looked for in.
 fn conversations(trace: &Trace, down: bool) -> String {
@@ -201,8 +211,9 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
-        // A client's clock begins when it asks for data, which comes a round trip later; a server's when data comes.
-        let later = if down { number(&document["idle"]["p50_s"]) } else { 0.0 };
+        // A client's clock begins when it asks for data, which comes a round trip later, or once the word that asks was sent again;
+        // a server's when data comes.
+        let later = if down { number(&document["idle"]["p50_s"]).max(until_data(tcp)) } else { 0.0 };
         // What lies out of order in the receiver when it is read is with the next reading.
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
         let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
