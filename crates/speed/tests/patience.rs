@@ -242,46 +242,6 @@ fn no_client_stays_longer_than_it_may() {
     });
 }
 
-/// A server that is told to end tells no report to its end, however slowly it is read.
-#[test]
-fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
-    const STREAMS: u16 = 128;
-    let server = Server::open(order(1)).unwrap();
-    let (address, stop) = (server.addresses()[0], AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(|| server.serve(&stop));
-        let mut client = Client::let_in(address);
-        let carrier = Carrier::Tcp { way: Way::Up, streams: STREAMS, congestion: None };
-        let (lasts_ns, every_ns) = (3_000_000_000, 10_000_000);
-        client.say(&FromClient::Prepare(Phase { number: 1, carrier, lasts_ns, every_ns }));
-        assert_eq!(client.hear(), FromServer::Ready);
-        let connect = |stream: u16| {
-            let preamble = Preamble { token: client.budget.token, phase: 1, stream: stream.into() };
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&preamble.encode()).unwrap();
-            stream
-        };
-        let streams: Vec<_> = (0..STREAMS).map(connect).collect();
-        client.say(&FromClient::Begin);
-        assert_eq!(client.hear(), FromServer::Begun);
-        // Until there are some megabytes to tell: far more than the kernel keeps of what is not read.
-        std::thread::sleep(StdDuration::from_millis(2500));
-        client.say(&FromClient::End { sent: None });
-        while !matches!(client.hear(), FromServer::Counted(_)) {}
-        stop.store(true, Ordering::Relaxed);
-        let last = loop {
-            match client.hear() {
-                FromServer::Counted(_) => {}
-                other => break other,
-            }
-        };
-        let FromServer::Failed { why } = last else { panic!("{last:?}") };
-        assert_eq!(why, "the server was told to end");
-        drop(streams);
-        serving.join().unwrap().unwrap();
-    });
-}
-
 /// What still comes when a phase is over is waited for, and counts: too much of it ends the session and not only the phase.
 #[test]
 fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
