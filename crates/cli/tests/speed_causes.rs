@@ -140,7 +140,7 @@ const PLANTED: [Planted; 24] = [
     Planted { cause: "black-hole", server: BLACK_HOLE, arguments: &["--up"], ..PLAIN },
 ];
 
-/// What goes up carries the acknowledgements of a half and of a third of what comes down (RFC 3449 section 2.1).
+/// What goes up carries the acknowledgements of about a half and a third of what comes down (RFC 3449 section 2.1).
 const SLOW_BACK: [Line; 2] = [
     Line { mbit: [10.0, 0.1], queue_ms: 300.0, ..line(10.0, 5.0, 0.0) },
     Line { mbit: [50.0, 0.3], queue_ms: 200.0, ..line(50.0, 10.0, 0.0) },

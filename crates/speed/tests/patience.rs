@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use common::{order, serving, until};
+use netrig_agent::bulk::connect;
 use netrig_agent::control::{read_frame, write_frame};
 use netrig_agent::tls::{self, Trust};
+use netrig_agent::{Buffers, TcpOptions};
 use netrig_core::Duration;
 use netrig_speed::admission::Limits;
 use netrig_speed::protocol::greeting::{EXPORTER, greet_server};
@@ -39,7 +41,11 @@ impl Client {
     }
 
     fn let_in(server: SocketAddr) -> Self {
-        let mut stream = StreamOwned::new(Self::connection(), TcpStream::connect(server).unwrap());
+        Self::let_in_over(TcpStream::connect(server).unwrap())
+    }
+
+    fn let_in_over(socket: TcpStream) -> Self {
+        let mut stream = StreamOwned::new(Self::connection(), socket);
         stream.conn.complete_io(&mut stream.sock).unwrap();
         let binding = stream.conn.export_keying_material([0; 32], EXPORTER, Some(&[])).unwrap();
         greet_server(&mut stream, None, [1; 32], &binding).unwrap();
@@ -239,6 +245,52 @@ fn no_client_stays_longer_than_it_may() {
             });
         });
         until("both are gone", || server.now().connections == 0);
+    });
+}
+
+/// A server that is told to end tells no report to its end, however slowly it is read.
+#[test]
+fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
+    const STREAMS: u16 = 128;
+    let server = Server::open(order(1)).unwrap();
+    let (address, stop) = (server.addresses()[0], AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| server.serve(&stop));
+        // Of short segments the kernels keep little: it is the server that has the report.
+        let buffers = Buffers { receive: Some(1 << 14), ..Buffers::default() };
+        let options = TcpOptions { max_segment: Some(536), buffers, ..TcpOptions::default() };
+        let socket = connect(address, &options, Duration::from_secs(5)).unwrap();
+        let mut client = Client::let_in_over(socket);
+        let carrier = Carrier::Tcp { way: Way::Up, streams: STREAMS, congestion: None };
+        let (lasts_ns, every_ns) = (3_000_000_000, 10_000_000);
+        client.say(&FromClient::Prepare(Phase { number: 1, carrier, lasts_ns, every_ns }));
+        assert_eq!(client.hear(), FromServer::Ready);
+        let connect = |stream: u16| {
+            let preamble = Preamble { token: client.budget.token, phase: 1, stream: stream.into() };
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&preamble.encode()).unwrap();
+            stream
+        };
+        let streams: Vec<_> = (0..STREAMS).map(connect).collect();
+        client.say(&FromClient::Begin);
+        assert_eq!(client.hear(), FromServer::Begun);
+        // Until there are some megabytes to tell: far more than the kernel keeps of what is not read.
+        std::thread::sleep(StdDuration::from_millis(2500));
+        client.say(&FromClient::End { sent: None });
+        while !matches!(client.hear(), FromServer::Counted(_)) {}
+        stop.store(true, Ordering::Relaxed);
+        // Until the server has seen that; meanwhile it waits for who does not read.
+        std::thread::sleep(StdDuration::from_millis(500));
+        let last = loop {
+            match client.hear() {
+                FromServer::Counted(_) => {}
+                other => break other,
+            }
+        };
+        let FromServer::Failed { why } = last else { panic!("{last:?}") };
+        assert_eq!(why, "the server was told to end");
+        drop(streams);
+        serving.join().unwrap().unwrap();
     });
 }
 

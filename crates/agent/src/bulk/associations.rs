@@ -32,10 +32,8 @@ const ROOM: u32 = 12_500_000;
 /// The least room of one association, bytes.
 const LEAST_ROOM: u32 = 1 << 16;
 
-/// What associations may have got before their rate lets them, the time of their rate that they may make up for, since a thread is
-/// kept away now and then, and the least that they are given.
+/// What associations may have got before their rate lets them, and the least that they are given, bytes.
 const AHEAD: u64 = 1 << 16;
-const AWAY: Duration = Duration::from_millis(100);
 const LEAST: u64 = 1 << 12;
 
 /// Headers, bytes (RFC 791, RFC 8200, RFC 768).
@@ -196,7 +194,7 @@ impl Associations {
     pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading<Borne>)) -> io::Result<End> {
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
-        self.buckets = all.map(|rate| [Bucket::new(begun, rate, AHEAD, AWAY); 2]);
+        self.buckets = all.map(|rate| [Bucket::new(begun, rate, AHEAD, Bucket::AWAY); 2]);
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {

@@ -18,6 +18,9 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// The time of its rate that whoever reads or is given may make up for: a thread is kept away now and then.
+    pub const AWAY: Duration = Duration::from_millis(100);
+
     /// Fills at so many bytes per second, begins with `ahead` bytes, and holds them and what comes in `span` at most.
     pub fn new(now: Instant, rate: f64, ahead: u64, span: Duration) -> Self {
         let ahead = ahead as f64;

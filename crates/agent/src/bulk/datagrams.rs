@@ -524,6 +524,11 @@ mod tests {
         ]
     }
 
+    fn send_one(from: &UdpSocket, flow: u32, number: u64, sent: Instant) {
+        let stamp = Stamp { flow, number, sent, late: Duration::ZERO, rest: crate::Rest::Fill };
+        from.send(&stamp.encode()).unwrap();
+    }
+
     fn order(spacing: Spacing) -> SourceOrder {
         SourceOrder { flow: 7, size: 200, spacing, every: EVERY }
     }
@@ -592,11 +597,7 @@ mod tests {
         let [near, far] = pair();
         let clock = Clock::starting_in(Duration::ZERO);
         near.send(&[0; 100]).unwrap();
-        near.send(
-            &Stamp { flow: 8, number: 0, sent: Instant::ZERO, late: Duration::ZERO, rest: crate::Rest::Fill }
-                .encode(),
-        )
-        .unwrap();
+        send_one(&near, 8, 0, Instant::ZERO);
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
         assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
     }
@@ -609,9 +610,7 @@ mod tests {
         let clock = Clock::starting_in(Duration::ZERO);
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
         for number in 0..LAY {
-            let stamp =
-                Stamp { flow: 7, number, sent: clock.now(), late: Duration::ZERO, rest: crate::Rest::Fill };
-            near.send(&stamp.encode()).unwrap();
+            send_one(&near, 7, number, clock.now());
         }
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -640,9 +639,7 @@ mod tests {
             ArrivalClock::new(RealtimeOffset::between(now, real.wrapping_sub(ahead), now), now)
         };
         let send = |number| {
-            let stamp =
-                Stamp { flow: 7, number, sent: clock.now(), late: Duration::ZERO, rest: crate::Rest::Fill };
-            near.send(&stamp.encode()).unwrap();
+            send_one(&near, 7, number, clock.now());
             clock.now()
         };
         for (round, ahead) in [HOUR, 0_u64.wrapping_sub(HOUR)].into_iter().enumerate() {

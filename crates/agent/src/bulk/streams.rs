@@ -29,10 +29,8 @@ const READ: usize = 1 << 18;
 const UNSENT: Duration = Duration::from_millis(50);
 const LEAST_UNSENT: i32 = 16 << 10;
 
-/// What connections may have read before their rate lets them, bytes, and the time of their rate that they may make up for: a
-/// thread is kept away now and then.
+/// What connections may have read before their rate lets them, bytes.
 const READ_AHEAD: u64 = BLOCK;
-const AWAY: Duration = Duration::from_millis(100);
 
 /// How often who reads no faster than it may looks whether it may.
 const LOOK: Duration = Duration::from_millis(2);
@@ -182,7 +180,7 @@ impl Streams {
         let mut buffer = vec![0; READ];
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
-        let mut bucket = all.map(|rate| Bucket::new(begun, rate, READ_AHEAD, AWAY));
+        let mut bucket = all.map(|rate| Bucket::new(begun, rate, READ_AHEAD, Bucket::AWAY));
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {

@@ -114,7 +114,10 @@ impl Carriage {
     pub fn course(&self, way: Way) -> Course {
         let (sender, receiver) =
             if way == Way::Up { (&self.near, &self.far) } else { (&self.far, &self.near) };
-        Course::of_streams(&receiver.counted, sender.report.segment)
+        // Who tells for how long its kernel was busy is netrig, which sends nothing but full segments.
+        let sends_full = sender.counted.iter().any(|counted| counted.busy_ns > 0);
+        let each_once = sends_full && !receiver.report.host.had_duplicates();
+        Course::of_streams(&receiver.counted, sender.report.segment, each_once)
     }
 }
 

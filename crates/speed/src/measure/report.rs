@@ -135,7 +135,7 @@ fn phase(
         Carrier::Udp { .. } => (Course::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard)),
         _ => {
             let series = Series::of_streams(&sender.counted, &receiver.counted);
-            (Course::of_streams(&receiver.counted, sender.report.segment), series)
+            (carriage.course(way), series)
         }
     };
     // Of a search, whose rate changes all the time, the mean means nothing.

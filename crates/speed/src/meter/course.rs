@@ -53,8 +53,9 @@ pub struct Throughput {
 impl Course {
     /// Of connections, all of them together, whose full segments have so much payload, bytes, if that is known. What lies behind a
     /// hole has arrived, and can be read only once that is filled: so a connection's bytes are spread over its readings as its
-    /// segments have arrived, where nearly all are full, and only at the end are they what was read.
-    pub fn of_streams(counted: &[Counted], segment: Option<u32>) -> Self {
+    /// segments have arrived, where nearly all are full. If `each_once`, all of them are, and none came twice: then what was missing
+    /// when it ended lies behind a hole. Otherwise what was read is all, and as much of each segment.
+    pub fn of_streams(counted: &[Counted], segment: Option<u32>, each_once: bool) -> Self {
         let least = segment.map_or(f64::INFINITY, |segment| FULL * f64::from(segment));
         let mut last: BTreeMap<u16, [u64; 2]> = BTreeMap::new();
         for counted in counted {
@@ -65,9 +66,10 @@ impl Course {
             let point = points.entry(counted.at_ns).or_default();
             let [received, segments] = last.get(&counted.stream).copied().unwrap_or_default();
             let each = received as f64 / segments.max(1) as f64;
+            let are_full = segments > 0 && each >= least;
+            let each = segment.filter(|_| each_once).map_or(each, f64::from);
             let spread = (each * counted.segments as f64).round() as u64;
-            *point =
-                point.saturating_add(if segments > 0 && each >= least { spread } else { counted.received });
+            *point = point.saturating_add(if are_full { spread } else { counted.received });
         }
         Self::of(points)
     }
@@ -183,6 +185,7 @@ mod tests {
         let course = Course::of_streams(
             &[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)],
             None,
+            false,
         );
         assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
     }
@@ -202,12 +205,31 @@ mod tests {
             [counted(n, 0, n), counted(n, 1, behind_the_hole)]
         });
         let readings: Vec<_> = readings.collect();
-        let told = |segment| Course::of_streams(&readings, Some(segment)).throughput().unwrap();
+        let told = |segment| Course::of_streams(&readings, Some(segment), false).throughput().unwrap();
         // Of segments that are not full nobody knows which are how long.
         assert!(told(1448).instability > 0.1, "{:?}", told(1448));
         let told = told(1000);
         assert!((told.bits_per_s - 160_000.0).abs() < 100.0 && told.instability < 0.01, "{told:?}");
         assert_eq!((told.bytes, told.longest_stall_s), (20_000, 0.0));
+    }
+
+    /// A hundred segments, one in each interval, of which the last four lie behind a hole when it ends, or are the first four again.
+    #[test]
+    fn what_still_waits_for_a_hole_at_the_end_has_arrived_and_what_comes_twice_has_not() {
+        let counted = |n: u64, readable: u64| Counted {
+            at_ns: n * 100_000_000,
+            segments: n,
+            received: readable * 1000,
+            ..Counted::default()
+        };
+        let hole: Vec<_> = (1..=100).map(|n| counted(n, n.min(96))).collect();
+        let told = |readings: &[Counted], each_once| {
+            Course::of_streams(readings, Some(1000), each_once).throughput().unwrap()
+        };
+        assert_eq!(told(&hole, true).bytes, 100_000);
+        assert!((told(&hole, true).bits_per_s - 80_000.0).abs() < 1.0, "{:?}", told(&hole, true));
+        let twice: Vec<_> = (1..=100).map(|n| counted(n, if n < 5 { n } else { n.max(8) - 4 })).collect();
+        assert_eq!(told(&twice, false).bytes, 96_000);
     }
 
     #[test]

@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((&series.at_s[..], &series.bytes[..]), (&[0.1, 0.2, 0.3][..], &[1000, 2000, 3000][..]));
         assert_eq!(
             series.bytes.last(),
-            Course::of_streams(&receiver, None).throughput().map(|told| told.bytes).as_ref()
+            Course::of_streams(&receiver, None, false).throughput().map(|told| told.bytes).as_ref()
         );
         let told = series.connections.unwrap();
         assert_eq!(told.at_s, [0.1, 0.2]);

@@ -23,9 +23,6 @@ static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
 
-/// The time of its rate that a session may make up for in reading: its thread is kept away now and then.
-const AWAY: Duration = Duration::from_millis(100);
-
 /// How often it looks at the time.
 const LOOK: StdDuration = StdDuration::from_millis(10);
 
@@ -91,7 +88,7 @@ fn visit(
     socket.set_nonblocking(true)?;
     let most = slot.held_to().map(pacing);
     most.map_or(Ok(()), |most| hold_to(&socket, most))?;
-    let bucket = most.map(|most| Bucket::new(now, most.into(), READ as u64, AWAY));
+    let bucket = most.map(|most| Bucket::new(now, most.into(), READ as u64, Bucket::AWAY));
     let unsent = Unsent::default();
     Visit { shared, socket, session, slot, unsent, bytes: [0; 2], bucket }.serve()
 }
