@@ -13,8 +13,10 @@ use crate::sys::{option_bytes, option_int, set_option_int};
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
 pub(crate) const LONGEST_DATAGRAM: usize = 65_507;
 
-/// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
-const SK_MEMINFO_DROPS: usize = 32;
+/// Which of the 32-bit words of SO_MEMINFO has what takes memory of what came, and which has the count of drops
+/// (include/uapi/linux/sock_diag.h).
+const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+const SK_MEMINFO_DROPS: usize = 8;
 
 /// Why a socket is not as it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -334,10 +336,22 @@ fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
 /// How many datagrams or packets a socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only
 /// with the next one that there is room for.
 pub(crate) fn drops(socket: impl AsFd) -> io::Result<u32> {
-    let mut info = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
+    memory(socket, SK_MEMINFO_DROPS)
+}
+
+/// Whether segments of a connection have arrived that cannot be read, because one before them is missing. While there is something
+/// to read that is not known, and taken for no.
+pub(crate) fn has_hole(socket: impl AsFd) -> bool {
+    // In this order: what can be read when it is asked for the second time could be the first time, or has filled the hole since.
+    let takes_memory = memory(&socket, SK_MEMINFO_RMEM_ALLOC).is_ok_and(|bytes| bytes > 0);
+    takes_memory && rustix::io::ioctl_fionread(&socket).is_ok_and(|bytes| bytes == 0)
+}
+
+fn memory(socket: impl AsFd, word: usize) -> io::Result<u32> {
+    let mut info = [0; (SK_MEMINFO_DROPS + 1) * size_of::<u32>()];
     let len = option_bytes(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
-    let drops = info[..len].get(SK_MEMINFO_DROPS..).and_then(|bytes| bytes.first_chunk());
-    drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    let bytes = info[..len].get(word * size_of::<u32>()..).and_then(|bytes| bytes.first_chunk());
+    bytes.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Keeps the window of a connection that has just been read as large as it was to be: a kernel that learns from what arrives how

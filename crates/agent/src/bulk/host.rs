@@ -49,7 +49,7 @@ pub struct HostReport {
 }
 
 /// Counters that tell of something that a host threw away or had no room for (`Documentation/networking/snmp_counter`).
-const LOSSES: [&str; 16] = [
+const LOSSES: [&str; 14] = [
     "Ip.InDiscards",
     "Ip.OutDiscards",
     "Ip.ReasmFails",
@@ -64,19 +64,7 @@ const LOSSES: [&str; 16] = [
     "TcpExt.RcvPruned",
     "TcpExt.TCPZeroWindowDrop",
     "TcpExt.TCPToZeroWindowAdv",
-    DUPLICATES[0],
-    DUPLICATES[1],
 ];
-
-/// Segments that had come before, and are thrown away: of what was read or can be, and of what lies behind a hole.
-const DUPLICATES: [&str; 2] = ["TcpExt.DelayedACKLost", "TcpExt.TCPDSACKOfoSent"];
-
-impl HostReport {
-    /// Whether segments of TCP came to this host that had come before, of any of its connections.
-    pub fn had_duplicates(&self) -> bool {
-        DUPLICATES.iter().any(|name| self.losses.contains_key(*name))
-    }
-}
 
 impl HostCounters {
     /// Of this host, and of the network namespace of the calling thread.

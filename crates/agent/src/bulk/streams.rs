@@ -14,7 +14,7 @@ use rustix::net::sockopt;
 
 use super::{Bucket, Effort};
 use crate::pacer::Watch;
-use crate::socket::{Making, TcpOptions};
+use crate::socket::{Making, TcpOptions, has_hole};
 use crate::tcp::{Conn, Manner, Turn};
 use crate::{Clock, Pacer, TcpInfo, monotonic_nanos};
 
@@ -103,6 +103,9 @@ pub struct Carried {
     pub received: u64,
     /// What the kernel says of it; of one that is over, what it said last.
     pub info: Option<TcpInfo>,
+    /// Whether segments have arrived that cannot be read, because one before them is missing; of one that is over, whether it was
+    /// so at the reading before.
+    pub has_hole: bool,
 }
 
 /// What all connections had carried at a moment.
@@ -144,6 +147,7 @@ struct Member {
     sent: u64,
     received: u64,
     info: Option<TcpInfo>,
+    has_hole: bool,
     over: Option<CloseReason>,
 }
 
@@ -166,7 +170,7 @@ impl Streams {
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
             let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
-            members.push(Member { conn, sent: 0, received: 0, info: None, over: None });
+            members.push(Member { conn, sent: 0, received: 0, info: None, has_hole: false, over: None });
         }
         let turns = (0..members.len()).collect();
         Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
@@ -288,9 +292,10 @@ impl Streams {
         let carried = |member: &mut Member| {
             if member.over.is_none() {
                 member.info = TcpInfo::read(member.conn.fd()).ok().or(member.info);
+                member.has_hole = has_hole(member.conn.fd());
             }
             let sent = member.sent - member.conn.unsent();
-            Carried { sent, received: member.received, info: member.info }
+            Carried { sent, received: member.received, info: member.info, has_hole: member.has_hole }
         };
         Reading {
             at: monotonic_nanos(),

@@ -13,6 +13,7 @@ impl From<&Carried> for Counted {
         Self {
             received: carried.received,
             segments: info.counts.data_segments_received,
+            has_hole: carried.has_hole,
             sent: carried.sent,
             cwnd: info.cwnd,
             window: info.window,

@@ -112,12 +112,8 @@ pub struct Carriage {
 impl Carriage {
     /// What arrived over its connections that way, over time.
     pub fn course(&self, way: Way) -> Course {
-        let (sender, receiver) =
-            if way == Way::Up { (&self.near, &self.far) } else { (&self.far, &self.near) };
-        // Who tells for how long its kernel was busy is netrig, which sends nothing but full segments.
-        let sends_full = sender.counted.iter().any(|counted| counted.busy_ns > 0);
-        let each_once = sends_full && !receiver.report.host.had_duplicates();
-        Course::of_streams(&receiver.counted, sender.report.segment, each_once)
+        let receiver = if way == Way::Up { &self.far } else { &self.near };
+        Course::of_streams(&receiver.counted)
     }
 }
 

@@ -250,7 +250,8 @@ fn tell(
                 // the server knew the connection is no data.
                 far.counted.push(of(mark.acknowledged.saturating_sub(COOKIE_LEN as u64), 0));
             } else {
-                near.counted.push(Counted { segments: mark.kernel.segments, ..of(mark.bytes, 0) });
+                let Counted { segments, has_hole, .. } = mark.kernel;
+                near.counted.push(Counted { segments, has_hole, ..of(mark.bytes, 0) });
                 // Of the connection at the server this end's kernel knows the round trip.
                 let Counted { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));

@@ -134,8 +134,9 @@ fn phase(
     let (course, series) = match carrier {
         Carrier::Udp { .. } => (Course::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard)),
         _ => {
-            let series = Series::of_streams(&sender.counted, &receiver.counted);
-            (carriage.course(way), series)
+            let course = carriage.course(way);
+            let series = Series::of_streams(&sender.counted, &course);
+            (course, series)
         }
     };
     // Of a search, whose rate changes all the time, the mean means nothing.

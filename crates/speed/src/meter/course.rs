@@ -11,9 +11,6 @@ use crate::protocol::{Counted, Heard};
 /// The share of a phase that is left out where it is too short to find out how long its beginning lasts.
 const BEGINNING: f64 = 0.2;
 
-/// Segments are full if each has so much of the longest payload in the mean: then as many are as long.
-const FULL: f64 = 0.95;
-
 /// A last interval that is shorter than this share of the one before is a part of that.
 const SHORT: f64 = 0.5;
 
@@ -51,25 +48,16 @@ pub struct Throughput {
 }
 
 impl Course {
-    /// Of connections, all of them together, whose full segments have so much payload, bytes, if that is known. What lies behind a
-    /// hole has arrived, and can be read only once that is filled: so a connection's bytes are spread over its readings as its
-    /// segments have arrived, where nearly all are full. If `each_once`, all of them are, and none came twice: then what was missing
-    /// when it ended lies behind a hole. Otherwise what was read is all, and as much of each segment.
-    pub fn of_streams(counted: &[Counted], segment: Option<u32>, each_once: bool) -> Self {
-        let least = segment.map_or(f64::INFINITY, |segment| FULL * f64::from(segment));
-        let mut last: BTreeMap<u16, [u64; 2]> = BTreeMap::new();
+    /// Of connections, all of them together. What lies behind a hole has arrived, and can be read only once that is filled.
+    pub fn of_streams(counted: &[Counted]) -> Self {
+        let mut streams: BTreeMap<u16, Vec<&Counted>> = BTreeMap::new();
         for counted in counted {
-            last.insert(counted.stream, [counted.received, counted.segments]);
+            streams.entry(counted.stream).or_default().push(counted);
         }
         let mut points: BTreeMap<u64, u64> = BTreeMap::new();
-        for counted in counted {
-            let point = points.entry(counted.at_ns).or_default();
-            let [received, segments] = last.get(&counted.stream).copied().unwrap_or_default();
-            let each = received as f64 / segments.max(1) as f64;
-            let are_full = segments > 0 && each >= least;
-            let each = segment.filter(|_| each_once).map_or(each, f64::from);
-            let spread = (each * counted.segments as f64).round() as u64;
-            *point = point.saturating_add(if are_full { spread } else { counted.received });
+        for (at_ns, bytes) in streams.values().flat_map(|readings| arrived(readings)) {
+            let point = points.entry(at_ns).or_default();
+            *point = point.saturating_add(bytes);
         }
         Self::of(points)
     }
@@ -162,6 +150,32 @@ impl Course {
     }
 }
 
+/// Bytes of one connection that had arrived at each of its readings, and when, ns. Where there is no hole they are what was read. From
+/// such a reading to the next one they are as many as its segments were; to the end, if no such one follows, each segment has as much
+/// as those before it: most of them are full.
+fn arrived(readings: &[&Counted]) -> Vec<(u64, u64)> {
+    let mut whole = Counted::default();
+    let mut points = Vec::with_capacity(readings.len());
+    let mut rest = readings;
+    while let Some(reading) = rest.first() {
+        let behind = rest.iter().take_while(|reading| reading.has_hole).count();
+        let next = rest.get(behind).copied();
+        let (segments, bytes) = next.map_or((whole.segments, whole.received), |next| {
+            (next.segments.saturating_sub(whole.segments), next.received.saturating_sub(whole.received))
+        });
+        let each = bytes as f64 / segments.max(1) as f64;
+        let came = |reading: &&Counted| {
+            let came = (each * reading.segments.saturating_sub(whole.segments) as f64).round() as u64;
+            (reading.at_ns, whole.received.saturating_add(came).max(reading.received))
+        };
+        points.extend(rest[..behind].iter().map(came));
+        points.extend(next.map(|next| (next.at_ns, next.received)));
+        whole = *next.unwrap_or(reading);
+        rest = rest.get(behind + 1..).unwrap_or_default();
+    }
+    points
+}
+
 fn rate(from: (f64, u64), to: (f64, u64)) -> Option<f64> {
     (to.0 > from.0).then(|| to.1.saturating_sub(from.1) as f64 * 8.0 / (to.0 - from.0))
 }
@@ -182,54 +196,57 @@ mod tests {
     #[test]
     fn connections_are_added_up() {
         let counted = |at_ns, stream, received| Counted { at_ns, stream, received, ..Counted::default() };
-        let course = Course::of_streams(
-            &[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)],
-            None,
-            false,
-        );
+        let course =
+            Course::of_streams(&[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)]);
         assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
     }
 
-    /// Two connections at 1 segment in each interval; what one of them gets from 300 ms on waits for a hole until 700 ms.
+    /// A connection that gets a segment of 1000 bytes in each interval, of which it can read some.
+    fn reading(n: u64, readable: u64) -> Counted {
+        Counted {
+            at_ns: n * 100_000_000,
+            segments: n,
+            received: readable * 1000,
+            has_hole: readable < n,
+            ..Counted::default()
+        }
+    }
+
+    /// Of two connections the second has a hole from 300 ms on, which is filled at 700 ms.
     #[test]
     fn what_waits_for_a_hole_has_arrived() {
-        let counted = |n: u64, stream, received| Counted {
-            at_ns: n * 100_000_000,
-            stream,
-            segments: n,
-            received: received * 1000,
-            ..Counted::default()
-        };
         let readings = (1..=10).flat_map(|n| {
-            let behind_the_hole = if (3..7).contains(&n) { 2 } else { n };
-            [counted(n, 0, n), counted(n, 1, behind_the_hole)]
+            let readable = if (3..7).contains(&n) { 2 } else { n };
+            [reading(n, n), Counted { stream: 1, ..reading(n, readable) }]
         });
-        let readings: Vec<_> = readings.collect();
-        let told = |segment| Course::of_streams(&readings, Some(segment), false).throughput().unwrap();
-        // Of segments that are not full nobody knows which are how long.
-        assert!(told(1448).instability > 0.1, "{:?}", told(1448));
-        let told = told(1000);
+        let course = Course::of_streams(&readings.collect::<Vec<_>>());
+        assert!((1..).map(|n| n * 2000).zip(course.points()).all(|(bytes, point)| bytes == point.1));
+        let told = course.throughput().unwrap();
         assert!((told.bits_per_s - 160_000.0).abs() < 100.0 && told.instability < 0.01, "{told:?}");
         assert_eq!((told.bytes, told.longest_stall_s), (20_000, 0.0));
     }
 
-    /// A hundred segments, one in each interval, of which the last four lie behind a hole when it ends, or are the first four again.
+    /// The last four of a hundred segments lie behind a hole when it ends; or the first four came again, and there is none.
     #[test]
     fn what_still_waits_for_a_hole_at_the_end_has_arrived_and_what_comes_twice_has_not() {
-        let counted = |n: u64, readable: u64| Counted {
-            at_ns: n * 100_000_000,
-            segments: n,
-            received: readable * 1000,
-            ..Counted::default()
+        let told = |readable: fn(u64) -> Counted| {
+            Course::of_streams(&(1..=100).map(readable).collect::<Vec<_>>()).throughput().unwrap()
         };
-        let hole: Vec<_> = (1..=100).map(|n| counted(n, n.min(96))).collect();
-        let told = |readings: &[Counted], each_once| {
-            Course::of_streams(readings, Some(1000), each_once).throughput().unwrap()
-        };
-        assert_eq!(told(&hole, true).bytes, 100_000);
-        assert!((told(&hole, true).bits_per_s - 80_000.0).abs() < 1.0, "{:?}", told(&hole, true));
-        let twice: Vec<_> = (1..=100).map(|n| counted(n, if n < 5 { n } else { n.max(8) - 4 })).collect();
-        assert_eq!(told(&twice, false).bytes, 96_000);
+        let hole = told(|n| reading(n, n.min(96)));
+        assert_eq!(hole.bytes, 100_000);
+        assert!((hole.bits_per_s - 80_000.0).abs() < 1.0, "{hole:?}");
+        let twice =
+            told(|n| Counted { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
+        assert_eq!(twice.bytes, 96_000);
+    }
+
+    /// Numbers of a peer that cannot be do no harm.
+    #[test]
+    fn readings_that_run_backwards_are_taken_as_they_are() {
+        let of = |segments, received, has_hole| Counted { segments, received, has_hole, ..Counted::default() };
+        let all = [of(u64::MAX, u64::MAX, true), of(9, u64::MAX, false), of(0, 3, true), of(u64::MAX, 2, true)];
+        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| Counted { at_ns, ..of }).collect();
+        assert_eq!(Course::of_streams(&readings).points().len(), 4);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Course;
 use crate::protocol::{Counted, Heard};
 
 /// What arrived one way of a phase, as columns: the values at one place of each are of the same moment.
@@ -52,16 +53,11 @@ pub struct DatagramSeries {
 }
 
 impl Series {
-    /// Of connections or associations: what each end has counted of them.
-    pub fn of_streams(sender: &[Counted], receiver: &[Counted]) -> Self {
-        let mut points: BTreeMap<u64, u64> = BTreeMap::new();
-        for counted in receiver {
-            let bytes = points.entry(counted.at_ns).or_default();
-            *bytes = bytes.saturating_add(counted.received);
-        }
+    /// Of connections or associations: what the end that sends has counted of them, and what has arrived.
+    pub fn of_streams(sender: &[Counted], arrived: &Course) -> Self {
         Self {
-            at_s: points.keys().copied().map(seconds).collect(),
-            bytes: points.into_values().collect(),
+            at_s: arrived.points().iter().map(|(at_s, _)| nanos(*at_s)).collect(),
+            bytes: arrived.points().iter().map(|(_, bytes)| *bytes).collect(),
             connections: ConnectionSeries::of(sender),
             datagrams: None,
         }
@@ -141,7 +137,6 @@ fn nanos(seconds: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meter::Course;
 
     const MS: u64 = 1_000_000;
 
@@ -166,13 +161,10 @@ mod tests {
             sends(200, 0, Some(20 * MS)),
             sends(200, 1, Some(40 * MS)),
         ];
-        let receiver: Vec<_> = [100, 200, 300].map(|at| counted(at, 0, 0, at * 10)).into();
-        let series = Series::of_streams(&sender, &receiver);
+        let arrived = Course::of_streams(&[100, 200, 300].map(|at| counted(at, 0, 0, at * 10)));
+        let series = Series::of_streams(&sender, &arrived);
         assert_eq!((&series.at_s[..], &series.bytes[..]), (&[0.1, 0.2, 0.3][..], &[1000, 2000, 3000][..]));
-        assert_eq!(
-            series.bytes.last(),
-            Course::of_streams(&receiver, None, false).throughput().map(|told| told.bytes).as_ref()
-        );
+        assert_eq!(series.bytes.last(), arrived.throughput().map(|told| told.bytes).as_ref());
         let told = series.connections.unwrap();
         assert_eq!(told.at_s, [0.1, 0.2]);
         assert_eq!((&told.cwnd[..], &told.window[..]), (&[Some(20_000); 2][..], &[Some(120_000); 2][..]));
@@ -181,9 +173,9 @@ mod tests {
             (&[Some(0.02), Some(0.03)][..], &[Some(200); 2][..])
         );
         // An end that tells no more than bytes has told no windows.
-        let told = Series::of_streams(&[counted(100, 0, 9, 0)], &[]).connections.unwrap();
+        let told = Series::of_streams(&[counted(100, 0, 9, 0)], &arrived).connections.unwrap();
         assert_eq!((told.cwnd, told.window, told.round_trip_s), (vec![None], vec![None], vec![None]));
-        assert_eq!(Series::of_streams(&[], &receiver).connections, None);
+        assert_eq!(Series::of_streams(&[], &arrived).connections, None);
     }
 
     #[test]

@@ -388,6 +388,8 @@ pub struct Counted {
     pub received: u64,
     /// Segments with data that have arrived, those that lie out of order too; zero where they are not counted (SCTP).
     pub segments: u64,
+    /// Whether some of these cannot be read yet, because one before them is missing.
+    pub has_hole: bool,
     /// Bytes that it has given to its kernel.
     pub sent: u64,
     /// Congestion window, bytes; of an end that sends, as all that follows.
@@ -575,6 +577,7 @@ mod tests {
         let most = Counted {
             at_ns: u64::MAX,
             segments: u64::MAX,
+            has_hole: false,
             stream: u16::MAX,
             received: u64::MAX,
             sent: u64::MAX,
