@@ -361,25 +361,23 @@ pub struct DatagramSink {
     way: Way,
     last_arrival: Instant,
     last_sent: Instant,
-    /// What the socket had dropped at first, and before the last one that came.
-    dropped_at_first: u32,
+    /// What the socket had dropped before the last one that came.
     dropped_before: u32,
     effort: Effort,
 }
 
 impl DatagramSink {
-    /// Over a socket of [`datagram_socket`], for the datagrams of one flow.
+    /// Over a socket of [`datagram_socket`] that is for one flow: what it has dropped since it was made is that flow's, also before
+    /// somebody reads from it.
     ///
     /// # Errors
     /// What the kernel answers.
     pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        let dropped = drops(&socket)?;
         // Those that come together are read whole, to find the beginnings of all.
         let come_together = option_int(&socket, libc::SOL_UDP, libc::UDP_GRO)? != 0;
         Ok(Self {
-            dropped_at_first: dropped,
-            dropped_before: dropped,
+            dropped_before: 0,
             socket: socket.into(),
             flow,
             form: None,
@@ -498,8 +496,8 @@ impl DatagramSink {
             last_arrival: self.last_arrival,
             last_sent: self.last_sent,
             losses: self.losses.counts(),
-            dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_at_first).into(),
-            dropped_before: self.dropped_before.wrapping_sub(self.dropped_at_first).into(),
+            dropped: drops(self.socket.as_fd())?.into(),
+            dropped_before: self.dropped_before.into(),
             passage: self.way.passage.take(),
             clock_set: self.arrivals.largest_step(),
             effort: Effort::of_this_thread().since(&self.effort),
@@ -590,6 +588,22 @@ mod tests {
         let (_, sent, taken) = carried(StdDuration::from_millis(100), Spacing::Constant, none, steer);
         assert_eq!(sent[0].datagrams, 0);
         assert!(taken.arrivals.received > 0);
+    }
+
+    /// A thread that begins late finds its socket full: what had no room is told, and is no loss of the path.
+    #[test]
+    fn what_had_no_room_before_somebody_reads_was_dropped_here() {
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut sent = 0;
+        while drops(&far).unwrap() < 10 {
+            send_one(&near, 7, sent, clock.now());
+            sent += 1;
+        }
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        let taken = sink.finish(Some(sent)).unwrap();
+        assert_eq!((taken.losses.lost, taken.arrivals.received + taken.dropped), (taken.dropped, sent));
+        assert!(taken.dropped >= 10, "{taken:?}");
     }
 
     #[test]
