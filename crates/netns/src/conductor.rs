@@ -155,6 +155,7 @@ impl<'a> Conductor<'a> {
         // Now the settings of the nodes' kernels are those of the run.
         conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
         conductor.loads = Loads::start(&mut conductor.testbed, &run.scenario, program)?;
+        conductor.testbed.hold_to_quotas()?;
         Ok(conductor)
     }
 
@@ -202,6 +203,7 @@ impl<'a> Conductor<'a> {
         let report = report?;
         let intruded = watched?;
         self.told.try_iter().for_each(|message| message.tell(sink));
+        self.testbed.lift_quotas()?;
         self.loads.end()?;
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;

@@ -69,6 +69,7 @@ impl Namespaces {
         let tap: OutputTap = Arc::new(tap);
         let programs = Programs::start(&mut testbed, &run.scenario, errands, Some(&tap), cancel)?;
         let loads = Loads::start(&mut testbed, &run.scenario, &self.agent)?;
+        testbed.hold_to_quotas()?;
         Lab::open(run, testbed, (programs, loads), sink)
     }
 

@@ -209,7 +209,8 @@ impl Testbed {
         Ok(process)
     }
 
-    /// Limits what all programs that are started on a node from now on have together. The limit goes with the testbed.
+    /// Limits what all programs that are started on a node from now on have together; their quota of processors once they are held
+    /// to it. The limit goes with the testbed.
     ///
     /// # Errors
     /// If this machine has no such limits, or they do not take.
@@ -227,6 +228,23 @@ impl Testbed {
         group.make()?;
         self.groups.insert(node, group);
         Ok(())
+    }
+
+    /// Holds the programs of all nodes to their quotas. Until then they start as fast as they can: of a hundredth of a processor a
+    /// program has begun after seconds, and nobody measures that.
+    ///
+    /// # Errors
+    /// If one does not take.
+    pub(crate) fn hold_to_quotas(&self) -> Result<(), TestbedError> {
+        self.groups.values().try_for_each(NodeGroup::hold_to_quota)
+    }
+
+    /// Lets them end as fast as they can.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub(crate) fn lift_quotas(&self) -> Result<(), TestbedError> {
+        self.groups.values().try_for_each(NodeGroup::lift_quota)
     }
 
     /// Who tells what the programs of a node take of what limits them, if something does.

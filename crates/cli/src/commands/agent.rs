@@ -1,6 +1,6 @@
 //! `netrig agent`.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
 use netrig_agent::{Agent, load_processors};
@@ -14,7 +14,8 @@ pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
         None => Agent.serve(std::io::stdin(), std::io::stdout()).map_err(Failure::failed)?,
         Some(InsteadOfAnAgent::Load { share, processors }) => {
             let until = || {
-                // An input that cannot be read has ended.
+                // Who does not hear that it has begun does not wait for it, and an input that cannot be read has ended.
+                let _ = writeln!(std::io::stdout(), "begun");
                 let _ = std::io::stdin().read_to_end(&mut Vec::new());
             };
             load_processors(share.get(), processors, until).map_err(Failure::failed)?;

@@ -164,20 +164,10 @@ impl Group {
         folders
     }
 
-    /// Makes them, and gives them their limits, each read back.
+    /// Makes them, and limits their memory, which is read back.
     pub fn make(&self) -> Result<(), TestbedError> {
         for folder in self.folders() {
             std::fs::create_dir(&folder).told_of(&folder, "make the group of processes")?;
-        }
-        if let (Some((version, folder)), Some(processors)) = (&self.cpu, self.limits.quota) {
-            let (quota, period) = quota(processors);
-            match version {
-                Version::One => {
-                    set(folder, "cpu.cfs_period_us", &period.to_string())?;
-                    set(folder, "cpu.cfs_quota_us", &quota.to_string())?;
-                }
-                Version::Two => set(folder, "cpu.max", &format!("{quota} {period}"))?,
-            }
         }
         if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
             let bytes = bytes.to_string();
@@ -194,6 +184,30 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// From now on they have no more of the processors than their quota, which is read back.
+    pub fn hold_to_quota(&self) -> Result<(), TestbedError> {
+        self.limits.quota.map_or(Ok(()), |processors| self.ration(Some(quota(processors).0), processors))
+    }
+
+    /// They may have all of the processors again.
+    pub fn lift_quota(&self) -> Result<(), TestbedError> {
+        self.limits.quota.map_or(Ok(()), |processors| self.ration(None, processors))
+    }
+
+    /// Tells the kernel the period of so many processors, and of each so many µs, or all.
+    fn ration(&self, ration: Option<u64>, processors: f64) -> Result<(), TestbedError> {
+        let Some((version, folder)) = &self.cpu else { return Ok(()) };
+        let (_, period) = quota(processors);
+        let told = |all: &str| ration.map_or_else(|| all.to_owned(), |ration| ration.to_string());
+        match version {
+            Version::One => {
+                set(folder, "cpu.cfs_period_us", &period.to_string())?;
+                set(folder, "cpu.cfs_quota_us", &told("-1"))
+            }
+            Version::Two => set(folder, "cpu.max", &format!("{} {period}", told("max"))),
+        }
     }
 
     /// Files into which a process that is to belong to them writes itself.

@@ -1,5 +1,6 @@
 //! Loads on the processors of nodes.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,7 +22,7 @@ struct Load {
 }
 
 impl Loads {
-    /// Starts those that the nodes of `scenario` are to have; `program` is netrig's own executable.
+    /// Starts those that the nodes of `scenario` are to have, and returns once they compute; `program` is netrig's own executable.
     ///
     /// # Errors
     /// If one cannot be started.
@@ -32,10 +33,16 @@ impl Loads {
             let processors: Vec<_> = described.cpus.iter().map(ToString::to_string).collect();
             let mut command = Command::new(program);
             command.args(["agent", "load", &share.get().to_string(), &processors.join(",")]);
-            // It ends with its input, and has nothing to say.
-            command.stdin(Stdio::piped()).stdout(Stdio::null());
+            // It ends with its input, and says when it has begun.
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let process = testbed.spawn(node, command)?;
             loads.push(Load { node, name: described.name.clone(), process });
+        }
+        for Load { name, process, .. } in &mut loads {
+            let begun = process.stdout().is_some_and(|mut told| told.read_exact(&mut [0]).is_ok());
+            if !begun {
+                return Err(RunError::Failed(format!("the load of node `{name}` has not begun")));
+            }
         }
         Ok(Self(loads))
     }
