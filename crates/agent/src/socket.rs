@@ -67,6 +67,9 @@ pub struct UdpOptions {
     /// Whether the receive buffer is what is measured: a datagram that finds no room there is then no fault.
     #[serde(default)]
     pub limited: bool,
+    /// Whether a datagram has arrived when it was read, and not when the kernel had it.
+    #[serde(default)]
+    pub until_read: bool,
     /// Whether no datagram may be cut, here or on its way (`IP_PMTUDISC_DO`, ip(7)): one that is longer than what the kernel
     /// knows of its path does not leave.
     #[serde(default)]

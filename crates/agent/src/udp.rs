@@ -43,6 +43,8 @@ pub(crate) struct UdpEnd {
     flow: u32,
     /// How datagrams are told that have no stamps.
     rtp: Option<RtpStream>,
+    /// Whether the kernel's stamps say when something arrived, or the moment when it was read.
+    until_read: bool,
     /// What is to be sent.
     pub outbox: Outbox,
     receive: ReceiveBatch,
@@ -107,10 +109,10 @@ pub(crate) struct UdpCounts {
 }
 
 impl UdpEnd {
-    /// Opens a bound socket, with kernel stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
+    /// Opens a bound socket, with the kernel's stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
     /// not told how much and as far as the system's limit allows.
     pub fn open(order: &EndOrder, options: UdpOptions) -> Result<Self, SocketError> {
-        let UdpOptions { buffers, uncut, limited } = options;
+        let UdpOptions { buffers, uncut, limited, until_read } = options;
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
         if uncut {
@@ -150,9 +152,10 @@ impl UdpEnd {
             flow: order.flow,
             outbox: if rtp.is_some() { outbox.without_stamps() } else { outbox },
             rtp,
+            until_read,
             receive: ReceiveBatch::new(kept),
-            // A receiver whose buffer is what is measured is woken as anybody's program is.
-            look_every: (!limited).then_some(look_every),
+            // A receiver that is a part of what is measured is woken as anybody's program is.
+            look_every: (!limited && !until_read).then_some(look_every),
             next_look: None,
             log: ArrivalLog::default(),
             foreign: 0,
@@ -202,7 +205,8 @@ impl UdpEnd {
                 self.foreign += 1;
                 continue;
             };
-            let arrived = piece.stamp.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
+            let by_kernel = piece.stamp.filter(|_| !self.until_read);
+            let arrived = by_kernel.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
                 let expected = self.log.counts().expected;
                 let whole = || Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);

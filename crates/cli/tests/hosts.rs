@@ -309,6 +309,7 @@ struct Seen {
     frames: Vec<(Heading, Vec<u8>)>,
     notes: Vec<String>,
     loads: Vec<f64>,
+    delays: Vec<f64>,
 }
 
 impl Sink for Seen {
@@ -316,9 +317,12 @@ impl Sink for Seen {
         if std::ptr::eq(sample.quantity, &raw const quantity::HOST_LOAD) {
             self.loads.push(sample.value);
         }
+        if std::ptr::eq(sample.quantity, &raw const quantity::ONE_WAY_DELAY) {
+            self.delays.push(sample.value);
+        }
     }
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        std::ptr::eq(quantity, &raw const quantity::HOST_LOAD)
+        [&raw const quantity::HOST_LOAD, &raw const quantity::ONE_WAY_DELAY].contains(&std::ptr::from_ref(quantity))
     }
     fn wants_notes(&self) -> bool {
         true
@@ -551,6 +555,30 @@ fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
     let invalid = outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default();
     assert!(!invalid.contains("had no room"), "{invalid}");
     assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
+}
+
+/// A datagram arrives at the kernel as it comes, and at a program once that has its turn: beside a load that has had all there is of
+/// a period of 20 ms, not before the next one.
+#[test]
+fn what_a_program_is_kept_from_is_delay_if_datagrams_arrive_there() {
+    let Some(_alone) = alone(&[]) else { return };
+    let Some(cpu) = own_processor() else { return };
+    let client = format!("cpus = [{cpu}]\nload = 1\nquota = 0.05");
+    if !can_be(&client) {
+        return;
+    }
+    let down = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1400 B\" }";
+    let mean = |arrives_at: &str| {
+        let udp = format!("kind = \"udp\"\narrives_at = \"{arrives_at}\"");
+        let text = experiment(&client, down).replacen("kind = \"udp\"", &udp, 1);
+        let mut seen = Seen::default();
+        let outcome = carry_out(&run(&text, 0), &mut seen, &AtomicBool::new(false));
+        outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert!(seen.delays.len() > 100, "{:?}", seen.delays);
+        seen.delays.iter().sum::<f64>() / seen.delays.len() as f64
+    };
+    let [kernel, program] = ["kernel", "program"].map(mean);
+    assert!(program > kernel + 0.002, "{program} s at the program, {kernel} at the kernel");
 }
 
 /// The load is told in each interval, and what it does to the terminal makes no run invalid.

@@ -60,7 +60,7 @@ pub use results::{
     Status, Verdict,
 };
 pub use scenario::{
-    Action, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, Sockets,
+    Action, ArrivesAt, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, Sockets,
     TimedEvent, WifiLane, channels, server_port,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};

@@ -247,7 +247,7 @@ impl Flow {
     }
 }
 
-/// Buffers of a kernel's sockets; what is not given is the kernel's own choice.
+/// What a kernel's sockets are told; a buffer that is not given is the kernel's own choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sockets {
     /// SO_SNDBUF, of which the kernel allots twice as much (socket(7)).
@@ -256,6 +256,26 @@ pub struct Sockets {
     /// SO_RCVBUF of sockets for datagrams; of TCP the window says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
+    /// When a datagram has arrived.
+    #[serde(skip_serializing_if = "ArrivesAt::is_kernel")]
+    pub arrives_at: ArrivesAt,
+}
+
+/// What of a host a datagram has reached when it has arrived. A simulated host is one with what runs on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivesAt {
+    /// Its kernel, by whose stamp it has arrived: what a host's program is kept from is no delay.
+    #[default]
+    Kernel,
+    /// The program, which has read it: how late that is, is a part of what is measured.
+    Program,
+}
+
+impl ArrivesAt {
+    const fn is_kernel(&self) -> bool {
+        matches!(self, Self::Kernel)
+    }
 }
 
 impl Sockets {

@@ -9,8 +9,8 @@ use netrig_agent::{
 };
 use netrig_core::{Duration, Size};
 use netrig_experiment::{
-    Action, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets, TimedEvent,
-    Unsupported,
+    Action, ArrivesAt, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets,
+    TimedEvent, Unsupported,
 };
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId, tcp};
@@ -170,11 +170,12 @@ fn carrier_of(
             flow.name
         )),
         Carrier::Udp { .. } => {
-            let Sockets { send_buffer, receive_buffer } = flow.sockets;
+            let Sockets { send_buffer, receive_buffer, arrives_at } = flow.sockets;
             let receive = receive_buffer.map_or(Some(DATAGRAM_BUFFER), in_bytes);
             let options = UdpOptions {
                 buffers: Buffers { send: send_buffer.and_then(in_bytes), receive },
                 limited: receive_buffer.is_some(),
+                until_read: arrives_at == ArrivesAt::Program,
                 uncut: false,
             };
             Ok((CarrierOptions::Udp(options), Vec::new()))

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::claim::selection::Selection;
 use crate::program::NodeApplications;
-use crate::{Fragmentation, Precision, RateLayer, Reception, WarmUp};
+use crate::{ArrivesAt, Fragmentation, Precision, RateLayer, Reception, WarmUp};
 
 /// What holds for the whole experiment: the keys above the first section.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -263,6 +263,8 @@ pub(crate) struct DatagramSockets {
     /// The receive buffer (SO_RCVBUF), of which the kernel allots twice as much: what finds no room is lost, and that is no
     /// fault. Without it there is room for whatever a scheduler keeps a reader waiting, and a loss is one.
     pub(crate) receive_buffer: Option<Size>,
+    /// What of a host a datagram has reached when it has arrived.
+    pub(crate) arrives_at: Option<ArrivesAt>,
 }
 
 /// A transport protocol.

@@ -73,7 +73,8 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
         }
         Protocol::Udp => {
             let told: DatagramSockets = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-            sockets = Sockets { send_buffer: told.send_buffer, receive_buffer: told.receive_buffer };
+            let DatagramSockets { send_buffer, receive_buffer, arrives_at } = told;
+            sockets = Sockets { send_buffer, receive_buffer, arrives_at: arrives_at.unwrap_or_default() };
             Carrier::Udp { headers: section.headers.unwrap_or_default() == Headers::Udp }
         }
     };
