@@ -322,7 +322,8 @@ impl Sink for Seen {
         }
     }
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        [&raw const quantity::HOST_LOAD, &raw const quantity::ONE_WAY_DELAY].contains(&std::ptr::from_ref(quantity))
+        [&raw const quantity::HOST_LOAD, &raw const quantity::ONE_WAY_DELAY]
+            .contains(&std::ptr::from_ref(quantity))
     }
     fn wants_notes(&self) -> bool {
         true

@@ -60,8 +60,8 @@ pub use results::{
     Status, Verdict,
 };
 pub use scenario::{
-    Action, ArrivesAt, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, Sockets,
-    TimedEvent, WifiLane, channels, server_port,
+    Action, ArrivesAt, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario,
+    Sockets, TimedEvent, WifiLane, channels, server_port,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{

@@ -9,8 +9,8 @@ use netrig_agent::{
 };
 use netrig_core::{Duration, Size};
 use netrig_experiment::{
-    Action, ArrivesAt, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets,
-    TimedEvent, Unsupported,
+    Action, ArrivesAt, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets, TimedEvent,
+    Unsupported,
 };
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId, tcp};

@@ -235,16 +235,17 @@ mod tests {
         let hole = told(|n| reading(n, n.min(96)));
         assert_eq!(hole.bytes, 100_000);
         assert!((hole.bits_per_s - 80_000.0).abs() < 1.0, "{hole:?}");
-        let twice =
-            told(|n| Counted { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
+        let twice = told(|n| Counted { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
         assert_eq!(twice.bytes, 96_000);
     }
 
     /// Numbers of a peer that cannot be do no harm.
     #[test]
     fn readings_that_run_backwards_are_taken_as_they_are() {
-        let of = |segments, received, has_hole| Counted { segments, received, has_hole, ..Counted::default() };
-        let all = [of(u64::MAX, u64::MAX, true), of(9, u64::MAX, false), of(0, 3, true), of(u64::MAX, 2, true)];
+        let of =
+            |segments, received, has_hole| Counted { segments, received, has_hole, ..Counted::default() };
+        let all =
+            [of(u64::MAX, u64::MAX, true), of(9, u64::MAX, false), of(0, 3, true), of(u64::MAX, 2, true)];
         let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| Counted { at_ns, ..of }).collect();
         assert_eq!(Course::of_streams(&readings).points().len(), 4);
     }
