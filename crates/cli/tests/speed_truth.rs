@@ -156,13 +156,6 @@ fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) 
     ]
 }
 
-/// What the machine lost in its own queues between the line and a host (`netdev_max_backlog`), by the host's own words: of that the
-/// line knows nothing.
-fn beside_the_line(document: &Value, way: &str) -> Option<String> {
-    let lost = phase(document, "udp", way)["receiver"]["host"]["losses"]["softnet.dropped"].as_u64()?;
-    (lost > 0).then(|| format!("{lost} packets found no room in the machine's queues"))
-}
-
 /// Measures a line, and holds what is told against what the line did. Where frames were lost beside the line it is no truth, and
 /// all is done again.
 fn cell(line: Line) -> Vec<Row> {
@@ -195,9 +188,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     };
     let document = lab.measure(&[], &["--time", lasts, "--congestion", "cubic"]);
     let overloads = WAYS.map(|(down, way)| overload(&lab, line, down, way));
-    let (trace, mut faults) = lab.close();
-    let ends = WAYS.into_iter().zip(&overloads);
-    faults.extend(ends.filter_map(|((_, way), (document, _))| beside_the_line(document, way)));
+    let (trace, faults) = lab.close();
     let name = format!(
         "{}/{} Mbit/s, {} ms, {} % lost",
         line.mbit[0],
