@@ -88,12 +88,12 @@ enum Sockets {
 
 impl Sockets {
     /// Those of an end, as its carrier says and as its application needs them.
-    fn open(order: &EndOrder, seed: u64) -> Result<Self, AgentError> {
+    fn open(order: &EndOrder, seed: u64, until: Instant) -> Result<Self, AgentError> {
         let wrong = |why: &str| Err(AgentError::Order { flow: order.name.clone(), why: why.to_owned() });
         let datagrams = order.application.sends_datagrams();
         let sockets = match &order.carrier {
             CarrierOptions::Udp(options) if datagrams => {
-                UdpEnd::open(order, *options).map(|end| Self::Udp(Box::new(end)))
+                UdpEnd::open(order, *options, until).map(|end| Self::Udp(Box::new(end)))
             }
             CarrierOptions::Tcp(options) if !datagrams => {
                 let listens = order.side == Side::Server;
@@ -130,7 +130,7 @@ impl FlowEnd {
         if order.dscp > 63 {
             return Err(wrong(format!("a code point of {} is above 63", order.dscp)));
         }
-        let sockets = Sockets::open(&order, seed)?;
+        let sockets = Sockets::open(&order, seed, until)?;
         Ok(Self {
             application: order.make_application(seed),
             order,
@@ -266,7 +266,7 @@ impl FlowEnd {
             let stop = stop.filter(|at| *at <= now);
             let due = self.deadline.filter(|at| *at <= now && stop.is_none_or(|stop| *at < stop));
             match (due, stop) {
-                // What was due before the flow stops is sent, however late.
+                // What was due before the flow stops is sent, however late, as long as somebody receives it.
                 (Some(at), _) => {
                     if !self.has_room() {
                         self.flush(around)?;

@@ -59,6 +59,10 @@ pub(crate) struct Outbox {
     uncut: usize,
     /// Datagrams that were too long to leave.
     refused: u64,
+    /// After that nothing leaves.
+    closes: Instant,
+    /// Datagrams that were due and had not left by then.
+    unsent: u64,
     /// What a call with one datagram takes if nothing interrupts it, ns.
     cost: Cost,
     /// How long after the one before it the next datagram of one call leaves, if each goes by itself, ns.
@@ -142,6 +146,8 @@ impl Outbox {
             unmetered: VecDeque::with_capacity(UNMETERED + BACKLOG),
             uncut: usize::MAX,
             refused: 0,
+            closes: Instant::NEVER,
+            unsent: 0,
             cost: Cost::default(),
             spacing: Cost::default(),
             retry: None,
@@ -158,6 +164,11 @@ impl Outbox {
     /// The same for datagrams that begin in another form.
     pub fn of_form(self, form: Arc<dyn Form>) -> Self {
         Self { form: Some(form), ..self }
+    }
+
+    /// The same that sends nothing after `closes`, when nobody is there to receive it.
+    pub fn closing_at(self, closes: Instant) -> Self {
+        Self { closes, ..self }
     }
 
     /// Whether more datagrams may be given.
@@ -178,6 +189,11 @@ impl Outbox {
     /// Those of them that were too long to leave.
     pub const fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// Datagrams that were due, and had not left when it closed.
+    pub const fn unsent(&self) -> u64 {
+        self.unsent
     }
 
     /// How well the source kept to what was asked.
@@ -256,7 +272,7 @@ impl Outbox {
 
     /// Sends what waits: datagrams of one length to one address that were due together leave with one call, and the kernel
     /// cuts them; a source that is late catches up without putting together what was apart. What the socket has no room for
-    /// goes on waiting.
+    /// goes on waiting, and what waits when it has closed is left unsent.
     pub fn flush(&mut self, socket: impl AsFd, clock: &Clock) -> io::Result<()> {
         self.retry = None;
         if self.unmetered.len() >= UNMETERED {
@@ -264,6 +280,11 @@ impl Outbox {
         }
         while !self.waiting.is_empty() {
             let at = clock.now();
+            if at > self.closes {
+                self.unsent += self.waiting.len() as u64;
+                self.waiting.clear();
+                return Ok(());
+            }
             let sent = match self.send_front(&socket, at) {
                 Ok(sent) => sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -495,6 +516,27 @@ mod tests {
         let (got, outbox) = sent(&dues, 1000);
         assert_eq!(got, (0..150).map(|n| (n, 100)).collect::<Vec<_>>());
         assert!(outbox.has_room());
+    }
+
+    #[test]
+    fn nothing_leaves_once_it_has_closed() {
+        let somebody = UdpSocket::bind("127.0.0.1:0").unwrap();
+        somebody.set_nonblocking(true).unwrap();
+        let to = somebody.local_addr().unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sent_at = |clock: Clock| {
+            let mut outbox = Outbox::new(3, Asked::Schedule, None).closing_at(Instant::ZERO);
+            for due in [0, 1000] {
+                outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
+            }
+            outbox.flush(&sender, &clock).unwrap();
+            (outbox.sent(), outbox.unsent(), outbox.has_room())
+        };
+        // Before its epoch a clock stands at zero.
+        assert_eq!(sent_at(Clock::starting_in(Duration::from_secs(3600))), (2, 0, true));
+        assert_eq!(sent_at(Clock::starting_at(0)), (0, 2, true));
+        let came = std::iter::from_fn(|| somebody.recv(&mut [0; 200]).ok()).count();
+        assert_eq!(came, 2);
     }
 
     #[test]

@@ -37,6 +37,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// that of one of them. Below it each has its own.
 const TOGETHER_ABOVE: f64 = 50_000.0;
 
+/// So long after the end of its run a source may still send what was due in it: who receives waits for what is on its way
+/// until none has come for as long.
+const LATEST: Duration = Duration::from_millis(20);
+
 /// One end's socket for datagrams: numbers and stamps what is sent, and tells what arrives.
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
@@ -91,6 +95,9 @@ pub struct UdpReport {
 pub struct SocketPassage {
     /// Datagrams that were given to it, and left it.
     pub sent: u64,
+    /// Datagrams that were due, and that it was not given before the run was over.
+    #[serde(default)]
+    pub unsent: u64,
     /// Datagrams that were given to it, and were too long to leave it uncut.
     #[serde(default)]
     pub refused: u64,
@@ -109,9 +116,9 @@ pub(crate) struct UdpCounts {
 }
 
 impl UdpEnd {
-    /// Opens a bound socket, with the kernel's stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
-    /// not told how much and as far as the system's limit allows.
-    pub fn open(order: &EndOrder, options: UdpOptions) -> Result<Self, SocketError> {
+    /// Opens a bound socket, with the kernel's stamps, for a run that lasts until then. That of a receiver has room for 100 ms
+    /// of what its flow sends, if it was not told how much and as far as the system's limit allows.
+    pub fn open(order: &EndOrder, options: UdpOptions, until: Instant) -> Result<Self, SocketError> {
         let UdpOptions { buffers, uncut, limited, until_read } = options;
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
@@ -146,6 +153,7 @@ impl UdpEnd {
         let peer =
             has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
         let (rtp, outbox) = (RtpStream::of(order), Outbox::new(order.flow, order.asked(), peer));
+        let outbox = outbox.closing_at(until + LATEST);
         Ok(Self {
             room,
             socket,
@@ -251,6 +259,7 @@ impl UdpEnd {
         let Arrivals { received, duplicated, stale, .. } = self.log.counts();
         Ok(SocketPassage {
             sent: self.outbox.sent() - self.outbox.refused(),
+            unsent: self.outbox.unsent(),
             refused: self.outbox.refused(),
             received: received + duplicated + stale + self.foreign,
             dropped: drops(&self.socket)?.into(),

@@ -558,6 +558,25 @@ fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
     assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
 }
 
+/// A terminal that is kept from sending what is due has not sent it when the run is over, and nobody is to have lost it: 40,000
+/// datagrams want more of a processor than half of a hundredth.
+#[test]
+fn what_a_terminal_could_not_send_in_time_is_unsent_and_not_lost() {
+    let Some(_alone) = alone(&[]) else { return };
+    let Some(cpu) = own_processor() else { return };
+    let client = format!("cpus = [{cpu}]\nload = 1\nquota = 0.01");
+    if !can_be(&client) {
+        return;
+    }
+    let up = UP.replacen("1 Mbit/s", "10 Mbit/s", 1).replacen("1400 B", "64 B", 1);
+    let mut seen = Seen::default();
+    let outcome = carry_out(&run(&experiment(&client, &up), 0), &mut seen, &AtomicBool::new(false));
+    let invalid = outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default();
+    assert!(!invalid.contains("did not reach their socket"), "{invalid}");
+    let unsent = |note: &String| note.contains("had not been sent when the run was over");
+    assert!(seen.notes.iter().any(unsent), "{:?}", seen.notes);
+}
+
 /// A datagram arrives at the kernel as it comes, and at a program once that has its turn: beside a load that has had all there is of
 /// a period of 20 ms, not before the next one.
 #[test]

@@ -33,6 +33,9 @@ pub(super) fn of(report: &EndReport, order: &EndOrder) -> Found {
             format!("{why} (others were let run instead of it {switches} times)")
         }
     });
+    let unsent = report.passed.map_or(0, |passed| passed.unsent);
+    let unsent = (unsent > 0)
+        .then(|| format!("{unsent} datagrams that were due had not been sent when the run was over"));
     let stolen = report.interruptions.fault();
     let dropped = report.datagrams.map_or(0, |datagrams| datagrams.socket_dropped);
     let receiver = (dropped > 0).then(|| {
@@ -48,7 +51,7 @@ pub(super) fn of(report: &EndReport, order: &EndOrder) -> Found {
     let has_connections = !matches!(order.carrier, CarrierOptions::Udp(_));
     let starved = report.interruptions.fault_of_connections().filter(|_| has_connections);
     let of_flow = |why: String| format!("flow `{}`: {why}", order.name);
-    let strains = [source, receiver, starved, of_deadlines(&report.deadlines)];
+    let strains = [source, unsent, receiver, starved, of_deadlines(&report.deadlines)];
     let strains = strains.into_iter().flatten().chain(report.sctp.iter().flat_map(SctpReport::faults));
     Found {
         faults: [stolen, fallback].into_iter().flatten().map(of_flow).collect(),

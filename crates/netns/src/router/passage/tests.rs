@@ -154,7 +154,8 @@ fn a_node_answers_what_may_go_no_further() {
 
 #[test]
 fn on_cables_a_socket_has_what_the_other_sent() {
-    let socket = |sent, received, dropped| SocketPassage { sent, refused: 0, received, dropped };
+    let socket =
+        |sent, received, dropped| SocketPassage { sent, received, dropped, ..SocketPassage::default() };
     assert_eq!(fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 2)), None);
     let lost = fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 1)).unwrap();
     assert_eq!(lost, "flow `x`: 1 of 10 datagrams that were sent on cables did not reach their socket");
