@@ -78,9 +78,13 @@ fn one_that_does_not_want_to_end_is_killed_with_its_children() {
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let mut program = testbed.spawn(0, shell("trap '' TERM; sleep 1000 & echo on; wait; wait")).unwrap();
-    // Once it has spoken, its trap is set and its child started.
+    // Once it has spoken, its trap is set and its child started; what becomes another program has for a moment no environment.
     program.stdout().unwrap().read_exact(&mut [0; 3]).unwrap();
     let mark = format!("NETRIG_TESTBED={}", testbed.id());
+    let begun = std::time::Instant::now();
+    while processes(&mark).len() != 2 && begun.elapsed() < LONG {
+        std::thread::yield_now();
+    }
     assert_eq!(processes(&mark).len(), 2);
     use std::os::unix::process::ExitStatusExt as _;
     assert_eq!(program.stop(Duration::from_millis(50)).unwrap().signal(), Some(9));
