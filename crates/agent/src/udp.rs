@@ -38,8 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const TOGETHER_ABOVE: f64 = 50_000.0;
 
 /// So long after the end of its run a source may still send what was due in it: who receives waits for what is on its way
-/// until none has come for as long.
-const LATEST: Duration = Duration::from_millis(20);
+/// until none has come for twice as long.
+const LATEST: Duration = Duration::from_millis(10);
 
 /// One end's socket for datagrams: numbers and stamps what is sent, and tells what arrives.
 pub(crate) struct UdpEnd {
@@ -152,8 +152,10 @@ impl UdpEnd {
         let has_one_peer = order.side == Side::Client && order.application.is_one_way();
         let peer =
             has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
+        // Answers follow what they answer, and nobody counts them after the end.
+        let closes = if order.side == Side::Client { until + LATEST } else { Instant::NEVER };
         let (rtp, outbox) = (RtpStream::of(order), Outbox::new(order.flow, order.asked(), peer));
-        let outbox = outbox.closing_at(until + LATEST);
+        let outbox = outbox.closing_at(closes);
         Ok(Self {
             room,
             socket,

@@ -16,6 +16,7 @@ mod machine;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -229,14 +230,16 @@ fn can_be(client: &str) -> bool {
     lacks.is_none()
 }
 
+/// The machine for one test, and a client that is held so on a processor of its own, where such a one can be had.
+fn held(settings: &str) -> Option<(MutexGuard<'static, ()>, String)> {
+    let alone = alone(&[])?;
+    let client = format!("cpus = [{}]\n{settings}", own_processor()?);
+    can_be(&client).then_some((alone, client))
+}
+
 #[test]
 fn a_quota_holds_by_the_kernels_counts() {
-    let Some(_alone) = alone(&[]) else { return };
-    let Some(cpu) = own_processor() else { return };
-    let client = format!("cpus = [{cpu}]\nquota = \"30 %\"");
-    if !can_be(&client) {
-        return;
-    }
+    let Some((_alone, client)) = held("quota = \"30 %\"") else { return };
     let mut lab = Lab::open(&experiment(&client, UP), "while :; do :; done");
     let loops = lab.process("while");
     std::thread::sleep(Duration::from_millis(200));
@@ -275,12 +278,7 @@ fn what_needs_more_memory_than_a_node_has_is_ended() {
 /// Groups go with their testbed, and by the journal when its owner was killed, with what runs in them.
 #[test]
 fn nothing_of_a_host_outlives_a_killed_owner() {
-    let Some(_alone) = alone(&[]) else { return };
-    let Some(cpu) = own_processor() else { return };
-    let client = format!("cpus = [{cpu}]\nload = 0.2\nquota = 0.5\nmemory = \"64 MiB\"");
-    if !can_be(&client) {
-        return;
-    }
+    let Some((_alone, client)) = held("load = 0.2\nquota = 0.5\nmemory = \"64 MiB\"") else { return };
     let mut lab = Lab::open(&experiment(&client, UP), "setsid sleep 777 & exec sleep 778");
     let load = lab.process(" agent load ");
     let groups = lab.named("group");
@@ -394,10 +392,14 @@ impl<'a> Packet<'a> {
 }
 
 fn seen(client: &str, flow: &str) -> Seen {
+    judged(&experiment(client, flow)).0
+}
+
+/// What is seen of a run, and why it must not be trusted, if so.
+fn judged(text: &str) -> (Seen, String) {
     let mut seen = Seen::default();
-    let run = run(&experiment(client, flow), 0);
-    carry_out(&run, &mut seen, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
-    seen
+    let outcome = carry_out(&run(text, 0), &mut seen, &AtomicBool::new(false));
+    (seen, outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default())
 }
 
 /// The same in virtual time.
@@ -492,8 +494,7 @@ fn a_window_is_of_who_receives() {
 fn a_narrow_line_is_one_of_ipv4() {
     let Some(_alone) = alone(&[]) else { return };
     let text = experiment("", FETCHED).replacen("delay =", "mtu = \"1000 B\"\ndelay =", 1);
-    let mut seen = Seen::default();
-    carry_out(&run(&text, 0), &mut seen, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
+    let (seen, _) = judged(&text);
     assert_eq!(seen.packets(Heading::Inbound).map(|packet| packet.len).max(), Some(1000));
 }
 
@@ -539,21 +540,14 @@ fn what_may_be_cut_is_cut_and_what_may_not_is_not() {
 /// takes more than its 1400 B, some find no room in 32 KB.
 #[test]
 fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
-    let Some(_alone) = alone(&[]) else { return };
+    // The load has used up what there is of the processor when they come.
+    let Some((_alone, client)) = held("load = 1\nquota = 0.02") else { return };
     let burst = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"trace\", repeat = true, datagrams = [[\"500 ms\", \"1400 B\"]";
     let burst = format!("{burst}{}] }}", ", [\"0 s\", \"1400 B\"]".repeat(49));
-    let Some(cpu) = own_processor() else { return };
-    // The load has used up what there is of the processor when they come.
-    let client = format!("cpus = [{cpu}]\nload = 1\nquota = 0.02");
-    if !can_be(&client) {
-        return;
-    }
     let text = experiment(&client, &burst)
         .replacen("kind = \"udp\"", "kind = \"udp\"\nreceive_buffer = \"16 KB\"", 1)
         .replacen("rate = \"20 Mbit/s\"", "rate = \"1 Gbit/s\"", 1);
-    let mut seen = Seen::default();
-    let outcome = carry_out(&run(&text, 0), &mut seen, &AtomicBool::new(false));
-    let invalid = outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default();
+    let (seen, invalid) = judged(&text);
     assert!(!invalid.contains("had no room"), "{invalid}");
     assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
 }
@@ -562,16 +556,9 @@ fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
 /// datagrams want more of a processor than half of a hundredth.
 #[test]
 fn what_a_terminal_could_not_send_in_time_is_unsent_and_not_lost() {
-    let Some(_alone) = alone(&[]) else { return };
-    let Some(cpu) = own_processor() else { return };
-    let client = format!("cpus = [{cpu}]\nload = 1\nquota = 0.01");
-    if !can_be(&client) {
-        return;
-    }
+    let Some((_alone, client)) = held("load = 1\nquota = 0.01") else { return };
     let up = UP.replacen("1 Mbit/s", "10 Mbit/s", 1).replacen("1400 B", "64 B", 1);
-    let mut seen = Seen::default();
-    let outcome = carry_out(&run(&experiment(&client, &up), 0), &mut seen, &AtomicBool::new(false));
-    let invalid = outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default();
+    let (seen, invalid) = judged(&experiment(&client, &up));
     assert!(!invalid.contains("did not reach their socket"), "{invalid}");
     let unsent = |note: &String| note.contains("had not been sent when the run was over");
     assert!(seen.notes.iter().any(unsent), "{:?}", seen.notes);
@@ -581,19 +568,12 @@ fn what_a_terminal_could_not_send_in_time_is_unsent_and_not_lost() {
 /// a period of 20 ms, not before the next one.
 #[test]
 fn what_a_program_is_kept_from_is_delay_if_datagrams_arrive_there() {
-    let Some(_alone) = alone(&[]) else { return };
-    let Some(cpu) = own_processor() else { return };
-    let client = format!("cpus = [{cpu}]\nload = 1\nquota = 0.05");
-    if !can_be(&client) {
-        return;
-    }
+    let Some((_alone, client)) = held("load = 1\nquota = 0.05") else { return };
     let down = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1400 B\" }";
     let mean = |arrives_at: &str| {
         let udp = format!("kind = \"udp\"\narrives_at = \"{arrives_at}\"");
         let text = experiment(&client, down).replacen("kind = \"udp\"", &udp, 1);
-        let mut seen = Seen::default();
-        let outcome = carry_out(&run(&text, 0), &mut seen, &AtomicBool::new(false));
-        outcome.unwrap_or_else(|error| panic!("{error}"));
+        let (seen, _) = judged(&text);
         assert!(seen.delays.len() > 100, "{:?}", seen.delays);
         seen.delays.iter().sum::<f64>() / seen.delays.len() as f64
     };
@@ -606,10 +586,8 @@ fn what_a_program_is_kept_from_is_delay_if_datagrams_arrive_there() {
 fn a_run_beside_a_load_is_valid_and_tells_the_load() {
     let Some(_alone) = alone(&[]) else { return };
     let Some(cpu) = own_processor() else { return };
-    let mut seen = Seen::default();
     let client = format!("cpus = [{cpu}]\nload = \"100 %\"");
-    let outcome = carry_out(&run(&experiment(&client, UP), 0), &mut seen, &AtomicBool::new(false));
-    let invalid = outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default();
+    let (seen, invalid) = judged(&experiment(&client, UP));
     // What is on the client is no reason, whatever else this machine did.
     assert!(!invalid.contains("source's gaps") && !invalid.contains("could not send"), "{invalid}");
     assert!(seen.loads.len() >= 2 * 19, "{:?}", seen.loads);

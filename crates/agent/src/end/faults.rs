@@ -6,7 +6,7 @@ use super::EndReport;
 use crate::order::{CarrierOptions, EndOrder};
 use crate::sctp::SctpReport;
 use crate::source_report::SourceReport;
-use crate::{Lateness, UdpOptions};
+use crate::{Lateness, SocketPassage, UdpOptions};
 
 /// An application of connections that is told of 1 in 100 deadlines later than this offers what was not asked for, as the
 /// router and an endpoint of SCTP that are so late are no network.
@@ -33,9 +33,12 @@ pub(super) fn of(report: &EndReport, order: &EndOrder) -> Found {
             format!("{why} (others were let run instead of it {switches} times)")
         }
     });
-    let unsent = report.passed.map_or(0, |passed| passed.unsent);
-    let unsent = (unsent > 0)
-        .then(|| format!("{unsent} datagrams that were due had not been sent when the run was over"));
+    let unsent = report.passed.filter(|passed| passed.unsent > 0).map(
+        |SocketPassage { sent, refused, unsent, .. }| {
+            let due = sent + refused + unsent;
+            format!("{unsent} of {due} datagrams that were due had not been sent when the run was over")
+        },
+    );
     let stolen = report.interruptions.fault();
     let dropped = report.datagrams.map_or(0, |datagrams| datagrams.socket_dropped);
     let receiver = (dropped > 0).then(|| {
