@@ -134,6 +134,11 @@ impl Way {
         Self::of(WAY, &["one", "two", "far"])
     }
 
+    /// The same with links a tenth as fast: what routers of this machine come late by is nothing beside what these take.
+    fn slow() -> Option<Self> {
+        Self::of(&WAY.replace(" Mbit/s", "00 kbit/s"), &["one", "two", "far"])
+    }
+
     /// The same of other nodes, some of which say as much as they are asked.
     fn of(text: &str, talkative: &[&str]) -> Option<Self> {
         let way = Self(PathLab::alone("way", text)?);
@@ -285,7 +290,7 @@ fn a_router_that_shares_its_load_sees_one_flow() {
 
 #[test]
 fn the_speed_of_links_is_estimated_from_here() {
-    let Some(way) = Way::build() else { return };
+    let Some(way) = Way::slow() else { return };
     let mut told = Value::Null;
     for _ in 0..ATTEMPTS {
         told = way.document(&["trace", HOPS[0][2], "--speed", "--gap", "2ms"]);
@@ -294,9 +299,13 @@ fn the_speed_of_links_is_estimated_from_here() {
             told["notes"].to_string().contains("576 B to 1400 B"),
             "the link in the middle says so: {told:#}"
         );
-        let speed = |hop: usize| told["hops"][hop]["measures"]["speed"]["value"].as_f64();
-        let near = |hop: usize, rate: f64| speed(hop).is_some_and(|speed| (speed / rate - 1.0).abs() < 0.1);
-        if near(1, 10e6) && near(2, 40e6) {
+        let near = |hop: usize, rate: f64| {
+            let speed = &told["hops"][hop]["measures"]["speed"];
+            let [value, low, high] = ["value", "low", "high"].map(|of| speed[of].as_f64());
+            value.is_some_and(|value| (value / rate - 1.0).abs() < 0.1)
+                && low.zip(high).is_some_and(|(low, high)| (low..=high).contains(&rate))
+        };
+        if near(0, 10e6) && near(1, 1e6) && near(2, 4e6) {
             return way.close();
         }
     }
@@ -305,10 +314,10 @@ fn the_speed_of_links_is_estimated_from_here() {
 
 #[test]
 fn trains_of_two_sizes_tell_the_way_there_and_back() {
-    let Some(way) = Way::build() else { return };
+    let Some(way) = Way::slow() else { return };
     let mut told = Value::Null;
-    // An octet takes 0.08, 0.8 and 0.2 µs there, and as long back: one link of 7.41 Mbit/s would take as long.
-    let rate = 8.0 / (0.08e-6 + 0.8e-6 + 0.2e-6) / 1.0;
+    // An octet takes 0.8, 8 and 2 µs there, and as long back: one link of 741 kbit/s would take as long.
+    let rate = 8.0 / (0.8e-6 + 8e-6 + 2e-6);
     for _ in 0..ATTEMPTS {
         told = way.document(&["train", HOPS[0][2], "--interval", "20ms"]);
         assert_eq!(far_end::value(&told, "100_B", "packets"), 11.0);
