@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use netlink_packet_route::link::LinkFlags;
 
@@ -21,6 +23,10 @@ const LOOPBACK: u32 = 1;
 /// The first table for packets from a certain source, and the priority of the rules that lead there: before the main
 /// table's (32766).
 const SOURCE_TABLES: u32 = 1000;
+
+/// For how long interfaces may take until they are in operation, where a kernel takes a second; and how often that is looked for.
+const OPERATION: Duration = Duration::from_secs(10);
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// Gives the namespaces, which are new, everything that `wiring` says. Everything is journalled already.
 pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
@@ -50,7 +56,7 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
         sysctl::set_ipv6_forwarding(namespace, wiring.nodes[place].forwards)?;
         add_ways(namespace, place, wiring)?;
     }
-    Ok(())
+    await_operation(router, nodes, wiring)
 }
 
 /// A veth pair between the router and a node, both ends without offloads, the router's up.
@@ -141,6 +147,31 @@ fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
             far.addresses.iter().try_for_each(|address| kernel.add_neighbour(near.index, *address, far.mac))
         },
     )
+}
+
+/// Waits until every interface is in operation: until then IPv6 is not ready on it, and what changes by itself while a run lasts
+/// is no part of an experiment.
+fn await_operation(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
+    let begun = Instant::now();
+    for end in wiring.links.iter().flat_map(|wire| &wire.ends) {
+        let routers = end.router_interface.as_ref().map(|name| (router, name));
+        for (namespace, name) in routers.into_iter().chain([(&nodes[end.node], &end.interface)]) {
+            let index = end.index;
+            let deed = || format!("tell whether {name} is in operation");
+            while !namespace.ask(deed, move || Rtnetlink::open()?.is_running(index))? {
+                if begun.elapsed() > OPERATION {
+                    return Err(TestbedError::NotTaken {
+                        setting: format!("the state of interface {name}"),
+                        place: namespace.name().to_owned(),
+                        asked: "up".into(),
+                        found: format!("not in operation after {} s", OPERATION.as_secs()),
+                    });
+                }
+                sleep(GLANCE);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives a node its routes, and the rules that lead sources to their own.

@@ -129,6 +129,17 @@ impl Rtnetlink {
         self.conversation.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
     }
 
+    /// Whether an interface is in operation (ifOperStatus of RFC 2863 section 3.1.14), as the kernel has found out by itself: that a
+    /// link has come up it notices up to a second late (linkwatch), or, since Linux 6.9, when it is asked for that one.
+    pub(crate) fn is_running(&mut self, index: u32) -> Result<bool, Refusal> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let answers = self.conversation.ask(RouteNetlinkMessage::GetLink(message), 0)?;
+        Ok(answers.iter().any(|answer| {
+            matches!(answer, RouteNetlinkMessage::NewLink(link) if link.header.flags.contains(LinkFlags::Running))
+        }))
+    }
+
     /// Gives an interface an address, usable at once: nobody is asked whether another one has it (RFC 4862 section 5.4).
     pub(crate) fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<(), Refusal> {
         let mut message = AddressMessage::default();

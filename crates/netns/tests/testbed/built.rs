@@ -31,6 +31,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
         let found = interface(name);
         assert_eq!((found["mtu"].as_u64(), found["address"].as_str()), (Some(mtu), Some(mac)));
         assert!(found["flags"].as_array().unwrap().contains(&"LOWER_UP".into()), "{found}");
+        assert_eq!(found["operstate"], "UP", "{found}");
         let addresses = found["addr_info"].as_array().unwrap();
         let addresses: Vec<_> = addresses
             .iter()
@@ -46,6 +47,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
     {
         let found = router.iter().find(|interface| interface["ifname"] == name).unwrap();
         assert!(found["flags"].as_array().unwrap().contains(&"LOWER_UP".into()), "{found}");
+        assert_eq!(found["operstate"], "UP", "{found}");
         assert_eq!(found["addr_info"].as_array().map(Vec::len), Some(0), "{found}");
         let (index, links) = (found["ifindex"].as_u64().unwrap() as u32, &testbed.wiring().links);
         let end = links.iter().flat_map(|wire| &wire.ends).find(|end| end.index == index).unwrap();

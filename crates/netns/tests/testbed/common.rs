@@ -68,11 +68,11 @@ pub fn journals() -> (TempDir, Journals) {
     (folder, journals)
 }
 
-/// An identity that no other test has, in this process or another.
+/// An identity that no other test has, in this process or another, and that none begins with.
 pub fn id() -> TestbedId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    TestbedId::new(&format!("t{}x{n}", std::process::id())).unwrap()
+    TestbedId::new(&format!("t{}x{n:03}", std::process::id())).unwrap()
 }
 
 pub fn build(journals: &Journals) -> Testbed {
