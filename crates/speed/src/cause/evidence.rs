@@ -44,7 +44,8 @@ const HEADERS: f64 = 0.1;
 /// A path that loses less than this share below its capacity loses nothing that congestion control would feel.
 const LOSSY: f64 = 3e-4;
 
-/// Of what was lost this share or more was dropped at the receiving host: then the path has not lost it.
+/// Of what was lost this share or more was dropped at the receiving host: then the path has not lost it. Of the time in which
+/// something was missing this share or more tells whom it was missing for.
 const MOST: f64 = 0.5;
 
 /// Of what reached the receiving host it has dropped this share: it takes less than the path carries, whatever is lost there.
@@ -269,13 +270,12 @@ impl<'a> Evidence<'a> {
     /// gave the kernel something to send.
     fn processor(&self) -> Option<Limit> {
         let connections = self.connections()?;
-        let closed = connections.window_limited.is_some_and(|share| share > HELD_BACK_AT_TIMES);
-        let idle = connections.busy.is_some_and(|share| share < BUSY);
-        match (closed && is_starved(&self.phase.receiver), idle && is_starved(&self.phase.sender)) {
-            (true, _) => Some(self.of_processor(false)),
-            (_, true) => Some(self.of_processor(true)),
-            _ => None,
-        }
+        let closed = connections.window_limited.unwrap_or(0.0);
+        let idle = connections.busy.map_or(0.0, |share| 1.0 - share);
+        let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
+        let takes = closed > HELD_BACK_AT_TIMES && is_starved(receiver) || is_waiting(receiver, closed);
+        let gives = idle > 1.0 - BUSY && is_starved(sender) || is_waiting(sender, idle);
+        (takes || gives).then(|| self.of_processor(!takes))
     }
 
     /// A processor at the end that sends, or at the one that receives.
@@ -283,10 +283,11 @@ impl<'a> Evidence<'a> {
         let (report, end) =
             if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
         let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
-        if stolen > STOLEN {
+        let [ran, waited] = of_thread(report);
+        // For the rest of the time programs of the host itself were before it.
+        if stolen > STOLEN.max(MOST * waited) {
             return Limit::Stolen { end, share: stolen };
         }
-        let [ran, waited] = of_thread(report);
         Limit::Processor { end, sends, ran, waited, softirq: softirq(report) }
     }
 
@@ -510,6 +511,13 @@ pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
 /// Whether the threads that carry data ran, or waited to run, nearly all the time.
 fn is_starved(report: &EndReport) -> bool {
     of_thread(report).iter().sum::<f64>() > BUSY
+}
+
+/// Whether data was held back for a large share of the time, and the threads that carry it waited for a processor for most of that:
+/// between two times at which they get one they may well sleep, while what they asked for is underway.
+fn is_waiting(report: &EndReport, held_back: f64) -> bool {
+    let [_, waited] = of_thread(report);
+    held_back > HELD_BACK && waited > MOST * held_back
 }
 
 /// Shares of the time in which the threads of an end ran, and waited for a processor.

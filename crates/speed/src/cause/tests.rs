@@ -214,13 +214,35 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         connections(phase).busy = Some(0.3);
     });
     assert!(matches!(limit, Limit::Processor { end: End::Server, sends: true, .. }), "{limit:?}");
+    // Of what it waits for the hypervisor may have taken most, or a little.
+    let beside = |steal, waited_ns| {
+        judged(8.0 * MBIT, line(), |phase| {
+            (phase.sender.ran_ns, phase.sender.waited_ns) = (990 - waited_ns, waited_ns);
+            connections(phase).busy = Some(0.3);
+            let stolen = ProcessorShare { steal, ..ProcessorShare::default() };
+            phase.sender.host = HostReport { processors: vec![stolen], ..HostReport::default() };
+        })
+    };
+    let (most, little) = (beside(0.4, 500), beside(0.12, 900));
+    assert!(matches!(most, Limit::Stolen { end: End::Server, .. }), "{most:?}");
+    assert!(matches!(little, Limit::Processor { end: End::Server, .. }), "{little:?}");
+    // Whoever waits for a processor sleeps, too, until what it asked for comes: on a longer path for longer.
+    let of_path = |waited_ns, window_limited| {
+        judged(8.0 * MBIT, line(), |phase| {
+            phase.receiver.waited_ns = waited_ns;
+            connections(phase).window_limited = Some(window_limited);
+        })
+    };
+    let limit = of_path(700, 0.6);
+    assert!(matches!(limit, Limit::Processor { end: End::Client, sends: false, .. }), "{limit:?}");
+    // A window that is closed for longer than anybody is waited for is short.
+    let limit = of_path(300, 0.9);
+    assert!(matches!(limit, Limit::Window { end: End::Client, .. }), "{limit:?}");
     let limit = judged(8.0 * MBIT, line(), |phase| {
-        busy(&mut phase.sender);
-        connections(phase).busy = Some(0.3);
-        let stolen = ProcessorShare { steal: 0.4, ..ProcessorShare::default() };
-        phase.sender.host = HostReport { processors: vec![stolen], ..HostReport::default() };
+        phase.sender.waited_ns = 600;
+        connections(phase).busy = Some(0.4);
     });
-    assert!(matches!(limit, Limit::Stolen { end: End::Server, .. }), "{limit:?}");
+    assert!(matches!(limit, Limit::Processor { end: End::Server, sends: true, .. }), "{limit:?}");
     // A thread that waits and is missed by nobody limits nothing; what does is not known.
     assert_eq!(
         judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200),
