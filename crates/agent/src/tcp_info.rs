@@ -69,6 +69,8 @@ pub struct TcpInfo {
 pub struct TcpCounts {
     /// Segments sent, of any kind.
     pub segments_sent: u64,
+    /// Segments that arrived, of any kind.
+    pub segments_received: u64,
     /// Segments with data that were sent, first time or again.
     pub data_segments_sent: u64,
     /// Segments with data that arrived, duplicates included.
@@ -90,6 +92,7 @@ pub struct TcpCounts {
 impl std::ops::AddAssign for TcpCounts {
     fn add_assign(&mut self, other: Self) {
         self.segments_sent += other.segments_sent;
+        self.segments_received += other.segments_received;
         self.data_segments_sent += other.data_segments_sent;
         self.data_segments_received += other.data_segments_received;
         self.bytes_acknowledged += other.bytes_acknowledged;
@@ -160,6 +163,7 @@ impl TcpInfo {
             buffer_limited: Duration::from_micros(long(184)),
             counts: TcpCounts {
                 segments_sent: word(136).into(),
+                segments_received: word(140).into(),
                 data_segments_sent: word(156).into(),
                 data_segments_received: word(152).into(),
                 bytes_acknowledged: long(120),

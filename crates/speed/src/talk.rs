@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use netrig_agent::TcpInfo;
 use netrig_agent::control::{ControlError, MAX_FRAME, read_frame, write_frame};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -86,6 +87,14 @@ impl Talk {
     /// If it is older than TLS 1.3.
     pub fn binding(&self) -> io::Result<Binding> {
         self.tls.export_keying_material([0; 32], EXPORTER, Some(&[])).map_err(io::Error::other)
+    }
+
+    /// What TCP has to tell of it.
+    ///
+    /// # Errors
+    /// If the kernel tells nothing.
+    pub fn info(&self) -> io::Result<TcpInfo> {
+        TcpInfo::read(&self.socket)
     }
 
     /// Says something.

@@ -10,7 +10,7 @@ use netrig_agent::bulk::{connect, datagram_socket};
 use netrig_agent::control::ControlError;
 use netrig_agent::probe::control::boot;
 use netrig_agent::probe::stamp::Key;
-use netrig_agent::{Buffers, TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to};
+use netrig_agent::{Buffers, TcpCounts, TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to};
 use netrig_core::{Duration, Rate};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -105,8 +105,33 @@ pub struct Carriage {
     pub near: Outcome,
     /// What the server has.
     pub far: Outcome,
+    /// What the control connection sent and received meanwhile, a full or an empty segment each; nothing of servers of iperf3.
+    pub talked: Option<Talked>,
     /// It ended before its time: its connections broke, or somebody interrupted it.
     pub cut_short: bool,
+}
+
+/// What a control connection took of the line, towards the server and back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Talked {
+    /// Segments of any kind, each way.
+    pub segments: [u64; 2],
+    /// Payload in them, bytes.
+    pub bytes: [u64; 2],
+    /// Whether they have time stamps (RFC 7323).
+    pub timestamps: bool,
+}
+
+impl Talked {
+    /// What passed between two readings.
+    pub(super) fn between(first: &TcpInfo, last: &TcpInfo) -> Self {
+        let of = |count: fn(&TcpCounts) -> u64| count(&last.counts).saturating_sub(count(&first.counts));
+        Self {
+            segments: [of(|counts| counts.segments_sent), of(|counts| counts.segments_received)],
+            bytes: [of(|counts| counts.bytes_sent), of(|counts| counts.bytes_received)],
+            timestamps: last.has_timestamps,
+        }
+    }
 }
 
 impl Carriage {
@@ -280,6 +305,7 @@ impl Call {
         watch: &mut dyn FnMut(News<'_>),
     ) -> Result<Carriage, SpeedError> {
         let begun = monotonic_nanos();
+        let before = self.talk.info();
         let (mut far, mut told_of_far) = (Outcome::default(), Outcome::default());
         let told = self.follow(&phase, begun, &carrying, cancel, &mut |news| {
             if let News::Far(live) = &news {
@@ -288,6 +314,7 @@ impl Call {
             watch(news);
         });
         let ended = monotonic_nanos();
+        let talked = before.and_then(|first| Ok(Talked::between(&first, &self.talk.info()?))).ok();
         let settled = told.and_then(|over| {
             let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
             self.talk.say(&FromClient::End { sent })?;
@@ -303,6 +330,7 @@ impl Call {
                     span: [begun, ended],
                     near,
                     far: told_of_far,
+                    talked,
                     cut_short: true,
                 });
                 return Err(error);
@@ -313,7 +341,7 @@ impl Call {
         far.report = report;
         let Buffers { send, receive } = self.order.options.buffers;
         near.report.chosen_buffers = [send.is_some(), receive.is_some()];
-        Ok(Carriage { phase, span: [begun, ended], near, far, cut_short: over })
+        Ok(Carriage { phase, span: [begun, ended], near, far, talked, cut_short: over })
     }
 
     /// Follows a phase until its time is over, or somebody has had enough; whether it was cut short.

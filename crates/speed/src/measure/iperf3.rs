@@ -186,6 +186,7 @@ fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
         span: [found.begun, found.begun + lasted],
         near,
         far,
+        talked: None,
         cut_short: tested.error.is_some(),
     }
 }

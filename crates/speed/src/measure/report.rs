@@ -91,7 +91,7 @@ pub struct PhaseReport {
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Capacity {
     /// What arrived while more was offered than the line carries, at every layer; the echoes that watch the path are part of
-    /// it.
+    /// it, and so is what the two ends tell each other.
     pub layers: Layers,
     /// What was found.
     pub found: Found,
@@ -150,7 +150,8 @@ fn phase(
     let connections = Connections::of(&sender.counted, warm_up_s);
     let capacity = found.zip(packet).map(|((found, complete), packet)| {
         let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
-        Capacity { layers: layers + echoes(watched, carriage.span, v4), found, complete, by_hosts: false }
+        let beside = echoes(watched, carriage.span, v4) + talk(carriage, way, v4);
+        Capacity { layers: layers + beside, found, complete, by_hosts: false }
     });
     let mut phase = PhaseReport {
         way,
@@ -174,6 +175,18 @@ fn phase(
         capacity.by_hosts = by_hosts;
     }
     phase
+}
+
+/// What the control connection took of the line in a way: a slow one's acknowledgements alone are up to a hundredth of it.
+fn talk(carriage: &Carriage, way: Way, v4: bool) -> Layers {
+    let seconds = carriage.span[1].saturating_sub(carriage.span[0]).max(1) as f64 * 1e-9;
+    let took = carriage.talked.map(|talked| {
+        let place = usize::from(way != Way::Up);
+        let (segments, bytes) = (talked.segments[place], talked.bytes[place]);
+        let payload = u32::try_from(bytes / segments.max(1)).unwrap_or(u32::MAX);
+        Packet::segment(payload, talked.timestamps, v4).at(segments as f64 / seconds)
+    });
+    took.unwrap_or_else(|| Packet::datagram(0, v4).at(0.0))
 }
 
 /// What echoes took of the line in a span, each way.

@@ -68,11 +68,15 @@ impl Packet {
 
     /// A rate of payload, as full packets carry it.
     pub fn layers(&self, payload_bits_per_s: f64) -> Layers {
-        let per_s = payload_bits_per_s / (8.0 * f64::from(self.payload.max(1)));
+        self.at(payload_bits_per_s / (8.0 * f64::from(self.payload.max(1))))
+    }
+
+    /// So many of them a second.
+    pub fn at(&self, per_s: f64) -> Layers {
         let transport = f64::from(self.payload) + f64::from(self.transport);
         let ip = transport + f64::from(self.ip);
         Layers {
-            payload: payload_bits_per_s,
+            payload: per_s * 8.0 * f64::from(self.payload),
             transport: per_s * 8.0 * transport,
             ip: per_s * 8.0 * ip,
             ethernet: per_s * 8.0 * (ip.max(SHORTEST) + ETHERNET),
@@ -120,6 +124,8 @@ mod tests {
     fn short_packets_are_padded_on_ethernet() {
         let layers = Packet::datagram(12, true).layers(96.0);
         assert_eq!((layers.transport, layers.ip, layers.ethernet), (160.0, 320.0, 672.0));
+        let acknowledgement = Packet::segment(0, true, true).at(10.0);
+        assert_eq!((acknowledgement.payload, acknowledgement.ip), (0.0, 4160.0));
         assert_eq!(Packet::datagram(1452, false).layers(1452.0 * 8.0).ip, 1500.0 * 8.0);
     }
 }

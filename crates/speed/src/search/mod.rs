@@ -96,7 +96,7 @@ const ENOUGH: u64 = 2000;
 
 /// It counts for no longer than so many times what was asked for: while there are few datagrams, and while there are enough that
 /// do not tell the same.
-const PATIENCE: u64 = 8;
+const PATIENCE: u64 = 20;
 const PATIENCE_WITH_ENOUGH: u64 = 2;
 
 /// What is a tenth too much is seen after so many datagrams; if it is not, it offers a little more, so often at most.

@@ -155,7 +155,7 @@ fn a_line_is_found_whatever_is_lost_at_random() {
                 // Of few datagrams chance takes more or less than its share.
                 let chance = 4.0 * (loss * (1.0 - loss) / found.sent_beneath as f64).sqrt();
                 assert!((found.loss_beneath.unwrap() - loss).abs() < chance.max(0.02), "{found:?}");
-                assert!(took < 20.0, "{per_s} {delay} {loss}: {took} s");
+                assert!(took < 30.0, "{per_s} {delay} {loss}: {took} s");
             }
         }
     }

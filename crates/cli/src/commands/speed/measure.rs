@@ -37,7 +37,7 @@ const SCTP_SIZE: u16 = 1232;
 /// For how long a search counts what arrives above the line's capacity and what is lost below it, and may take in all.
 const COUNTS: Duration = Duration::from_millis(1000);
 const BENEATH: Duration = Duration::from_millis(500);
-const LONGEST_SEARCH: Duration = Duration::from_secs(30);
+const LONGEST_SEARCH: Duration = Duration::from_secs(45);
 
 /// The shortest phase: five readings.
 const SHORTEST: Duration = Duration::from_millis(500);
