@@ -1,4 +1,4 @@
-//! What tests that concern more than one crate have in common. The tests are under `tests/tests`.
+//! What tests that concern more than one crate have in common. The tests are under `tests/it`.
 #![forbid(unsafe_code)]
 
 mod tape;

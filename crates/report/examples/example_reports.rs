@@ -3,7 +3,7 @@
 //! `cargo run -p netrig-report --example example_reports -- FOLDER`
 #![allow(clippy::disallowed_methods, reason = "an example writes what it draws")]
 
-#[path = "../tests/report/fixture.rs"]
+#[path = "../tests/it/fixture.rs"]
 mod fixture;
 
 use std::path::Path;

@@ -33,3 +33,10 @@ mod text_table;
 pub use delivery::delivery;
 pub use report::{Picture, Report};
 pub use sequence::sequence;
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_report;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

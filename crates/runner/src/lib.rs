@@ -30,3 +30,10 @@ pub use error::RunnerError;
 pub use machine::provenance;
 pub use progress::{Event, Progress, Tally};
 pub use recorded::{Kept, recorded};
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_runner;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

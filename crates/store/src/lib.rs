@@ -36,3 +36,10 @@ pub use provenance::{Provenance, ProvenanceId};
 pub use read::{ExperimentEntry, Replication};
 pub use store::Store;
 pub use write::{ExperimentId, Member, Recorded};
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_store;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

@@ -45,3 +45,10 @@ pub use trace::{Trace, TraceError, TracedDatagram};
 pub use video::{ClipName, Video};
 pub use voice::{Playout, Talk, Voice, VoiceCodec};
 pub use web::{Web, WebExchange};
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_traffic;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

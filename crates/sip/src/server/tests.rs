@@ -452,13 +452,13 @@ fn what_is_not_fit_is_not_forwarded() {
         told(&said(&mut server)).remove(0)
     };
     let torture = |bytes: &'static [u8]| Message::parse(&Bytes::from_static(bytes)).unwrap();
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/zeromf.msg"))), "483");
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/unkscm.msg"))), "416");
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/novelsc.msg"))), "416");
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/bext01.msg"))), "420");
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/multi01.msg"))), "400");
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/insuf.msg"))), "400");
-    assert_eq!(refused(torture(include_bytes!("../../tests/torture/mismatch01.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/zeromf.msg"))), "483");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/unkscm.msg"))), "416");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/novelsc.msg"))), "416");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/bext01.msg"))), "420");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/multi01.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/insuf.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/mismatch01.msg"))), "400");
     assert_eq!(refused(request("INVITE", "sip:nobody@biloxi.com", ALICE, 3, "")), "480");
     assert_eq!(refused(request("OPTIONS", "sip:biloxi.com", ALICE, 3, "")), "200");
 }

@@ -1,0 +1,360 @@
+//! Servers and programs of others, and real video, in experiments on the testbed of namespaces. As root on Linux; elsewhere
+//! each test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::machine::{alone, can, folder};
+use crate::common::{netrig, text};
+
+/// Two hosts on a line, and what `rest` adds.
+fn experiment(rest: &str) -> tempfile::TempDir {
+    let file = format!(
+        r#"
+format = 1
+name = "applied"
+duration = "8 s"
+[replications]
+count = 1
+[node.a]
+[link.line]
+between = ["a", "b"]
+rate = "4 Mbit/s"
+delay = "5 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+[transport.tcp]
+kind = "tcp"
+profile = "linux"
+congestion = "reno"
+{rest}"#
+    );
+    folder("applied", &file)
+}
+
+fn run(folder: &Path, on: &str, more: &[&str]) -> (Option<i32>, Value, String) {
+    let ended = netrig(folder, &[&["run", "applied.toml", "--on", on, "--json"], more].concat());
+    let document = serde_json::from_str(&text(&ended.stdout)).unwrap_or(Value::Null);
+    (ended.status.code(), document, text(&ended.stderr))
+}
+
+/// What one substrate made of the only point.
+fn point<'a>(document: &'a Value, substrate: &str) -> &'a Value {
+    let points = document["points"].as_array().expect("there are points");
+    points.iter().find(|point| point["substrate"] == substrate).expect("the substrate has the point")
+}
+
+/// What was measured, also if the run does not count.
+fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
+    point(document, substrate)["responses"][response]["runs"][0]["value"].as_f64()
+}
+
+/// The time lines of all runs of the store.
+fn time_lines(folder: &Path) -> String {
+    let list = text(&netrig(folder, &["list"]).stdout);
+    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let ids = list.split_whitespace().filter(is_id);
+    ids.map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
+}
+
+/// One million bytes take 2 s on a line of 4 Mbit/s, and with 52 B of headers to each 1448 of them 3.6 % more; the rest is
+/// how a window opens, and what was lost on the way.
+#[test]
+fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
+    let Some(_alone) = alone(&["/usr/sbin/vsftpd"]) else { return };
+    for direction in ["store", "fetch"] {
+        let folder = experiment(&format!(
+            r#"
+[node.b]
+[flow.file]
+from = "a"
+to = "b"
+transport = "tcp"
+application = {{ kind = "ftp", size = "1 MB", direction = "{direction}" }}
+[response.time]
+of = "flow.file"
+metric = "response_time"
+[response.again]
+of = "flow.file"
+metric = "retransmission_share"
+[response.wire]
+of = "flow.file"
+metric = "wire_throughput"
+[response.sent]
+of = "flow.file"
+metric = "packets_sent"
+"#
+        ));
+        let (_, document, told) = run(folder.path(), "sim,netns", &[]);
+        let times = ["sim", "netns"].map(|on| value(&document, on, "time"));
+        let [Some(modelled), Some(real)] = times else { panic!("{times:?}: {document:#} {told}") };
+        for time in [modelled, real] {
+            assert!((2.0..2.4).contains(&time), "{direction}: {modelled} s modelled, {real} s real");
+        }
+        // The window opens beyond what the queue holds, so both send something again.
+        let shares = ["sim", "netns"].map(|on| value(&document, on, "again"));
+        for share in shares {
+            assert!(share.is_some_and(|share| (0.01..0.2).contains(&share)), "{direction}: {shares:?}");
+        }
+        // What the network carries of the file is known by the server's port for data; the commands are none of it.
+        let [modelled, real] = ["sim", "netns"].map(|on| value(&document, on, "wire").unwrap_or(0.0));
+        let ratio = real / modelled;
+        assert!(
+            (0.9..1.1).contains(&ratio),
+            "{direction}: {modelled} B/s on the modelled wire, {real} on this"
+        );
+        // Only the client's end is asked.
+        assert!(value(&document, "sim", "sent").is_some() && value(&document, "netns", "sent").is_none());
+        let line = time_lines(folder.path());
+        assert!(line.contains("vsftpd") && line.contains("SHA-256"), "{line}");
+    }
+}
+
+/// A server that says who it is once it listens.
+const PROGRAM: &str = r#"
+[node.b]
+application = { kind = "program", command = ["sh", "{folder}/serve", "{address:a}"], ready = "says:ready", packages = ["dash"], files = { serve = "echo ready at {address} for $1; exec sleep 1000" } }
+[flow.load]
+from = "a"
+to = "b"
+stop = "500 ms"
+application = { kind = "cbr", interval = "10 ms", size = "100 B" }
+[response.loss]
+of = "flow.load"
+metric = "datagram_loss"
+"#;
+
+#[test]
+fn a_program_runs_on_its_node_if_it_is_allowed_to() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = experiment(PROGRAM);
+    let path = folder.path().join("applied.toml");
+    let file = std::fs::read_to_string(&path).expect("it was written");
+    std::fs::write(&path, file.replace("8 s", "1 s")).expect("it can be written");
+    let (code, _, told) = run(folder.path(), "netns", &[]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("node `b` runs `sh`") && told.contains("--allow-programs"), "{told}");
+
+    let (code, document, told) = run(folder.path(), "sim,netns", &["--allow-programs"]);
+    assert_eq!(code, Some(0), "{told}");
+    let why = point(&document, "sim")["why"].as_str().unwrap_or_default();
+    assert!(why.contains("node `b` runs `sh`"), "{why}");
+    assert_eq!(value(&document, "netns", "loss"), Some(0.0), "{document:#}");
+    let line = time_lines(folder.path());
+    assert!(line.contains("sh: ready at 10.0.0.2 for 10.0.0.1"), "{line}");
+    // Journals tell of a folder before it is made, so nothing of it is left when they are gone.
+    let left = netrig(folder.path(), &["doctor"]);
+    assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
+}
+
+#[test]
+fn a_program_that_is_not_here_is_named_with_its_packages() {
+    if !can(&[]) {
+        return;
+    }
+    let missing =
+        PROGRAM.replace("\"sh\",", "\"no-such-server\",").replace("\"dash\"", "\"no-such-package\"");
+    let folder = experiment(&missing);
+    let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
+    assert_eq!(code, Some(0), "{told}");
+    let why = point(&document, "netns")["why"].as_str().unwrap_or_default();
+    assert!(why.contains("`no-such-server`") && why.contains("apt-get install no-such-package"), "{why}");
+}
+
+#[test]
+fn a_program_that_ends_before_it_is_ready_fails_its_run() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = experiment(&PROGRAM.replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060"));
+    let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
+    assert_eq!(code, Some(1), "{told}");
+    let said = document.to_string() + &told + &time_lines(folder.path());
+    assert!(
+        said.contains("before it was ready (tcp:5060)") && said.contains("its last words: ready at"),
+        "{said}"
+    );
+}
+
+/// What `ip netns` calls the node of a testbed.
+fn namespace(id: &str, node: &str) -> PathBuf {
+    Path::new("/run/netns").join(format!("netrig-{id}-{node}"))
+}
+
+/// Numbers of the processes of a testbed, but for zombies, whose environment is empty.
+fn processes(id: &str) -> Vec<String> {
+    let mark = format!("NETRIG_TESTBED={id}");
+    let entries = std::fs::read_dir("/proc").expect("processes are listed").flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_ours = |pid: &String| {
+        let words = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    names.filter(is_ours).collect()
+}
+
+#[test]
+fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
+    let Some(_alone) = alone(&["/usr/sbin/ip"]) else { return };
+    let folder = experiment(&PROGRAM.replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000"));
+    let lab = |more: &[&str]| {
+        let words = "ip netns pids $(ip netns identify | sed s/-a$/-b/) | wc -l";
+        let ended = netrig(
+            folder.path(),
+            &[&["lab", "applied.toml", "--node", "a"], more, &["--", "sh", "-c", words]].concat(),
+        );
+        (ended.status.code(), text(&ended.stdout), text(&ended.stderr))
+    };
+    let (code, _, refused) = lab(&[]);
+    let (_, _, refused_run) = run(folder.path(), "netns", &[]);
+    assert_eq!(code, Some(2), "{refused}");
+    // A run warns of the file before.
+    assert!(refused_run.ends_with(&refused), "in the same words: {refused}{refused_run}");
+
+    let (code, out, told) = lab(&["--allow-programs"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(out.trim(), "1", "programs at b: {out}{told}");
+    assert!(told.contains("b sh: ready at 10.0.0.2 for 10.0.0.1\n"), "{told}");
+    assert!(told.contains("    runs dash ") && told.contains("(SHA-256 "), "{told}");
+    let id =
+        told.lines().filter_map(|line| line.strip_prefix("b sh: ")).next_back().expect("it said whose it is");
+    assert!(!namespace(id, "b").exists() && processes(id).is_empty(), "{id} is still there");
+}
+
+#[test]
+fn a_lab_says_which_of_its_programs_ended_and_how() {
+    let Some(_alone) = alone(&["/usr/sbin/ip"]) else { return };
+    let scratch = tempfile::tempdir().expect("a folder for the test");
+    let gate = scratch.path().join("gate").display().to_string();
+    let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
+    assert!(Command::new("mkfifo").arg(&gate).status().expect("mkfifo starts").success());
+    // Lets the program end, and ends itself when it has.
+    let words =
+        "echo > $0; while [ -n \"$(ip netns pids $(ip netns identify | sed s/-a$/-b/))\" ]; do :; done";
+    let ended = netrig(
+        folder.path(),
+        &["lab", "applied.toml", "--allow-programs", "--node", "a", "--", "sh", "-c", words, &gate],
+    );
+    let told = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{told}");
+    assert!(told.contains("warning: `sh` ended with exit status: 3 before it was asked to"), "{told}");
+}
+
+#[test]
+fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
+    let Some(_alone) = alone(&[]) else { return };
+    let says = |name: &str| format!("echo $NETRIG_TESTBED; exec sleep 1000 # {name}");
+    let folder =
+        experiment(&PROGRAM.replace("echo ready at {address} for $1; exec sleep 1000", &says("never")));
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    lab.args(["lab", "applied.toml", "--allow-programs"]).current_dir(folder.path()).stderr(Stdio::piped());
+    let mut lab = lab.spawn().expect("netrig starts");
+    let mut told = BufReader::new(lab.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let line = told.find_map(|line| line.strip_prefix("b sh: ").map(str::to_owned));
+    let id = line.expect("the program has begun");
+    assert!(namespace(&id, "a").exists() && !processes(&id).is_empty(), "{id} is being built");
+    kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
+    assert_eq!(lab.wait().expect("it ends").code(), Some(130));
+    // It never stood, and says nothing of links.
+    assert_eq!(told.collect::<Vec<_>>(), ["interrupted before there was anything to show"]);
+    for node in ["a", "b"] {
+        assert!(!namespace(&id, node).exists(), "{node} of {id} is still there");
+    }
+    assert_eq!(processes(&id), [""; 0]);
+    let left = std::fs::read_dir("/run/netrig").expect("it is listed").flatten();
+    let left: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().contains(&id)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What a run's kernels are told of Multipath TCP those of a lab are told too.
+#[test]
+fn a_lab_has_the_paths_of_multipath_tcp() {
+    let Some(_alone) = alone(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) else { return };
+    let folder = experiment(
+        r#"
+[node.b]
+[link.other]
+between = ["a", "b"]
+rate = "4 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", packets = 50 }
+[transport.both]
+kind = "mptcp"
+profile = "linux"
+paths = ["line", "other"]
+net.mptcp.stale_loss_cnt = 7
+[flow.file]
+from = "a"
+to = "b"
+transport = "both"
+application = { kind = "bulk" }
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#,
+    );
+    let words = "ip mptcp endpoint show; ip mptcp limits show; cat /proc/sys/net/mptcp/stale_loss_cnt";
+    let told = ["a", "b"].map(|node| {
+        let ended = netrig(folder.path(), &["lab", "applied.toml", "--node", node, "--", "sh", "-c", words]);
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        text(&ended.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+    });
+    assert_eq!(told[0], "add_addr_accepted 1 subflows 1 7");
+    assert_eq!(told[1], "10.0.0.6 id 1 signal add_addr_accepted 0 subflows 1 7");
+}
+
+/// The line loses every 20th packet of the same stream on both substrates, so both viewers miss the same packets.
+#[test]
+fn received_pictures_of_a_real_run() {
+    let Some(_alone) = alone(&["/usr/bin/ffmpeg"]) else { return };
+    let folder = experiment(
+        r#"
+[node.b]
+[flow.video]
+from = "a"
+to = "b"
+start = "20 ms"
+application = { kind = "video" }
+[response.intact]
+of = "flow.video"
+metric = "video_intact"
+[figure.seen]
+x = "picture"
+y = "ssim"
+of = "flow.video"
+"#,
+    );
+    let path = folder.path().join("applied.toml");
+    let file = std::fs::read_to_string(&path).expect("it was written");
+    let lossy = "packets = 50 }\nloss = { kind = \"periodic\", every = 20 }";
+    std::fs::write(&path, file.replace("8 s", "3 s").replace("packets = 50 }", lossy))
+        .expect("it can be written");
+    let (code, document, told) = run(folder.path(), "sim,netns", &[]);
+    assert_eq!(code, Some(0), "{told}");
+    let [modelled, real] = ["sim", "netns"].map(|on| value(&document, on, "intact"));
+    assert!(modelled.is_some_and(|intact| intact < 0.9), "{modelled:?}");
+    assert_eq!(modelled, real, "the same packets are lost");
+    let export = netrig(
+        folder.path(),
+        &["export", "applied.toml", "--on", "sim,netns", "--format", "svg", "--out", "."],
+    );
+    let told = text(&export.stdout) + &text(&export.stderr);
+    assert!(export.status.success(), "{told}");
+    if point(&document, "netns")["status"] != "ok" {
+        let _ = writeln!(std::io::stderr(), "the machine was too busy: {document:#}");
+        return;
+    }
+    // As it was sent, as it came in the simulation, as it came in real time: what two decoders made of the same packets.
+    let pictures = ["seen-1.png", "seen-2.png", "seen-3.png"]
+        .map(|name| std::fs::read(folder.path().join(name)).unwrap_or_else(|_| panic!("no {name}: {told}")));
+    assert!(pictures[0].starts_with(b"\x89PNG\r\n\x1a\n") && pictures[0] != pictures[1]);
+    assert_eq!(pictures[1], pictures[2]);
+}

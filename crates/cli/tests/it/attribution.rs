@@ -1,0 +1,154 @@
+//! What was lost or delayed by this machine, and not by the network of the experiment, makes a run invalid, with the place.
+//! As root on Linux; elsewhere each test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::{Sample, Sink, Subject};
+
+use crate::common::carried_out::{carry_out, run};
+use crate::common::machine::{alone, can, folder};
+use crate::common::{netrig, text};
+
+/// Two hosts with a router between them, over which datagrams of `size` go in this version of IP; the first two nodes may have
+/// a shell's script.
+fn experiment(ip: u8, size: &str, scripts: [&str; 2]) -> String {
+    let [at_a, at_r] = scripts.map(|script| match script {
+        "" => String::new(),
+        script => format!("application = {{ kind = \"program\", command = [\"sh\", \"-c\", {script:?}] }}"),
+    });
+    format!(
+        r#"
+format = 1
+name = "attribution"
+question = "Whose loss is it?"
+ip = {ip}
+duration = "2 s"
+[replications]
+count = 1
+[node.a]
+{at_a}
+[node.R]
+{at_r}
+[node.b]
+[link.access]
+between = ["a", "R"]
+rate = "100 Mbit/s"
+queue = {{ kind = "fifo", packets = 1000 }}
+[link.line]
+between = ["R", "b"]
+rate = "100 Mbit/s"
+delay = "5 ms"
+queue = {{ kind = "fifo", packets = 1000 }}
+[transport.udp]
+kind = "udp"
+[flow.load]
+from = "a"
+to = "b"
+transport = "udp"
+application = {{ kind = "cbr", size = "{size}", rate = "4 Mbit/s" }}
+[response.loss]
+of = "flow.load"
+metric = "datagram_loss"
+"#
+    )
+}
+
+/// Wants nothing.
+struct Unheard;
+
+impl Sink for Unheard {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+}
+
+/// Why the run is worth nothing, and what its links dropped.
+fn verdict(experiment: &str) -> (String, u64) {
+    let outcome = carry_out(&run(experiment, 0), &mut Unheard, &AtomicBool::new(false));
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    (outcome.invalid.unwrap_or_default(), outcome.balance.dropped)
+}
+
+/// Datagrams that are cut into fragments and put together again are all accounted for.
+#[test]
+fn what_no_kernel_loses_is_nobodys_fault() {
+    let Some(_alone) = alone(&[]) else { return };
+    for (ip, size) in [(4, "500 B"), (4, "4 KB"), (6, "500 B"), (6, "4 KB")] {
+        let (invalid, _) = verdict(&experiment(ip, size, ["", ""]));
+        for lost in ["did not send on", "did not reach"] {
+            assert!(!invalid.contains(lost), "{size} by IPv{ip}: {invalid}");
+        }
+    }
+}
+
+#[test]
+fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
+    let Some(_alone) = alone(&[]) else { return };
+    let switches = "while :; do sleep 0.4; echo 0 > /proc/sys/net/ipv4/ip_forward; sleep 0.1; \
+                    echo 1 > /proc/sys/net/ipv4/ip_forward; done";
+    let (invalid, dropped) = verdict(&experiment(4, "500 B", ["", switches]));
+    assert_eq!(dropped, 0, "no link drops any");
+    assert!(
+        invalid.contains("node `R` did not send on ") && invalid.contains(" packets that links handed it"),
+        "{invalid}"
+    );
+}
+
+/// A node whose interface lets frames pass that no line carries loses them before its link.
+#[test]
+fn what_does_not_reach_its_link_is_told() {
+    let Some(_alone) = alone(&[]) else { return };
+    // Datagrams that are not cut any more: no link takes such frames.
+    let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
+                  ip link set dev access mtu 1500; sleep 100";
+    for ip in [4, 6] {
+        let (invalid, _) = verdict(&experiment(ip, "4 KB", [raises, ""]));
+        let told = "datagrams that node `a` sent did not reach its link";
+        assert!(invalid.contains(told), "IPv{ip}: {invalid}");
+    }
+}
+
+/// Not only "permission denied": who is not root is told what to do.
+#[test]
+fn without_root_is_said_what_needs_it_and_what_does_not() {
+    if !can(&[]) {
+        return;
+    }
+    let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
+    let path = folder.path();
+    // By another process: as long as one that this one starts has the file open for writing, nobody can run it.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_netrig")).arg(path.join("netrig")).status();
+    assert!(copied.expect("cp starts").success(), "the program can be copied");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(path, open).expect("it is ours");
+    for words in [&["lab", "plain.toml"][..], &["run", "plain.toml", "--on", "netns"]] {
+        let mut command = Command::new(path.join("netrig"));
+        command.args(words).current_dir(path).uid(65534).gid(65534);
+        let ended = command.output().expect("netrig starts");
+        // However it is wrapped.
+        let told = text(&ended.stderr) + &text(&ended.stdout);
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            told.contains("run it as root") && told.contains("`--on sim` needs none of it"),
+            "{words:?}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_lab_is_not_built_for_a_node_that_is_not_there() {
+    if !can(&[]) {
+        return;
+    }
+    let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
+    let ended = netrig(folder.path(), &["lab", "plain.toml", "--node", "nope", "--", "true"]);
+    let told = text(&ended.stderr);
+    assert!(told.contains("there is no node `nope`; there are: a, R, b"), "{told}");
+    assert!(!told.contains("links took"), "it was never built: {told}");
+}

@@ -1,0 +1,61 @@
+//! What is said on the loopback interface, as tshark reads it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than it takes to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// tshark at the loopback interface, with only what goes to or comes from these ports. Ended with the test.
+pub struct Capture {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Capture {
+    /// `None`, with a line that says so, where it may not capture.
+    pub fn start(folder: &Path, ports: &[&str]) -> Option<Self> {
+        let file = folder.join("capture.pcapng");
+        let filter: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
+        let mut command = Command::new("tshark");
+        command.args(["-q", "-i", "lo", "-B", "64", "-f", &filter.join(" or "), "-w"]).arg(&file);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+        let until = Instant::now() + PATIENCE;
+        // Its file has a head as soon as it listens.
+        while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
+            if child.try_wait().expect("it is a child").is_some() || Instant::now() > until {
+                eprintln!("skipped: needs the right to capture");
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(Self { child, file })
+    }
+
+    pub fn end(mut self) -> PathBuf {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
+        kill_process(pid, Signal::INT).expect("it runs");
+        self.child.wait().expect("it ends");
+        self.file.clone()
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How many packets of a capture a filter of tshark finds.
+pub fn found(file: &Path, port: &str, filter: &str) -> usize {
+    let decoded = [format!("udp.port=={port},sip"), format!("tcp.port=={port},sip")];
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
+    let output = command.args(["-d", &decoded[0], "-d", &decoded[1]]).output().expect("tshark starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().count()
+}

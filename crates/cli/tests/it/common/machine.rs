@@ -1,0 +1,38 @@
+//! What tests in network namespaces share.
+
+use std::io::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use netrig_netns::lacks;
+
+/// Real time is shared: one testbed at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The machine for one test, if it can hold a testbed and has these programs or files.
+pub fn alone(needs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+    can(needs).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Whether the machine can hold a testbed and has these programs or files; says what is missing, past the harness, which keeps
+/// what a passed test prints to itself.
+pub fn can(needs: &[&str]) -> bool {
+    let mut lacking: Vec<_> = lacks().iter().map(ToString::to_string).collect();
+    let there = |name: &str| {
+        // What has a place of its own is looked for there.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(name).exists())
+    };
+    lacking.extend(needs.iter().filter(|name| !there(name)).map(ToString::to_string));
+    if let Some(lack) = lacking.first() {
+        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
+    }
+    lacking.is_empty()
+}
+
+/// A folder with an experiment, `NAME.toml`.
+pub fn folder(name: &str, experiment: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join(format!("{name}.toml")), experiment)
+        .expect("the folder can be written");
+    folder
+}

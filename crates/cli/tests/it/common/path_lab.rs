@@ -1,0 +1,84 @@
+//! A path of an experiment's nodes and links that stands as long as a test needs it.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::sync::MutexGuard;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::{Sample, Sink, Subject};
+use netrig_experiment::Experiment;
+use netrig_netns::{Journals, Lab, Namespaces, Passed};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::machine::alone;
+
+/// Wants nothing.
+pub struct Unheard;
+
+impl Sink for Unheard {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+}
+
+/// A path that stands.
+pub struct PathLab<S: Sink + Send + 'static> {
+    lab: Lab<S>,
+    _journals: tempfile::TempDir,
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+impl PathLab<Unheard> {
+    /// Builds it where it has the machine for itself; nothing, and why past the harness, where that cannot be.
+    pub fn alone(name: &str, text: &str) -> Option<Self> {
+        let guard = alone(&["ip", "sysctl"])?;
+        Some(Self { _alone: Some(guard), ..Self::build(name, text, Unheard) })
+    }
+}
+
+impl<S: Sink + Send + 'static> PathLab<S> {
+    /// Builds what an experiment's text says, for who has the machine already.
+    pub fn build(name: &str, text: &str, sink: S) -> Self {
+        let experiment = Experiment::parse(name, text).unwrap_or_else(|problems| panic!("{problems}"));
+        let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+        let journals = tempfile::tempdir().expect("a folder");
+        let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+        let nobody = AtomicBool::new(false);
+        let lab = substrate.lab(&run, sink, |_, _, _| {}, &nobody).expect("it is built");
+        Self { lab, _journals: journals, _alone: None }
+    }
+
+    /// The name of a node's namespace.
+    pub fn namespace(&self, node: &str) -> &str {
+        self.lab.namespace(node).expect("it is there")
+    }
+
+    /// A program that will run on a node.
+    pub fn inside(&self, node: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.namespace(node), program]);
+        command
+    }
+
+    /// Runs a program on a node, which must succeed; what it prints.
+    pub fn run(&self, node: &str, program: &str, arguments: &[&str]) -> String {
+        let output = self.inside(node, program).args(arguments).output().expect("it starts");
+        assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Does something on a thread of a node.
+    pub fn on<T: Send>(&self, node: &str, job: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/run/netns/{}", self.namespace(node))).expect("it has a name");
+        let job = move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("we are root");
+            job()
+        };
+        std::thread::scope(|scope| scope.spawn(job).join().expect("it ends"))
+    }
+
+    /// Takes it down; what passed its links, and who was told of it.
+    pub fn close(self) -> (Passed, S) {
+        self.lab.close().expect("it is removed")
+    }
+}

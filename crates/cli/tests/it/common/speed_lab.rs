@@ -1,0 +1,176 @@
+//! A client and a server of the meter, each in a namespace of its own, with a line between them that tells of every packet.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use netrig_core::{Direction, FiveTuple, Instant, PacketEvent, Sample, Sink, Step, Subject};
+use serde_json::Value;
+
+use super::path_lab::PathLab;
+
+/// The line, from the server to the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Megabits of IP packets per second, down and up.
+    pub mbit: [f64; 2],
+    /// One way, ms.
+    pub delay_ms: f64,
+    /// What its queue holds, ms of its rate.
+    pub queue_ms: f64,
+    /// Share of packets that are lost behind the queue, whatever the rate.
+    pub loss: f64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// When.
+    pub at: Instant,
+    /// From the server to the client.
+    pub down: bool,
+    /// Length of the IP packet, bytes.
+    pub len: u32,
+    /// Of which conversation.
+    pub flow: FiveTuple,
+    /// What happened.
+    pub step: Step,
+}
+
+/// Keeps what became of packets.
+#[derive(Default)]
+pub struct Trace(pub Vec<Seen>);
+
+impl Sink for Trace {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+    fn wants_packets(&self, _link: u32, _direction: Direction) -> bool {
+        true
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        if matches!(event.step, Step::Sent { .. } | Step::Delivered | Step::Dropped(_)) {
+            self.0.push(Seen {
+                at: event.at,
+                down: event.direction == Direction::Forward,
+                len: event.header.ip_len,
+                flow: event.header.flow,
+                step: event.step,
+            });
+        }
+    }
+}
+
+/// A server that ends with what holds it.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A lab with a server that listens.
+pub struct SpeedLab {
+    // Ended before its namespace goes.
+    server: Option<Serving>,
+    lab: PathLab<Trace>,
+}
+
+impl SpeedLab {
+    /// Builds it.
+    pub fn build(line: Line) -> Self {
+        let bytes = |mbit: f64| (mbit * 1e6 / 8.0 * line.queue_ms * 1e-3).max(6000.0) as u64;
+        let [down, up] = line.mbit;
+        let loss = match line.loss {
+            0.0 => String::new(),
+            share => format!("loss = {{ kind = \"bernoulli\", probability = {share} }}"),
+        };
+        let file = format!(
+            r#"
+format = 1
+name = "speed"
+duration = "100 s"
+[node.server]
+[node.client]
+[link.line]
+between = ["server", "client"]
+rate = "{down} Mbit/s"
+delay = "{} ms"
+queue = {{ kind = "fifo", bytes = "{} B" }}
+{loss}
+reverse = {{ rate = "{up} Mbit/s", queue = {{ kind = "fifo", bytes = "{} B" }} }}
+[flow.beside]
+from = "client"
+to = "server"
+application = {{ kind = "cbr", interval = "20 s", size = "100 B" }}
+[response.loss]
+of = "flow.beside"
+metric = "datagram_loss"
+"#,
+            line.delay_ms,
+            bytes(down),
+            bytes(up)
+        );
+        Self { lab: PathLab::build("speed", &file, Trace::default()), server: None }
+    }
+
+    /// Runs the words of a shell on a node.
+    pub fn set(&self, node: &str, words: &str) {
+        self.lab.run(node, "sh", &["-ec", words]);
+    }
+
+    /// A program of netrig's that will run on a node, behind words that stand before it.
+    fn netrig(&self, node: &str, wrapped: &[&str]) -> Command {
+        let words = [wrapped, &[env!("CARGO_BIN_EXE_netrig")]].concat();
+        let mut command = self.lab.inside(node, words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    /// Starts the server, by words that stand before the program.
+    pub fn serve(&mut self, wrapped: &[&str]) {
+        let mut command = self.netrig("server", wrapped);
+        // On slow lines what needs many packets takes minutes.
+        command.args(["speed", "serve", "--listen", "10.0.0.1", "--open", "--max-time", "300s"]);
+        let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut told = String::new();
+        let mut err = BufReader::new(server.stderr.take().expect("it is piped"));
+        while !told.contains("expected at 10.0.0.1") {
+            assert!(err.read_line(&mut told).expect("it can be read") > 0, "the server has ended: {told}");
+        }
+        // What it says later fills no pipe.
+        std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
+        self.server = Some(Serving(server));
+    }
+
+    /// Starts a server of iperf3's own in its place.
+    pub fn serve_iperf3(&mut self) {
+        let mut command = self.lab.inside("server", "iperf3");
+        let server = command.args(["-s", "-B", "10.0.0.1"]).stdout(Stdio::null()).spawn().expect("it starts");
+        self.server = Some(Serving(server));
+        // It says that it listens to a pipe only once that is full.
+        let listens = || self.lab.run("server", "ss", &["-Hltn", "sport = :5201"]).contains("5201");
+        let begun = std::time::Instant::now();
+        while !listens() {
+            assert!(begun.elapsed().as_secs() < 10, "iperf3 does not listen");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// Measures, by words that stand before the program; the document.
+    pub fn measure(&self, wrapped: &[&str], arguments: &[&str]) -> Value {
+        let mut command = self.netrig("client", wrapped);
+        command.args(["speed", "10.0.0.1", "--json"]).args(arguments);
+        let output = command.output().expect("it starts");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    }
+
+    /// Takes it down; what became of its packets, and what the router itself did to them, each a sentence.
+    pub fn close(self) -> (Trace, Vec<String>) {
+        let Self { server, lab } = self;
+        drop(server);
+        let (passed, trace) = lab.close();
+        (trace, passed.faults)
+    }
+}

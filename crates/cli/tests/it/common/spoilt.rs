@@ -1,0 +1,64 @@
+//! Runs in real time that the machine spoilt are told from wrong ones.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{netrig, text};
+
+/// How often an experiment is run until no run of it is invalid.
+const ATTEMPTS: usize = 4;
+
+/// Words of the reasons that a busy machine gives: something came late, or found no room. Whatever else makes a run invalid
+/// is a mistake of netrig's, and so is whatever does in virtual time.
+const OF_THE_MACHINE: [&str; 11] = [
+    " late;",
+    " late,",
+    " late by",
+    "after their turn",
+    "come in time",
+    "before it was told",
+    "for the endpoint",
+    "no room",
+    "did not take",
+    "the source's gaps",
+    "processor",
+];
+
+/// What netrig prints of an experiment none of whose runs it calls invalid: those that the machine spoilt, it carries out
+/// again when it is called again. Nothing, and the reason past the harness, if every time one was.
+pub fn valid(folder: &Path, arguments: &[&str]) -> Option<Value> {
+    let mut why = String::new();
+    for _ in 0..ATTEMPTS {
+        let ended = netrig(folder, arguments);
+        let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+        let document: Value =
+            serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+        let spoilt = invalid(&document);
+        if spoilt.is_empty() {
+            return Some(document);
+        }
+        for (substrate, told) in spoilt {
+            let of_the_machine = OF_THE_MACHINE.iter().any(|words| told.contains(words));
+            assert!(of_the_machine && substrate == "netns", "{told} (on {substrate})");
+            told.clone_into(&mut why);
+        }
+    }
+    let _ = writeln!(std::io::stderr(), "skipped: {ATTEMPTS} times the machine spoilt a run: {why}");
+    None
+}
+
+/// On which substrate these have invalid runs, and why each is.
+fn invalid(document: &Value) -> Vec<(&str, &str)> {
+    let points = document["points"].as_array().expect("there are points");
+    let mut spoilt = Vec::new();
+    for point in points {
+        let substrate = point["substrate"].as_str().unwrap_or_default();
+        let responses = point["responses"].as_object().into_iter().flatten();
+        let runs = responses.filter_map(|(_, of)| of["runs"].as_array()).flatten();
+        let invalid = runs.filter(|run| run["valid"] == false);
+        spoilt.extend(invalid.map(|run| (substrate, run["why"].as_str().unwrap_or("no reason was given"))));
+    }
+    spoilt
+}

@@ -1,0 +1,207 @@
+//! Links that are cables and nothing more, modelled and between real namespaces. As root on Linux; elsewhere each test says
+//! that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::{Sample, Sink, Subject};
+use serde_json::Value;
+
+use crate::common::carried_out;
+use crate::common::machine::{alone, folder};
+use crate::common::{netrig, text};
+
+/// A node on a cable to one that passes on, and a line from there.
+const MIXED: &str = r#"
+format = 1
+name = "mixed"
+duration = "1 s"
+IP
+[replications]
+count = 1
+[node.a]
+[node.m]
+[node.b]
+[link.lan]
+between = ["a", "m"]
+kind = "direct"
+[link.line]
+between = ["m", "b"]
+rate = "20 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", packets = 100 }
+[transport.tcp]
+kind = "tcp"
+profile = "linux"
+congestion = "reno"
+[flow.near]
+from = "a"
+to = "m"
+stop = "900 ms"
+application = { kind = "cbr", interval = "1 ms", size = "200 B" }
+[flow.far]
+from = "b"
+to = "a"
+stop = "900 ms"
+application = { kind = "cbr", interval = "1 ms", size = "200 B" }
+[flow.echo]
+from = "a"
+to = "m"
+stop = "800 ms"
+application = { kind = "ping", interval = { constant = "10 ms" }, size = "100 B", wait = "100 ms" }
+[flow.file]
+from = "a"
+to = "m"
+transport = "tcp"
+application = { kind = "bulk", bytes = "1 MB" }
+[flow.long]
+from = "a"
+to = "b"
+transport = "tcp"
+application = { kind = "bulk", bytes = "100 KB" }
+[response.near]
+of = "flow.near"
+metric = "datagram_loss"
+[response.far]
+of = "flow.far"
+metric = "datagram_loss"
+[response.lost]
+of = "flow.echo"
+metric = "round_trip_loss"
+[response.trip]
+of = "flow.echo"
+metric = "round_trip_time"
+statistic = "max"
+[response.file]
+of = "flow.file"
+metric = "received"
+[response.long]
+of = "flow.long"
+metric = "received"
+[response.line]
+of = "link.line"
+metric = "drops"
+"#;
+
+fn run(folder: &Path, file: &str, more: &[&str]) -> (Option<i32>, Value, String) {
+    let ended = netrig(folder, &[&["run", file, "--json"], more].concat());
+    let document = serde_json::from_str(&text(&ended.stdout)).unwrap_or(Value::Null);
+    (ended.status.code(), document, text(&ended.stderr))
+}
+
+fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
+    let points = document["points"].as_array().expect("there are points");
+    let point = points.iter().find(|point| point["substrate"] == substrate).expect("it has the point");
+    point["responses"][response]["runs"][0]["value"].as_f64()
+}
+
+#[test]
+fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
+    let Some(_alone) = alone(&[]) else { return };
+    for version in ["", "ip = 6"] {
+        let folder = folder("mixed", &MIXED.replace("IP", version));
+        let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim,netns"]);
+        assert_eq!(code, Some(0), "{told}");
+        for on in ["sim", "netns"] {
+            let of = |response| value(&document, on, response).unwrap_or(f64::NAN);
+            let losses = ["near", "far", "lost", "line"].map(of);
+            assert_eq!(losses, [0.0; 4], "{on} {version}: {document:#}");
+            assert_eq!([of("file"), of("long")], [1e6, 1e5], "{on} {version}: {document:#}");
+        }
+        // A cable takes no time: the model says so, and what a kernel takes is not asserted.
+        assert_eq!(value(&document, "sim", "trip"), Some(0.0), "{document:#}");
+        let left = netrig(folder.path(), &["doctor"]);
+        assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
+    }
+}
+
+/// Over the cable, and over it and the line behind it, in both versions of IP.
+#[test]
+fn a_lab_has_cables_too() {
+    let Some(_alone) = alone(&["ping"]) else { return };
+    let folder = folder("mixed", &MIXED.replace("IP", ""));
+    for address in ["10.0.0.2", "fd00::2", "10.0.0.6", "fd00:0:0:1::2"] {
+        let ping =
+            ["lab", "mixed.toml", "--node", "a", "--", "ping", "-c", "2", "-i", "0.2", "-W", "20", address];
+        let ended = netrig(folder.path(), &ping);
+        let told = text(&ended.stderr) + &text(&ended.stdout);
+        assert!(ended.status.success() && told.contains(" 0% packet loss"), "{address}: {told}");
+    }
+    let left = netrig(folder.path(), &["doctor"]);
+    assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
+}
+
+/// What is refused, and in which words.
+#[test]
+fn of_a_cable_nothing_is_counted_changed_or_captured() {
+    let check = |text_of_file: &str| {
+        let folder = folder("mixed", text_of_file);
+        text(&netrig(folder.path(), &["check", "mixed.toml"]).stderr)
+    };
+    let plain = MIXED.replace("IP", "");
+    let counted = check(&plain.replace("of = \"link.line\"", "of = \"link.lan\""));
+    assert!(counted.contains("link `lan` is a cable") && counted.contains("nothing is counted"), "{counted}");
+    let event = check(
+        &(plain.clone() + "[[event]]\nat = \"100 ms\"\nlink = \"lan\"\ndo = { down_for = \"1 ms\" }\n"),
+    );
+    assert!(event.contains("link `lan` is a cable") && event.contains("nothing happens"), "{event}");
+    let rate = check(&plain.replace("kind = \"direct\"", "kind = \"direct\"\nrate = \"1 Gbit/s\""));
+    assert!(rate.contains("unknown key `rate`"), "{rate}");
+    let other = check(&plain.replace("kind = \"direct\"", "kind = \"wire\""));
+    assert!(other.contains("`wire`") && other.contains("direct"), "{other}");
+
+    // In virtual time nothing slows a sender down whose path is a cable.
+    let folder = folder("mixed", &plain.replace("bytes = \"1 MB\"", "seconds = \"1 s\""));
+    let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
+    assert_eq!(code, Some(0), "{told}");
+    let why = document["points"][0]["why"].as_str().unwrap_or_default();
+    assert!(why.contains("flow `file`") && why.contains("made of cables"), "{document:#}");
+}
+
+/// Wants the frames of the first node.
+struct Capture;
+
+impl Sink for Capture {
+    fn sample(&mut self, _: Subject, _: Sample) {}
+
+    fn wants_frames(&self, node: u32) -> bool {
+        node == 0
+    }
+}
+
+#[test]
+fn what_passes_a_cable_between_kernels_cannot_be_captured() {
+    let Some(_alone) = alone(&[]) else { return };
+    let run = carried_out::run(&MIXED.replace("IP", ""), 0);
+    let refused =
+        carried_out::carry_out(&run, &mut Capture, &AtomicBool::new(false)).unwrap_err().to_string();
+    assert!(refused.contains("node `a` cannot be captured: link `lan` is a cable"), "{refused}");
+}
+
+#[test]
+fn a_modelled_cable_has_frames_and_no_events() {
+    let folder = folder("mixed", &MIXED.replace("IP", ""));
+    let (code, _, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
+    assert_eq!(code, Some(0), "{told}");
+    let list = text(&netrig(folder.path(), &["list"]).stdout);
+    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = list.split_whitespace().find(is_id).expect("the run is listed");
+    let export = |more: &[&str]| {
+        let ended = netrig(folder.path(), &[&["export", "--run", id], more].concat());
+        (ended.status.code(), text(&ended.stderr))
+    };
+    let (code, told) = export(&["--format", "events", "--link", "lan", "--out", "lan.csv"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("link `lan` is a cable"), "{told}");
+    let (code, told) = export(&["--pcapng", "--node", "a", "--out", "a.pcapng"]);
+    assert_eq!(code, Some(0), "{told}");
+    let captured = std::fs::metadata(folder.path().join("a.pcapng")).expect("it was written").len();
+    // A megabyte of the file's, and more.
+    assert!(captured > 1_000_000, "{captured}");
+}

@@ -1,0 +1,461 @@
+//! What the program makes of odd files, odd levels and odd stores, as its users meet it.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and writes what it reads"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::{netrig, text};
+
+const EXPERIMENT: &str = r#"
+format = 1
+name = "small"
+duration = "2 s"
+[factors]
+rate = ["1 Mbit/s", "2 Mbit/s"]
+[replications]
+count = 3
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "${rate}"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 50 }
+loss = { kind = "bernoulli", probability = "1 %" }
+[transport.tcp]
+kind = "tcp"
+[flow.transfer]
+from = "a"
+to = "b"
+transport = "tcp"
+application = { kind = "bulk" }
+[response.goodput]
+of = "flow.transfer"
+metric = "goodput"
+"#;
+
+/// Standard output of what must go well.
+fn ok(folder: &Path, arguments: &[&str]) -> String {
+    let output = netrig(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Standard error of a request that must be refused.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = netrig(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+fn folder_with(experiment: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
+    folder
+}
+
+#[test]
+fn a_level_that_is_set_is_refused_once() {
+    let sizes = EXPERIMENT
+        .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]", "size = [\"1 KB\"]")
+        .replace("rate = \"${rate}\"", "rate = \"1 Mbit/s\"")
+        .replace("kind = \"bulk\"", "kind = \"bulk\", bytes = \"${size}\"");
+    let folder = folder_with(&sizes);
+    let told = refused(folder.path(), &["plan", "small.toml", "--set", "size=1 Kb"]);
+    assert!(told.starts_with("error: ") && told.matches("error").count() == 1, "{told}");
+    assert!(told.contains("factor `size` has the level `1 Kb`"), "{told}");
+}
+
+const CSV: [&str; 4] = ["export", "small.toml", "--format", "csv"];
+
+#[cfg(unix)]
+#[test]
+fn a_symbolic_link_stays_and_what_it_leads_to_is_replaced() {
+    use std::os::unix::fs::symlink;
+    let folder = folder_with(EXPERIMENT);
+    let at = |name: &str| folder.path().join(name);
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &[&CSV[..], &["--out", "plain.csv"]].concat());
+    let wanted = fs::read(at("plain.csv")).expect("it was exported");
+    assert!(wanted.starts_with(b"substrate,"), "{}", text(&wanted));
+    fs::create_dir(at("far")).expect("our own folder");
+    fs::write(at("far/old.csv"), "old").expect("our own folder");
+    symlink("far/old.csv", at("near.csv")).expect("a link");
+    symlink("near.csv", at("link.csv")).expect("a link to a link");
+    symlink("far/new.csv", at("dangling.csv")).expect("a link to nothing");
+    for (link, target) in [("link.csv", "far/old.csv"), ("dangling.csv", "far/new.csv")] {
+        ok(folder.path(), &[&CSV[..], &["--out", link]].concat());
+        assert!(at(link).is_symlink() && !at(target).is_symlink(), "{link}");
+        assert_eq!(fs::read(at(target)).expect("it was exported"), wanted, "{link}");
+    }
+    assert!(at("near.csv").is_symlink());
+    symlink("loop.csv", at("loop.csv")).expect("a link to itself");
+    let lost = netrig(folder.path(), &[&CSV[..], &["--out", "loop.csv"]].concat());
+    assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stdout));
+    assert!(at("loop.csv").is_symlink() && text(&lost.stderr).contains("cannot write loop.csv"));
+    ok(folder.path(), &["report", "small.toml", "--out", "report.md"]);
+    let left = fs::read_dir(folder.path()).expect("our own folder").map(|file| file.expect("a file").path());
+    assert!(left.into_iter().all(|file| file.extension().is_none_or(|ending| ending != "part")));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_written_to_and_stays_a_pipe() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::FileTypeExt as _;
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &[&CSV[..], &["--out", "plain.csv"]].concat());
+    let pipe = folder.path().join("pipe.csv");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    std::os::unix::fs::symlink("pipe.csv", folder.path().join("link.csv")).expect("a link");
+    for out in ["pipe.csv", "link.csv"] {
+        let pipe_of_reader = pipe.clone();
+        let reader = std::thread::spawn(move || fs::read(pipe_of_reader).expect("what comes through"));
+        let output = netrig(folder.path(), &[&CSV[..], &["--out", out]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        // A pipe may be where stdout leads, so that says nothing.
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), format!("6 runs: {out}\n")));
+        let kind = fs::symlink_metadata(&pipe).expect("it is there").file_type();
+        assert!(kind.is_fifo() && folder.path().join("link.csv").is_symlink());
+        let read = reader.join().expect("the reader ends");
+        assert_eq!(read, fs::read(folder.path().join("plain.csv")).expect("it was exported"));
+    }
+}
+
+#[test]
+fn agreement_takes_the_whole_interval_within_the_margin() {
+    let folder = folder_with(EXPERIMENT);
+    let other = EXPERIMENT.replace("\"1 %\"", "\"2 %\"");
+    ok(folder.path(), &["run", "small.toml", "--store", "a.db"]);
+    fs::write(folder.path().join("small.toml"), other).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--replications", "2"]);
+    let stores = ["compare", "small.toml", "--store", "a.db", "--with"];
+    let compare = |more: &[&str]| {
+        let output = netrig(folder.path(), &[&stores[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (same, warned) = compare(&["a.db"]);
+    assert!(same.lines().next().is_some_and(|heading| heading.contains("within 1 ± 5 %")), "{same}");
+    assert_eq!(same.matches("[1.0000, 1.0000]  agrees").count(), 3, "{same}");
+    assert!(
+        same.contains("n = 6 and 6, 3 pairs  all points") && same.contains("n = 3 and 3, 3 pairs"),
+        "{same}"
+    );
+    assert_eq!(warned.matches("in a.db are of another version of its file").count(), 2, "{warned}");
+    // Twice the loss and two runs each: an interval that contains 1, and much else.
+    let (differs, warned) = compare(&["b.db", "--margin", "1 %"]);
+    assert!(differs.contains("within 1 ± 1 %") && !differs.contains("  agrees"), "{differs}");
+    assert!(differs.contains("inconclusive  n = 3 and 2, 2 pairs"), "{differs}");
+    assert!(warned.contains("in a.db are of another") && !warned.contains("in b.db"), "{warned}");
+    let (one, _) = compare(&["b.db", "--set", "rate=2 Mbit/s"]);
+    assert!(one.contains("rate = 2 Mbit/s") && !one.contains("rate = 1 Mbit/s"), "{one}");
+    let (json, _) = compare(&["a.db", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (&json[0]["verdict"], &json[0]["n"][1], &json[0]["pairs"]),
+        (&"agrees".into(), &6.into(), &3.into())
+    );
+    assert!(refused(folder.path(), &[&stores[..], &["a.db", "--margin", "5"]].concat()).contains("margin"));
+    assert!(
+        refused(folder.path(), &[&stores[..], &["a.db", "--set", "rate=3 Mbit/s"]].concat())
+            .contains("--set")
+    );
+}
+
+/// Margins play no part in a run: the same store answers to each.
+#[test]
+fn without_a_margin_the_file_is_asked() {
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--seed", "100"]);
+    let compare = |asked: &str, more: &[&str]| -> Vec<serde_json::Value> {
+        let asking = EXPERIMENT.replace("metric = \"goodput\"", &format!("metric = \"goodput\"\n{asked}"));
+        fs::write(folder.path().join("small.toml"), asking).expect("our own folder");
+        let told =
+            ok(folder.path(), &[&["compare", "small.toml", "--with", "b.db", "--json"], more].concat());
+        serde_json::from_str(&told).expect("JSON")
+    };
+    let told = |entries: &[serde_json::Value]| -> Vec<String> {
+        entries.iter().map(|entry| format!("{} {}", entry["within"], entry["verdict"])).collect()
+    };
+    let near = "agreement = { within = [\"0 %\", \"1 MB/s\"], where = { rate = \"2 Mbit/s\" } }";
+    let near_enough = r#"["0 %","1 MB/s"] "agrees""#;
+    assert_eq!(told(&compare(near, &[])), ["null null", "null null", near_enough]);
+    let usual = told(&compare("", &[]));
+    assert!(usual.len() == 3 && usual.iter().all(|told| told.starts_with(r#"["5 %"] ""#)), "{usual:?}");
+    let all = told(&compare(near, &["--margin", "100 %"]));
+    assert!(all.len() == 3 && all.iter().all(|told| told.starts_with(r#"["100 %"] ""#)), "{all:?}");
+    let lines = ok(folder.path(), &["compare", "small.toml", "--with", "b.db"]);
+    assert!(lines.starts_with("first: netrig.db, second: b.db; they agree as the file asks;"), "{lines}");
+    assert!(
+        lines.contains("agrees        n = 3 and 3, 3 pairs  rate = 2 Mbit/s  (second − first = "),
+        "{lines}"
+    );
+    assert!(lines.contains("; 0 % or 1 MB/s)") && lines.matches("; nothing asked)").count() == 2, "{lines}");
+}
+
+#[test]
+fn what_was_different_when_two_sides_were_made_is_told() {
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml"]);
+    let listed = ok(folder.path(), &["list"]);
+    let first =
+        listed.split_once(", file ").and_then(|(_, rest)| rest.get(..8)).expect("a version is listed");
+    let lossier = EXPERIMENT.replace("\"1 %\"", "\"2 %\"");
+    fs::write(folder.path().join("small.toml"), lossier).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--seed", "100"]);
+
+    // Two versions of the file in one store.
+    let earlier = format!("@{first}");
+    let told = ok(folder.path(), &["compare", "small.toml", "--with", &earlier]);
+    let changed = |what: &str| {
+        let mut lines = told.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+        lines.find(|(name, _)| *name == what).map(|(_, values)| values.trim().to_owned())
+    };
+    assert!(changed("file").is_some_and(|values| values.contains(&format!("  {first}"))), "{told}");
+    assert_eq!((changed("seeds"), changed("build")), (None, None), "{told}");
+    let same = told.lines().find_map(|line| line.strip_prefix("the same: ")).expect("most is the same");
+    assert!(same.starts_with("build 0.1.0") && same.contains("; substrate sim; seeds 1 to 3; "), "{same}");
+    // The same version by its path and name.
+    let by_path = format!("netrig.db@{first}");
+    let unnamed = ok(folder.path(), &["compare", "small.toml", "--store", &earlier, "--with", "b.db"]);
+    assert!(unnamed.contains(&format!("first: {earlier}, second: b.db")), "{unnamed}");
+    let again = ok(folder.path(), &["compare", "small.toml", "--store", &by_path, "--with", &earlier]);
+    assert!(!again.contains("  file ") && again.matches("  agrees").count() == 3, "{again}");
+
+    // Other seeds in another store; a point by itself says what was different of it.
+    let told = ok(folder.path(), &["compare", "small.toml", "--with", "b.db", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    for entry in json.as_array().expect("a list") {
+        let changes = entry["changed"].as_array().expect("a list");
+        let seeds = changes.iter().find(|change| change["what"] == "seeds").expect("the seeds");
+        assert_eq!((&seeds["first"], &seeds["second"]), (&"1 to 3".into(), &"100 to 102".into()));
+        assert!(!changes.is_empty() && changes.iter().all(|change| change["what"] != "file"), "{entry}");
+        assert_eq!(entry.get("made").is_some(), entry["factors"] == serde_json::json!({}));
+    }
+    assert_eq!(
+        (&json[0]["made"][0]["substrate"], &json[0]["made"][1]["seeds"]),
+        (&"sim".into(), &"100 to 102".into())
+    );
+
+    // Another level of a constant is a difference like the others, unless one asks for a level.
+    let factors = "rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\nmss = \"1000 B\"\n";
+    let with_constant = EXPERIMENT
+        .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", factors)
+        .replace("kind = \"tcp\"", "kind = \"tcp\"\nmss = \"${mss}\"");
+    fs::write(folder.path().join("small.toml"), &with_constant).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml", "--store", "c.db"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "d.db", "--set", "mss=500 B"]);
+    for (other, level) in [("netrig.db", "–"), ("d.db", "500 B")] {
+        let told = ok(folder.path(), &["compare", "small.toml", "--store", "c.db", "--with", other]);
+        let line = told.lines().find_map(|line| line.trim_start().strip_prefix("factor mss "));
+        let line = line.expect("the constant").trim_start();
+        assert!(line.starts_with("1000 B") && line.ends_with(level), "{told}");
+        assert!(told.contains("pairs  rate = 1 Mbit/s"), "{told}");
+    }
+    let asked = ["compare", "small.toml", "--store", "c.db", "--with", "d.db", "--set", "mss=1000 B"];
+    assert!(refused(folder.path(), &asked).contains("d.db has no runs"));
+
+    for (version, why) in
+        [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins so")]
+    {
+        let refused = refused(folder.path(), &["compare", "small.toml", "--with", version]);
+        assert!(refused.contains(why) && refused.contains("netrig list --store netrig.db"), "{refused}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_where_it_stands() {
+    let transport =
+        |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"tcp\"\n{constants}"));
+    let sctp =
+        |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+    let bulk = |settings: &str| EXPERIMENT.replace("\"bulk\"", &format!("\"bulk\", {settings}"));
+    let datagrams = |size: &str| {
+        let cbr = format!("kind = \"cbr\", interval = \"1 ms\", size = \"{size}\"");
+        EXPERIMENT.replace("transport = \"tcp\"\n", "").replace("kind = \"bulk\"", &cbr)
+    };
+    for (experiment, place, wanted) in [
+        (transport("mss = \"0 B\""), "small.toml:19:7", "`mss` must be from 28 B to 65495 B"),
+        (transport("initial_window = 0"), "small.toml:19:18", "`initial_window` must be at least 1"),
+        (transport("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
+        (transport("rto_max = \"10 ms\""), "small.toml:19:11", "`rto_max` must not be below `rto_min`"),
+        (sctp("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
+        (sctp("streams = 0"), "small.toml:19:11", "`streams` must be at least 1"),
+        (sctp("streams = 65536"), "small.toml:19:11", "expected a whole number from 0 to 65535"),
+        (bulk("streams = 0"), "small.toml:23:42", "`streams`: at least one is needed"),
+        (bulk("streams = 65536"), "small.toml:23:42", "expected a whole number from 0 to 65535"),
+        (sctp("max_chunk = \"65520 B\""), "small.toml:19:13", "`max_chunk` must be at most 65519 B"),
+        (EXPERIMENT.replace("\"1 %\"", "\"101 %\""), "small.toml:16:44", "between 0 and 1 (0 % and 100 %)"),
+        (bulk("bytes = \"20000000000 GB\""), "small.toml:23:40", "it is too large"),
+        (datagrams("4000000001 B"), "small.toml:22:57", "a datagram of 4000000.001 KB cannot be"),
+        (EXPERIMENT.replace("\"2 s\"", "\"100000 h\""), "small.toml:4:12", "more than 10000000 intervals"),
+        (
+            EXPERIMENT.replace("\"2 s\"", "\"2 s\"\nsample_every = \"1 ns\""),
+            "small.toml:5:16",
+            "more than 10000000 intervals",
+        ),
+    ] {
+        let folder = folder_with(&experiment);
+        let error = refused(folder.path(), &["check", "small.toml"]);
+        assert!(error.contains(place) && error.contains(wanted), "{error}");
+    }
+}
+
+/// Handled, and told: by `check` with the place and what to do about it, by `run` in a sentence.
+#[test]
+fn what_does_not_fit_together_is_told_where_it_stands() {
+    let sctp = |constants: &str, settings: &str| {
+        let sctp = EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+        sctp.replace("\"bulk\"", &format!("\"bulk\"{settings}"))
+    };
+    let line = "loss = { kind = \"bernoulli\", probability = \"1 %\" }";
+    let lossy = |more: &str| EXPERIMENT.replace(line, &line.replace("1 %\" }", more));
+    for (experiment, place, told, help) in [
+        (
+            sctp("", ", streams = 11"),
+            "small.toml:24:42",
+            "11 streams, but an association of transport `tcp` opens 10: they share these",
+            "`streams = 11` in [transport.tcp] opens as many",
+        ),
+        (
+            sctp("receive_buffer = \"50 KB\"", ", message = \"50001 B\""),
+            "small.toml:24:42",
+            "a message of 50.001 KB does not fit the receive buffer of 50 KB: it is delivered in parts",
+            "if `receive_buffer` of [transport.tcp] is no smaller",
+        ),
+        (
+            sctp("max_chunk = \"1456 B\"", ""),
+            "small.toml:19:13",
+            "chunks of 1456 B do not fit a packet: an `mtu` of 1500 B leaves 1452 B",
+            "without `max_chunk` a chunk takes what the MTU leaves",
+        ),
+        (
+            lossy("100 %\" }"),
+            "small.toml:16:8",
+            "the link loses every packet from `a`: nothing arrives, and no connection opens",
+            "a link that is down for a time is an [[event]] with `down_for`",
+        ),
+        (
+            lossy("0 %\" }\nreverse = { loss = { kind = \"periodic\", every = 1 } }"),
+            "small.toml:16:8",
+            "the link loses every packet from `b`",
+            "`down_for`",
+        ),
+    ] {
+        let folder = folder_with(&experiment);
+        let checked = ok(folder.path(), &["check", "small.toml"]);
+        assert!(checked.contains("sim: can run 2 of 2 points"), "{checked}");
+        assert!([place, told, help].iter().all(|what| checked.contains(what)), "{told}: {checked}");
+        let ran = netrig(folder.path(), &["run", "small.toml", "--replications", "1"]);
+        assert!(ran.status.success() && text(&ran.stderr).contains(told), "{}", text(&ran.stderr));
+    }
+    // The largest values that fit.
+    for fits in [
+        sctp("streams = 65535", ", streams = 65535"),
+        sctp("receive_buffer = \"50 KB\"", ", message = \"50 KB\""),
+        sctp("max_chunk = \"1452 B\"", ""),
+        lossy("99 %\" }"),
+    ] {
+        let folder = folder_with(&fits);
+        let ran = netrig(folder.path(), &["run", "small.toml", "--replications", "1"]);
+        assert!(ran.status.success() && !text(&ran.stderr).contains("warning"), "{}", text(&ran.stderr));
+    }
+}
+
+/// Nothing is measured, which is no failure: runs end at their end, and what cannot be measured has no value.
+#[test]
+fn a_run_in_which_nothing_arrives_ends() {
+    let transfer = "[response.time]\nof = \"flow.transfer\"\nmetric = \"transfer_time\"\n";
+    for kind in ["tcp", "sctp"] {
+        let lossy = EXPERIMENT.replace("\"1 %\"", "\"100 %\"").replace("\"2 s\"", "\"1000 s\"");
+        let folder =
+            folder_with(&(lossy.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")) + transfer));
+        let told = ok(folder.path(), &["run", "small.toml", "--replications", "1", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let point = &json["points"][0];
+        assert_eq!((&point["status"], &point["responses"]["goodput"]["mean"]), (&"ok".into(), &0.0.into()));
+        assert_eq!(point["responses"]["time"]["mean"], serde_json::Value::Null, "{kind}");
+    }
+}
+
+/// Bulk data is a number until somebody needs its bytes.
+#[cfg(unix)]
+#[test]
+fn a_file_larger_than_memory_is_no_larger_than_another() {
+    use std::process::Command;
+    for application in [
+        "kind = \"bulk\", bytes = \"100000 GB\"",
+        "kind = \"bulk\", message = \"100000 GB\"",
+        "kind = \"file\", size = { constant = \"100000 GB\" }",
+        "kind = \"web\", interarrival = { constant = \"10 ms\" }, size = { constant = \"100000 GB\" }",
+    ] {
+        for kind in ["tcp", "sctp"] {
+            let experiment = EXPERIMENT.replace("kind = \"bulk\"", application);
+            let folder = folder_with(&experiment.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")));
+            // KiB of address space, of which the program itself takes a part.
+            let limited = "ulimit -v 2000000; exec \"$0\" run small.toml --replications 1 --jobs 1";
+            let output = Command::new("sh")
+                .args(["-c", limited, env!("CARGO_BIN_EXE_netrig")])
+                .current_dir(folder.path())
+                .output()
+                .expect("a shell");
+            assert!(output.status.success(), "{kind}, {application}: {}", text(&output.stderr));
+            assert!(
+                !text(&output.stdout).contains("failed"),
+                "{kind}, {application}: {}",
+                text(&output.stdout)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_substrate_is_named_once() {
+    let folder = folder_with(EXPERIMENT);
+    for twice in [&["--on", "sim,sim"][..], &["--on", "sim", "--on", "sim"]] {
+        let error = refused(folder.path(), &[&["run", "small.toml"], twice].concat());
+        assert!(error.contains("--on names `sim` twice"), "{error}");
+    }
+}
+
+/// Before hours of runs, not after them; and the help lists all that can be had.
+#[test]
+fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
+    let folder = folder_with(EXPERIMENT);
+    for verb in ["run", "report"] {
+        let error = refused(folder.path(), &[verb, "small.toml", "--out", "x.txt"]);
+        assert!(error.contains("use .html, .md, .csv or .json"), "{error}");
+        let help = ok(folder.path(), &[verb, "--help"]);
+        assert!([".html", ".md", ".csv", ".json"].iter().all(|form| help.contains(form)), "{help}");
+    }
+    assert!(!folder.path().join("netrig.db").exists());
+}
+
+/// The last seed that there is, and those after it.
+#[test]
+fn no_two_replications_share_a_seed() {
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml", "--seed", &u64::MAX.to_string(), "--out", "r.json"]);
+    let report = fs::read(folder.path().join("r.json")).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    let runs = report["points"][0]["responses"]["goodput"]["runs"].as_array().expect("runs");
+    let seeds: Vec<_> = runs.iter().map(|run| run["seed"].as_u64()).collect();
+    assert_eq!(seeds, [Some(u64::MAX), Some(0), Some(1)]);
+}
+
+#[test]
+fn every_listed_name_of_a_study_can_be_shown() {
+    let folder = folder_with(EXPERIMENT);
+    let file = ok(folder.path(), &["show", "study", "link-down/failover"]);
+    assert!(file.contains("name = \"link-down/failover\"") && file.contains("[factors]"), "{file}");
+    assert!(ok(folder.path(), &["show", "study", "mm1"]).contains("netrig run mm1"));
+    assert!(refused(folder.path(), &["show", "study", "moon"]).contains("link-down/failover"));
+}

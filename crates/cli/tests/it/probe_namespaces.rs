@@ -1,0 +1,448 @@
+//! Probes between two network namespaces, through a real kernel; and against programs that nobody here wrote.
+//!
+//! Each test needs root, and says what it lacks. The third-party STAMP implementation is the crate `stamp-suite`
+//! (`cargo install stamp-suite`).
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of programs starts them, waits for them and writes what they read"
+)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
+use crate::common::namespace::{Namespace, can};
+
+const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
+const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+fn key(folder: &Path) -> String {
+    let path = folder.join("key");
+    std::fs::write(&path, KEY).expect("the folder can be written");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn a_path_between_two_hosts_is_measured_in_both_directions() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let key = key(folder.path());
+    let listen = ["--listen", "10.0.0.2,2001:db8::2", "--key", &key, "--allow", "10.0.0.1,2001:db8::/64"];
+    let far_end = FarEnd::start_by(far.command(env!("CARGO_BIN_EXE_netrig")), &listen);
+    for target in &far_end.stamp {
+        let arguments = ["probe", "stamp", target, "--dscp", "af31", "--answer-dscp", "ef"];
+        let told = document(&near.netrig(&[&arguments[..], &QUICK].concat()));
+        assert_eq!(value(&told, "round_trip", "lost"), 0.0);
+        let notes = notes(&told);
+        assert!(notes.contains("(sent with 26): 26") && notes.contains("(asked for 46): 46"), "{notes}");
+        // Nobody told that both ends read one clock: the round trip bounds the offset, and the true one, none, is inside.
+        assert!(notes.contains("half of the least round trip"), "{notes}");
+        let (low, least) =
+            (&told["sections"]["there"]["delay_min"]["low"], value(&told, "there", "delay_min"));
+        assert!(low.as_f64().is_some_and(|low| low < least), "the bound widens the interval: {low}");
+    }
+    for target in &far_end.probes {
+        let told = document(&near.netrig(&[&["probe", "owd", target, "--key", &key][..], &QUICK].concat()));
+        assert_eq!(value(&told, "there", "lost"), 0.0);
+        assert!(notes(&told).contains("both ends read one clock"), "one boot: {}", notes(&told));
+    }
+    for target in ["10.0.0.2", "2001:db8::2"] {
+        let told =
+            document(&near.netrig(&[&["probe", "ping", target, "--dscp", "cs6"][..], &QUICK].concat()));
+        assert_eq!(value(&told, "round_trip", "lost"), 0.0);
+        assert!(notes(&told).contains("DSCP with which answers arrived here: 48"), "{}", notes(&told));
+    }
+    assert_eq!(far_end.finish()["answered"], 80);
+}
+
+#[test]
+fn who_is_not_on_the_list_is_not_answered() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let listen = ["--listen", "10.0.0.2", "--key", &key(folder.path()), "--allow", "10.0.0.128/25"];
+    let far_end = FarEnd::start_by(far.command(env!("CARGO_BIN_EXE_netrig")), &listen);
+    let output =
+        near.netrig(&[&["probe", "stamp", &far_end.stamp[0], "--wait", "100ms"][..], &QUICK].concat());
+    assert!(matches!(output.status.code(), Some(1 | 3)), "no answer at all: {output:?}");
+    assert_eq!(far_end.finish()["unanswered"]["its sender is not on the list"], 40);
+}
+
+#[test]
+fn where_there_is_no_route_it_says_so() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new();
+    for probe in ["stamp", "ping", "owd"] {
+        for target in ["192.0.2.1", "2001:db8::1"] {
+            let output = namespace.netrig(&["probe", probe, target]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{probe} {target}: {said}");
+            assert!(said.contains("nreachable"), "{probe} {target}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_outage_is_one_loss_period() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let key = key(folder.path());
+    let far_end =
+        FarEnd::start_by(far.command(env!("CARGO_BIN_EXE_netrig")), &["--listen", "10.0.0.2", "--key", &key]);
+    let probe = near
+        .command(env!("CARGO_BIN_EXE_netrig"))
+        .args(["probe", "loss", &far_end.probes[0], "--key", &key, "--json", "--gaps", "periodic"])
+        .args(["--count", "600", "--interval", "5ms", "--wait", "500ms"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("netrig starts");
+    let leave = |more: u64| {
+        let now = near.transmitted("eth");
+        until("packets leave", || near.transmitted("eth") >= now + more);
+    };
+    leave(100);
+    // The carrier stays: a class of packets vanishes on the way there.
+    far.ip(&["route", "add", "blackhole", "10.0.0.1/32"]);
+    near.ip(&[
+        "neighbour",
+        "replace",
+        "10.0.0.2",
+        "lladdr",
+        "02:00:00:00:00:99",
+        "dev",
+        "eth",
+        "nud",
+        "permanent",
+    ]);
+    leave(50);
+    near.ip(&["neighbour", "delete", "10.0.0.2", "dev", "eth"]);
+    far.ip(&["route", "delete", "blackhole", "10.0.0.1/32"]);
+    let told = document(&probe.wait_with_output().expect("it ends"));
+    assert_eq!(value(&told, "there", "packets"), 600.0);
+    let lost = value(&told, "there", "lost");
+    assert!(lost > 0.0 && lost < 600.0, "{lost}");
+    assert_eq!(value(&told, "pattern", "loss_periods"), 1.0);
+    assert_eq!(value(&told, "pattern", "loss_period_mean"), lost);
+    // Of one burst: its length over what losses one by one would have, 1/(1 - p).
+    let burst = lost * (600.0 - lost) / 600.0;
+    assert!((value(&told, "pattern", "loss_burst_ratio") - burst).abs() < 1e-9);
+}
+
+#[test]
+fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_not() {
+    if !can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()) {
+        return;
+    }
+    let namespace = Namespace::new();
+    // Where everybody may read the program.
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let program = folder.path().join("netrig");
+    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
+    for path in [folder.path(), &program] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, mode).expect("it is ours");
+    }
+    let ping = |target: &str| {
+        let mut command = namespace.command("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"])
+            .arg(&program);
+        command.args(["probe", "ping", target]).args(QUICK).output().expect("setpriv starts")
+    };
+    let refused = ping("127.0.0.1");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("ping_group_range"), "{refused:?}");
+    let sysctl = ["-qw", "net.ipv4.ping_group_range=0 2147483647"];
+    assert!(namespace.command("sysctl").args(sysctl).status().expect("sysctl starts").success());
+    for target in ["127.0.0.1", "::1"] {
+        let told = document(&ping(target));
+        assert_eq!((value(&told, "round_trip", "packets"), value(&told, "round_trip", "lost")), (40.0, 0.0));
+    }
+}
+
+/// Ports of UDP that nobody has: packets to them stand in a capture before and after what is of interest (RFC 863, RFC 862).
+const BEFORE: &str = "9";
+const AFTER: &str = "7";
+
+/// tshark on the loopback interface of a namespace.
+struct Capture {
+    child: Child,
+    file: std::path::PathBuf,
+}
+
+impl Capture {
+    fn start(namespace: &Namespace, folder: &Path) -> Self {
+        let file = folder.join("capture.pcapng");
+        let mut command = namespace.command("tshark");
+        command
+            .args(["-q", "-i", "lo", "-f", "udp", "-w"])
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let capture = Self { child: command.spawn().expect("tshark starts"), file };
+        capture.until_it_has(namespace, BEFORE);
+        capture
+    }
+
+    /// Waits until it has a packet that is sent now, and so all that were sent before.
+    fn until_it_has(&self, namespace: &Namespace, port: &str) {
+        let filter = format!("udp.dstport=={port}");
+        until("tshark captures", || {
+            let nobody = format!("127.0.0.1:{port}");
+            // Nobody answers there.
+            let _ = namespace.netrig(&["probe", "stamp", &nobody, "--count", "1", "--wait", "1ms"]);
+            let mut command = Command::new("tshark");
+            let read = command
+                .arg("-r")
+                .arg(&self.file)
+                .args(["-n", "-Y", &filter])
+                .output()
+                .expect("tshark starts");
+            !read.stdout.is_empty()
+        });
+    }
+
+    /// What the dissector says of each packet of port 862.
+    fn fields(mut self, namespace: &Namespace, fields: &[&str]) -> Vec<Vec<String>> {
+        self.until_it_has(namespace, AFTER);
+        interrupt(&self.child, Signal::INT);
+        self.child.wait().expect("it ends");
+        let mut command = Command::new("tshark");
+        command.args([
+            "-n",
+            "-d",
+            "udp.port==862,twamp.test",
+            "-Y",
+            "udp.port==862",
+            "-T",
+            "fields",
+            "-E",
+            "separator=|",
+            "-r",
+        ]);
+        command.arg(&self.file).args(fields.iter().flat_map(|field| ["-e", field]));
+        let out = command.output().expect("tshark starts");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect()
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // After a capture was read there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn wireshark_reads_an_exchange_as_it_was_meant() {
+    if !can(&[&TOOLS[..], &["tshark"]].concat()) {
+        return;
+    }
+    let namespace = Namespace::new();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let mut far_end = namespace.command(env!("CARGO_BIN_EXE_netrig"));
+    far_end.args([
+        "probe",
+        "reflect",
+        "--json",
+        "--listen",
+        "127.0.0.1",
+        "--control-port",
+        "0",
+        "--stateful",
+    ]);
+    let far_end = FarEnd::wait_for(far_end);
+    let capture = Capture::start(&namespace, folder.path());
+    let probe = ["probe", "stamp", "127.0.0.1", "--dscp", "ef", "--answer-dscp", "af11"];
+    let told = document(&namespace.netrig(&[&probe[..], &QUICK].concat()));
+    assert_eq!(value(&told, "round_trip", "lost"), 0.0);
+    assert_eq!(far_end.finish()["answered"], 40);
+    let packets = capture.fields(
+        &namespace,
+        &[
+            "udp.dstport",
+            "twamp.test.seq_number",
+            "twamp.test.sender_seq_number",
+            "twamp.test.sender_ttl",
+            "ip.dsfield.dscp",
+            "twamp.test.error_estimate.z",
+            "_ws.malformed",
+            "_ws.expert.severity",
+            "frame.time_epoch",
+            "twamp.test.timestamp",
+        ],
+    );
+    assert_eq!(packets.len(), 80);
+    let (there, back): (Vec<_>, Vec<_>) = packets.iter().partition(|packet| packet[0] == "862");
+    let numbers: BTreeSet<_> = (0..40).map(|number| number.to_string()).collect();
+    for (packets, dscp) in [(&there, "46"), (&back, "10")] {
+        assert_eq!(packets.iter().map(|packet| packet[1].clone()).collect::<BTreeSet<_>>(), numbers);
+        for packet in packets {
+            assert_eq!((packet[4].as_str(), packet[6].as_str()), (dscp, ""), "{packet:?}");
+            assert_eq!(packet[7], "", "the dissector finds fault with nothing: {packet:?}");
+        }
+    }
+    for packet in back {
+        assert_eq!((packet[2].as_str(), packet[3].as_str()), (packet[1].as_str(), "64"), "{packet:?}");
+    }
+    // The timestamps are of the day on which the packets were captured.
+    let day = |time: &str| time.split(',').next().map(str::to_owned);
+    assert!(
+        !there.is_empty() && there.iter().all(|packet| day(&packet[9]).is_some_and(|day| !day.is_empty())),
+        "{:?}",
+        there[0]
+    );
+}
+
+/// A third-party STAMP program with these arguments; it ends with the test.
+struct StampSuite(Child);
+
+impl StampSuite {
+    fn start(namespace: &Namespace, arguments: &[&str]) -> Self {
+        let child = namespace
+            .command("stamp-suite")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.expect("stamp-suite starts"))
+    }
+}
+
+impl Drop for StampSuite {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The ways in which an exchange is made with the third party: what netrig is told, and what that is told.
+fn modes(key_file: &str) -> [(Vec<&str>, Vec<&str>); 3] {
+    [
+        (vec![], vec![]),
+        (vec!["--timestamps", "ptp"], vec!["--clock-source", "PTP"]),
+        (vec!["--key", key_file], vec!["--auth-mode", "A", "--hmac-key-file", "hex"]),
+    ]
+}
+
+#[test]
+fn a_third_party_reflector_answers() {
+    if !can(&[&TOOLS[..], &["stamp-suite"]].concat()) {
+        return;
+    }
+    let namespace = Namespace::new();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let key = key(folder.path());
+    let hex = hex_key(folder.path());
+    for (ours, theirs) in modes(&key) {
+        let theirs: Vec<_> =
+            theirs.iter().map(|word| if *word == "hex" { hex.as_str() } else { word }).collect();
+        let arguments =
+            [&["-i", "-S", "127.0.0.1", "-o", "862", "--stateful-reflector"][..], &theirs].concat();
+        let _reflector = StampSuite::start(&namespace, &arguments);
+        wait_for_port(&namespace, 862);
+        let probe = [
+            "probe",
+            "stamp",
+            "127.0.0.1",
+            "--stateful",
+            "--dscp",
+            "cs3",
+            "--answer-dscp",
+            "af11",
+            "--size",
+            "300B",
+        ];
+        let told = document(&namespace.netrig(&[&probe[..], &ours, &QUICK].concat()));
+        assert_eq!(value(&told, "round_trip", "lost"), 0.0, "{ours:?}");
+        assert_eq!(value(&told, "by_direction", "loss_there"), 0.0);
+        let notes = notes(&told);
+        assert!(notes.contains("(sent with 24): 24"), "{ours:?}: {notes}");
+        assert!(notes.contains("(asked for 10): 10"), "{ours:?}: {notes}");
+    }
+}
+
+#[test]
+fn a_third_party_sender_is_answered() {
+    if !can(&[&TOOLS[..], &["stamp-suite"]].concat()) {
+        return;
+    }
+    let namespace = Namespace::new();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let key = key(folder.path());
+    let hex = hex_key(folder.path());
+    for (ours, theirs) in modes(&key) {
+        let authenticated = ours.contains(&"--key");
+        let mut far_end = namespace.command(env!("CARGO_BIN_EXE_netrig"));
+        far_end
+            .args(["probe", "reflect", "--json", "--listen", "127.0.0.1", "--control-port", "0"])
+            .args(&ours);
+        far_end.args(authenticated.then_some("--authenticated"));
+        let far_end = FarEnd::wait_for(far_end);
+        let theirs: Vec<_> =
+            theirs.iter().map(|word| if *word == "hex" { hex.as_str() } else { word }).collect();
+        let sender = [
+            "-r",
+            "127.0.0.1",
+            "-p",
+            "862",
+            "-c",
+            "20",
+            "-d",
+            "5",
+            "--cos",
+            "--dscp",
+            "46",
+            "--output-format",
+            "json",
+        ];
+        let output =
+            namespace.command("stamp-suite").args(sender).args(&theirs).output().expect("stamp-suite starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap_or_default())
+            .unwrap_or_else(|error| panic!("{error}: {said}"));
+        assert_eq!(
+            (&last["packets_sent"], &last["packets_received"]),
+            (&20.into(), &20.into()),
+            "{theirs:?}: {said}"
+        );
+        assert_eq!(far_end.finish()["answered"], 20);
+    }
+}
+
+/// The third party wants the same key in hexadecimal digits.
+fn hex_key(folder: &Path) -> String {
+    let path = folder.join("key.hex");
+    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::write(&path, hex).expect("the folder can be written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&path, mode).expect("it is ours");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+/// Waits until somebody has a port of UDP.
+fn wait_for_port(namespace: &Namespace, port: u16) {
+    let wanted = format!(":{port:04X} ");
+    until("somebody listens", || {
+        let out = namespace.command("cat").arg("/proc/net/udp").output().expect("cat starts");
+        String::from_utf8_lossy(&out.stdout).contains(&wanted)
+    });
+}

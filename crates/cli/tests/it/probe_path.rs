@@ -1,0 +1,72 @@
+//! Probes over a path of netrig's own router. As root on Linux; elsewhere the test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use serde_json::Value;
+
+use crate::common::far_end::FarEnd;
+use crate::common::path_lab::PathLab;
+
+/// 50 ms there and back, in packets shorter than Ethernet's.
+const PATH: &str = r#"
+format = 1
+name = "path"
+duration = "1 s"
+[replications]
+count = 1
+[node.near]
+[node.far]
+[link.line]
+between = ["near", "far"]
+rate = "20 Mbit/s"
+delay = "25 ms"
+mtu = "1400 B"
+queue = { kind = "fifo", packets = 200 }
+[transport.udp]
+kind = "udp"
+[flow.nothing]
+from = "near"
+to = "far"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
+[response.goodput]
+of = "flow.nothing"
+metric = "goodput"
+"#;
+
+/// A kernel that gives its sockets 16 KB to send from fills a twentieth of the path: that is not the path's doing, and the
+/// probe says so. With what kernels give otherwise it blames no buffer of its own. How long packets may be the kernel tells.
+#[test]
+fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
+    let Some(lab) = PathLab::alone("path", PATH) else { return };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "0123456789abcdef").expect("it can be written");
+    let key = file.path().to_str().expect("a plain path").to_owned();
+    let netrig = env!("CARGO_BIN_EXE_netrig");
+    let far_end = FarEnd::start_by(lab.inside("far", netrig), &["--listen", "10.0.0.2", "--key", &key]);
+    let transfer = || -> Value {
+        let mut command = lab.inside("near", netrig);
+        command.args(["probe", "transfer", &far_end.probes[0], "--key", &key, "--bytes", "1MB", "--json"]);
+        let output = command.output().expect("netrig starts");
+        let told: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let code = if told["valid"] == true { 0 } else { 3 };
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        told
+    };
+    let blames_the_buffer =
+        |told: &Value| told["faults"].to_string().contains("than the sending socket's buffer held");
+    let roomy = transfer();
+    assert!(!blames_the_buffer(&roomy), "{roomy}");
+    // 40 B of headers of IPv4 and TCP, and 12 B of time stamps.
+    assert_eq!((&roomy["path_mtu_bytes"], &roomy["segment_bytes"]), (&1400.into(), &1348.into()));
+    lab.run("near", "sysctl", &["-qw", "net.ipv4.tcp_wmem=4096 16384 16384"]);
+    let told = transfer();
+    assert!(blames_the_buffer(&told) && told["valid"] == false, "{told}");
+    drop(far_end);
+    lab.close();
+}

@@ -1,0 +1,482 @@
+//! Probes over loopback, as their users start them.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and speaks to it over sockets"
+)]
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use netrig_agent::probe::stamp::Format;
+use netrig_agent::realtime_nanos;
+use rustix::process::Signal;
+
+use crate::common::far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};
+
+/// Few packets, close together.
+const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
+
+fn probe(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_netrig")).arg("probe").args(arguments).output().expect("netrig starts")
+}
+
+fn quick(arguments: &[&str]) -> Output {
+    probe(&[arguments, &QUICK].concat())
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The document of a probe that got no answer; of a busy machine the tester may have been the limit besides.
+fn unanswered(output: &Output) -> serde_json::Value {
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{}: {}", output.status, err(output));
+    serde_json::from_slice(&output.stdout).expect("a document")
+}
+
+#[test]
+fn stamp_measures_both_ways_over_both_versions_of_ip() {
+    let far_end = FarEnd::start(&[]);
+    assert_eq!(far_end.stamp.len(), 2, "127.0.0.1 and ::1");
+    for target in &far_end.stamp {
+        let told =
+            document(&quick(&["stamp", target, "--dscp", "ef", "--answer-dscp", "af11", "--size", "200B"]));
+        assert_eq!(value(&told, "round_trip", "packets"), 40.0);
+        assert_eq!(value(&told, "round_trip", "lost"), 0.0);
+        // What a packet takes there and back is what it takes there and what it takes back, the time at the reflector aside;
+        // so are the sums.
+        let mean = |section| value(&told, section, "delay_mean_of_arrived");
+        let (round, there, back) = (mean("round_trip"), mean("there"), mean("back"));
+        assert!((round - there - back).abs() < 1e-9, "{round} {there} {back}");
+        assert!(there > 0.0 && back > 0.0, "one clock: no packet arrives before it was sent");
+        let notes = notes(&told);
+        for said in [
+            "DSCP with which packets arrived there (sent with 46): 46",
+            "DSCP with which answers arrived here (asked for 10): 10",
+            "TTL with which packets arrived there: 64",
+            "both ends read one clock",
+        ] {
+            assert!(notes.contains(said), "{said}: {notes}");
+        }
+    }
+    assert_eq!(far_end.finish()["answered"], 80);
+}
+
+#[test]
+fn one_way_probes_measure_either_direction() {
+    let far_end = FarEnd::start(&[]);
+    for target in &far_end.probes {
+        for (reverse, section) in [(&[][..], "there"), (&["--reverse"], "back")] {
+            let told = document(&quick(&[&["owd", target, "--dscp", "af41"], reverse].concat()));
+            assert_eq!((value(&told, section, "packets"), value(&told, section, "lost")), (40.0, 0.0));
+            assert!(value(&told, section, "delay_min") > 0.0);
+            assert!(notes(&told).contains("(sent with 34): 34"), "{}", notes(&told));
+            let told = document(&quick(&[&["loss", target, "--gaps", "periodic"], reverse].concat()));
+            assert_eq!(value(&told, section, "loss_ratio"), 0.0);
+            assert_eq!(value(&told, "pattern", "reordered_ratio"), 0.0);
+            assert!(
+                told["sections"][section]["delay_min"].is_null(),
+                "loss needs no clock, and tells of none"
+            );
+        }
+    }
+    assert_eq!(far_end.finish()["streams"], 8);
+}
+
+#[test]
+fn a_stateful_reflector_tells_loss_there_from_loss_back() {
+    let far_end = FarEnd::start(&["--stateful"]);
+    let told = document(&quick(&["stamp", &far_end.stamp[0], "--stateful", "--timestamps", "ptp"]));
+    assert_eq!(value(&told, "by_direction", "loss_there"), 0.0);
+    assert_eq!(value(&told, "by_direction", "loss_back"), 0.0);
+}
+
+/// What a path does to packet `number`.
+enum Fate {
+    Passes,
+    Lost,
+    Twice,
+    /// Held back until the next one has passed.
+    Overtaken,
+}
+
+/// One direction of a path: passes packets on, each as its number (at octet `at`) says, until nothing came for a second.
+fn pass(from: &UdpSocket, to: &UdpSocket, at: usize, delay: Duration, fate: impl Fn(u32) -> Fate) {
+    let (mut buffer, mut held) = ([0; 2000], None);
+    while let Ok(len) = from.recv(&mut buffer) {
+        std::thread::sleep(delay);
+        let packet = buffer[..len].to_vec();
+        let number = u32::from_be_bytes(packet[at..at + 4].try_into().expect("four octets"));
+        let times = match fate(number) {
+            Fate::Passes => 1,
+            Fate::Lost => 0,
+            Fate::Twice => 2,
+            Fate::Overtaken => {
+                held = Some(packet);
+                continue;
+            }
+        };
+        for packet in std::iter::repeat_n(packet, times).chain(held.take()) {
+            to.send(&packet).expect("it is sent");
+        }
+    }
+}
+
+/// A path of which everything is known: it passes STAMP packets on, each as it is told by number, late by `delay` on the way
+/// there. It ends when the sender has been silent for a second.
+fn path(
+    far_end: &str,
+    delay: Duration,
+    there: impl Fn(u32) -> Fate + Send + 'static,
+    back: impl Fn(u32) -> Fate + Send + 'static,
+) -> (String, std::thread::JoinHandle<()>) {
+    let bound = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let (near, far) = (bound(), bound());
+    far.connect(far_end).expect("it is there");
+    let address = near.local_addr().expect("it is bound").to_string();
+    let passes = std::thread::spawn(move || {
+        let (_, sender) = near.peek_from(&mut [0; 2000]).expect("a packet");
+        near.connect(sender).expect("it is there");
+        for socket in [&near, &far] {
+            socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| pass(&far, &near, 24, Duration::ZERO, back));
+            pass(&near, &far, 0, delay, there);
+        });
+    });
+    (address, passes)
+}
+
+#[test]
+fn what_a_known_path_does_is_what_is_told() {
+    let far_end = FarEnd::start(&["--stateful"]);
+    let there = |number| if (5..8).contains(&number) { Fate::Lost } else { Fate::Passes };
+    let back = |number| match number {
+        20 => Fate::Lost,
+        10 => Fate::Twice,
+        30 => Fate::Overtaken,
+        _ => Fate::Passes,
+    };
+    let (address, passes) = path(&far_end.stamp[0], Duration::from_millis(2), there, back);
+    let arguments =
+        ["stamp", &address, "--stateful", "--wait", "500ms", "--count", "40", "--interval", "10ms", "--json"];
+    let told = document(&probe(&[&arguments[..], &["--gaps", "periodic"]].concat()));
+    passes.join().expect("the path ends");
+    let of = |section, measure| value(&told, section, measure);
+    assert_eq!((of("round_trip", "packets"), of("round_trip", "lost")), (40.0, 4.0));
+    // Numbers up to the last are 40, of which 37 reached the far end, and 36 came back.
+    assert!((of("by_direction", "loss_there") - 3.0 / 40.0).abs() < 1e-12);
+    assert!((of("by_direction", "loss_back") - 1.0 / 37.0).abs() < 1e-12);
+    assert_eq!((of("pattern", "loss_periods"), of("pattern", "loss_period_max")), (2.0, 3.0));
+    assert_eq!(of("pattern", "loss_period_mean"), 2.0);
+    // 6 and 7 follow a loss at a distance of 1; 20 is 13 behind the one before it.
+    assert_eq!(of("pattern", "loss_noticeable_rate"), 0.5);
+    assert!((of("pattern", "reordered_ratio") - 1.0 / 36.0).abs() < 1e-12);
+    assert_eq!(of("pattern", "reordering_extent_max"), 1.0);
+    assert!((of("pattern", "duplication_fraction") - 1.0 / 36.0).abs() < 1e-12);
+    // One in ten is lost: nine in ten are not, and of a hundredth nobody knows.
+    assert!(told["sections"]["round_trip"]["delay_p90"]["value"].is_number());
+    assert!(told["sections"]["round_trip"]["delay_p99"]["undefined"].is_string());
+    // The path takes 2 ms there, never less.
+    assert!(of("there", "delay_min") >= 0.002);
+    assert!(of("round_trip", "delay_min") >= 0.002);
+}
+
+#[test]
+fn authenticated_stamp_needs_the_key() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let key = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the folder can be written");
+        path.to_str().expect("a plain path").to_owned()
+    };
+    let (right, wrong) = (key("right", "0123456789abcdef\n"), key("wrong", "0123456789abcdeF"));
+    let far_end = FarEnd::start(&["--key", &right, "--authenticated"]);
+    let target = &far_end.stamp[0];
+    let told =
+        document(&quick(&["stamp", target, "--key", &right, "--answer-dscp", "cs1", "--size", "300B"]));
+    assert_eq!(value(&told, "round_trip", "lost"), 0.0);
+    assert!(notes(&told).contains("(asked for 8): 8"), "{}", notes(&told));
+    for other in [&["--key", &wrong][..], &[]] {
+        let told = unanswered(&quick(&[&["stamp", target, "--wait", "200ms"], other].concat()));
+        assert!(notes(&told).contains("no answer at all"), "{}", notes(&told));
+        let sent = if other.is_empty() { "without an HMAC" } else { "with the HMAC of this key" };
+        assert!(notes(&told).contains(&format!("these were sent {sent}")), "{}", notes(&told));
+    }
+    // Probes of netrig's own have to prove that they have it too, and so has the far end.
+    let target = &far_end.probes[0];
+    assert_eq!(value(&document(&quick(&["owd", target, "--key", &right])), "there", "lost"), 0.0);
+    let output = quick(&["owd", target, "--key", &wrong]);
+    assert!(
+        output.status.code() == Some(1) && err(&output).contains("its key is another one"),
+        "{}",
+        err(&output)
+    );
+    let output = quick(&["owd", target]);
+    assert!(
+        output.status.code() == Some(1) && err(&output).contains("give the same --key"),
+        "{}",
+        err(&output)
+    );
+    let tally = far_end.finish();
+    assert_eq!(tally["unanswered"]["the packet's HMAC is wrong: it was changed, or the keys differ"], 40);
+    let open = FarEnd::start(&[]);
+    // A reflector that does not authenticate answers what it takes for a packet without an HMAC.
+    for more in [&[][..], &["--size", "300B"], &["--answer-dscp", "cs1"]] {
+        let told = unanswered(&quick(
+            &[&["stamp", &open.stamp[0], "--key", &right, "--wait", "200ms"], more].concat(),
+        ));
+        let notes = notes(&told);
+        assert!(notes.contains("packets that arrived were answers without an HMAC"), "{notes}");
+        assert!(!notes.contains("no answer at all"), "{notes}");
+    }
+    let output = quick(&["owd", &open.probes[0], "--key", &right]);
+    assert!(
+        output.status.code() == Some(1) && err(&output).contains("cannot prove who it is"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
+    for (arguments, said) in [
+        (&["stamp", "127.0.0.1", "--count", "0"][..], "0 packets: expected 1 to 1000000"),
+        (&["stamp", "127.0.0.1", "--interval", "0s"], "expected more than nothing"),
+        (&["stamp", "127.0.0.1", "--wait", "2h"], "at most 1 h"),
+        (&["stamp", "127.0.0.1", "--size", "45B"], "44 B, or 48 B to 65507 B with padding"),
+        (&["stamp", "127.0.0.1", "--dscp", "64"], "DiffServ code point"),
+        (&["stamp", "127.0.0.1:99999"], "no target"),
+        (&["ping", "127.0.0.1", "--size", "4B"], "expected 12 B"),
+        (&["owd", "127.0.0.1", "--size", "4B"], "expected 24 B"),
+        (&["owd", "127.0.0.1", "--key", "/nonexistent"], "cannot read the key"),
+        (&["owd", "127.0.0.1", "--key-env", "NETRIG_NO_SUCH_KEY"], "no variable NETRIG_NO_SUCH_KEY"),
+        (&["reflect", "--listen", "0.0.0.0"], "give a key"),
+        (&["reflect", "--authenticated"], "needs a key"),
+        (&["reflect", "--listen", "192.0.2.77", "--key-env", "PATH"], "no such address"),
+        (&["reflect", "--allow", "10.0.0.0/33"], "not an address, nor a prefix"),
+    ] {
+        let output = probe(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(said), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn who_is_not_there_is_told_apart_from_who_does_not_answer() {
+    // A port that nobody has: it was given to this socket, which is closed again.
+    let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let told = unanswered(&quick(&["stamp", &nobody.to_string(), "--wait", "100ms"]));
+    assert!(notes(&told).contains("refused"), "{}", notes(&told));
+    assert_eq!(value(&told, "round_trip", "loss_ratio"), 1.0);
+    assert!(told["sections"]["there"]["delay_p50"]["undefined"].is_string());
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let target = silent.local_addr().expect("it is bound").to_string();
+    let told = unanswered(&quick(&["stamp", &target, "--wait", "100ms"]));
+    assert!(notes(&told).contains("no answer at all"), "{}", notes(&told));
+    let output = quick(&["owd", &nobody.to_string()]);
+    assert!(output.status.code() == Some(1) && err(&output).contains("probe reflect"), "{}", err(&output));
+}
+
+#[test]
+fn an_interruption_tells_what_had_been_measured() {
+    let far_end = FarEnd::start(&[]);
+    for (section, arguments) in [
+        ("round_trip", ["stamp", &far_end.stamp[0], "--json"].to_vec()),
+        ("there", ["loss", &far_end.probes[0], "--json"].to_vec()),
+        ("back", ["loss", &far_end.probes[0], "--json", "--reverse"].to_vec()),
+    ] {
+        let child = Command::new(env!("CARGO_BIN_EXE_netrig"))
+            .arg("probe")
+            .args(&arguments)
+            .args(["--count", "100000", "--interval", "2ms"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("netrig starts");
+        until_it_slept(&child, 200);
+        interrupt(&child, Signal::INT);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{arguments:?}");
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+        assert_eq!(told["interrupted"], true);
+        let packets = value(&told, section, "packets");
+        assert!((1.0..100_000.0).contains(&packets), "{packets}");
+        // What was on its way when it ended is not lost.
+        assert_eq!(value(&told, section, "lost"), 0.0);
+    }
+}
+
+/// A sender's packet of 44 octets.
+fn packet(number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 44];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    // A moment of 2026 in seconds since 1900.
+    bytes[4..8].copy_from_slice(&3_998_988_800_u32.to_be_bytes());
+    bytes[13] = 1;
+    bytes
+}
+
+#[test]
+fn hostile_packets_get_no_more_than_they_bring_and_reflections_nothing() {
+    let far_end = FarEnd::start(&[]);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.connect(&far_end.stamp[0]).expect("it is there");
+    socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
+    let mut answer = vec![0; 70_000];
+    // Cut ones get nothing, of whatever length; then a good one shows that it still answers.
+    for len in 0..41 {
+        socket.send(&packet(1)[..len]).expect("it is sent");
+    }
+    let mut long = packet(2);
+    long.resize(60_000, 0xFF);
+    for sent in [&packet(3)[..41], &packet(4), &long] {
+        socket.send(sent).expect("it is sent");
+        let len = socket.recv(&mut answer).expect("an answer");
+        assert_eq!(len, sent.len());
+        assert_eq!(answer[24..28], sent[..4], "the sender's number, copied");
+    }
+    // Its own answer, from another port, as if it came from another reflector.
+    socket.send(&packet(5)).expect("it is sent");
+    let len = socket.recv(&mut answer).expect("an answer");
+    socket.send(&answer[..len]).expect("it is sent");
+    socket.send(&packet(6)).expect("it is sent");
+    let len = socket.recv(&mut answer).expect("an answer");
+    assert_eq!(
+        (len, &answer[..4]),
+        (44, &6_u32.to_be_bytes()[..]),
+        "the reflection was not answered, the next packet was"
+    );
+    let tally = far_end.finish();
+    assert_eq!(tally["answered"], 5);
+    assert_eq!(tally["unanswered"]["it is a reflection"], 1);
+    assert_eq!(tally["unanswered"]["it has fewer than 41 octets"], 41);
+}
+
+#[test]
+fn hostile_words_over_tcp_end_their_connection_and_nothing_else() {
+    let far_end = FarEnd::start(&[]);
+    let target = &far_end.probes[0];
+    for words in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 64], &[0, 0, 0, 2, b'{', b'}'], &[]] {
+        let mut stream = TcpStream::connect(target).expect("it is there");
+        stream.write_all(words).expect("it listens");
+        stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+        let mut rest = Vec::new();
+        // It may reset the connection, having more to read than it wants.
+        let _ = stream.read_to_end(&mut rest);
+        assert!(rest.len() < 1000, "a greeting at most");
+    }
+    assert_eq!(value(&document(&quick(&["owd", target])), "there", "lost"), 0.0);
+    // A stream back that is faster than it grants.
+    let output =
+        probe(&["loss", target, "--reverse", "--size", "60KB", "--interval", "100us", "--count", "10"]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("--max-rate"), "{}", err(&output));
+}
+
+#[test]
+fn a_document_has_what_its_readers_expect() {
+    let far_end = FarEnd::start(&[]);
+    let told = document(&quick(&["stamp", &far_end.stamp[0]]));
+    let keys: Vec<_> = told.as_object().expect("an object").keys().map(String::as_str).collect();
+    let mut expected = vec![
+        "probe",
+        "target",
+        "confidence",
+        "valid",
+        "faults",
+        "interrupted",
+        "sections",
+        "notes",
+        "source",
+        "stamps",
+    ];
+    expected.sort_unstable();
+    let mut sorted = keys;
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+    let p50 = &told["sections"]["round_trip"]["delay_p50"];
+    assert_eq!((&p50["unit"], &p50["n"]), (&"s".into(), &40.into()));
+    let number = |end: &str| p50[end].as_f64().unwrap_or_else(|| panic!("{p50}"));
+    assert!(number("low") <= number("value") && number("value") <= number("high"));
+}
+
+#[test]
+fn ping_measures_or_says_what_it_lacks() {
+    for target in ["127.0.0.1", "::1"] {
+        let output = quick(&["ping", target, "--dscp", "cs2"]);
+        if output.status.code() == Some(2) {
+            assert!(err(&output).contains("ping_group_range"), "{}", err(&output));
+            continue;
+        }
+        let told = document(&output);
+        assert_eq!((value(&told, "round_trip", "packets"), value(&told, "round_trip", "lost")), (40.0, 0.0));
+        assert!(value(&told, "round_trip", "delay_min") > 0.0);
+    }
+}
+
+/// A reflector on this host that answers 20 packets with the times of receiving and sending that `times` makes of the
+/// sender's (NTP's format), and the document of a probe that asked it.
+fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Value {
+    let reflector = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let target = reflector.local_addr().expect("its address").to_string();
+    reflector.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    let answering = std::thread::spawn(move || {
+        let mut packet = [0; 100];
+        for _ in 0..20 {
+            let Ok((len, from)) = reflector.recv_from(&mut packet) else { return };
+            assert_eq!(len, 44, "the base packet");
+            let (sequence, time, rest) = (&packet[..4], &packet[4..12], &packet[12..16]);
+            let [received, sent] =
+                times(u64::from_be_bytes(time.try_into().expect("eight octets"))).map(u64::to_be_bytes);
+            let answer = [sequence, &sent, rest, &received, sequence, time, rest, &[63, 0, 0, 0]].concat();
+            reflector.send_to(&answer, from).expect("the answer leaves");
+        }
+    });
+    let ended = probe(&["stamp", &target, "--count", "20", "--interval", "5ms", "--wait", "5s", "--json"]);
+    answering.join().expect("it answers");
+    serde_json::from_slice(&ended.stdout).expect("a document")
+}
+
+/// It says that it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
+#[test]
+fn a_reflector_whose_times_cannot_be_is_not_believed() {
+    let document = reflected(|sent| [sent, sent + (5 << 32)]);
+    assert_eq!(document["valid"], false, "{document}");
+    assert!(document["faults"].to_string().contains("20 of 20 answers"), "{document}");
+    assert!(!document.to_string().contains(":-"), "nothing takes less than nothing: {document}");
+}
+
+/// Its address is ours, and its clock an hour ahead or behind: what is known is what the round trip bounds.
+#[test]
+fn an_address_of_this_host_is_not_its_clock() {
+    const HOUR: i64 = 3_600_000_000_000;
+    for ahead in [HOUR, -HOUR] {
+        let document =
+            reflected(move |_| [Format::Ntp.encode(realtime_nanos().wrapping_add_signed(ahead)); 2]);
+        let notes = notes(&document);
+        assert!(!notes.contains("one clock") && notes.contains("its clock is another"), "{notes}");
+        assert!(notes.contains("half of the least round trip"), "{notes}");
+        let delay = |section| value(&document, section, "delay_p50");
+        let longest = value(&document, "round_trip", "delay_max_of_arrived");
+        for section in ["there", "back"] {
+            assert!(0.0 <= delay(section) && delay(section) <= longest, "{section}: {document}");
+        }
+    }
+}
+
+/// A reflector without a clock writes zeros: no one-way delay, and no verdict that there is.
+#[test]
+fn a_reflector_that_tells_no_times_is_said_to() {
+    let document = reflected(|_| [0; 2]);
+    assert_eq!((&document["valid"], value(&document, "round_trip", "lost")), (&false.into(), 0.0));
+    let faults = document["faults"].to_string();
+    assert!(faults.contains("20 of 20 answers do not tell when"), "{faults}");
+    for section in ["there", "back"] {
+        assert!(document["sections"][section]["delay_p50"]["value"].is_null(), "{document}");
+    }
+    assert!(notes(&document).contains("nothing bounds the offset of the clocks"), "{document}");
+}

@@ -1,0 +1,392 @@
+//! What nodes run, how it is prepared, bound, watched and counted; and the servers of the study `sip-server`, started by an
+//! experiment file alone. As root on Linux; elsewhere each test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::common::machine::{alone, can, folder};
+use crate::common::{netrig, text};
+
+/// A tester and a server on a cable, and what `rest` adds.
+fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
+    let file = format!(
+        r#"
+format = 1
+name = "served"
+duration = "{duration}"
+[replications]
+count = 1
+[link.lan]
+between = ["tester", "server"]
+kind = "direct"
+[flow.beside]
+from = "tester"
+to = "server"
+application = {{ kind = "cbr", interval = "20 ms", size = "100 B" }}
+[response.loss]
+of = "flow.beside"
+metric = "datagram_loss"
+{rest}"#
+    );
+    folder("served", &file)
+}
+
+fn run(folder: &Path, more: &[&str]) -> (Option<i32>, Value, String) {
+    let arguments = ["run", "served.toml", "--on", "netns", "--json", "--allow-programs"];
+    let ended = netrig(folder, &[&arguments[..], more].concat());
+    let document = serde_json::from_str(&text(&ended.stdout)).unwrap_or(Value::Null);
+    (ended.status.code(), document, text(&ended.stderr))
+}
+
+fn value(document: &Value, response: &str) -> Option<f64> {
+    document["points"][0]["responses"][response]["runs"][0]["value"].as_f64()
+}
+
+/// The time line of the only run.
+fn time_line(folder: &Path) -> String {
+    let list = text(&netrig(folder, &["list"]).stdout);
+    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = list.split_whitespace().find(is_id).unwrap_or_else(|| panic!("no run: {list}"));
+    text(&netrig(folder, &["show", "run", id]).stdout)
+}
+
+fn nothing_is_left(folder: &Path) {
+    let left = text(&netrig(folder, &["doctor"]).stdout);
+    assert!(!left.contains("left behind"), "{left}");
+}
+
+/// The program, one that it starts, and the agent, which is in its namespace when it starts: what the kernel says of each.
+#[test]
+fn what_runs_on_a_node_is_bound_to_its_processors() {
+    let Some(_alone) = alone(&[]) else { return };
+    let script = r#"
+        sh -c 'grep Cpus_allowed_list /proc/self/status; true'
+        for process in /proc/[0-9]*; do
+            if [ "$(readlink $process/ns/net)" = "$(readlink /proc/self/ns/net)" ] &&
+                tr '\0' ' ' <$process/cmdline | grep -q ' agent $'; then
+                sed -n 's/Cpus_allowed_list/agent/p' $process/status
+            fi
+        done
+        echo ready; exec sleep 1000"#;
+    let folder = experiment(
+        "500 ms",
+        &format!(
+            "[node.tester]\n[node.server]\ncpus = [0]\n\
+             application = {{ kind = \"program\", command = [\"sh\", \"-c\", '''{script}'''], ready = \"says:ready\" }}\n"
+        ),
+    );
+    let (code, document, told) = run(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{told}");
+    let line = time_line(folder.path());
+    let bound: Vec<_> =
+        line.lines().filter_map(|line| line.split_once("sh: ")).map(|(_, said)| said).collect();
+    let lists = |who: &str| -> Vec<&str> {
+        let said = bound.iter().filter_map(|said| said.strip_prefix(who)?.strip_prefix(':'));
+        said.map(str::trim).collect()
+    };
+    assert_eq!((lists("Cpus_allowed_list"), lists("agent")), (vec!["0"], vec!["0"]), "{line} {document:#}");
+
+    let file = folder.path().join("served.toml");
+    let text_of_file = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::write(&file, text_of_file.replace("cpus = [0]", "cpus = [1023]")).expect("it can be written");
+    let (code, document, told) = run(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{told}");
+    let why = document["points"][0]["why"].as_str().unwrap_or_default();
+    assert!(why.contains("node `server` is bound to processor 1023"), "{document:#}");
+}
+
+#[test]
+fn in_virtual_time_processors_bind_nothing() {
+    let folder = experiment("500 ms", "[node.tester]\n[node.server]\ncpus = [0, 1023]\n");
+    let ended = netrig(folder.path(), &["run", "served.toml", "--on", "sim", "--traces"]);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let line = time_line(folder.path());
+    assert!(line.contains("`cpus` of node server bind nothing here"), "{line}");
+    let file = folder.path().join("served.toml");
+    let whole = std::fs::read_to_string(&file).expect("it was written");
+    for (wrong, why) in [("[1, 1]", "processor 1 is named twice"), ("[1024]", "there is no processor 1024")] {
+        std::fs::write(&file, whole.replace("[0, 1023]", wrong)).expect("it can be written");
+        let told = text(&netrig(folder.path(), &["check", "served.toml"]).stderr);
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+/// A program that works through all of the run, whose socket nobody reads and that counts its own age, beside one that sends
+/// it more than it takes.
+#[test]
+fn programs_are_prepared_watched_and_counted() {
+    let Some(_alone) = alone(&["python3"]) else { return };
+    let served = r#"
+[node.tester]
+application = { kind = "program", command = ["python3", "send.py", "{address:server}"], files = { "send.py" = { file = "send.py" } } }
+[node.server]
+application = { kind = "program", command = ["python3", "serve.py"], ready = "udp:7000", before = [["sh", "-c", "echo prepared in $PWD; echo 7 > begun"], ["sh", "-c", "test -f begun"]], files = { "serve.py" = { file = "serve.py" } }, counters = { command = ["cat", "{folder}/counts"], names = ["turns", "a.b:c"], every = "200 ms" } }
+[response.cpu]
+of = "node.server"
+metric = "program_cpu"
+[response.cpu_max]
+of = "node.server"
+metric = "program_cpu_max"
+[response.memory]
+of = "node.server"
+metric = "program_memory"
+[response.queue]
+of = "node.server"
+metric = "program_udp_queue_max"
+[response.drops]
+of = "node.server"
+metric = "program_udp_drops"
+[response.turns]
+of = "node.server.counter.turns"
+metric = "counter_growth"
+[response.turns_in_time]
+of = "node.server.counter.turns"
+metric = "counter_rate"
+[response.still]
+of = "node.server.counter.a.b:c"
+metric = "counter_growth"
+"#;
+    let folder = experiment("2 s", served);
+    let serve = r#"
+import os, socket
+unread = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+unread.bind(("", 7000))
+held = bytearray(30_000_000)
+turns = 0
+while True:
+    for _ in range(20_000):
+        turns += 1
+    with open("counts.new", "w") as file:
+        file.write(f"{{\n\tturns: {turns}\n\ta.b:c = 5\n\tstate: up\n}}\n")
+    os.rename("counts.new", "counts")
+"#;
+    let send = r#"
+import socket, sys, time
+socket_ = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    socket_.sendto(bytes(500), (sys.argv[1], 7000))
+    time.sleep(0.005)
+"#;
+    // Counted before it is ready: the file must be there when it is first read.
+    let serve = serve
+        .replace("unread.bind", "open(\"counts\", \"w\").write(\"turns = 0\\na.b:c = 5\\n\")\nunread.bind");
+    std::fs::write(folder.path().join("serve.py"), serve).expect("it can be written");
+    std::fs::write(folder.path().join("send.py"), send).expect("it can be written");
+    let (code, document, told) = run(folder.path(), &["--traces"]);
+    assert_eq!(code, Some(0), "{told}");
+    let of =
+        |response: &str| value(&document, response).unwrap_or_else(|| panic!("{response}: {document:#}"));
+    // How much of a processor it gets is the machine's affair; never more than one.
+    assert!(of("cpu") > 0.0 && of("cpu") <= of("cpu_max") && of("cpu_max") < 1.1, "{document:#}");
+    assert!(of("memory") > 30e6, "{document:#}");
+    assert!(of("queue") > 500.0 && of("drops") >= 1.0, "{document:#}");
+    assert!(of("turns") > 0.0 && (of("turns") / 2.0 - of("turns_in_time")).abs() < 1e-6, "{document:#}");
+    assert_eq!(of("still"), 0.0);
+    let line = time_line(folder.path());
+    assert!(line.contains("sh: prepared in") || line.contains("python3: prepared in"), "{line}");
+    assert!(line.contains("python3: turns grew by") && !line.contains("a.b:c grew"), "{line}");
+    nothing_is_left(folder.path());
+}
+
+#[test]
+fn what_fails_before_a_program_or_of_its_counters_is_told() {
+    let Some(_alone) = alone(&[]) else { return };
+    let told_of = |program: &str| {
+        let node =
+            format!("[node.tester]\n[node.server]\napplication = {{ kind = \"program\", {program} }}\n");
+        let folder = experiment("500 ms", &node);
+        let (code, document, told) = run(folder.path(), &[]);
+        assert_eq!(code, Some(1), "{told}");
+        nothing_is_left(folder.path());
+        document.to_string() + &told + &time_line(folder.path())
+    };
+    let failed =
+        told_of("command = [\"sleep\", \"1000\"], before = [[\"sh\", \"-c\", \"echo no room; exit 4\"]]");
+    assert!(failed.contains("exit status: 4") && failed.contains("its last words: no room"), "{failed}");
+    let unknown = told_of(
+        "command = [\"sleep\", \"1000\"], counters = { command = [\"echo\", \"a = 1\"], names = [\"b\"] }",
+    );
+    assert!(unknown.contains("`sleep` has no counter `b`; it has: a"), "{unknown}");
+    let silent = told_of("command = [\"sh\", \"-c\", \"echo I say nothing; exit 5\"], ready = \"sip:5060\"");
+    assert!(
+        silent.contains("before it was ready (sip:5060)") && silent.contains("I say nothing"),
+        "{silent}"
+    );
+}
+
+#[test]
+fn a_counter_or_a_file_that_there_is_not_is_refused_where_it_stands() {
+    let folder = experiment(
+        "500 ms",
+        "[node.tester]\n[node.server]\napplication = { kind = \"program\", command = [\"true\"], \
+         counters = { command = [\"true\"], names = [\"requests\"] } }\n[response.r]\nof = \"node.server.counter.request\"\n\
+         metric = \"counter_growth\"\n",
+    );
+    let check = || text(&netrig(folder.path(), &["check", "served.toml"]).stderr);
+    let told = check();
+    assert!(told.contains("names a counter `request`") && told.contains("requests"), "{told}");
+    let file = folder.path().join("served.toml");
+    let missing = "[node.tester]\n[node.server]\napplication = { kind = \"program\", command = [\"true\"], files = { x = { file = \"none.cfg\" } } }\n";
+    let whole = std::fs::read_to_string(&file).expect("it was written");
+    let (before, _) = whole.split_once("[node.tester]").expect("it has nodes");
+    std::fs::write(&file, before.to_owned() + missing).expect("it can be written");
+    let told = check();
+    assert!(told.contains("the file `none.cfg`"), "{told}");
+}
+
+/// The folder of the study.
+fn study() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/sip-server")
+}
+
+/// Puts the study's files beside an experiment.
+fn with_files_of_the_study(folder: &Path) {
+    for file in std::fs::read_dir(study()).expect("the study is there").flatten() {
+        std::fs::copy(file.path(), folder.join(file.file_name())).expect("it can be copied");
+    }
+}
+
+/// A server of the study in this role, with these definitions and files for its preparation; the tester registers forty users.
+fn kamailio(role: &str, over: &str, before: &str, more: &str, defines: &[&str]) -> tempfile::TempDir {
+    let defines: String = defines.iter().map(|define| format!(", \"-A\", \"{define}\"")).collect();
+    let binary = env!("CARGO_BIN_EXE_netrig");
+    // A server that was too slow (1), or a tester that was the limit (3), was loaded all the same.
+    let load = format!(
+        "PASSWORD=secret {binary} sip load udp:{{address:server}}:5060 --scenario register --users 40 --count 40 \
+         --rate 100/s --cpus 1 --domain lab.test --password-env PASSWORD || case $? in 1|3) true;; *) false;; esac"
+    );
+    let files = [
+        "registrar.cfg",
+        "proxy.cfg",
+        "redirect.cfg",
+        "common.cfg",
+        "mkdb.sh",
+        "mkdb-postgres.sh",
+        "mkcert.sh",
+    ];
+    let files: Vec<_> = files.iter().map(|name| format!("\"{name}\" = {{ file = \"{name}\" }}")).collect();
+    let files = files.join(", ");
+    let folder = experiment(
+        "3 s",
+        &format!(
+            r#"
+[node.tester]
+application = {{ kind = "program", command = ["sh", "-c", '{load}'] }}
+[[node.server.application]]
+kind = "program"
+command = ["true"]
+{more}
+[[node.server.application]]
+kind = "program"
+command = ["kamailio", "-f", "{{folder}}/{role}.cfg", "-DD", "-E", "-m", "64", "-M", "8", "-Y", "{{folder}}", "-w", "{{folder}}"{defines}]
+ready = "sip:{over}"
+before = [{before}]
+files = {{ {files} }}
+counters = {{ command = ["kamcmd", "-s", "unixs:{{folder}}/ctl", "stats.fetch", "all"], names = ["core.rcv_requests_register", "registrar.accepted_regs"] }}
+[response.cpu]
+of = "node.server"
+metric = "program_cpu"
+[response.memory]
+of = "node.server"
+metric = "program_memory"
+[response.requests]
+of = "node.server.counter.core.rcv_requests_register"
+metric = "counter_growth"
+[response.accepted]
+of = "node.server.counter.registrar.accepted_regs"
+metric = "counter_growth"
+"#
+        ),
+    );
+    with_files_of_the_study(folder.path());
+    folder
+}
+
+/// Runs it, and says what was counted: requests, and registrations that were accepted.
+fn served(folder: &tempfile::TempDir) -> [f64; 2] {
+    let (code, document, told) = run(folder.path(), &[]);
+    let line = || time_line(folder.path());
+    assert_eq!(code, Some(0), "{told} {document:#} {}", line());
+    let of = |response: &str| {
+        value(&document, response).unwrap_or_else(|| panic!("{response}: {document:#} {}", line()))
+    };
+    assert!(of("cpu") > 0.0 && of("memory") > 1e6, "{document:#}");
+    nothing_is_left(folder.path());
+    ["requests", "accepted"].map(of)
+}
+
+const KAMAILIO: [&str; 4] =
+    ["/usr/sbin/kamailio", "kamcmd", "sqlite3", "/usr/share/kamailio/db_sqlite/usrloc-create.sql"];
+const SQLITE: &str = r#"["sh", "mkdb.sh", "users.sqlite", "100", "secret"]"#;
+
+/// Forty users who register: each is asked for a digest first where one is wanted. A request that came twice was sent again.
+#[test]
+fn the_registrar_of_the_study_keeps_bindings_in_each_way() {
+    for (defines, asks) in [
+        (&["DBMODE=0"][..], true),
+        (&["DBMODE=1"], true),
+        (&["DBMODE=2"], true),
+        (&["DBMODE=3"], true),
+        (&["WITH_AUTH_DB"], true),
+        (&["WITH_NOAUTH"], false),
+    ] {
+        let Some(_alone) = alone(&KAMAILIO) else { return };
+        let [requests, accepted] = served(&kamailio("registrar", "5060", SQLITE, "", defines));
+        assert!(
+            accepted >= 40.0 && requests >= if asks { 80.0 } else { 40.0 },
+            "{defines:?}: {requests} {accepted}"
+        );
+    }
+}
+
+#[test]
+fn the_proxy_and_the_redirect_server_of_the_study_are_ready() {
+    for (role, over, defines) in [
+        ("proxy", "5060", &[][..]),
+        ("proxy", "5060/tcp", &["WITH_STATELESS"]),
+        ("proxy", "5060", &["WITH_NORR"]),
+        ("redirect", "5060", &["WITH_FORK"]),
+    ] {
+        let Some(_alone) = alone(&KAMAILIO) else { return };
+        let [_, accepted] = served(&kamailio(role, over, SQLITE, "", defines));
+        assert!(accepted >= 40.0, "{role} {defines:?}: {accepted}");
+    }
+}
+
+#[test]
+fn the_registrar_of_the_study_has_a_database_over_the_network() {
+    let needs = [
+        "/usr/sbin/kamailio",
+        "psql",
+        "/usr/share/kamailio/postgres/usrloc-create.sql",
+        "setpriv",
+        "unshare",
+    ];
+    if !can(&needs) {
+        return;
+    }
+    let Some(_alone) = alone(&["/usr/lib/postgresql"]) else { return };
+    let postgres = "[[node.server.application]]\nkind = \"program\"\ncommand = [\"unshare\", \"-m\", \"sh\", \"postgres.sh\"]\n\
+                    ready = \"tcp:5432\"\npackages = [\"postgresql\"]\nfiles = { \"postgres.sh\" = { file = \"postgres.sh\" } }";
+    let before = r#"["sh", "mkdb-postgres.sh", "100", "secret"]"#;
+    for mode in ["DBMODE=1", "DBMODE=3"] {
+        let [_, accepted] = served(&kamailio("registrar", "5060", before, postgres, &["WITH_PG", mode]));
+        assert!(accepted >= 40.0, "{mode}: {accepted}");
+    }
+}
+
+#[test]
+fn the_server_of_the_study_speaks_tls() {
+    let Some(_alone) = alone(&[&KAMAILIO[..], &["openssl"]].concat()) else { return };
+    let before = format!("{SQLITE}, [\"sh\", \"mkcert.sh\", \"{{address}}\"]");
+    let [_, accepted] = served(&kamailio("proxy", "5060", &before, "", &["WITH_TLS"]));
+    assert!(accepted >= 40.0, "{accepted}");
+}

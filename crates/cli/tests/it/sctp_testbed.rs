@@ -1,0 +1,298 @@
+//! SCTP in real time: netrig's own endpoint in namespaces, against itself in the simulator, closed forms and Wireshark. As
+//! root on Linux; elsewhere each test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::io::Write;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::{Frame, Instant, Note, Sample, Sink, Subject, pcapng};
+use netrig_experiment::Outcome;
+use serde_json::Value;
+
+use crate::common::carried_out::{carry_out, run};
+use crate::common::machine::{alone, folder};
+use crate::common::spoilt;
+use crate::common::text;
+
+/// Bulk data over one line of 2 Mbit/s and 20 ms each way, a message of 1400 B to a packet. The
+/// window is more than the line needs, 10 KB, and less than the queue holds: nothing is lost.
+const ONE_PATH: &str = r#"
+format = 1
+name = "one-path"
+duration = "12 s"
+sample_every = "100 ms"
+warm_up = "2 s"
+[factors]
+encapsulation = ["ip", "udp"]
+[replications]
+count = 1
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 100 }
+[transport.sctp]
+kind = "sctp"
+profile = "rfc"
+encapsulation = "${encapsulation}"
+receive_buffer = "65536 B"
+[flow.bulk]
+from = "a"
+to = "b"
+transport = "sctp"
+application = { kind = "bulk", message = "1400 B" }
+[response.goodput]
+of = "flow.bulk"
+metric = "goodput"
+[response.wire]
+of = "flow.bulk"
+metric = "wire_throughput"
+"#;
+
+/// Two paths, of which the first goes down for 6 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
+const TWO_PATHS: &str = r#"
+format = 1
+name = "two-paths"
+duration = "12 s"
+sample_every = "100 ms"
+[replications]
+count = 1
+[node.a]
+[node.b]
+[link.primary]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 20 }
+[link.alternate]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 20 }
+[transport.sctp]
+kind = "sctp"
+profile = "rfc"
+paths = ["primary", "alternate"]
+rto_initial = "500 ms"
+rto_min = "500 ms"
+path_max_retrans = 2
+potentially_failed = false
+retransmit_to = "same-path"
+[[event]]
+at = "5 s"
+link = "primary"
+do = { down_for = "6 s" }
+[flow.bulk]
+from = "a"
+to = "b"
+transport = "sctp"
+application = { kind = "web", interarrival = { constant = "20 ms" }, size = { constant = "1000 B" } }
+[response.goodput]
+of = "flow.bulk"
+metric = "goodput"
+"#;
+
+/// The same two paths, and a user who wants the second from 1.5 s on.
+const SWITCHED: &str = r#"
+format = 1
+name = "switched"
+duration = "3 s"
+sample_every = "100 ms"
+[replications]
+count = 1
+[node.a]
+[node.b]
+[link.primary]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 20 }
+[link.alternate]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 20 }
+[transport.sctp]
+kind = "sctp"
+profile = "rfc"
+paths = ["primary", "alternate"]
+[[event]]
+at = "1.5 s"
+node = "a"
+do = { primary = "alternate" }
+[flow.bulk]
+from = "a"
+to = "b"
+transport = "sctp"
+application = { kind = "web", interarrival = { constant = "20 ms" }, size = { constant = "1000 B" } }
+[response.goodput]
+of = "flow.bulk"
+metric = "goodput"
+"#;
+
+/// A run's samples and notes, and the frames that passed the interfaces of its first node.
+struct Tape {
+    samples: Vec<(Subject, Sample)>,
+    notes: Vec<Note>,
+    capture: Vec<u8>,
+    frames: u32,
+}
+
+impl Tape {
+    fn new() -> Self {
+        let mut capture = Vec::new();
+        pcapng::section(&mut capture, "test", "");
+        ["primary", "alternate"].into_iter().for_each(|name| pcapng::interface(&mut capture, name, "", 0));
+        Self { samples: Vec::new(), notes: Vec::new(), capture, frames: 0 }
+    }
+
+    /// When this happened on a path.
+    fn moments(&self, quantity: &str, path: u8) -> Vec<Instant> {
+        let of = |(subject, sample): &&(Subject, Sample)| {
+            *subject == Subject::Path(0, path) && sample.quantity.name == quantity
+        };
+        self.samples.iter().filter(of).map(|(_, sample)| sample.at).collect()
+    }
+}
+
+impl Sink for Tape {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        self.samples.push((subject, sample));
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    fn wants_notes(&self) -> bool {
+        true
+    }
+
+    fn wants_frames(&self, node: u32) -> bool {
+        node == 0
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        pcapng::packet(&mut self.capture, frame.link, 0, frame);
+    }
+}
+
+/// Runs a point of an experiment in namespaces.
+fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, Outcome) {
+    let mut tape = Tape::new();
+    let outcome = carry_out(&run(experiment, point), &mut tape, &AtomicBool::new(false));
+    (tape, outcome.unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// What one substrate measured of a response at the point with this level.
+fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
+    let points = document["points"].as_array().expect("there are points");
+    let of = |point: &&Value| point["substrate"] == substrate && point["factors"]["encapsulation"] == level;
+    let point = points.iter().find(of).expect("the substrate ran");
+    point["responses"][response]["runs"][0]["value"].as_f64().unwrap_or_else(|| panic!("{point}"))
+}
+
+/// A line that is always busy carries what it carries, whoever tells the time: 2 Mbit/s of IP packets, in each of which are
+/// 1400 B of user data and the headers of IP (20 B), of UDP where there is one (8 B), of the packet (12 B) and of its chunk
+/// (16 B).
+#[test]
+fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("one-path", ONE_PATH);
+    let arguments = ["run", "one-path.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    for (encapsulation, packet) in [("ip", 1448.0), ("udp", 1456.0)] {
+        let of = |response: &str| {
+            let [sim, netns] =
+                ["sim", "netns"].map(|name| measured(&document, name, encapsulation, response));
+            assert!((netns / sim - 1.0).abs() < 0.03, "{encapsulation}: {response} {sim} and {netns}");
+            netns
+        };
+        let (wire, goodput) = (of("wire"), of("goodput"));
+        assert!((wire / 250_000.0 - 1.0).abs() < 0.03, "{encapsulation}: {wire} B/s");
+        let share = goodput / wire;
+        assert!((share / (1400.0 / packet) - 1.0).abs() < 0.002, "{encapsulation}: {share}");
+    }
+}
+
+/// With time-outs of 0.5, 1 and 2 s the third gives the primary up, and new data goes over the alternate at that moment.
+#[test]
+fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
+    let Some(_alone) = alone(&[]) else { return };
+    let (tape, outcome) = run_in_namespaces(TWO_PATHS, 0);
+    let expiries: Vec<f64> =
+        tape.moments("path_timeout", 0).iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect();
+    let [first, second, third] = expiries[..] else { panic!("{expiries:?}: {outcome:?}") };
+    assert!(first > 5.4, "0.5 s after the last packet that was sent before 5 s at the earliest: {first}");
+    for (span, wanted) in [(second - first, 1.0), (third - second, 2.0)] {
+        // A timer is never early; late it is as the machine is.
+        assert!((wanted..wanted * 1.1).contains(&span), "{expiries:?}");
+    }
+    let failed = tape.moments("path_failed", 0);
+    let switched = tape.moments("data_path", 1);
+    assert_eq!(failed.iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect::<Vec<_>>(), [third]);
+    assert_eq!(switched, failed);
+    let words: Vec<_> = tape.notes.iter().map(|note| note.text.as_str()).collect();
+    assert!(words.iter().any(|words| words.starts_with("T3-rtx on primary, RTO 1.000 s")), "{words:?}");
+    assert!(words.contains(&"new data goes over alternate"), "{words:?}");
+    tshark_understands(&tape, outcome.balance.offered);
+}
+
+#[test]
+fn a_switch_of_the_primary_path_happens_at_its_time() {
+    let Some(_alone) = alone(&[]) else { return };
+    let (tape, _) = run_in_namespaces(SWITCHED, 0);
+    let [switched] = tape.moments("data_path", 1)[..] else { panic!("{:?}", tape.notes) };
+    assert!((1.5..1.6).contains(&switched.since(Instant::ZERO).as_secs_f64()), "{switched}");
+    let words: Vec<_> = tape.notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(words.first(), Some(&"carried by netrig's own SCTP, over IP"));
+    assert!(words.contains(&"the primary path is alternate"), "{words:?}");
+}
+
+/// Wireshark finds nothing wrong with any packet, and every packet is SCTP: nobody answered one with ICMP.
+fn tshark_understands(tape: &Tape, offered: u64) {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let file = folder.path().join("test.pcapng");
+    std::fs::write(&file, &tape.capture).expect("the folder can be written");
+    let count = |filter: &str| {
+        let mut tshark = Command::new("tshark");
+        tshark.args([
+            "-n",
+            "-o",
+            "sctp.checksum:CRC 32c",
+            "-o",
+            "ip.check_checksum:TRUE",
+            "-Y",
+            filter,
+            "-r",
+        ]);
+        let out = tshark.arg(&file).env("HOME", folder.path()).output().ok()?;
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        Some(text(&out.stdout).lines().count())
+    };
+    let Some(sctp) = count("sctp") else {
+        let _ = writeln!(std::io::stderr(), "skipped in part: needs tshark");
+        return;
+    };
+    assert_eq!(sctp, tape.frames as usize);
+    assert!(sctp > 400 && sctp as u64 <= offered, "{sctp} of {offered}");
+    assert_eq!(count("sctp.chunk_type == 0 && ip.addr == 10.0.0.5").map(|data| data > 50), Some(true));
+    for wrong in [
+        "_ws.malformed",
+        "sctp.checksum.status != 1",
+        "ip.checksum.status != 1",
+        "icmp",
+        "_ws.expert.severity >= error",
+    ] {
+        assert_eq!(count(wrong), Some(0), "{wrong}");
+    }
+}

@@ -1,0 +1,238 @@
+//! `netrig sip call` against netrig's own servers, Kamailio and SIPp's user agent, by course, by script and by keys.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it, presses its keys and reads what it says"
+)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::free_port::free_port;
+use crate::common::sip_server::SipServer;
+use crate::common::terminal::Terminal;
+
+const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
+
+fn call(arguments: &[&str]) -> (i32, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command
+        .args(["sip", "call"])
+        .args(arguments)
+        .args(["--json", "--hold", "50ms"])
+        .env(PASSWORD, "zanzibar");
+    let out = command.output().unwrap();
+    let told = serde_json::from_slice(&out.stdout);
+    (out.status.code().unwrap(), told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&out.stderr))))
+}
+
+/// First words of the messages: requests by their method, responses by their status; what came again is left out.
+fn ladder(told: &Value) -> Vec<String> {
+    let messages = told["messages"].as_array().unwrap().iter().filter(|message| message["again"] == false);
+    let word = |message: &Value| {
+        let mut words = message["line"].as_str().unwrap().split(' ');
+        let first = words.next().unwrap();
+        let word = if first == "SIP/2.0" { words.next().unwrap() } else { first };
+        let arrow = if message["direction"] == "sent" { ">" } else { "<" };
+        format!("{arrow}{word}")
+    };
+    messages.map(word).collect()
+}
+
+/// The order of what the tester sends, and of what matters of the answers.
+fn assert_course(told: &Value, expected: &[&str]) {
+    let steps = ladder(told);
+    let steps: Vec<_> =
+        steps.iter().map(String::as_str).filter(|step| !["<100", "<180"].contains(step)).collect();
+    assert_eq!(steps, expected, "{told}");
+}
+
+#[test]
+fn a_call_goes_its_course_over_each_transport() {
+    let server = SipServer::start(&[
+        "uas",
+        "--listen",
+        "udp:127.0.0.1:0",
+        "--listen",
+        "tcp:127.0.0.1:0",
+        "--listen",
+        "tls:127.0.0.1:0",
+    ]);
+    for transport in ["udp", "tcp", "tls"] {
+        let target = format!("{transport}:{}", server.address(transport));
+        let (code, told) = call(&[&target]);
+        assert_eq!((code, &told["held"]), (0, &Value::from(true)), "{told}");
+        assert_course(&told, &[">INVITE", "<200", ">ACK", ">BYE", "<200"]);
+        for message in told["messages"].as_array().unwrap() {
+            assert_eq!(message["breaks"], Value::Array(Vec::new()), "{message}");
+            assert_eq!(message["after_ms"].is_number(), message["direction"] == "received", "{message}");
+        }
+    }
+}
+
+#[test]
+fn who_is_challenged_proves_who_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users.csv");
+    std::fs::write(&users, "alice,zanzibar\n").unwrap();
+    let users = users.to_str().unwrap();
+    let server = SipServer::start(&[
+        "registrar",
+        "--listen",
+        "udp:127.0.0.1:0",
+        "--users-file",
+        users,
+        "--digest",
+        "sha-256",
+    ]);
+    let address = server.address("udp");
+    let (target, from) = (format!("udp:{address}"), format!("sip:alice@{address}"));
+    let script = folder.path().join("register.txt");
+    std::fs::write(&script, "register\nwait 200\n").unwrap();
+    let script = script.to_str().unwrap();
+    let typed = ["--from", &from, "--script", script];
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        command.args(["sip", "call", &target, "--json"]).args(typed).args(more).env(PASSWORD, "zanzibar");
+        let out = command.output().unwrap();
+        (out.status.code().unwrap(), serde_json::from_slice::<Value>(&out.stdout).unwrap())
+    };
+    let (code, told) = run(&["--password-env", PASSWORD]);
+    assert_eq!(code, 0, "{told}");
+    assert_course(&told, &[">REGISTER", "<401", ">REGISTER", "<200"]);
+    let (code, told) = run(&[]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told["why"].as_str().unwrap().contains("answered with 401"), "{told}");
+}
+
+/// What is wrong on purpose is sent as it is, and its answer is waited for.
+#[test]
+fn a_script_sends_what_is_wrong() {
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0", "--ring", "5s"]);
+    let target = format!("udp:{}", server.address("udp"));
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("wrong.txt");
+    std::fs::write(
+        &script,
+        "options\n  CSeq: 7 INVITE\nwait 400\ninvite\n  Subject: a test\nwait 180\ncancel\nwait 200\n",
+    )
+    .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command.args(["sip", "call", &target, "--json", "--script", script.to_str().unwrap()]);
+    let out = command.args(["--header", "X-Test: 1"]).output().unwrap();
+    let told: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(0), "{told}");
+    let messages = told["messages"].as_array().unwrap();
+    let options = &messages[0];
+    assert_eq!(options["breaks"][0]["rule"], "RFC 3261 section 8.1.1.5", "{options}");
+    assert!(options["text"].as_str().unwrap().contains("\r\nX-Test: 1\r\n"), "{options}");
+    let steps = ladder(&told);
+    assert!(steps.contains(&"<487".to_owned()) && steps.contains(&">ACK".to_owned()), "{steps:?}");
+}
+
+#[test]
+fn a_request_that_cannot_be_is_refused() {
+    for (arguments, words) in [
+        (&["127.0.0.1"][..], "is no server"),
+        (&["udp:8.8.8.8"], "public address"),
+        (&["udp:127.0.0.1", "--set", "x"], "is no change"),
+        (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is no fault: expected missing-via, "),
+        (&["udp:127.0.0.1", "--script", "/nowhere"], "cannot read"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        let out = command.args(["sip", "call"]).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+/// Who does not answer is asked again as RFC 3261 says, and given up.
+#[test]
+fn silence_is_not_held() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = format!("udp:{}", silent.local_addr().unwrap());
+    let (code, told) = call(&[&target, "--t1", "100ms"]);
+    assert_eq!(code, 1);
+    // At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s; timer B ends it at 6.4 s. Each waits for the one before to have been sent, and there
+    // is room for them to be late.
+    assert_eq!(told["messages"].as_array().unwrap().len(), 7, "{told}");
+    assert!(told["why"].as_str().unwrap().contains("not answered in time"));
+}
+
+#[test]
+fn a_user_agent_of_sipp_is_called() {
+    if Command::new("sipp").arg("-v").output().is_err() {
+        eprintln!("skipped: needs sipp");
+        return;
+    }
+    let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+    let port = port.to_string();
+    let mut command = Command::new("sipp");
+    command.args(["-sn", "uas", "-i", "127.0.0.1", "-p", &port, "-m", "1", "-nostdin"]);
+    let mut peer =
+        command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (code, told) =
+        call(&[&format!("udp:127.0.0.1:{port}"), "--to", &format!("sip:service@127.0.0.1:{port}")]);
+    assert_eq!(code, 0, "{told}");
+    assert_course(&told, &[">INVITE", "<200", ">ACK", ">BYE", "<200"]);
+    assert!(peer.wait().unwrap().success(), "its call went as it should");
+}
+
+#[test]
+fn keys_compose_send_and_hang_up() {
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    let folder = tempfile::tempdir().unwrap();
+    let editor = folder.path().join("editor.sh");
+    std::fs::write(&editor, "#!/bin/sh\nsed -i 's/^Max-Forwards: .*/Max-Forwards: 5/' \"$1\"\n").unwrap();
+    make_executable(&editor);
+    let typed = format!("EDITOR={} {} sip call {target}; echo code=$?; stty -a", editor.display(), netrig());
+    let mut terminal = Terminal::run(folder.path(), &typed);
+    terminal.wait_for("[i] invite");
+    terminal.press("i");
+    terminal.wait_for("Max-Forwards: 70");
+    terminal.wait_for("[Enter] send");
+    terminal.press("e");
+    terminal.wait_for("Max-Forwards: 5");
+    terminal.wait_for("[Enter] send");
+    terminal.press("s");
+    terminal.wait_for("ms after invite");
+    terminal.wait_for("[a] ack");
+    terminal.press("a");
+    terminal.wait_for("[Enter] send");
+    terminal.press("s");
+    terminal.wait_for("[b] bye");
+    terminal.press("b");
+    terminal.wait_for("[Enter] send");
+    terminal.press("\u{1b}");
+    terminal.wait_for("[b] bye");
+    terminal.press("b");
+    terminal.wait_for("[Enter] send");
+    terminal.press("s");
+    terminal.wait_for("ms after bye");
+    terminal.wait_for("[i] invite");
+    terminal.press("q");
+    let shown = terminal.end();
+    assert!(shown.contains("code=0") && shown.contains("isig icanon"), "{shown:?}");
+}
+
+fn netrig() -> &'static str {
+    env!("CARGO_BIN_EXE_netrig")
+}
+
+fn make_executable(file: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_page_has_all_faults() {
+    let page = include_str!("../../../../docs/sip-call.md");
+    let rows = page.lines().skip_while(|line| *line != "## Faults").filter(|line| line.starts_with("| `"));
+    let rows: Vec<String> = rows.map(str::to_owned).collect();
+    let all = netrig_sip::fault::Fault::ALL;
+    assert_eq!(rows, all.map(|fault| format!("| `{}` | {} |", fault.name(), fault.about())));
+}

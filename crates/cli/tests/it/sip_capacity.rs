@@ -1,0 +1,145 @@
+//! `netrig sip capacity` as its users start it, on a server whose capacity is known.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
+)]
+
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common;
+use crate::common::text;
+
+/// What it answers per second with 200; the rest with 503.
+const CAPACITY: f64 = 200.0;
+
+/// A server that answers OPTIONS out of a bucket of tokens, until its thread is left alone for a while.
+fn limited() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let target = format!("udp:{}", socket.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut tokens, mut filled) = (20.0, Instant::now());
+        let mut buffer = [0; 65_536];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let now = Instant::now();
+            tokens = f64::min(tokens + CAPACITY * now.duration_since(filled).as_secs_f64(), 20.0);
+            filled = now;
+            let status = if tokens >= 1.0 { "200 OK" } else { "503 Service Unavailable" };
+            tokens -= f64::from(u8::from(tokens >= 1.0));
+            let asked = String::from_utf8_lossy(&buffer[..len]).into_owned();
+            let copied: String = asked
+                .lines()
+                .filter(|line| {
+                    ["Via:", "From:", "Call-ID:", "CSeq:"].iter().any(|name| line.starts_with(name))
+                })
+                .chain(asked.lines().filter(|line| line.starts_with("To:")))
+                .map(|line| {
+                    format!("{line}{}\r\n", if line.starts_with("To:") { ";tag=limited" } else { "" })
+                })
+                .collect();
+            let answer = format!("SIP/2.0 {status}\r\n{copied}Content-Length: 0\r\n\r\n");
+            socket.send_to(answer.as_bytes(), from).unwrap();
+        }
+    });
+    target
+}
+
+/// Nine in ten must succeed, so that few calls decide.
+fn arguments(target: &str) -> Vec<&str> {
+    let quick = "--scenario options --success 90% --start 60/s --least 1s --confirm 2s --arrivals constant --cpus 1 --highest 1000/s";
+    ["sip", "capacity", target].into_iter().chain(quick.split(' ')).collect()
+}
+
+/// A busy machine may make the tester the limit: then that is said, and not a number.
+fn is_of_the_tester(told: &Value) -> bool {
+    let is = !told["verdict"]["tester-limit"].is_null();
+    if is {
+        eprintln!("skipped: {}", told["sentence"]);
+    }
+    is
+}
+
+#[test]
+fn a_capacity_is_found_and_its_steps_are_told() {
+    let (target, folder) = (limited(), tempfile::tempdir().unwrap());
+    let output = common::netrig(folder.path(), &[&arguments(&target)[..], &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if is_of_the_tester(&told) {
+        return assert_eq!(output.status.code(), Some(3));
+    }
+    // A tenth may fail: with 200 answered that is so up to 222.
+    let capacity = told["capacity"].as_f64().unwrap();
+    assert!((190.0..=228.0).contains(&capacity), "{}", told["sentence"]);
+    assert_eq!((output.status.code(), &told["unit"]), (Some(0), &Value::from("requests")));
+    let entries = told["journal"]["entries"].as_array().unwrap();
+    let steps: Vec<_> = entries.iter().filter_map(|entry| entry.get("step")).collect();
+    assert_eq!((&steps[0]["rate"], &steps[0]["purpose"]), (&Value::from(60.0), &Value::from("ramp")));
+    assert!(steps.iter().any(|step| step["decision"]["outcome"] == "failed"));
+    let said = text(&output.stderr);
+    assert!(said.contains("60.0/s for") && said.contains("passed: enough succeed"), "{said}");
+}
+
+/// It is killed, without a word, between two steps or in the midst of one.
+#[test]
+fn a_search_goes_on_from_its_journal() {
+    let (target, folder) = (limited(), tempfile::tempdir().unwrap());
+    let all = [&arguments(&target)[..], &["--journal", "steps.json", "--json"]].concat();
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_netrig"))
+        .args(&all)
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let journal = folder.path().join("steps.json");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !journal.exists() {
+        assert!(Instant::now() < until, "no step in a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let before: Value = serde_json::from_str(&std::fs::read_to_string(&journal).unwrap()).unwrap();
+    let output = common::netrig(folder.path(), &all);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(text(&output.stderr).contains("the search goes on from there"), "{}", text(&output.stderr));
+    let kept = before["journal"]["entries"].as_array().unwrap();
+    assert!(told["journal"]["entries"].as_array().unwrap().starts_with(kept));
+    if !is_of_the_tester(&told) {
+        let capacity = told["capacity"].as_f64().unwrap();
+        assert!((190.0..=228.0).contains(&capacity), "{}", told["sentence"]);
+    }
+    // With other settings it is another question, and so it is of another server.
+    let other = common::netrig(folder.path(), &[&all[..], &["--precision", "5%"]].concat());
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("was written with other settings"), "{}", text(&other.stderr));
+    let elsewhere = [&arguments("udp:127.0.0.1:9")[..], &["--journal", "steps.json"]].concat();
+    let other = common::netrig(folder.path(), &elsewhere);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("of another server"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn what_makes_no_search_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, said) in [
+        (
+            &["udp:127.0.0.1", "--start", "10/s", "--highest", "5/s"][..],
+            "from the lowest to the highest rate",
+        ),
+        (&["udp:127.0.0.1", "--repeats", "0"], "at least 1"),
+        (&["udp:127.0.0.1", "--mode", "rfc7502", "--start", "5/s"], "so high that the weight raises it"),
+        (&["udp:8.8.8.8"], "--i-may-test"),
+        (&["udp:127.0.0.1", "--journal", "."], "the journal ."),
+    ] {
+        let output = common::netrig(folder.path(), &[&["sip", "capacity"][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(said), "{said}: {}", text(&output.stderr));
+    }
+}

@@ -1,0 +1,365 @@
+//! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; elsewhere each test says that it
+//! was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use serde_json::Value;
+
+use crate::common::machine::{alone, folder};
+use crate::common::spoilt;
+use crate::common::{netrig, text};
+
+/// A tester and a server with a line between them, and these responses of the users.
+fn experiment(head: &str, line: &str, flow: &str, responses: &[(&str, &str)]) -> String {
+    let responses: String = responses
+        .iter()
+        .map(|(name, metric)| format!("[response.{name}]\nof = \"flow.users\"\nmetric = {metric}\n"))
+        .collect();
+    format!(
+        r#"
+format = 1
+name = "sip"
+{head}
+[replications]
+count = 1
+[node.tester]
+[node.server]
+[link.line]
+between = ["tester", "server"]
+rate = "100 Mbit/s"
+queue = {{ kind = "fifo", packets = 1000 }}
+{line}
+[transport.udp]
+kind = "udp"
+[transport.tcp]
+kind = "tcp"
+profile = "linux"
+[flow.users]
+from = "tester"
+to = "server"
+{flow}
+{responses}
+"#
+    )
+}
+
+/// What one substrate measured of a response at the first point whose levels have this one.
+fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
+    let points = document["points"].as_array().expect("there are points");
+    let has = |point: &&Value| {
+        let levels = point["factors"].as_object().expect("a point has levels");
+        point["substrate"] == substrate && (level.is_empty() || levels.values().any(|own| own == level))
+    };
+    let point = points.iter().find(has).expect("the substrate ran");
+    let run = &point["responses"][response]["runs"][0];
+    run["value"].as_f64().unwrap_or_else(|| panic!("{substrate} {level} {response}: {point}"))
+}
+
+/// The same users begin at the same moments, all of them are served, and half of the delays are those of the line, but for
+/// what a machine takes that does other things too.
+#[test]
+fn users_meet_the_same_in_a_model_and_in_namespaces() {
+    let Some(_alone) = alone(&[]) else { return };
+    // Of those who are called 32 register at once, each in two round trips: all 450 in 1.2 s.
+    let flow = r#"
+start = "2 s"
+stop = "4 s"
+application = { kind = "sip", scenario = "${scenario}", rate = 40, users = "${users}", population = 50, password = "zanzibar", callee = "${callee}", ring = "100 ms", server = { role = "proxy", record_route = true, digest = "md5" } }"#;
+    let head = r#"
+duration = "5 s"
+[factors]
+scenario = ["register", "call"]
+users = [400]
+callee = ["server", "own"]
+[[points]]
+scenario = "register"
+callee = "server"
+[[points]]
+scenario = "call"
+callee = "own""#;
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("success", "\"attempt_success\""),
+        ("failed", "\"attempts_failed\""),
+        ("registration", "\"registration_delay\"\nstatistic = \"p50\""),
+        ("connection", "\"connection_delay\"\nstatistic = \"p50\""),
+    ];
+    let text = experiment(head, "delay = \"20 ms\"", flow, &responses);
+    let folder = folder("sip", &text);
+    let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    for (scenario, delay, expected) in [("register", "registration", 0.080), ("call", "connection", 0.120)] {
+        let of = |substrate, response| measured(&document, substrate, scenario, response);
+        assert_eq!(of("sim", "begun"), of("netns", "begun"), "{scenario}");
+        for substrate in ["sim", "netns"] {
+            assert_eq!(
+                (of(substrate, "success"), of(substrate, "failed")),
+                (1.0, 0.0),
+                "{scenario} on {substrate}"
+            );
+        }
+        let (model, real) = (of("sim", delay), of("netns", delay));
+        assert!((model - expected).abs() < 0.001, "{scenario}: {model}");
+        assert!(real >= expected && real < expected + 0.040, "{scenario}: {real}");
+    }
+}
+
+/// T1 of 20 ms: REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and given up at 1280 ms. Half of what each way sends
+/// is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
+#[test]
+fn registrations_die_of_loss_as_computed() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+stop = "6 s"
+application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", server = { role = "registrar" } }"#;
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("success", "\"registration_success\""),
+        ("again", "\"retransmissions_per_attempt\""),
+    ];
+    let line = "delay = \"1 ms\"\nloss = { kind = \"bernoulli\", probability = \"50 %\" }";
+    let folder = folder("sip", &experiment("duration = \"8 s\"", line, flow, &responses));
+    let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let q = 0.25_f64;
+    let lost = (0..7).fold(1.0, |lost, _| lost * (1.0 - q));
+    // Of a geometric number that is cut at six: Σ k·q(1 − q)^k for k below 7, and six for those that fail.
+    let (mut again, mut still) = (6.0 * lost, 1.0);
+    for k in 0..7 {
+        again += f64::from(k) * q * still;
+        still *= 1.0 - q;
+    }
+    for substrate in ["sim", "netns"] {
+        let of = |response| measured(&document, substrate, "", response);
+        let count = of("begun");
+        // Within five standard deviations: of a share, and of a number between 0 and 6, at most 3.
+        let share = 5.0 * (lost * (1.0 - lost) / count).sqrt();
+        assert!((of("success") - (1.0 - lost)).abs() < share, "{substrate}: {}", of("success"));
+        assert!((of("again") - again).abs() < 5.0 * 3.0 / count.sqrt(), "{substrate}: {}", of("again"));
+    }
+}
+
+#[test]
+fn users_come_over_connections_too() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+start = "1 s"
+stop = "3 s"
+transport = "tcp"
+application = { kind = "sip", scenario = "call", arrivals = "constant", rate = 20, users = 40, callee = "own", connections = "${connections}", secure = "${secure}", threads = 2, server = { role = "proxy", record_route = true } }"#;
+    let head = r#"
+duration = "4 s"
+[factors]
+connections = ["one", "per-attempt"]
+secure = [false, true]
+[[points]]
+connections = "one"
+secure = true
+[[points]]
+connections = "per-attempt"
+secure = false"#;
+    let responses = [("success", "\"call_success\""), ("rate", "\"calls_per_second\"")];
+    let folder = folder("sip", &experiment(head, "delay = \"1 ms\"", flow, &responses));
+    let Some(document) = spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]) else {
+        return;
+    };
+    for connections in ["one", "per-attempt"] {
+        let of = |response| measured(&document, "netns", connections, response);
+        assert_eq!((of("success"), of("rate")), (1.0, 20.0), "{connections}");
+    }
+    let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "sim", "--json"]);
+    assert!(text(&ended.stdout).contains("SIP over UDP only"), "{}", text(&ended.stdout));
+}
+
+/// What `netrig sip load` knows an experiment file knows too: all that call are served by a proxy that forks, in the model and
+/// in namespaces alike, and what each scenario adds to a call is measured.
+#[test]
+fn every_scenario_is_one_of_files_too() {
+    let Some(_alone) = alone(&[]) else { return };
+    let own = [
+        ("early-media", "connection_delay"),
+        ("delayed-offer", "connection_delay"),
+        ("re-invite", "reinvite_delay"),
+        ("prack", "prack_delay"),
+        ("fork", "connection_delay"),
+        ("subscribe", "notification_delay"),
+    ];
+    for (scenario, delay) in own {
+        let contacts = if scenario == "prack" { 1 } else { 2 };
+        let flow = format!(
+            "start = \"500 ms\"\nstop = \"1600 ms\"\napplication = {{ kind = \"sip\", scenario = \"{scenario}\", \
+             arrivals = {{ burst = 5 }}, rate = 20, users = 20, callee = \"own\", contacts = {contacts}, ring = \"20 ms\", \
+             hold = \"60 ms\", t2 = \"2 s\", t4 = \"2 s\", server = {{ role = \"proxy\", record_route = true }} }}"
+        );
+        let delay = format!("\"{delay}\"");
+        let responses =
+            [("begun", "\"attempts_begun\""), ("success", "\"attempt_success\""), ("delay", &*delay)];
+        let text = experiment("duration = \"3 s\"", "delay = \"5 ms\"", &flow, &responses);
+        let folder = folder("sip", &text);
+        let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+        let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+        for substrate in ["sim", "netns"] {
+            let of = |response| measured(&document, substrate, "", response);
+            // Five bursts, the first of which comes at the very start.
+            assert_eq!((of("begun"), of("success")), (25.0, 1.0), "{scenario} on {substrate}");
+            // One round trip at least.
+            assert!(of("delay") >= 0.010, "{scenario} on {substrate}: {}", of("delay"));
+        }
+    }
+}
+
+/// Users come when the trace says, and do what the mix says, wherever they are.
+#[test]
+fn a_trace_and_a_mix_are_those_of_the_file() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+start = "500 ms"
+stop = "2500 ms"
+application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "25 %" }, trace = "busy.txt", users = 40, callee = "own", hold = { lognormal = { mean = "50 ms", sigma = 1 } }, server = { role = "proxy", record_route = true } }"#;
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("success", "\"attempt_success\""),
+        ("calls", "\"calls_per_second\""),
+        ("held", "\"session_duration\"\nstatistic = \"max\""),
+    ];
+    let folder = folder("sip", &experiment("duration = \"5 s\"", "delay = \"1 ms\"", flow, &responses));
+    // None at the start, where a window is open.
+    let moments: String = (1..=60).map(|n| format!("{}\n", f64::from(n) / 40.0)).collect();
+    std::fs::write(folder.path().join("busy.txt"), moments).expect("the folder is ours");
+    let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let of = |substrate, response| measured(&document, substrate, "", response);
+    for substrate in ["sim", "netns"] {
+        assert_eq!((of(substrate, "begun"), of(substrate, "success")), (60.0, 1.0), "{substrate}");
+        assert!(of(substrate, "held") > 0.050, "it is drawn: {substrate}");
+    }
+    // Half of 60 in two seconds, of which the lots are the same.
+    assert_eq!(of("sim", "calls"), of("netns", "calls"));
+    assert!((of("sim", "calls") - 15.0).abs() < 8.0, "{}", of("sim", "calls"));
+}
+
+/// Who has to be registered when it starts is not yet: the run fails and says so, wherever it runs.
+#[test]
+fn users_who_are_not_registered_in_time_fail_the_run() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+start = "50 ms"
+application = { kind = "sip", scenario = "options", rate = 20, population = 1000, server = { role = "registrar" } }"#;
+    let text_of =
+        experiment("duration = \"1 s\"", "delay = \"20 ms\"", flow, &[("begun", "\"attempts_begun\"")]);
+    for substrate in ["sim", "netns"] {
+        let folder = folder("sip", &text_of);
+        let ended = netrig(folder.path(), &["run", "sip.toml", "--on", substrate]);
+        let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+        assert_eq!(ended.status.code(), Some(1), "{substrate}: {said}");
+        assert!(said.contains("registered when it was to start"), "{substrate}: {said}");
+    }
+}
+
+/// A registrar that nobody here wrote, started by its node.
+#[test]
+fn kamailio_registers_the_users_of_a_file() {
+    let Some(_alone) = alone(&["/usr/sbin/kamailio"]) else { return };
+    let config = include_str!("kamailio/node.cfg");
+    let server = format!(
+        "[node.server]\n[node.server.application]\nkind = \"program\"\n\
+         command = [\"kamailio\", \"-f\", \"{{folder}}/kamailio.cfg\", \"-DD\", \"-E\", \"-m\", \"64\", \"-M\", \"8\", \"-Y\", \
+         \"{{folder}}\", \"-w\", \"{{folder}}\"]\nready = \"udp:5060\"\npackages = [\"kamailio\"]\n\
+         files = {{ \"kamailio.cfg\" = '''\n{config}''' }}\n"
+    );
+    let flow = r#"
+start = "1 s"
+stop = "3 s"
+application = { kind = "sip", scenario = "re-register", arrivals = "constant", rate = 50, users = 50, population = "${population}", password = "zanzibar", server = "program" }"#;
+    let head = "duration = \"4 s\"\n[factors]\npopulation = [0, 200]";
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("success", "\"registration_success\""),
+        ("delay", "\"registration_delay\"\nstatistic = \"p50\""),
+    ];
+    let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace("[node.server]\n", &server);
+    let folder = folder("sip", &text);
+    let arguments = ["run", "sip.toml", "--on", "netns", "--allow-programs", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    for population in ["0", "200"] {
+        let of = |response| measured(&document, "netns", population, response);
+        // Every 20 ms of two seconds, from their start; at their end nobody begins any more.
+        assert_eq!((of("begun"), of("success")), (100.0, 1.0), "{population}");
+        // The challenge is a round trip of its own.
+        assert!(of("delay") >= 0.020, "{}", of("delay"));
+    }
+}
+
+/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and one that says nothing.
+/// The simulator has none, and says so.
+#[test]
+fn the_dns_is_a_factor() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+start = "1 s"
+stop = "2 s"
+[flow.users.application]
+kind = "sip"
+scenario = "options"
+rate = 50
+server = { role = "uas" }
+location = { name = "example.test", dns = "${dns}", lookup = "per-attempt", node = "names", delay = { constant = "20 ms" }, loss = "${loss}", retry = "200 ms" }
+"#;
+    let head = r#"
+duration = "4 s"
+[factors]
+dns = ["none", "table", "server"]
+loss = ["0 %", "100 %"]
+[[points]]
+dns = ["none", "table", "server"]
+loss = ["0 %"]
+[[points]]
+dns = ["server"]
+loss = ["100 %"]"#;
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("failed", "\"attempts_failed\""),
+        ("unlocated", "\"attempts_unlocated\""),
+        ("served", "\"attempts_served\""),
+        ("lookup", "\"lookup_delay\"\nstatistic = \"p50\""),
+    ];
+    // The DNS server is at a node of its own, behind the users' node.
+    let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace(
+        "[transport.udp]",
+        "[node.names]\n[link.side]\nbetween = [\"tester\", \"names\"]\nrate = \"100 Mbit/s\"\ndelay = \"5 ms\"\n\
+         queue = { kind = \"fifo\", packets = 100 }\n[transport.udp]",
+    );
+    let folder = folder("sip", &text);
+    let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let points = document["points"].as_array().expect("there are points");
+    let point = |substrate: &str, dns: &str, loss: &str| {
+        let is = |point: &&Value| {
+            point["substrate"] == substrate
+                && point["factors"]["dns"] == dns
+                && point["factors"]["loss"] == loss
+        };
+        points.iter().find(is).unwrap_or_else(|| panic!("{substrate} {dns} {loss}: {document}"))
+    };
+    for dns in ["table", "server"] {
+        let unsupported = point("sim", dns, "0 %");
+        assert_eq!(unsupported["status"], "unsupported", "{unsupported}");
+        assert!(unsupported["why"].as_str().is_some_and(|why| why.contains("the simulator has no DNS")));
+    }
+    assert_eq!(point("sim", "none", "0 %")["status"], "ok");
+    let of = |dns, loss, response: &str| {
+        point("netns", dns, loss)["responses"][response]["runs"][0]["value"].as_f64()
+    };
+    for (dns, least, most) in [("table", 0.0, 0.02), ("server", 0.090, 0.130)] {
+        assert_eq!((of(dns, "0 %", "failed"), of(dns, "0 %", "unlocated")), (Some(0.0), Some(0.0)), "{dns}");
+        let lookup = of(dns, "0 %", "lookup").unwrap_or_else(|| panic!("{dns}: {document}"));
+        assert!((least..most).contains(&lookup), "{dns}: {lookup}");
+    }
+    assert_eq!(of("none", "0 %", "served"), Some(1.0));
+    let begun = of("server", "100 %", "begun");
+    assert_eq!((of("server", "100 %", "unlocated"), of("server", "100 %", "failed")), (begun, Some(0.0)));
+}

@@ -1,0 +1,273 @@
+//! `netrig sip load` against Kamailio, a server that nobody here wrote: registrar, proxy and redirect server, over UDP, TCP and
+//! TLS. Where it is not installed each test says that it was skipped.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it beside a server, and what cannot go on has failed"
+)]
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::capture::{Capture, found};
+use crate::common::free_port::free_port;
+
+/// Longer than it takes to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A variable of the environment of the tester.
+const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
+
+/// Calls, or registrations, of each load: at a rate that both can hold on a busy machine.
+const COUNT: &str = "200";
+
+/// Over what, and how requests share connections.
+const CARRIERS: [(&str, &[&str]); 7] = [
+    ("udp", &[]),
+    ("tcp", &["--connections", "one"]),
+    ("tcp", &["--connections", "per-user"]),
+    ("tcp", &["--connections", "per-attempt"]),
+    ("tls", &["--connections", "one"]),
+    ("tls", &["--connections", "per-user"]),
+    ("tls", &["--connections", "per-attempt"]),
+];
+
+/// A server that is ended with the test.
+struct Kamailio {
+    child: Child,
+    port: u16,
+    tls_port: u16,
+    folder: tempfile::TempDir,
+}
+
+/// What else a server needs: `None`, with a line that says so, where this machine has not got it.
+fn certificate(folder: &Path) -> Option<()> {
+    let modules =
+        ["/usr/lib/x86_64-linux-gnu/kamailio/modules", "/usr/lib/aarch64-linux-gnu/kamailio/modules"];
+    if !modules.iter().any(|modules| Path::new(modules).join("tls.so").exists()) {
+        eprintln!("skipped: needs kamailio and kamailio-tls-modules");
+        return None;
+    }
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+    command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    command.arg("-keyout").arg(folder.join("key.pem")).arg("-out").arg(folder.join("certificate.pem"));
+    let made = command.output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("skipped: needs openssl");
+        return None;
+    }
+    Some(())
+}
+
+impl Kamailio {
+    /// `None` where there is none. It waits until it answers.
+    fn start(defines: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        certificate(folder.path())?;
+        let (port, tls_port) = (free_port(), free_port());
+        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/kamailio/server.cfg");
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut command = Command::new("kamailio");
+        command.args(["-f", config, "-DD", "-E", "-m", "512", "-M", "16"]);
+        command.arg("-Y").arg(folder.path()).arg("-w").arg(folder.path());
+        let file = |name: &str| format!("\"{}\"", folder.path().join(name).to_str().unwrap());
+        let mut all = vec![format!("PORT={port}"), format!("TLSPORT={tls_port}")];
+        all.extend([format!("KEY={}", file("key.pem")), format!("CERTIFICATE={}", file("certificate.pem"))]);
+        all.extend(defines.iter().map(|define| (*define).to_owned()));
+        all.iter().for_each(|define| {
+            command.args(["-A", define]);
+        });
+        let Ok(child) = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn() else {
+            eprintln!("skipped: needs kamailio");
+            return None;
+        };
+        let mut server = Self { child, port, tls_port, folder };
+        let until = Instant::now() + PATIENCE;
+        while server.asked("OPTIONS").is_none() {
+            let ended = server.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < until, "{ended:?}: {}", server.said());
+        }
+        Some(server)
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// What it answers to a request of nobody's, if it does soon.
+    fn asked(&self, method: &str) -> Option<String> {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let request = format!(
+            "{method} sip:127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP {};rport;branch=z9hG4bK{method}\r\nMax-Forwards: 70\r\n\
+             From: <sip:a@example.com>;tag=1\r\nTo: <sip:a@example.com>\r\nCall-ID: {method}\r\nCSeq: 1 {method}\r\n\
+             Contact: <sip:a@192.0.2.1>\r\nContent-Length: 0\r\n\r\n",
+            socket.local_addr().unwrap()
+        );
+        let mut buffer = [0; 65_535];
+        socket.send_to(request.as_bytes(), ("127.0.0.1", self.port)).unwrap();
+        let len = socket.recv(&mut buffer).ok()?;
+        Some(String::from_utf8_lossy(&buffer[..len]).into_owned())
+    }
+
+    /// So many users, who have this password, do what the arguments say.
+    fn load(&self, transport: &str, password: &str, arguments: &[&str]) -> Value {
+        let port = if transport == "tls" { self.tls_port } else { self.port };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        command.args(["sip", "load", &format!("{transport}:127.0.0.1:{port}")]);
+        command.args(["--users", COUNT, "--count", COUNT, "--rate", "200/s", "--cpus", "1", "--json"]);
+        command.args(["--domain", "example.com", "--password-env", PASSWORD]).env(PASSWORD, password);
+        let output = command.args(arguments).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stderr), self.said())
+        })
+    }
+
+    /// The same over everything that it speaks: all must succeed.
+    fn carries(&self, what: &str, password: &str, arguments: &[&str]) {
+        for (transport, connections) in CARRIERS {
+            let told = self.load(transport, password, &[arguments, connections].concat());
+            let rows = told["outcomes"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{told:#}"));
+            let count: u64 = COUNT.parse().unwrap();
+            assert_eq!(
+                [&row["begun"], &row["succeeded"]],
+                [count, count],
+                "{transport} {connections:?}: {told:#}: {}",
+                self.said()
+            );
+        }
+    }
+}
+
+impl Drop for Kamailio {
+    fn drop(&mut self) {
+        // Its children end with it, if it is told as an operator tells it.
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// The same digests by two that have not seen each other's code (RFC 7616, RFC 8760).
+#[test]
+fn kamailio_takes_registrations_by_either_algorithm() {
+    for (algorithm, defines) in [("MD5", &["REGISTRAR"][..]), ("SHA-256", &["REGISTRAR", "WITH_SHA256"])] {
+        let Some(server) = Kamailio::start(defines) else { return };
+        let challenge = server.asked("REGISTER").unwrap();
+        assert!(challenge.starts_with("SIP/2.0 401"), "{challenge}");
+        assert_eq!(challenge.contains("algorithm=SHA-256"), algorithm == "SHA-256", "{challenge}");
+        let told = server.load("udp", "zanzibar", &["--scenario", "register"]);
+        let row = &told["outcomes"][0];
+        assert_eq!(row["what"], "register", "{told:#}");
+        assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{algorithm}: {told:#}");
+        assert_eq!(told["challenges"], 200);
+        let told = server.load("udp", "tanzania", &["--scenario", "register"]);
+        assert_eq!(
+            [&told["failures"][0]["kind"], &told["failures"][0]["count"]],
+            [&Value::from("authentication"), &Value::from(200)]
+        );
+    }
+}
+
+#[test]
+fn kamailio_registers_over_everything_that_it_speaks() {
+    let Some(server) = Kamailio::start(&["REGISTRAR"]) else { return };
+    for scenario in ["register", "re-register"] {
+        server.carries("register", "zanzibar", &["--scenario", scenario]);
+    }
+    server.carries("unregister", "zanzibar", &["--scenario", "unregister"]);
+}
+
+/// With both sides of each call at netrig, and Kamailio in the way of all that is said in it.
+#[test]
+fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let own = ["--callee", "own", "--ring", "20ms"];
+    server.carries("call", "", &[&own[..], &["--hold", "50ms"]].concat());
+    for scenario in ["cancel", "busy", "no-answer", "message"] {
+        server.carries(scenario, "", &[&own[..], &["--scenario", scenario]].concat());
+    }
+    for scenario in ["early-media", "delayed-offer", "re-invite", "prack", "subscribe"] {
+        server.carries(scenario, "", &[&own[..], &["--scenario", scenario, "--hold", "60ms"]].concat());
+    }
+}
+
+/// Kamailio calls all places at which a peer is registered, forwards each 2xx, and cancels who has not answered. By one
+/// process: of several, one may forward a 2xx while another has the 180 of a place, which is then not cancelled.
+#[test]
+fn calls_that_kamailio_forks_keep_one_dialog() {
+    let Some(server) = Kamailio::start(&["PROXY", "ONE_PROCESS"]) else { return };
+    let own = ["--callee", "own", "--contacts", "3", "--hold", "50ms"];
+    for (scenario, surplus) in [("fork", 200), ("call", 0)] {
+        let told = server.load("udp", "", &[&own[..], &["--scenario", scenario]].concat());
+        let row = |what: &str| {
+            told["outcomes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|row| row["what"] == what)
+                .cloned()
+                .unwrap_or_default()
+        };
+        assert_eq!(row(scenario)["succeeded"], 200, "{told:#}");
+        assert_eq!(
+            (&row("answer")["succeeded"], &told["surplus"]),
+            (&Value::from(600), &Value::from(surplus)),
+            "{told:#}"
+        );
+    }
+}
+
+/// Each scenario of a mix has its own row.
+#[test]
+fn a_mix_through_kamailio_is_told_by_its_parts() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let mix = "call=60%,busy=10%,no-answer=10%,cancel=10%,register=10%";
+    let told = server.load("udp", "", &["--callee", "own", "--ring", "20ms", "--mix", mix]);
+    let rows = told["outcomes"].as_array().unwrap();
+    let of = |what: &str, which: &str| {
+        rows.iter().find(|row| row["what"] == what).map_or(0, |row| row[which].as_u64().unwrap())
+    };
+    let whats = ["call", "busy", "no-answer", "cancel", "register"];
+    assert!(whats.iter().all(|what| of(what, "begun") > 0), "{told:#}");
+    assert_eq!(whats.iter().map(|what| of(what, "succeeded")).sum::<u64>(), 200, "{told:#}");
+}
+
+#[test]
+fn callers_are_redirected_by_kamailio_over_everything_that_it_speaks() {
+    let Some(server) = Kamailio::start(&["REDIRECT"]) else { return };
+    server.carries("redirect", "", &["--scenario", "redirect", "--callee", "own"]);
+}
+
+/// What is said in calls through Kamailio, over UDP and TCP, is read by a third.
+#[test]
+fn tshark_finds_no_fault_in_calls_through_kamailio() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let port = server.port.to_string();
+    if Command::new("tshark").arg("-v").output().is_err() {
+        eprintln!("skipped: needs tshark");
+        return;
+    }
+    let Some(capture) = Capture::start(server.folder.path(), &[&port]) else { return };
+    for scenario in ["call", "cancel", "busy", "no-answer", "message"] {
+        for transport in ["udp", "tcp"] {
+            server.load(transport, "", &["--callee", "own", "--scenario", scenario]);
+        }
+    }
+    // The last packets are in the file when tshark has ended.
+    std::thread::sleep(Duration::from_millis(500));
+    let file = capture.end();
+    // INVITE and ACK or MESSAGE, with their answers, on either side of the proxy: over UDP each is a packet.
+    assert!(found(&file, &port, "udp && sip") >= 200 * (4 * 6 + 4), "all of it is read as SIP");
+    assert!(found(&file, &port, "tcp && sip") >= 200);
+    assert_eq!(found(&file, &port, "_ws.malformed"), 0);
+    assert_eq!(found(&file, &port, "udp && !sip"), 0);
+}

@@ -1,0 +1,263 @@
+//! `netrig sip load` as its users start it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
+)]
+
+use serde_json::Value;
+
+use crate::common;
+use crate::common::sip_server::SipServer;
+use crate::common::text;
+
+/// A server that answers calls, and its target.
+fn answering() -> (SipServer, String) {
+    let server = SipServer::start(&["uas", "--ring", "1ms", "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    (server, target)
+}
+
+fn load(arguments: &[&str]) -> std::process::Output {
+    let folder = tempfile::tempdir().unwrap();
+    common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
+}
+
+/// How a load ends that would end with `code`: a busy machine may make the tester the limit, and what was measured is told
+/// then, too.
+fn ended(told: &Value, code: i32) -> Option<i32> {
+    Some(if told["valid"] == true { code } else { 3 })
+}
+
+#[test]
+fn calls_are_told_in_a_document_and_in_tables() {
+    let (_server, target) = answering();
+    let quick = [&*target, "--rate", "100/s", "--arrivals", "constant", "--count", "30", "--cpus", "1"];
+    let output = load(&[&quick[..], &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let calls = &told["outcomes"][0];
+    assert_eq!(calls["what"], "call", "{}", text(&output.stderr));
+    assert_eq!([&calls["begun"], &calls["succeeded"], &calls["open"]], [30, 30, 0]);
+    assert_eq!((&told["ratios"]["ser"], &told["kept"]), (&Value::from(1.0), &Value::from(true)));
+    assert_eq!(output.status.code(), ended(&told, 0));
+    assert!(text(&output.stderr).contains("1 s: 30 begun"), "{}", text(&output.stderr));
+
+    let table = text(&load(&quick).stdout);
+    for said in ["begun", "SRD", "p99.9", "kept", "SER 100 %", "tester: 1 threads"] {
+        assert!(table.contains(said), "{said}: {table}");
+    }
+}
+
+/// Attempts of each user in an hour are a rate of all, and are told as such.
+#[test]
+fn busy_hour_call_attempts_are_a_rate() {
+    let (_server, target) = answering();
+    // 720 × 100 / 3600: 20 per second, one each 50 ms.
+    let arguments =
+        ["--bhca", "720", "--users", "100", "--arrivals", "constant", "--for", "1s", "--cpus", "1"];
+    let output = load(&[&[&*target][..], &arguments, &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&output.stderr));
+    let (hour, each) = (told["per_hour"].as_f64().unwrap(), told["per_user_and_hour"].as_f64().unwrap());
+    assert_eq!(hour, each * 100.0);
+    let table = text(&load(&[&[&*target][..], &arguments].concat()).stdout);
+    assert!(table.contains("BHCA (in an hour)"), "{table}");
+}
+
+/// All stages and all of a trace are offered; what `--for` cuts off is said.
+#[test]
+fn stages_and_traces_are_offered_to_their_ends() {
+    let (_server, target) = answering();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("trace"), "0\n0.5\n11\n").unwrap();
+    let offered = |arguments: &[&str]| -> Value {
+        let all =
+            [&["sip", "load", &target, "--scenario", "options", "--cpus", "1", "--json"], arguments].concat();
+        let output = common::netrig(folder.path(), &all);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    };
+    let staged = ["--arrivals", "constant", "--stage", "10/s,1s", "--stage", "20/s,11s"];
+    let told = offered(&staged);
+    assert_eq!((&told["offered"]["duration"], &told["outcomes"][0]["begun"]), (&12.0.into(), &230.into()));
+    assert!(!told["notes"].to_string().contains("not offered"), "{}", told["notes"]);
+    let short = offered(&[&staged[..], &["--for", "2s"]].concat());
+    assert_eq!((&short["offered"]["duration"], &short["outcomes"][0]["begun"]), (&2.0.into(), &30.into()));
+    assert!(short["notes"].to_string().contains("last 12 s, and it was to last 2 s"), "{}", short["notes"]);
+    let traced = offered(&["--trace", "trace"]);
+    assert_eq!((&traced["offered"]["duration"], &traced["outcomes"][0]["begun"]), (&12.0.into(), &3.into()));
+}
+
+#[test]
+fn thresholds_that_are_not_kept_are_an_exit_code() {
+    // It answers every call: nobody is busy.
+    let (_server, target) = answering();
+    let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["failures"][0]["why"], "answered with 200");
+    assert_eq!(told["kept"], false);
+    assert_eq!(output.status.code(), ended(&told, 1));
+}
+
+/// One call at once where twenty are wanted: the tester's own limit, and never the server's failure.
+#[test]
+fn a_tester_without_room_is_invalid() {
+    let (_server, target) = answering();
+    let output = load(&[
+        &*target,
+        "--rate",
+        "100/s",
+        "--arrivals",
+        "constant",
+        "--count",
+        "20",
+        "--hold",
+        "1s",
+        "--most-calls",
+        "1",
+        "--cpus",
+        "1",
+        "--json",
+    ]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["valid"]), (Some(3), &Value::from(false)));
+    assert!(
+        told["faults"][0].as_str().unwrap().contains("as many calls as there may be"),
+        "{}",
+        told["faults"]
+    );
+    assert_eq!([&told["outcomes"][0]["begun"], &told["outcomes"][0]["failed"]], [1, 0]);
+    assert_eq!(told["tester"]["omitted"], 19);
+}
+
+/// What is taken here says nothing of a server: it is no exit code of one that fails.
+#[test]
+fn a_port_that_is_taken_is_of_the_request() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = load(&["udp:127.0.0.1:9", "--local", "127.0.0.1", "--local-port", &port, "--cpus", "1"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("bind on 127.0.0.1"), "{}", text(&output.stderr));
+}
+
+/// A load over UDP has no connections: a process without descriptors is told what they are for.
+#[test]
+fn descriptors_are_wanted_for_what_the_load_has() {
+    for (target, said) in [("udp:127.0.0.1:9", "sockets"), ("tcp:127.0.0.1:9", "connection of each user")] {
+        let connections = if target.starts_with("tcp") { "--connections=per-user" } else { "--cpus=1" };
+        let output = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 12; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_netrig")])
+            .args(["sip", "load", target, connections, "--count", "1"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        let error = text(&output.stderr);
+        assert!(error.contains(said) && error.contains("descriptors are needed"), "{said}: {error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (arguments, said) in [
+        (&["udp:8.8.8.8"][..], "--i-may-test"),
+        (&["udp:8.8.8.8", "--i-may-test", "9.9.9.9"], "names `9.9.9.9`"),
+        (&["sctp:127.0.0.1"], "needs a kernel that has it"),
+        (&["udp:127.0.0.1", "--connections", "per-user"], "of loads over TCP and TLS"),
+        (&["tcp:127.0.0.1", "--authorities", "nobody.pem"], "of loads over TLS"),
+        (&["tls:127.0.0.1", "--authorities", "nobody.pem"], "cannot read the certificate"),
+        (&["127.0.0.1"], "its transport first"),
+        (&["udp:127.0.0.1", "--rate", "100"], "is no rate"),
+        (&["udp:127.0.0.1", "--rate", "1/s", "--interval", "1s"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--rate", "1/s", "--pause", "1s"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--interval", "0s"], "more than nothing"),
+        (&["udp:127.0.0.1", "--pause", "0s"], "its mean must be above zero"),
+        (&["udp:127.0.0.1", "--pause", "1s", "--arrivals", "constant"], "--pause says how"),
+        (&["udp:127.0.0.1", "--warm-up", "10s"], "warm-up"),
+        (&["udp:127.0.0.1", "--scenario", "register", "--callee", "own"], "scenarios that call"),
+        (
+            &["udp:127.0.0.1", "--scenario", "register", "--users", "5", "--rate", "100/s"],
+            "users will be wanted",
+        ),
+        (&["udp:127.0.0.1", "--names", "user"], "ends with zeros"),
+        (&["udp:127.0.0.1", "--mix", "call=70%"], "100 % together"),
+        (&["udp:127.0.0.1", "--mix", "call=70%,nothing=30%"], "is no scenario"),
+        (&["udp:127.0.0.1", "--mix", "call=100%", "--scenario", "busy"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--hold", "normal:3s"], "is no time"),
+        (&["udp:127.0.0.1", "--hold", "pareto:3s,1"], "a mean only if its shape is above 1"),
+        (&["udp:127.0.0.1", "--bhca", "0"], "above zero"),
+        (&["udp:127.0.0.1", "--reconnect", "never"], "of loads over TCP and TLS"),
+        (&["udp:127.0.0.1", "--fail-over", "tcp:127.0.0.2"], "not of the transport"),
+        (&["udp:127.0.0.1", "--fail-over", "udp:8.8.8.8"], "public address"),
+        (&["udp:127.0.0.1", "--scenario", "fork", "--callee", "own"], "several places"),
+        (&["udp:127.0.0.1", "--contacts", "2"], "several places"),
+        (&["udp:127.0.0.1", "--scenario", "re-invite", "--sdp", "0B"], "session description"),
+        (&["udp:127.0.0.1", "--users-from", "nobody.csv"], "nobody.csv"),
+        (&["udp:127.0.0.1", "--count", "0"], "must be above zero"),
+        (&["udp:127.0.0.1", "--sdp", "100MB"], "at most 60 KB"),
+        (&["udp:127.0.0.1", "--t1", "0ms"], "must be above zero"),
+        (&["udp:nosuch.invalid"], "cannot find `nosuch.invalid`"),
+        (&["udp:127.0.0.1", "--fail-over", "udp:nosuch.invalid"], "cannot find `nosuch.invalid`"),
+        (&["udp:127.0.0.1", "--local", "203.0.113.9"], "bind on 203.0.113.9"),
+    ] {
+        let output = load(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(said), "{said}: {}", text(&output.stderr));
+    }
+}
+
+/// Nobody is there: users that must be registered first are not.
+#[test]
+fn a_server_that_is_not_there_registers_nobody() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = &*format!("udp:{}", nobody.local_addr().unwrap());
+    let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    // Whoever of those that were asked for at once is given up first.
+    assert!(
+        said.contains("error: user user0000") && said.contains("could not be registered before the load"),
+        "{said}"
+    );
+    assert!(said.contains("timer F"), "{said}");
+}
+
+/// The memory that a load of so many registered users takes for most of its time, without the files of its program, bytes
+/// (proc(5): `RssAnon`). At its most it is no measure: a program that starts or ends may take more than many users do.
+fn memory_of(users: u32) -> u64 {
+    let all = users.to_string();
+    // A short T1, so that the registrar forgets its transactions soon.
+    let forgetful = ["--max-transactions", "1000000", "--t1", "20ms"];
+    let server = SipServer::start(
+        &[&["registrar", "--listen", "udp:127.0.0.1:0", "--max-users", &*all][..], &forgetful].concat(),
+    );
+    let target = format!("udp:{}", server.address("udp"));
+    let load = ["sip", "load", &target, "--scenario", "re-register", "--users", &all, "--rate", "100/s"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netrig"));
+    let command = command.args(load).args(["--for", "1s", "--cpus", "1", "--json"]);
+    let piped = || std::process::Stdio::piped();
+    let mut tester = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+    let mut seen = Vec::new();
+    while tester.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", tester.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        seen.extend(kib.map(|kib| kib * 1024));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let output = tester.wait_with_output().unwrap();
+    // Who could not register all has not had the memory for them.
+    let told: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!(output.status.code(), ended(&told, 0), "{}", text(&output.stderr));
+    seen.sort_unstable();
+    seen[seen.len() / 2]
+}
+
+/// A million of them in 512 MiB.
+#[test]
+fn a_registered_user_takes_little_memory() {
+    let (few, many) = (1000, 100_000);
+    let each = memory_of(many).saturating_sub(memory_of(few)) / u64::from(many - few);
+    assert!(each > 0 && each < (512 << 20) / 1_000_000, "{each} B for each user");
+}

@@ -1,0 +1,310 @@
+//! `netrig sip serve` with SIPp, callers and callees that nobody here wrote, and with tshark, which reads what is said.
+//! Where they are not installed each test says that it was skipped.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it beside others"
+)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::capture::{Capture, found};
+use crate::common::free_port::free_port;
+use crate::common::sip_server::SipServer;
+
+/// Calls of each test.
+const CALLS: u64 = 200;
+
+/// Longer than any of them takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where servers listen: at ports that the system chooses.
+const POINTS: [&str; 4] = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
+
+fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !there {
+        eprintln!("skipped: needs {program}");
+    }
+    there
+}
+
+/// A process that is ended with the test.
+struct Peer {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Peer {
+    /// SIPp at a port of its own, over UDP or TCP.
+    fn sipp(transport: &str, port: u16, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = |name: &str| File::create(folder.path().join(name)).expect("a file");
+        let mut command = Command::new("sipp");
+        command.current_dir(folder.path()).args(["-i", "127.0.0.1", "-p", &port.to_string()]);
+        command.args(["-t", if transport == "udp" { "u1" } else { "t1" }, "-nostdin", "-trace_err"]);
+        // With the 64 KiB that it asks for by itself it drops what comes while a busy machine keeps it from looking.
+        command.args(["-buff_size", "4000000"]);
+        command.args(arguments).stdin(Stdio::null()).stdout(log("out")).stderr(log("err"));
+        Self { child: command.spawn().expect("sipp starts"), folder }
+    }
+
+    /// SIPp as a callee, which listens.
+    fn callee(transport: &str, arguments: &[&str]) -> (Self, String) {
+        let port = free_port();
+        let mut peer = Self::sipp(transport, port, arguments);
+        let until = Instant::now() + PATIENCE;
+        // Without touching the port (proc(5)): at 127.0.0.1, with nobody at the other end.
+        let entry = format!("0100007F:{port:04X} 00000000:0000");
+        let is_taken = || {
+            let table = std::fs::read_to_string(format!("/proc/net/{transport}")).unwrap_or_default();
+            table.contains(&entry)
+        };
+        while !is_taken() {
+            assert!(Instant::now() < until && peer.ended().is_none(), "{}", peer.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (peer, format!("127.0.0.1:{port};transport={transport}"))
+    }
+
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is a child")
+    }
+
+    /// All that it has written.
+    fn said(&self) -> String {
+        let files = std::fs::read_dir(self.folder.path()).expect("a folder");
+        let text = |file: std::fs::DirEntry| std::fs::read_to_string(file.path()).unwrap_or_default();
+        files.flatten().map(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// SIPp ends with 0 when every call has succeeded.
+    fn succeeds(mut self) {
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.ended() {
+                break status;
+            }
+            assert!(Instant::now() < until, "it does not end: {}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(status.success(), "{status}: {}", self.said());
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn scenario(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/sipp").join(name);
+    path.to_str().expect("a name").to_owned()
+}
+
+/// A server over UDP and TCP, which tells at its end what it has done.
+fn serve(arguments: &[&str]) -> SipServer {
+    SipServer::start(&[arguments, &["--json"], &POINTS].concat())
+}
+
+/// Calls by SIPp, as many and as fast as a test makes them.
+fn calls(transport: &str, server: &SipServer, arguments: &[&str]) -> Peer {
+    let count = CALLS.to_string();
+    let bounds = [server.address(transport), "-m", &count, "-r", "200"];
+    Peer::sipp(transport, free_port(), &[&bounds[..], arguments].concat())
+}
+
+/// A file of users for SIPp, with their passwords.
+fn users(folder: &Path, names: &[String]) -> String {
+    let line = |name: &String| format!("{name};[authentication username={name} password=zanzibar]\n");
+    let file = folder.join("users.csv");
+    std::fs::write(&file, format!("SEQUENTIAL\n{}", names.iter().map(line).collect::<String>()))
+        .expect("a file");
+    file.to_str().expect("a name").to_owned()
+}
+
+/// That so many requests and responses came and left, and nothing was lost or broken.
+fn balanced(told: &Value, expected: &[(&str, &str, u64)]) {
+    for (way, kind, count) in expected {
+        let group = if kind.ends_with("xx") { "responses" } else { "requests" };
+        // On a busy machine some are sent again.
+        assert!(told[way][group][kind].as_u64() >= Some(*count), "{way} {kind}: {told:#}");
+    }
+    for nothing in [&told["unsent"], &told["unreadable"]] {
+        assert_eq!(nothing, &serde_json::json!({}), "{told:#}");
+    }
+    // A peer that ends without having read all resets its connection.
+    let broken = told["connections"]["broken"].as_object().expect("reasons");
+    assert!(broken.keys().all(|why| why == "connection reset"), "{told:#}");
+    assert_eq!(told["socket_drops"], 0, "{told:#}");
+}
+
+#[test]
+fn a_user_agent_answers_sipp() {
+    if !has("sipp") {
+        return;
+    }
+    let caller = scenario("caller.xml");
+    for transport in ["udp", "tcp"] {
+        let server = serve(&["uas"]);
+        calls(transport, &server, &["-sf", &caller, "-d", "20"]).succeeds();
+        let expected = ["INVITE", "ACK", "BYE"].map(|method| ("received", method, CALLS));
+        balanced(&server.finish(), &expected);
+        // It hangs up itself, and rings for a time.
+        let arguments = ["uas", "--ring", "30ms", "--early-media"];
+        let server = serve(&arguments);
+        calls(transport, &server, &["-sf", &caller, "-d", "20"]).succeeds();
+        balanced(&server.finish(), &[("sent", "1xx", 2 * CALLS), ("sent", "2xx", 2 * CALLS)]);
+    }
+}
+
+#[test]
+fn users_of_sipp_register_with_their_passwords() {
+    if !has("sipp") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let names: Vec<String> = (0..CALLS).map(|number| format!("user{number:06}")).collect();
+    let file = users(folder.path(), &names);
+    for transport in ["udp", "tcp"] {
+        let asks = ["registrar", "--users", "200", "--password", "zanzibar", "--digest", "md5"];
+        let server = serve(&asks);
+        let arguments =
+            ["-sf", &scenario("register.xml"), "-inf", &file, "-key", "contact", "192.0.2.1:5060"];
+        calls(transport, &server, &arguments).succeeds();
+        let expected = [("received", "REGISTER", 2 * CALLS), ("sent", "4xx", CALLS), ("sent", "2xx", CALLS)];
+        balanced(&server.finish(), &expected);
+    }
+}
+
+#[test]
+fn proxies_stand_between_callers_and_callees_of_sipp() {
+    if !has("sipp") {
+        return;
+    }
+    let caller = scenario("caller.xml");
+    for transport in ["udp", "tcp"] {
+        for role in ["proxy", "stateless-proxy"] {
+            let (_callee, at) = Peer::callee(transport, &["-sf", &scenario("callee.xml")]);
+            let contact = format!("sip:{{user}}@{at}");
+            let arguments = [role, "--users", "1", "--contact", &contact];
+            let server = serve(&arguments);
+            calls(transport, &server, &["-sf", &caller, "-s", "user000000", "-d", "20"]).succeeds();
+            let both = |name| [("received", name, CALLS), ("sent", name, CALLS)];
+            balanced(&server.finish(), &["INVITE", "ACK", "BYE", "1xx", "2xx"].map(both).concat());
+        }
+    }
+}
+
+/// A callee registers, and the calls to it stay on the way that the proxy has recorded.
+#[test]
+fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
+    if !has("sipp") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = users(folder.path(), &["user000000".to_owned()]);
+    for transport in ["udp", "tcp"] {
+        let (_callee, at) = Peer::callee(transport, &["-sf", &scenario("routed-callee.xml")]);
+        let asks = ["proxy", "--record-route", "--users", "1", "--password", "zanzibar", "--digest", "md5"];
+        let server = serve(&asks);
+        let register = scenario("register.xml");
+        let once =
+            ["-sf", &register, "-inf", &file, "-key", "contact", &at, "-m", "1", server.address(transport)];
+        Peer::sipp(transport, free_port(), &once).succeeds();
+        let caller = scenario("routed-caller.xml");
+        calls(transport, &server, &["-sf", &caller, "-s", "user000000"]).succeeds();
+        balanced(&server.finish(), &["INVITE", "ACK", "BYE"].map(|method| ("sent", method, CALLS)));
+    }
+}
+
+#[test]
+fn callers_of_sipp_are_redirected() {
+    if !has("sipp") {
+        return;
+    }
+    for transport in ["udp", "tcp"] {
+        let arguments = ["redirect", "--users", "1", "--contact", "sip:elsewhere@192.0.2.1"];
+        let server = serve(&arguments);
+        calls(transport, &server, &["-sf", &scenario("redirected.xml"), "-s", "user000000"]).succeeds();
+        let expected = [("received", "INVITE", CALLS), ("received", "ACK", CALLS), ("sent", "3xx", CALLS)];
+        balanced(&server.finish(), &expected);
+    }
+}
+
+#[test]
+fn tshark_finds_no_fault_in_what_is_said() {
+    if !has("sipp") || !has("tshark") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_callee, at) = Peer::callee("udp", &["-sf", &scenario("callee.xml")]);
+    let contact = format!("sip:{{user}}@{at}");
+    let arguments = ["proxy", "--record-route", "--users", "1", "--contact", &contact];
+    let proxy = serve(&arguments);
+    let machine = serve(&["uas", "--early-media"]);
+    let port = |server: &SipServer, transport: &str| {
+        server.address(transport).rsplit(':').next().unwrap_or_default().to_owned()
+    };
+    let ports = [port(&proxy, "udp"), port(&machine, "udp"), port(&machine, "tcp")];
+    let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
+    let Some(capture) = Capture::start(folder.path(), &ports) else { return };
+    let caller = scenario("caller.xml");
+    calls("udp", &proxy, &["-sf", &caller, "-s", "user000000"]).succeeds();
+    calls("udp", &machine, &["-sf", &caller]).succeeds();
+    calls("tcp", &machine, &["-sf", &caller]).succeeds();
+    // The last packets are in the file when tshark has ended.
+    std::thread::sleep(Duration::from_millis(500));
+    let file = capture.end();
+    for (port, at_least) in ports.iter().zip([10 * CALLS, 5 * CALLS, CALLS]) {
+        let of_port = |filter: &str| format!("({filter}) && (udp.port=={port} || tcp.port=={port})");
+        // A frame of a stream may have several messages.
+        assert!(found(&file, port, &of_port("sip")) as u64 >= at_least, "all of it is read as SIP");
+        assert_eq!(found(&file, port, &of_port("_ws.malformed")), 0);
+    }
+    proxy.finish();
+    machine.finish();
+}
+
+/// What is wrong on purpose is on the wire, as tshark reads it, and told with the rule that it breaks.
+#[test]
+fn tshark_sees_faults_as_they_are_meant() {
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+    let target = server.address("udp");
+    let port = target.rsplit(':').next().expect("a port").to_owned();
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("script");
+    // A capture lacks what came just before its end.
+    std::fs::write(&script, "options\npause 1s\n").expect("a file");
+    if !has("tshark") {
+        return;
+    }
+    let Some(capture) = Capture::start(folder.path(), &[&port]) else { return };
+    let faults = [
+        ("missing-max-forwards", "8.1.1.6", "!sip.Max-Forwards"),
+        ("missing-call-id", "8.1.1", "!sip.Call-ID"),
+        ("repeated-from", "7.3.1", "count(sip.From) == 2"),
+        ("large-cseq", "20.16", "sip.CSeq.seq == 2147483648"),
+        ("branch-without-cookie", "8.1.1.7", "!(sip.Via.branch contains \"z9hG4bK\")"),
+    ];
+    for (fault, section, _) in faults {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        command.args(["sip", "call", &format!("udp:{target}"), "--json", "--fault", fault, "--script"]);
+        let output = command.arg(&script).output().expect("it starts");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let rule = &told["messages"][0]["breaks"][0]["rule"];
+        assert_eq!(*rule, format!("RFC 3261 section {section}"), "{fault}: {told}");
+    }
+    let file = capture.end();
+    for (fault, _, filter) in faults {
+        let filter = format!("sip.Method == \"OPTIONS\" && udp.dstport == {port} && {filter}");
+        assert!(found(&file, &port, &filter) > 0, "{fault}: {filter}");
+    }
+}

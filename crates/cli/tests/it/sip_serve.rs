@@ -1,0 +1,210 @@
+//! `netrig sip serve`, as its users start it.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and speaks to it over sockets"
+)]
+
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::common::sip_server::SipServer;
+
+fn serve(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command.args(["sip", "serve"]).args(arguments).output().expect("netrig starts")
+}
+
+fn options(number: u32, more: &str) -> String {
+    format!(
+        "OPTIONS sip:bob@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;rport;branch=z9hG4bK{number}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: {number}\r\nCSeq: 1 OPTIONS\r\n{more}\
+         Content-Length: 0\r\n\r\n"
+    )
+}
+
+/// The first line of the answer.
+fn asked(server: &SipServer, request: &str) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
+    let mut buffer = [0; 65_535];
+    // A server that is busy with a flood may have no room for it, and is asked again as a transaction does.
+    for _ in 0..10 {
+        socket.send_to(request.as_bytes(), server.address("udp")).expect("it is sent");
+        if let Ok(len) = socket.recv(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..len]);
+            return text.lines().next().unwrap_or_default().to_owned();
+        }
+    }
+    panic!("no answer comes");
+}
+
+#[test]
+fn a_server_ends_when_it_is_told_and_sums_up() {
+    let points = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:[::1]:0", "--listen", "tls:127.0.0.1:0"];
+    let server = SipServer::start(&[&["registrar", "--json"][..], &points].concat());
+    assert!(
+        ["udp:127.0.0.1:", "tcp:[::1]:", "tls:127.0.0.1:"]
+            .iter()
+            .zip(&server.points)
+            .all(|(expected, point)| point.starts_with(expected) && !point.ends_with(":0"))
+    );
+    assert_eq!(asked(&server, &options(1, "")), "SIP/2.0 200 OK");
+    let points = server.points.clone();
+    let told = server.finish();
+    assert_eq!(told["server"], "registrar");
+    assert_eq!(told["listens"], serde_json::json!(points));
+    assert_eq!(told["received"]["requests"], serde_json::json!({ "OPTIONS": 1 }));
+    assert_eq!(told["sent"]["responses"], serde_json::json!({ "2xx": 1 }));
+    assert_eq!(told["connections"]["refused"], 0);
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+    asked(&server, &options(1, ""));
+    let told = server.end();
+    assert!(told.contains("OPTIONS                1           0\n"), "{told}");
+    assert!(told.contains("datagrams that the sockets had no room for: 0\n"), "{told}");
+}
+
+#[test]
+fn a_server_ends_by_itself_after_its_time() {
+    for role in ["registrar", "proxy", "stateless-proxy", "redirect", "uas"] {
+        let output = serve(&[role, "--listen", "udp:127.0.0.1:0", "--for", "50ms", "--json"]);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{role}: {err}");
+        assert!(
+            err.starts_with(&format!("ready: {role} at udp:127.0.0.1:")) && err.lines().count() == 1,
+            "{err}"
+        );
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+        assert_eq!(told["server"], role);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x");
+    std::fs::write(&file, "not,a,certificate\n,\n").expect("a file");
+    let file = file.to_str().expect("a name");
+    let here = ["--listen", "udp:127.0.0.1:0"];
+    for (arguments, expected) in [
+        (&["uas", "--listen", "sctp:127.0.0.1:1"][..], "`sctp` is no transport to listen at"),
+        (&["uas", "--listen", "udp:0.0.0.0:1"], "0.0.0.0 stands for every address of this machine"),
+        (
+            &["uas", "--listen", "udp:192.0.2.1:5060"],
+            "udp:192.0.2.1:5060 is reached over a network: this server asks",
+        ),
+        (
+            &["proxy", "--listen", "udp:192.0.2.1:5060"],
+            "udp:192.0.2.1:5060 is reached over a network: ask users",
+        ),
+        (&["uas", "--open", "--listen", "udp:192.0.2.1:5060"], "this machine has no such address"),
+        (
+            &["registrar", here[0], here[1], "--digest", "md5"],
+            "--digest asks for passwords: give --users and",
+        ),
+        (
+            &["registrar", here[0], here[1], "--digest", "md5", "--users", "5"],
+            "give that of all --users with --password",
+        ),
+        (&["registrar", here[0], here[1], "--users", "0"], "--users 0: expected 1 to 1000000"),
+        (&["registrar", here[0], here[1], "--users-file", "nowhere"], "cannot read the users nowhere"),
+        (&["registrar", here[0], here[1], "--users-file", file], ":2: `` cannot be the user of a SIP URI"),
+        (&["registrar", here[0], here[1], "--domain", "a b"], "`a b` is no domain"),
+        (
+            &["redirect", here[0], here[1], "--users", "1", "--contact", "{user}"],
+            "`user000000` is no contact",
+        ),
+        (&["redirect", here[0], here[1], "--hosts", "x"], "`x` is no name with an address"),
+        (
+            &["uas", here[0], here[1], "--delay", "soon"],
+            "`soon` is no time: expected one such as 30s, or drawn",
+        ),
+        (
+            &["uas", "--listen", "tls:127.0.0.1:0", "--certificate", file, "--private-key", file],
+            "has no certificate: expected PEM",
+        ),
+        (
+            &["uas", "--listen", "tls:127.0.0.1:0", "--client-authorities", file],
+            "has no certificate: expected PEM",
+        ),
+    ] {
+        let output = serve(arguments);
+        let err = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+        assert!(err.contains(expected), "{arguments:?}: {err}");
+    }
+    let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+    let (udp, tcp) = (udp.expect("a socket"), tcp.expect("a socket"));
+    for (transport, address) in [("udp", udp.local_addr()), ("tcp", tcp.local_addr())] {
+        let point = format!("{transport}:{}", address.expect("an address"));
+        let output = serve(&["uas", "--listen", &point]);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert_eq!(err, format!("error: {point} is taken: another program listens there\n"));
+    }
+}
+
+/// A key of a certificate that was made elsewhere is read.
+#[test]
+fn a_certificate_may_be_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a name").to_owned();
+    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+        ])
+        .args(["-keyout", &key, "-out", &certificate])
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("skipped: needs openssl");
+        return;
+    }
+    let output = serve(&[
+        "uas",
+        "--listen",
+        "tls:127.0.0.1:0",
+        "--certificate",
+        &certificate,
+        "--private-key",
+        &key,
+        "--for",
+        "10ms",
+    ]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !err.contains("SHA-256"), "{err}");
+}
+
+#[test]
+fn a_flood_leaves_a_server_answering_and_its_memory_bounded() {
+    let limits = [
+        "--listen",
+        "udp:127.0.0.1:0",
+        "--listen",
+        "tcp:127.0.0.1:0",
+        "--max-transactions",
+        "2000",
+        "--json",
+    ];
+    let server = SipServer::start(&[&["registrar"][..], &limits].concat());
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let long = format!("X: {}\r\n", "x".repeat(50_000));
+    for number in 0..4000 {
+        socket.send_to(options(number, &long).as_bytes(), server.address("udp")).expect("it is sent");
+        socket.send_to(&number.to_le_bytes(), server.address("udp")).expect("it is sent");
+    }
+    assert!(asked(&server, &options(5000, "")).starts_with("SIP/2.0 "), "200, or 503 while there is no room");
+    // All of it would be 200 MB.
+    assert!(server.most_memory() < 120 << 20, "{} B", server.most_memory());
+    let told = server.finish();
+    assert!(!told["unreadable"].as_object().expect("reasons").is_empty(), "{told}");
+}

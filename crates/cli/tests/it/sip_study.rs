@@ -1,0 +1,77 @@
+//! The study of SIP servers: a point of each of its figures with the real server, and what theory says of loss.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use serde_json::Value;
+
+use crate::common::machine::alone;
+use crate::common::spoilt;
+use crate::common::{netrig, text};
+
+const KAMAILIO: [&str; 3] =
+    ["/usr/sbin/kamailio", "sqlite3", "/usr/share/kamailio/db_sqlite/usrloc-create.sql"];
+
+/// The mean of a response at the only point that has these levels.
+fn mean(document: &Value, levels: &[(&str, &str)], response: &str) -> f64 {
+    let points = document["points"].as_array().expect("there are points");
+    let has = |point: &&Value| levels.iter().all(|(factor, level)| point["factors"][factor] == *level);
+    let found: Vec<&Value> = points.iter().filter(has).collect();
+    let [point] = found[..] else { panic!("{levels:?} are of {} points: {document:#}", found.len()) };
+    let mean = &point["responses"][response]["mean"];
+    mean.as_f64().unwrap_or_else(|| panic!("{response} at {levels:?} is {mean}: {point:#}"))
+}
+
+/// Registrations over UDP and TCP, calls and redirections: where the server has nothing to do, all succeed.
+#[test]
+fn a_point_of_each_figure_is_measured_with_the_real_server() {
+    let Some(_alone) = alone(&KAMAILIO) else { return };
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let arguments =
+        ["run", "sip-server", "--set", "interval=1 ms,population=0", "--replications", "1", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    for (role, transport, success, delay) in [
+        ("registrar", "udp", "registration_success", "registration_delay"),
+        ("registrar", "tcp", "registration_success", "registration_delay"),
+        ("proxy", "udp", "call_success", "connection_delay"),
+        ("redirect", "udp", "redirect_success", "redirect_delay"),
+    ] {
+        let of = |response| mean(&document, &[("role", role), ("transport", transport)], response);
+        assert_eq!(of(success), 100.0, "{role} over {transport}");
+        assert!(of(delay) > 0.0 && of("cpu") > 0.0, "{role} over {transport}");
+    }
+}
+
+/// In virtual time, with netrig's own servers: the verdicts are those of RFC 3261's timers.
+#[test]
+fn what_loss_costs_is_what_the_timers_say() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let arguments =
+        ["run", "sip-server/loss", "--set", "loss=10 %,t1=500 ms,delay=1 ms,role=registrar", "--json"];
+    let ended = netrig(folder.path(), &arguments);
+    let document: Value = serde_json::from_slice(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&ended.stderr)));
+    let claims = document["claims"].as_array().expect("there are claims");
+    let computed = claims.iter().find(|claim| claim["id"] == "as-computed").expect("it is claimed");
+    assert_eq!(computed["verdict"], "supported", "{computed:#}");
+    assert_eq!(mean(&document, &[("role", "registrar")], "registration_success"), 100.0);
+}
+
+#[test]
+fn each_of_its_experiments_has_a_substrate_that_can_run_all_of_it() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    for name in
+        ["sip-server", "sip-server/avalanche", "sip-server/database", "sip-server/overload", "sip-server/own"]
+    {
+        let ended = netrig(folder.path(), &["check", name, "--on", "netns"]);
+        let said = text(&ended.stdout);
+        assert!(
+            ended.status.success() && !said.contains("unsupported"),
+            "{name}: {said}{}",
+            text(&ended.stderr)
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! What `netrig speed` says limited it, beside what was planted. As root on Linux; elsewhere the test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::machine::alone;
+use crate::common::speed_lab::{Line, SpeedLab};
+
+/// A cause, and how it is planted.
+#[derive(Clone, Copy)]
+struct Planted {
+    /// What limits it.
+    cause: &'static str,
+    /// Where: at the client or the server, if at one of them.
+    end: Option<&'static str>,
+    line: Line,
+    /// Words of a shell in each namespace.
+    client: &'static str,
+    server: &'static str,
+    /// What stands before each program.
+    before: [&'static [&'static str]; 2],
+    /// Way, and what else is asked for.
+    arguments: &'static [&'static str],
+    /// Whether other programs want all processors.
+    burnt: bool,
+}
+
+const fn line(mbit: f64, delay_ms: f64, loss: f64) -> Line {
+    Line { mbit: [mbit, mbit], delay_ms, queue_ms: 40.0, loss }
+}
+
+const PLAIN: Planted = Planted {
+    cause: "line",
+    end: None,
+    line: line(100.0, 20.0, 0.0),
+    client: "true",
+    server: "true",
+    before: [&[], &[]],
+    arguments: &["--down"],
+    burnt: false,
+};
+
+const SMALL_WINDOW: &str = "sysctl -qw net.ipv4.tcp_rmem='4096 16384 65536'";
+const SMALL_BUFFER: &str = "sysctl -qw net.ipv4.tcp_wmem='4096 16384 65536'";
+const SHORT_PACKETS: &str = "ip link set line mtu 400";
+/// Long packets that come are dropped, and nobody is told.
+const BLACK_HOLE: &str = "nft 'add table inet t; add chain inet t c { type filter hook prerouting priority 0; }; \
+                          add rule inet t c meta length gt 1400 drop'";
+/// 20 Mbit/s and no queue. Of bytes the kernel's bucket holds what a second brings and 30 kB (nft_limit).
+const POLICER: &str = "nft 'add table inet t; add chain inet t c { type filter hook output priority 0; }; \
+                       add rule inet t c limit rate over 2500 kbytes/second burst 30 kbytes drop'";
+/// Room for two or three datagrams between two times at which they are taken.
+const SMALL_SOCKET: [&[&str]; 2] = [
+    &["--down", "--udp", "200 Mbit/s", "--size", "1400 B", "--receive-buffer", "4 KB"],
+    &["--down", "--udp", "100 Mbit/s", "--poisson", "--size", "1000 B", "--receive-buffer", "3 KB"],
+];
+const IDLE: &[&str] = &["nice", "-n", "19"];
+const CUBIC: [&[&str]; 2] = [&["--down", "--congestion", "cubic"], &["--up", "--congestion", "cubic"]];
+
+/// What is planted: three of each but the policers, the buffers and the way back, of which there are two kinds.
+const PLANTED: [Planted; 24] = [
+    Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
+    Planted { line: Line { mbit: [100.0, 12.5], ..line(100.0, 20.0, 0.0) }, arguments: &["--up"], ..PLAIN },
+    Planted { line: line(50.0, 40.0, 0.0), arguments: &["--down", "-P", "1"], ..PLAIN },
+    Planted { cause: "way-back", line: SLOW_BACK[0], ..PLAIN },
+    Planted { cause: "way-back", line: SLOW_BACK[1], ..PLAIN },
+    Planted { cause: "loss", line: line(100.0, 40.0, 0.01), arguments: CUBIC[0], ..PLAIN },
+    Planted { cause: "loss", line: line(50.0, 40.0, 0.01), arguments: CUBIC[1], ..PLAIN },
+    Planted { cause: "loss", line: line(100.0, 20.0, 0.02), arguments: CUBIC[0], ..PLAIN },
+    Planted { cause: "window", end: Some("client"), client: SMALL_WINDOW, ..PLAIN },
+    Planted { cause: "window", end: Some("server"), server: SMALL_WINDOW, arguments: &["--up"], ..PLAIN },
+    Planted { cause: "window", end: Some("client"), arguments: &["--down", "--window", "30 KB"], ..PLAIN },
+    Planted {
+        cause: "send-buffer",
+        end: Some("client"),
+        client: SMALL_BUFFER,
+        arguments: &["--up"],
+        ..PLAIN
+    },
+    Planted { cause: "send-buffer", end: Some("server"), server: SMALL_BUFFER, ..PLAIN },
+    Planted { cause: "socket-buffer", end: Some("client"), arguments: SMALL_SOCKET[0], line: FAST, ..PLAIN },
+    Planted { cause: "socket-buffer", end: Some("client"), arguments: SMALL_SOCKET[1], line: FAST, ..PLAIN },
+    Planted { cause: "policer", server: POLICER, arguments: CUBIC[0], ..PLAIN },
+    Planted { cause: "policer", client: POLICER, arguments: CUBIC[1], ..PLAIN },
+    Planted {
+        cause: "processor",
+        end: Some("client"),
+        line: FAST,
+        before: [IDLE, &[]],
+        burnt: true,
+        ..PLAIN
+    },
+    Planted {
+        cause: "processor",
+        end: Some("server"),
+        line: FAST,
+        before: [&[], IDLE],
+        burnt: true,
+        ..PLAIN
+    },
+    Planted {
+        cause: "processor",
+        end: Some("client"),
+        line: FAST,
+        before: [IDLE, &[]],
+        burnt: true,
+        arguments: &["--up"],
+        ..PLAIN
+    },
+    Planted {
+        cause: "processor",
+        end: Some("server"),
+        line: FAST,
+        before: [&[], IDLE],
+        burnt: true,
+        arguments: &["--up"],
+        ..PLAIN
+    },
+    Planted {
+        cause: "packet-size",
+        client: SHORT_PACKETS,
+        server: SHORT_PACKETS,
+        line: line(10.0, 5.0, 0.0),
+        ..PLAIN
+    },
+    Planted { cause: "black-hole", client: BLACK_HOLE, ..PLAIN },
+    Planted { cause: "black-hole", server: BLACK_HOLE, arguments: &["--up"], ..PLAIN },
+];
+
+/// What goes up carries the acknowledgements of about a half and a third of what comes down (RFC 3449 section 2.1).
+const SLOW_BACK: [Line; 2] = [
+    Line { mbit: [10.0, 0.1], queue_ms: 300.0, ..line(10.0, 5.0, 0.0) },
+    Line { mbit: [50.0, 0.3], queue_ms: 200.0, ..line(50.0, 10.0, 0.0) },
+];
+
+const FAST: Line = line(900.0, 1.0, 0.0);
+
+/// Programs that want a processor each, and end with this.
+struct Burning(Vec<Child>);
+
+impl Burning {
+    fn begin(count: usize) -> Self {
+        let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
+        Self((0..count).map(|_| burn().expect("a shell starts")).collect())
+    }
+}
+
+impl Drop for Burning {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Of which server it is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Netrig,
+    Iperf3,
+}
+
+/// What was said to limit it, and the sentence.
+fn told(planted: &Planted, of: Of) -> (String, Option<String>, String) {
+    let mut lab = SpeedLab::build(planted.line);
+    lab.set("client", planted.client);
+    lab.set("server", planted.server);
+    let flags: &[&str] = match of {
+        Of::Netrig => {
+            lab.serve(planted.before[1]);
+            &["--time", "3s"]
+        }
+        Of::Iperf3 => {
+            lab.serve_iperf3();
+            &["--time", "3s", "--iperf3"]
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let burning = planted.burnt.then(|| Burning::begin(2 * processors));
+    let document = lab.measure(planted.before[0], &[planted.arguments, flags].concat());
+    drop(burning);
+    lab.close();
+    let verdict = &document["verdicts"][0];
+    let word = |key: &str| verdict["limit"][key].as_str().map(str::to_owned);
+    let words = |key: &str| verdict[key].as_str().unwrap_or("nothing").to_owned();
+    (word("kind").unwrap_or_default(), word("end"), format!("{}: {}", words("sentence"), words("proof")))
+}
+
+/// Whether it is named, and where it was planted.
+fn is_named(planted: &Planted, of: Of) -> bool {
+    let (kind, end, sentence) = told(planted, of);
+    let is_right = kind == planted.cause && planted.end.is_none_or(|wanted| end.as_deref() == Some(wanted));
+    let sign = if is_right { " " } else { "!" };
+    let planted = format!("{} {}", planted.cause, planted.end.unwrap_or_default());
+    let _ = writeln!(std::io::stderr(), "{sign} {planted:<20} {sentence}");
+    is_right
+}
+
+#[test]
+fn what_was_planted_is_named() {
+    let Some(_alone) = alone(&["ip", "nft", "nice", "sysctl"]) else { return };
+    let wrong = PLANTED.iter().filter(|planted| !is_named(planted, Of::Netrig)).count();
+    assert!(wrong <= 1, "{wrong} of {} were named wrongly", PLANTED.len());
+}
+
+/// What a server of iperf3's own does not tell, and this host's kernel does: of uploads all, of downloads the round trip.
+const PLANTED_OF_IPERF3: [Planted; 5] = [
+    Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
+    Planted { line: line(10.0, 5.0, 0.0), arguments: &["--up"], ..PLAIN },
+    Planted { cause: "loss", line: line(50.0, 40.0, 0.01), arguments: CUBIC[1], ..PLAIN },
+    Planted { cause: "window", end: Some("server"), server: SMALL_WINDOW, arguments: &["--up"], ..PLAIN },
+    Planted {
+        cause: "send-buffer",
+        end: Some("client"),
+        client: SMALL_BUFFER,
+        arguments: &["--up"],
+        ..PLAIN
+    },
+];
+
+#[test]
+fn what_was_planted_is_named_of_a_server_of_iperf3() {
+    let Some(_alone) = alone(&["ip", "ss", "iperf3", "sysctl"]) else { return };
+    let wrong = PLANTED_OF_IPERF3.iter().filter(|planted| !is_named(planted, Of::Iperf3)).count();
+    assert_eq!(wrong, 0);
+}

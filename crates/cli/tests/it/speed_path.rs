@@ -1,0 +1,262 @@
+//! The meter over a line of which everything is known: what its queue does to new connections, to loaded ones and to each
+//! direction, and what a terminal before it is to be set to. As root on Linux; elsewhere the tests say that they were skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_agent::TcpOptions;
+use netrig_agent::tls::{self, Trust};
+use netrig_core::{Duration, Rate};
+use netrig_speed::admission::Limits;
+use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder, Probing};
+use netrig_speed::meter::{OneWay, Round, clocks};
+use netrig_speed::protocol::{Carrier, Keyring, Load, Way};
+use netrig_speed::responsiveness::{Foreign, Responsiveness};
+use netrig_speed::serve::{Server, ServerOrder};
+use serde_json::Value;
+
+use crate::common::path_lab::{PathLab, Unheard};
+
+/// near – 10 Mbit/s, 10 ms each way, 40 packets of queue – far.
+const LINE: &str = r#"
+format = 1
+name = "line"
+duration = "1 s"
+[replications]
+count = 1
+[node.near]
+[node.far]
+[link.line]
+between = ["near", "far"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 40 }
+[transport.udp]
+kind = "udp"
+[flow.nothing]
+from = "near"
+to = "far"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
+[response.goodput]
+of = "flow.nothing"
+metric = "goodput"
+"#;
+
+const FAR: &str = "10.0.0.2";
+const PORT: u16 = 8621;
+
+/// There and back while nothing waits, s, but for what the line takes to take packets in.
+const IDLE: f64 = 0.020;
+
+/// How long `packets` of so many octets of IP take on the line, s.
+fn taken(packets: f64, octets: f64) -> f64 {
+    packets * octets * 8.0 / 10e6
+}
+
+/// How often what a busy machine may spoil is tried.
+const ATTEMPTS: usize = 4;
+
+/// A line that stands as long as a test needs it.
+struct Line(PathLab<Unheard>);
+
+impl Deref for Line {
+    type Target = PathLab<Unheard>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Line {
+    /// Builds it; nothing, and why past the harness, where that cannot be.
+    fn build() -> Option<Self> {
+        PathLab::alone("line", LINE).map(Self)
+    }
+
+    /// Does something on near while a server listens on far.
+    fn served<T: Send>(&self, job: impl FnOnce(SocketAddr) -> T + Send) -> T {
+        let address = SocketAddr::new(FAR.parse().expect("an address"), PORT);
+        let (listen, limits) = (vec![address], Limits::default());
+        let order = ServerOrder {
+            listen,
+            iperf3: Vec::new(),
+            keys: Keyring::default(),
+            open: true,
+            identity: None,
+            limits,
+        };
+        let server = self.on("far", || Server::open(order).expect("it listens"));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // What a session opens, its thread opens: it is far's too.
+            let serving = scope.spawn(|| self.on("far", || server.serve(&stop)));
+            let done = self.on("near", || job(address));
+            stop.store(true, Ordering::Relaxed);
+            serving.join().expect("it ends").expect("it has served");
+            done
+        })
+    }
+
+    fn close(self) {
+        self.0.close();
+    }
+}
+
+/// What was seen of an idle phase and of one that carries.
+struct Seen {
+    carriages: Vec<Carriage>,
+    rounds: Vec<Round>,
+    probes: Vec<Foreign>,
+    one_clock: bool,
+}
+
+/// Carries phases one after the other, with echoes and, if the line carries so much, probes beside them.
+fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
+    let tls = tls::client(&Trust::Anyone, None).expect("a client");
+    let order = CallOrder {
+        server,
+        name: server.ip().into(),
+        tls,
+        key: None,
+        rate: None,
+        options: TcpOptions::default(),
+    };
+    let nobody = AtomicBool::new(false);
+    let mut call = Call::connect(order.clone(), &nobody, &mut |_, _| {}).expect("it lets us in");
+    let (local, token) = (SocketAddr::new(call.ends()[0].ip(), 0), call.budget().token);
+    let latency = Latency::begin(local, server, token, Duration::from_millis(20)).expect("it begins");
+    let probing = Probing::begin(order).expect("it begins");
+    probing.carries(Way::Down, [probed; 2]);
+    let carriages = carriers.iter().map(|carrier| {
+        let phase = PhaseOrder {
+            carrier: carrier.clone(),
+            lasts: Duration::from_secs(4),
+            every: Duration::from_millis(100),
+        };
+        call.carry(phase, &nobody, &mut |_| {}).expect("it carries")
+    });
+    let carriages = carriages.collect();
+    let one_clock = call.reads_our_clock();
+    let (rounds, probes) = (latency.end().expect("it ends"), probing.end().expect("it ends"));
+    call.hang_up();
+    Seen { carriages, rounds, probes, one_clock }
+}
+
+impl Seen {
+    /// Delays of each direction in a phase, without its first seconds.
+    fn ways(&self, phase: usize, without_s: f64) -> OneWay {
+        let [begun, ended] = self.carriages[phase].span;
+        let from = begun + (without_s * 1e9) as u64;
+        let within = self.rounds.iter().filter(|round| (from..=ended).contains(&round.sent));
+        OneWay::of(within, clocks(&self.rounds, self.one_clock)).expect("one clock is read")
+    }
+
+    fn responsiveness(&self, phase: usize, without_s: f64) -> Responsiveness {
+        let carriage = &self.carriages[phase];
+        Responsiveness::of_phase(&self.probes, &carriage.far.counted, carriage.span, without_s)
+            .expect("probes")
+    }
+}
+
+/// Datagrams beyond the line's rate keep its queue full: what is not lost waits behind 40 of them, in their direction only.
+#[test]
+fn a_full_queue_is_told_in_its_direction() {
+    let Some(line) = Line::build() else { return };
+    let udp = |way| Carrier::Udp { way, size: 1200, load: Load::Fixed { bits_per_s: 12_000_000 } };
+    let mut told = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let seen = line.served(|server| carry(server, &[Carrier::Idle, udp(Way::Down), udp(Way::Up)], 0.0));
+        assert!(seen.one_clock && seen.probes.is_empty());
+        let [idle, down, up] = [seen.ways(0, 0.5), seen.ways(1, 1.0), seen.ways(2, 1.0)];
+        assert_eq!(idle.bound_s, 0.0);
+        // A tenth may be lost by what is offered: quantiles of the loaded way are undefined beyond what came through.
+        let p50 = |delays: netrig_speed::meter::Delays| delays.p50_s.unwrap_or(f64::INFINITY);
+        let added = [p50(down.down) - p50(idle.down), p50(up.up) - p50(idle.up)];
+        let else_where = [p50(down.up) - p50(idle.up), p50(up.down) - p50(idle.down)];
+        let queue = taken(40.0, 1228.0);
+        let fits = added.iter().all(|added| (added / queue - 1.0).abs() < 0.1)
+            && else_where.iter().all(|added| added.abs() < 0.1 * queue);
+        if fits && (p50(idle.up) - 0.010).abs() < 0.001 && (p50(idle.down) - 0.010).abs() < 0.001 {
+            return line.close();
+        }
+        told.push((added, else_where, queue, idle));
+    }
+    panic!("{told:#?}");
+}
+
+/// Connections that fill the line keep its queue at most full: what new connections and they themselves take is between there and
+/// back on the idle line, and that with the whole queue.
+#[test]
+fn a_filled_queue_makes_new_and_loaded_connections_wait() {
+    let Some(line) = Line::build() else { return };
+    // It fills queues, and every kernel has it.
+    let tcp = Carrier::Tcp { way: Way::Down, streams: 4, congestion: Some("reno".to_owned()) };
+    let mut told = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let seen = line.served(|server| carry(server, &[Carrier::Idle, tcp.clone()], 10e6));
+        let (idle, loaded) = (seen.responsiveness(0, 0.0), seen.responsiveness(1, 1.0));
+        let queue = taken(40.0, 1500.0);
+        let median =
+            |trips: &netrig_speed::responsiveness::Trips| trips.delays.p50_s.unwrap_or(f64::INFINITY);
+        let is_idle = |trips| (IDLE..IDLE + 0.008).contains(&median(trips));
+        // Of four connections one or the other has just made room.
+        let waits = |trips| (IDLE + 0.4 * queue..IDLE + 1.15 * queue).contains(&median(trips));
+        let each = [&loaded.connect, &loaded.secure, &loaded.answer];
+        let foreign = loaded.rpm_p50.foreign.unwrap_or(0.0);
+        let of_queue = 60.0 / (IDLE + 1.15 * queue)..60.0 / (IDLE + 0.4 * queue);
+        if [&idle.connect, &idle.answer].into_iter().all(is_idle)
+            && each.into_iter().all(waits)
+            && loaded.loaded.as_ref().is_some_and(waits)
+            && of_queue.contains(&foreign)
+        {
+            assert!(
+                idle.rpm.loaded.is_none() && idle.rpm.foreign > loaded.rpm.foreign,
+                "{idle:#?} {loaded:#?}"
+            );
+            return line.close();
+        }
+        told.push((idle, loaded));
+    }
+    panic!("{told:#?}");
+}
+
+fn finding<'a>(told: &'a Value, name: &str) -> &'a Value {
+    let settings = told["settings"].as_array().expect("settings");
+    settings.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}: {told:#}"))
+}
+
+/// What tune says is to be done mends what it says is wrong; it does nothing by itself.
+#[test]
+fn what_tune_advises_mends_the_terminal() {
+    let Some(line) = Line::build() else { return };
+    let program = env!("CARGO_BIN_EXE_netrig");
+    let tune = |more: &[&str]| -> Value {
+        let out = line.run("near", program, &[&["speed", "tune", FAR, "--json"], more].concat());
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    };
+    line.run("near", "sysctl", &["-qw", "net.ipv4.tcp_rmem=4096 65536 131072", "net.ipv4.tcp_sack=0"]);
+    let told = tune(&["--rate", "100 Mbit/s"]);
+    // 100 Mbit/s for the 20 ms that the line takes there and back are 250 KB, and a little more.
+    let window = told["window_bytes"].as_u64().expect("it is known");
+    assert!((250_000..400_000).contains(&window), "{told:#}");
+    for (name, verdict) in [("net.ipv4.tcp_rmem", "too-small"), ("net.ipv4.tcp_sack", "unfit")] {
+        let found = finding(&told, name);
+        assert_eq!(found["verdict"], verdict, "{told:#}");
+        line.run("near", "sh", &["-c", found["mend"].as_str().expect("a command")]);
+        assert_eq!(finding(&tune(&["--rate", "100 Mbit/s"]), name)["verdict"], "fits");
+    }
+    // A short test to a server tells the rate: that of the line.
+    let told = line.served(|_| tune(&["--measure"]));
+    assert_eq!(told["rate_from"], "measured");
+    let rate = told["rate_bits_per_s"].as_u64().expect("it was measured");
+    assert!(rate < Rate::from_bits_per_s(10_000_000).bits_per_s() && rate > 0, "{told:#}");
+    line.close();
+}

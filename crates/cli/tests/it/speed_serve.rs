@@ -1,0 +1,260 @@
+//! The server of access speeds as its operators and its clients start it.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of a program starts it"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::far_end::{interrupt, until_it_worked};
+
+fn netrig(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command.arg("speed").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn ended(arguments: &[&str]) -> Output {
+    netrig(arguments).output().unwrap()
+}
+
+/// A server that runs, and is asked to end.
+struct Server {
+    child: Child,
+    /// What it says after its addresses.
+    rest: BufReader<ChildStderr>,
+    /// Where it listens, in the order in which it says so.
+    addresses: Vec<String>,
+}
+
+impl Server {
+    fn start(arguments: &[&str], listens: usize) -> Self {
+        let all = [&["serve", "--listen", "127.0.0.1", "--port", "0"], arguments].concat();
+        let mut child = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut rest = BufReader::new(child.stderr.take().unwrap());
+        let mut addresses = Vec::new();
+        while addresses.len() < listens {
+            let mut line = String::new();
+            assert!(rest.read_line(&mut line).unwrap() > 0, "{addresses:?}");
+            let address = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
+            addresses.extend(address.map(str::to_owned));
+        }
+        Self { child, rest, addresses }
+    }
+
+    /// Ends it as systemd does; what it printed.
+    fn end(mut self) -> String {
+        interrupt(&self.child, Signal::INT);
+        let (mut printed, mut said) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        self.rest.read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{said}");
+        printed
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After `end` there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that measures for a long time, and that has begun to.
+fn measuring(server: &Server, what: &[&str]) -> Child {
+    let all = [&[server.addresses[0].as_str(), "--time", "60s", "--idle", "100ms", "--json"], what].concat();
+    let child = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Both ends move bytes only after the idle path was watched.
+    until_it_worked(&server.child, 100);
+    child
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+const SHORT: [&str; 6] = ["--down", "--only", "connections", "--time", "1s", "-P2"];
+
+#[test]
+fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
+    // A second port, for clients that know no other, is any that is free.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let server = Server::start(&["--iperf3-port", &free, "--json"], 2);
+    let [own, iperf3] = [0, 1].map(|which| server.addresses[which].clone());
+    for (host, way) in [(&own, None), (&own, Some("--iperf3")), (&iperf3, Some("--iperf3"))] {
+        let arguments: Vec<_> = [host.as_str()].into_iter().chain(SHORT).chain(way).collect();
+        let ours = json(&ended(&[&arguments[..], &["--json"]].concat()));
+        assert!(ours["phases"][0]["throughput"]["bytes"].as_u64() > Some(0), "{ours:#}");
+        let theirs = json(&ended(&[&arguments[..], &["--json=iperf3"]].concat()));
+        assert!(theirs["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{theirs:#}");
+        assert_eq!(theirs["start"]["test_start"]["num_streams"], 2, "{theirs:#}");
+    }
+    let told: Value = serde_json::from_str(&server.end()).unwrap();
+    assert_eq!(
+        (&told["protocols"]["netrig"]["sessions"], &told["protocols"]["iperf3"]["sessions"]),
+        (&2.into(), &4.into())
+    );
+    assert_eq!((&told["failures"], &told["sentences"]), (&serde_json::json!([]), &serde_json::json!({})));
+}
+
+/// Whatever is measured, over whatever: the document is what the schema says.
+#[test]
+fn its_document_keeps_to_its_schema() {
+    let contract = Command::new(env!("CARGO_BIN_EXE_netrig")).args(["schema", "--of", "speed"]).output();
+    let contract = jsonschema::validator_for(&json(&contract.unwrap())).unwrap();
+    let server = Server::start(&[], 1);
+    for what in [
+        &["--both", "--only", "connections"][..],
+        &["--only", "capacity", "--most", "50Mbit/s"],
+        &["--udp", "5Mbit/s", "--poisson"],
+        &["--sctp", "-P2", "--down", "--no-rpm"],
+        &["--down", "--only", "connections", "--idle", "0s"],
+    ] {
+        let told = [&[&server.addresses[0], "--time", "800ms", "--json"], what].concat();
+        let told = json(&ended(&told));
+        let wrong: Vec<_> = contract.iter_errors(&told).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{what:?}: {wrong:?}");
+        assert_eq!((&told["format"], &told["partial"]), (&1.into(), &false.into()), "{what:?}");
+        assert!(told["verdicts"].as_array().is_some_and(|verdicts| !verdicts.is_empty()), "{told:#}");
+    }
+    server.end();
+}
+
+#[test]
+fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
+    let folder = std::env::temp_dir().join(format!("netrig-keys-{}", std::process::id()));
+    std::fs::write(&folder, "ann short\n").unwrap();
+    let keys = folder.to_str().unwrap().to_owned();
+    let refused = |arguments: &[&str], words: &str| {
+        let output = ended(&[&["serve"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    };
+    refused(&["--listen", "0.0.0.0"], "can be reached from other hosts: give a key");
+    refused(&["--keys", &keys], "line 1: the key of ann has 5 bytes");
+    std::fs::write(&folder, "ann 0123456789abcdef\nbob 0123456789abcdef0\n").unwrap();
+    refused(
+        &["--listen", "0.0.0.0", "--keys", &keys, "--iperf3-port"],
+        "whose clients of iperf3 can prove no key",
+    );
+    let server = Server::start(&["--keys", &keys, "--per-key", "1"], 1);
+    let key = folder.with_extension("key");
+    std::fs::write(&key, "0123456789abcdef0\n").unwrap();
+    let host = server.addresses[0].clone();
+    let arguments: Vec<_> = [host.as_str()].into_iter().chain(SHORT).collect();
+    let output = ended(&[&arguments[..], &["--key", key.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let output = ended(&arguments);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it asks for a key"), "{output:?}");
+    let said = server.end();
+    assert!(said.contains("sessions of netrig: 1;"), "{said}");
+    for count in ["--sessions", "--per-address", "--per-key"] {
+        refused(&[count, "0"], "0 is not in 1..");
+    }
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::remove_file(&key).unwrap();
+}
+
+/// What cannot be measured is refused before anybody is called: nobody is there.
+#[test]
+fn what_cannot_be_measured_is_refused_first() {
+    let refused = |arguments: &[&str], words: &str| {
+        let output = ended(&[&["127.0.0.1:1"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    };
+    refused(&["--sctp", "--json=iperf3"], "iperf3's document has no place");
+    refused(&["--idle", "9ms"], "expected 10 ms or more, or 0s for none");
+    refused(&["--idle", "2h"], "a phase of ");
+    for size in ["27B", "65508B", "1MB"] {
+        refused(&["--only", "capacity", "--size", size], "datagrams");
+    }
+}
+
+/// What was hung up on, and what nobody had asked for, is told when the server ends, in words and as a document.
+#[test]
+fn a_server_tells_what_it_has_counted() {
+    for form in [&[][..], &["--json"]] {
+        let server = Server::start(form, 1);
+        let mut stranger = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+        std::io::Write::write_all(&mut stranger, b"SSH-2.0-x\r\n").unwrap();
+        // It is hung up on, one way or the other.
+        let _ = stranger.read(&mut [0; 9]);
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"who is there", &server.addresses[0]).unwrap();
+        let metrics = |wanted: &str| {
+            let mut asks = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+            std::io::Write::write_all(&mut asks, b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut told = String::new();
+            asks.read_to_string(&mut told).unwrap();
+            told.lines().any(|line| line == wanted)
+        };
+        while !metrics("netrig_speed_strays_total 1") {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let printed = server.end();
+        if form.is_empty() {
+            assert!(printed.contains("datagrams of no session: 1\n"), "{printed}");
+            assert!(
+                printed.contains("broken off: 1; a connection that says nothing that is spoken"),
+                "{printed}"
+            );
+            continue;
+        }
+        let told: Value = serde_json::from_str(&printed).unwrap();
+        let garbage = serde_json::json!([{ "protocol": "unknown", "kind": "garbage", "count": 1 }]);
+        assert_eq!((&told["failures"], &told["strays"]), (&garbage, &1.into()), "{told:#}");
+        let said = &told["sentences"]["a connection that says nothing that is spoken here"];
+        assert_eq!(said, &1, "{told:#}");
+    }
+}
+
+/// What had come until then is told, and that it is not all.
+#[test]
+fn of_a_server_that_is_killed_something_is_told() {
+    for what in [
+        ["--down", "--only", "connections"],
+        ["--up", "--only", "connections"],
+        ["--up", "--udp", "200Mbit/s"],
+    ] {
+        let mut server = Server::start(&[], 1);
+        let client = measuring(&server, &what);
+        server.child.kill().unwrap();
+        let output = client.wait_with_output().unwrap();
+        let told = json(&output);
+        assert_eq!((output.status.code(), &told["partial"]), (Some(1), &true.into()), "{told:#}");
+        let why = told["broken"].as_str().unwrap();
+        assert!(why.contains("the server"), "{why}");
+        assert!(told["phases"][0]["throughput"]["bits_per_s"].as_f64() > Some(0.0), "{told:#}");
+    }
+}
+
+/// Whenever it happens: what is told is a document, and the server is free again.
+#[test]
+fn who_interrupts_it_gets_what_there_is() {
+    let server = Server::start(&[], 1);
+    let all = [&[server.addresses[0].as_str(), "--json"], &SHORT[..]].concat();
+    for after_ms in [0, 20, 100, 400, 1000, 1500, 1800, 2200, 2600] {
+        let client = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        interrupt(&client, Signal::INT);
+        let output = client.wait_with_output().unwrap();
+        // Before it listens for the signal, the system ends it.
+        assert!(matches!(output.status.code(), None | Some(0 | 130)), "{after_ms} ms: {output:?}");
+        if !output.stdout.is_empty() {
+            let told = json(&output);
+            assert_eq!(told["partial"], output.status.code() == Some(130), "{after_ms} ms: {told:#}");
+        }
+    }
+    let told = json(&ended(&all));
+    assert_eq!(told["partial"], false, "{told:#}");
+    server.end();
+}

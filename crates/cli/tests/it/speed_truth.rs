@@ -1,0 +1,326 @@
+//! What `netrig speed` says of a line beside what the line itself has counted, and what it says limited it beside what was
+//! planted. As root on Linux; elsewhere each test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use netrig_core::protocol::{TCP, UDP};
+use netrig_core::{DropReason, Step};
+use serde_json::Value;
+
+use crate::common::machine::alone;
+use crate::common::speed_lab::{Line, Seen, SpeedLab, Trace};
+
+/// So often a line is tried.
+const ATTEMPTS: usize = 4;
+
+/// Length of an echo's IP packet, bytes: a preamble of 40, 32 of its own, headers.
+const ECHO: u32 = 100;
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Whether a way leads to the client, and its word.
+const WAYS: [(bool, &str); 2] = [(true, "down"), (false, "up")];
+
+/// A phase of the document by its carrier and way.
+fn phase<'a>(document: &'a Value, carrier: &str, way: &str) -> &'a Value {
+    let phases = document["phases"].as_array().expect("there are phases");
+    let found = phases.iter().find(|phase| phase["way"] == way && !phase["carrier"][carrier].is_null());
+    found.unwrap_or_else(|| panic!("no {carrier} {way}: {document:#}"))
+}
+
+/// A row of the table: what was measured, what is true, and whether it lies within what is allowed.
+struct Row {
+    what: String,
+    told: f64,
+    truth: f64,
+    holds: bool,
+}
+
+impl Row {
+    fn within(what: String, told: f64, truth: f64, share: f64, apart: f64) -> Self {
+        let holds = (told - truth).abs() <= (share * truth.abs()).max(apart);
+        Self { what, told, truth, holds }
+    }
+}
+
+/// Payload of a protocol behind headers of so many bytes that the line has delivered one way from so many seconds after the first
+/// of it on, until so many, bit/s; but for the control connection, from that port of the client's.
+fn delivered(
+    trace: &Trace,
+    (protocol, header): (u8, u32),
+    control: u16,
+    down: bool,
+    [from, until]: [f64; 2],
+) -> f64 {
+    let is_data = |seen: &&Seen| {
+        let flow = &seen.flow;
+        seen.down == down
+            && flow.protocol == protocol
+            && ![flow.src_port, flow.dst_port].contains(&control)
+            && seen.step == Step::Delivered
+            && seen.len > 1000
+    };
+    let mut data =
+        trace.0.iter().filter(is_data).map(|seen| (seen.at.as_secs_f64(), f64::from(seen.len - header)));
+    let (first, _) = data.next().expect("something was delivered");
+    let within = first + from..first + until;
+    let bytes: f64 = data.filter(|(at, _)| within.contains(at)).map(|(_, bytes)| bytes).sum();
+    bytes * 8.0 / (until - from)
+}
+
+/// When the last reading was that had no data yet, s.
+fn until_data(phase: &Value) -> f64 {
+    let column = |name: &str| phase["series"][name].as_array().expect("a column").iter().map(number);
+    column("at_s")
+        .zip(column("bytes"))
+        .take_while(|(_, bytes)| *bytes == 0.0)
+        .last()
+        .map_or(0.0, |(at_s, _)| at_s)
+}
+
+/// When each conversation of TCP has carried data one way, s of the trace, and how many bytes: what a truth that does not hold is
+/// looked for in.
+fn conversations(trace: &Trace, down: bool) -> String {
+    let mut found: BTreeMap<_, [f64; 3]> = BTreeMap::new();
+    let data = |seen: &&Seen| {
+        seen.down == down && seen.flow.protocol == TCP && seen.step == Step::Delivered && seen.len > 1000
+    };
+    for seen in trace.0.iter().filter(data) {
+        let at = seen.at.as_secs_f64();
+        let of = found.entry((seen.flow.src_port, seen.flow.dst_port)).or_insert([at, at, 0.0]);
+        *of = [of[0], at, of[2] + f64::from(seen.len)];
+    }
+    let told = |((src, dst), [from, until, bytes]): (&(u16, u16), &[f64; 3])| {
+        format!("{src} to {dst}: {bytes} B, {from:.3} to {until:.3} s")
+    };
+    found.iter().map(told).collect::<Vec<_>>().join("; ")
+}
+
+/// The client's port of the control connection.
+fn control(document: &Value) -> u16 {
+    let client: SocketAddr = document["client"].as_str().and_then(|at| at.parse().ok()).expect("an address");
+    client.port()
+}
+
+/// Sends datagrams at more than the line's rate; the document, and the length of their IP packets, which no others have.
+fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
+    let mbit = line.mbit[usize::from(!down)];
+    let size = if mbit < 10.0 { 507 } else { 1407 } + u32::from(down);
+    let [rate, size_word, way] =
+        [format!("{:.0}kbit/s", mbit * 1150.0), format!("{size}B"), format!("--{way}")];
+    (lab.measure(&[], &["--udp", &rate, "--size", &size_word, &way, "--time", "4s"]), size + 28)
+}
+
+/// As many datagrams are lost as the line has dropped, and those that watch the path wait as long as the line has let them while its
+/// queue was full.
+fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) -> [Row; 2] {
+    let udp = phase(document, "udp", way);
+    let own = || {
+        trace.0.iter().filter(move |seen| seen.down == down && seen.flow.protocol == UDP && seen.len == len)
+    };
+    let dropped = own().filter(|seen| matches!(seen.step, Step::Dropped(_))).count();
+    // What the client's own socket had no room for is told beside what was lost on the way.
+    let came = &udp["receiver"]["datagrams"];
+    let lost = number(&came["lost"]) - number(&came["dropped"]);
+    let mut full = own().filter(|seen| seen.step == Step::Dropped(DropReason::QueueFull)).map(|seen| seen.at);
+    let first = full.next().expect("the queue was full");
+    let last = full.next_back().unwrap_or(first);
+    let mut waits: Vec<_> = (trace.0.iter())
+        .filter(|seen| seen.down == down && seen.len == ECHO && (first..=last).contains(&seen.at))
+        .filter_map(|seen| match seen.step {
+            Step::Sent { waited } => Some(waited.as_secs_f64()),
+            _ => None,
+        })
+        .collect();
+    waits.sort_by(f64::total_cmp);
+    let added = number(&udp["delays"]["p50_s"]) - number(&document["idle"]["p50_s"]);
+    [
+        Row::within(format!("datagrams lost {way}"), lost, dropped as f64, 0.0, 0.0),
+        Row::within(format!("delay added {way}, s"), added, waits[waits.len() / 2], 0.1, 1e-4),
+    ]
+}
+
+/// Measures a line, and holds what is told against what the line did. Where frames were lost beside the line it is no truth, and
+/// all is done again.
+fn cell(line: Line) -> Vec<Row> {
+    let mut lost = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let (rows, faults) = attempt(line);
+        // A line whose frames leave later than they should does what it says all the same: the trace has the time of each.
+        let (late, others): (Vec<_>, Vec<_>) =
+            faults.into_iter().partition(|fault| fault.contains(" late; "));
+        if !late.is_empty() {
+            let _ = writeln!(std::io::stderr(), "# {line:?}: {}", late.join("; "));
+        }
+        if others.is_empty() {
+            return rows;
+        }
+        let _ = writeln!(std::io::stderr(), "# {line:?} is measured again: {}", others.join("; "));
+        lost = others;
+    }
+    panic!("this machine cannot be {line:?}: {}", lost.join("; "));
+}
+
+fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
+    let mut lab = SpeedLab::build(line);
+    lab.serve(&[]);
+    // Of a slow line 2 % would be no more than lies out of order behind one loss.
+    let lasts = match line.mbit[1] {
+        ..0.5 => "40s",
+        0.5..2.0 => "20s",
+        _ => "6s",
+    };
+    let document = lab.measure(&[], &["--time", lasts, "--congestion", "cubic"]);
+    let overloads = WAYS.map(|(down, way)| overload(&lab, line, down, way));
+    let (trace, faults) = lab.close();
+    let name = format!(
+        "{}/{} Mbit/s, {} ms, {} % lost",
+        line.mbit[0],
+        line.mbit[1],
+        line.delay_ms,
+        line.loss * 100.0
+    );
+    let mut rows = Vec::new();
+    for ((down, way), (document, len)) in WAYS.into_iter().zip(&overloads) {
+        let [lost, added] = overloaded(document, &trace, down, way, *len);
+        rows.extend([lost, added].map(|row| Row { what: format!("{name}: {}", row.what), ..row }));
+    }
+    for (down, way) in WAYS {
+        // What is lost behind the queue is lost on the line towards the client and on its way back.
+        let capacity = line.mbit[usize::from(!down)] * (1.0 - line.loss);
+        let found = &phase(&document, "udp", way)["capacity"];
+        let told = number(&found["layers"]["ip"]) / 1e6;
+        let by = if found["by_hosts"] == true { " (by a host)" } else { "" };
+        rows.push(Row::within(format!("{name}: capacity {way}, Mbit/s{by}"), told, capacity, 0.01, 0.0));
+        let tcp = phase(&document, "tcp", way);
+        let throughput = &tcp["throughput"];
+        let told = number(&throughput["bits_per_s"]);
+        // A client's clock begins when it asks for data, which comes a round trip later, or once the word that asks was sent again;
+        // a server's when data comes.
+        let later = if down { number(&document["idle"]["p50_s"]).max(until_data(tcp)) } else { 0.0 };
+        // What lies out of order in the receiver when it is read is with the next reading.
+        let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
+        let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
+        let again = 100.0 * number(&tcp["connections"]["sent_again"]);
+        let what = format!("{name}: goodput {way}, bit/s ({again:.1} % again)");
+        let row = Row::within(what, told, truth, 0.02, 0.0);
+        if !row.holds {
+            let _ = writeln!(std::io::stderr(), "# {window:?} of: {}", conversations(&trace, down));
+        }
+        rows.push(row);
+    }
+    (rows, faults)
+}
+
+/// Rows as a table, past the harness; how many do not hold.
+fn told(rows: &[Row]) -> usize {
+    let mut err = std::io::stderr();
+    for row in rows {
+        let sign = if row.holds { " " } else { "!" };
+        let apart = 100.0 * (row.told / row.truth - 1.0);
+        let _ =
+            writeln!(err, "{sign} {:<64} {:>14.4} {:>14.4} {apart:>+8.2} %", row.what, row.told, row.truth);
+    }
+    rows.iter().filter(|row| !row.holds).count()
+}
+
+#[test]
+fn a_line_is_told_as_it_is() {
+    let Some(_alone) = alone(&["ip"]) else { return };
+    let lines = [
+        Line { mbit: [10.0, 10.0], delay_ms: 1.0, queue_ms: 50.0, loss: 0.0 },
+        Line { mbit: [100.0, 12.5], delay_ms: 40.0, queue_ms: 50.0, loss: 0.01 },
+    ];
+    let rows: Vec<_> = lines.into_iter().flat_map(cell).collect();
+    assert_eq!(told(&rows), 0);
+}
+
+/// All rates, delays, losses and ratios for which the meter's page says how near it is: half an hour, with nothing else to do.
+#[test]
+#[ignore = "half an hour: bench/speed-truth runs it"]
+fn every_line_is_told_as_it_is() {
+    let Some(_alone) = alone(&["ip"]) else { return };
+    let rates = std::env::var("SPEED_TRUTH_MBIT").unwrap_or_else(|_| "1 10 100 900".to_owned());
+    let mut rows = Vec::new();
+    for mbit in rates.split_whitespace().map(|rate| rate.parse().expect("a rate, Mbit/s")) {
+        for delay_ms in [1.0, 40.0] {
+            for loss in [0.0, 0.01] {
+                for up in [mbit, mbit / 8.0] {
+                    let line = Line { mbit: [mbit, up], delay_ms, queue_ms: 50.0, loss };
+                    let told = cell(line);
+                    self::told(&told);
+                    rows.extend(told);
+                }
+            }
+        }
+    }
+    assert_eq!(rows.iter().filter(|row| !row.holds).count(), 0);
+}
+
+/// netrig's SCTP over UDP: 72 bytes of a packet are headers of IP, UDP and SCTP, of one with a SACK beside its data more.
+#[test]
+fn associations_get_what_the_line_has_delivered() {
+    let Some(_alone) = alone(&["ip"]) else { return };
+    let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
+    lab.serve(&[]);
+    let document = lab.measure(&[], &["--sctp", "-P2", "--time", "5s", "--no-rpm"]);
+    let (trace, _) = lab.close();
+    let mut rows = Vec::new();
+    for (down, way) in WAYS {
+        let throughput = &phase(&document, "sctp", way)["throughput"];
+        let told = number(&throughput["bits_per_s"]);
+        let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]));
+        let truth = delivered(&trace, (UDP, 56), control(&document), down, window);
+        rows.push(Row::within(format!("goodput of associations {way}, bit/s"), told, truth, 0.02, 0.0));
+    }
+    for verdict in document["verdicts"].as_array().expect("verdicts") {
+        assert_eq!(verdict["limit"]["kind"], "line", "{verdict}");
+    }
+    assert_eq!(told(&rows), 0);
+}
+
+/// The client's interface goes down while data comes, and stays down: what was measured is told, as partial and why.
+#[test]
+fn a_line_that_goes_away_leaves_what_was_measured() {
+    let Some(_alone) = alone(&["ip"]) else { return };
+    let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
+    lab.serve(&[]);
+    // Data comes and goes for 3 s each way; it is in the second that the interface goes.
+    lab.set(
+        "client",
+        "(sleep 5; for link in /sys/class/net/*; do ip link set ${link##*/} down; done) >&- 2>&- &",
+    );
+    let begun = std::time::Instant::now();
+    let document = lab.measure(&[], &["--time", "3s", "--only", "connections", "--no-rpm"]);
+    assert_eq!(document["partial"], true, "{document:#}");
+    let why = document["broken"].as_str().expect("it says why");
+    assert!(why.contains("the control connection") || why.contains("has stopped answering"), "{why}");
+    let down = number(&phase(&document, "tcp", "down")["throughput"]["bits_per_s"]);
+    assert!((8e6..10e6).contains(&down), "{document:#}");
+    // It does not wait for ever for a server that it cannot reach.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    lab.close();
+}
+
+/// Datagrams at a rate above the line's: as many are lost as the line has dropped, and those that watch the path wait as long as
+/// the line has let them.
+#[test]
+fn losses_and_delays_are_the_lines_own() {
+    let Some(_alone) = alone(&["ip"]) else { return };
+    let line = Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 40.0, loss: 0.0 };
+    let mut lab = SpeedLab::build(line);
+    lab.serve(&[]);
+    let (document, len) = overload(&lab, line, true, "down");
+    let (trace, _) = lab.close();
+    assert_eq!(told(&overloaded(&document, &trace, true, "down", len)), 0);
+}

@@ -1,0 +1,548 @@
+//! Experiments and other people's programs on the testbed of namespaces. As root on Linux; elsewhere each test says that it
+//! was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
+use netrig_experiment::{Outcome, RunError};
+use netrig_netns::{Journals, Namespaces};
+use serde_json::Value;
+
+use crate::common::carried_out::{carry_out, run};
+use crate::common::machine::{alone, can, folder};
+use crate::common::spoilt;
+use crate::common::{netrig, text};
+
+/// A host that sends through a policer at R to a host behind a slower line.
+const EXPERIMENT: &str = r#"
+format = 1
+name = "policed"
+question = "Do the simulator and the kernel agree?"
+duration = "2 s"
+[replications]
+count = 1
+[node.a]
+[node.R]
+[node.b]
+[link.access]
+between = ["a", "R"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 100 }
+[link.line]
+between = ["R", "b"]
+rate = "4 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", packets = 50 }
+[[link.line.condition]]
+match = { dst = "b" }
+meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "5 KB" }
+green = "ef"
+red = "drop"
+[transport.udp]
+kind = "udp"
+[flow.load]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "512 B" }, rate = "1.5 Mbit/s" }
+[response.goodput]
+of = "flow.load"
+metric = "goodput"
+[response.offered]
+of = "flow.load"
+metric = "offered_load"
+[response.loss]
+of = "flow.load"
+metric = "datagram_loss"
+[response.packets]
+of = "flow.load"
+metric = "data_packets_sent"
+"#;
+
+/// What one substrate measured of a response.
+fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
+    let points = document["points"].as_array().expect("there are points");
+    let point = points.iter().find(|point| point["substrate"] == substrate).expect("the substrate ran");
+    point["responses"][response]["runs"][0]["value"].as_f64()
+}
+
+#[test]
+fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("policed", EXPERIMENT);
+    let arguments = ["run", "policed.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let of = |response: &str| {
+        let value = |substrate| measured(&document, substrate, response).expect("it was measured");
+        (value("sim"), value("netns"))
+    };
+    let (sim, netns) = of("offered");
+    assert_eq!(sim, netns, "every datagram of the one is a datagram of the other");
+    let (sim, netns) = of("packets");
+    assert!(netns > 0.0 && (sim - netns).abs() <= 1.0, "{sim} packets sent in the simulator, {netns} here");
+    // The policer passes what its buckets allow, whoever carries the packets: late ones meet fuller buckets.
+    let (sim, netns) = of("loss");
+    assert!((sim - netns).abs() < 0.03, "loss {sim} in the simulator, {netns} in namespaces");
+}
+
+#[test]
+fn programs_of_others_run_through_the_router_unchanged() {
+    let Some(_alone) = alone(&[]) else { return };
+    let lab = |node: &str, words: &str| {
+        let folder = folder("policed", EXPERIMENT);
+        let ended = netrig(folder.path(), &["lab", "policed.toml", "--node", node, "--", "sh", "-c", words]);
+        let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+        assert!(ended.status.success(), "{words}: {out}{err}");
+        (out, err)
+    };
+    if can(&["ping"]) {
+        let (out, err) = lab("a", "ping -c 5 -i 0.05 10.0.0.6 && ping -c 5 -i 0.05 fd00:0:0:1::2");
+        assert_eq!(out.matches(" 0% packet loss").count(), 2, "{out}");
+        // Five each way over two links, by both versions of IP.
+        assert!(err.contains("links took 40 packets and dropped 0"), "{err}");
+    }
+    // Both ends in one command: the other node is reached by the name of its namespace.
+    // There it is waited for until somebody has the port, which the kernel tells in hexadecimal digits.
+    let in_b = r#"B=$(ip netns list | sed -n "s/^\(netrig-[0-9a-f]*-b\).*/\1/p" | tail -n 1);
+        until_has() {
+            for look in $(seq 1000); do
+                ip netns exec $B grep -qs ":$2 00000000" /proc/net/$1 /proc/net/${1}6 && return; sleep 0.02
+            done; return 1
+        }; "#;
+    if can(&["iperf3", "ip"]) {
+        let words = format!(
+            "{in_b} ip netns exec $B iperf3 -s -1 -D && until_has tcp 1451 && iperf3 -c 10.0.0.6 -t 1 -J"
+        );
+        let (out, _) = lab("a", &words);
+        let answer: Value = serde_json::from_str(&out).expect("iperf3 answers in JSON");
+        let rate = answer["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+        assert!(rate > 0.0 && rate < 4e6, "{rate} bit/s over a line of 4 Mbit/s with a policer of 1");
+    }
+    if can(&["irtt", "ip"]) {
+        let words = format!(
+            "{in_b} ip netns exec $B irtt server -b 10.0.0.6:2112 >/dev/null & until_has udp 0840; \
+             irtt client -i 50ms -d 500ms -q 10.0.0.6:2112; code=$?; kill $!; exit $code"
+        );
+        lab("a", &words);
+    }
+    if can(&["mgen", "ip"]) {
+        let words = format!(
+            "{in_b} (ip netns exec $B timeout 3 mgen event 'listen udp 5000' output received; true) & until_has udp 1388; \
+             timeout 2 mgen event 'on 1 udp dst 10.0.0.6/5000 periodic [20 200]' >/dev/null 2>&1; wait; cat received"
+        );
+        let (out, _) = lab("a", &words);
+        assert!(out.matches(" RECV ").count() >= 15, "{out}");
+    }
+}
+
+/// Two hosts, each with a link of its own, send more than the line behind R carries.
+const CONTENTION: &str = r#"
+format = 1
+name = "contention"
+question = "Who loses?"
+duration = "3 s"
+[replications]
+count = 1
+[node.a]
+[node.c]
+[node.R]
+[node.b]
+[link.first]
+between = ["a", "R"]
+rate = "100 Mbit/s"
+queue = { kind = "fifo", packets = 100 }
+[link.second]
+between = ["c", "R"]
+rate = "100 Mbit/s"
+queue = { kind = "fifo", packets = 100 }
+[link.line]
+between = ["R", "b"]
+rate = "20 Mbit/s"
+queue = { kind = "fifo", packets = 50 }
+[transport.udp]
+kind = "udp"
+[flow.one]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "512 B" }, rate = "14 Mbit/s" }
+[flow.other]
+from = "c"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "512 B" }, rate = "17 Mbit/s" }
+[response.one]
+of = "flow.one"
+metric = "datagram_loss"
+[response.other]
+of = "flow.other"
+metric = "datagram_loss"
+"#;
+
+#[test]
+fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("contention", CONTENTION);
+    let arguments = ["run", "contention.toml", "--on", "netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
+    let (one, other) = (loss("one"), loss("other"));
+    // Poisson arrivals see time averages: both lose what the line cannot carry of the two, a third.
+    assert!(one > 0.25 && (one - other).abs() < 0.03, "one loses {one}, the other {other}");
+}
+
+/// What the journals in a folder name: namespaces, and processes by number and start.
+fn named_in(journals: &Path) -> (BTreeSet<String>, BTreeSet<(String, String)>) {
+    let (mut namespaces, mut processes) = (BTreeSet::new(), BTreeSet::new());
+    for file in std::fs::read_dir(journals).into_iter().flatten().flatten() {
+        for line in text_of(&file.path()).lines() {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["namespace", name, ..] => {
+                    namespaces.insert(name.to_owned());
+                }
+                ["process", number, start] => {
+                    processes.insert((number.to_owned(), start.to_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+    (namespaces, processes)
+}
+
+fn is_bound(namespace: &str) -> bool {
+    Path::new("/run/netns").join(namespace).exists()
+}
+
+fn text_of(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+/// When the process of this number started, if it has not ended (proc_pid_stat(5)).
+fn start_of(number: &str) -> Option<String> {
+    let stat = text_of(&Path::new("/proc").join(number).join("stat"));
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?;
+    (!["Z", "X"].contains(&state)).then(|| start.to_owned())
+}
+
+#[test]
+fn what_a_killed_run_leaves_doctor_reports_and_removes() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("policed", EXPERIMENT);
+    // Of its own, so that what others hold up is nobody's affair here.
+    let journals = folder.path().join("journals");
+    let netrig = |arguments: &[&str]| {
+        let mut netrig = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        netrig.args(arguments).current_dir(folder.path()).env("NETRIG_RUN_DIR", &journals);
+        netrig
+    };
+    let mut moments = Seeds::new(1).stream("test/kill");
+    let mut left_something = false;
+    for kill in 0..10 {
+        // At random moments of the two seconds and a half that such a run takes.
+        let after = moments.below(2500);
+        // A run that was over before it was killed is not made again.
+        let store = format!("killed-{kill}.db");
+        let mut run =
+            netrig(&["run", "policed.toml", "--on", "netns", "--store", &store, "--out", "killed.html"]);
+        run.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = run.spawn().expect("netrig starts");
+        std::thread::sleep(Duration::from_millis(after));
+        run.kill().expect("it is ours");
+        run.wait().expect("it ends");
+        let (named, processes) = named_in(&journals);
+        let left: Vec<_> = named.iter().filter(|name| is_bound(name)).collect();
+        left_something |= !left.is_empty();
+        let told = text(&netrig(&["doctor"]).output().expect("netrig starts").stdout);
+        let told_of = left.iter().filter(|name| told.contains(name.as_str())).count();
+        assert_eq!(told_of, left.len(), "killed after {after} ms it left {left:?}: {told}");
+        let count = told.matches("netrig-").count();
+        assert!(count <= left.len(), "killed after {after} ms it left no more than {left:?}: {told}");
+        let bound = named.iter().find(|name| is_bound(name));
+        assert_eq!(bound, None, "killed after {after} ms: {told}");
+        let alive = processes.iter().find(|(number, start)| start_of(number).as_ref() == Some(start));
+        assert_eq!(alive, None, "killed after {after} ms: {told}");
+        assert_eq!(named_in(&journals), Default::default(), "killed after {after} ms: {told}");
+    }
+    assert!(left_something, "no kill met a testbed");
+}
+
+/// Keeps what happens to packets on the line, towards b.
+#[derive(Default)]
+struct Trace(Vec<PacketEvent>);
+
+impl Sink for Trace {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        (link, direction) == (1, Direction::Forward)
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        self.0.push(*event);
+    }
+}
+
+/// Gives the run up when it is told of the first packet.
+struct Hasty<'a> {
+    cancel: &'a AtomicBool,
+    last: Instant,
+    packets: usize,
+}
+
+impl Sink for Hasty<'_> {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        (link, direction) == (0, Direction::Forward)
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.last = self.last.max(event.at);
+        self.packets += 1;
+    }
+}
+
+/// What happens to packets fills no memory until an interval of samples is over that is as long as the run.
+#[test]
+fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
+    let Some(_alone) = alone(&[]) else { return };
+    let text = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
+        .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
+    let cancel = AtomicBool::new(false);
+    let mut hasty = Hasty { cancel: &cancel, last: Instant::ZERO, packets: 0 };
+    assert_eq!(carry_out(&run(&text, 0), &mut hasty, &cancel).map(|_| ()), Err(RunError::Cancelled));
+    let bytes = hasty.packets * size_of::<PacketEvent>();
+    assert!((1 << 19..1 << 24).contains(&bytes), "{bytes} B were told");
+    assert!(hasty.last < Instant::ZERO + netrig_core::Duration::from_secs(10), "{}", hasty.last);
+}
+
+#[test]
+fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
+    let Some(_alone) = alone(&["tshark", "ping"]) else { return };
+    let run = run(EXPERIMENT, 0);
+    let journals = tempfile::tempdir().unwrap();
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    let mut lab = substrate.lab(&run, Trace::default(), |_, _, _| {}, &AtomicBool::new(false)).unwrap();
+    let mut tshark = Command::new("tshark");
+    let file = journals.path().join("line.pcapng");
+    tshark.args(["-i", "line", "-q", "-f", "icmp[0] = 8", "-w"]).arg(&file);
+    tshark.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut tshark = lab.spawn("b", tshark).unwrap();
+    // The file gets its heading when the socket and its filter are at work.
+    while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
+        assert!(tshark.wait(Duration::from_millis(10)).unwrap().is_none(), "tshark captures");
+    }
+    let mut ping = |arguments: &[&str]| {
+        let mut ping = Command::new("ping");
+        ping.args(arguments).args(["-W", "1", "-q", "10.0.0.6"]).stdout(Stdio::null());
+        let status = lab.spawn("a", ping).unwrap().wait(Duration::from_secs(60)).unwrap();
+        assert!(status.is_some(), "ping ends");
+    };
+    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass; and a last one, shorter, for which it is full again.
+    ping(&["-c", "59", "-l", "59", "-s", "472"]);
+    ping(&["-c", "1", "-s", "100"]);
+    // Packets are in the order of time, so that all are there when the last is.
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let seen = loop {
+        let mut read = Command::new("tshark");
+        read.args(["-n", "-T", "fields", "-e", "ip.dsfield.dscp", "-e", "ip.len", "-r"]).arg(&file);
+        let out = text(&read.stderr(Stdio::null()).output().expect("tshark starts").stdout);
+        if out.trim_end().ends_with("\t128") {
+            break out;
+        }
+        assert!(std::time::Instant::now() < deadline, "the last packet is not captured: {out}");
+    };
+    tshark.stop(Duration::from_secs(5)).unwrap();
+    let (passed, trace) = lab.close().unwrap();
+    let count = |is: fn(&Step) -> bool| trace.0.iter().filter(|event| is(&event.step)).count();
+    let delivered: Vec<_> = trace.0.iter().filter(|event| event.step == Step::Delivered).collect();
+    assert_eq!(count(|step| *step == Step::Arrived), 60);
+    assert!(
+        count(|step| matches!(step, Step::Dropped(_))) >= 30,
+        "the policer dropped some: {:?}",
+        passed.balance
+    );
+    assert_eq!(delivered.len() + count(|step| matches!(step, Step::Dropped(_))), 60);
+    assert!(delivered.iter().all(|event| event.header.dscp == Dscp(46)));
+    let seen: Vec<_> = seen.lines().collect();
+    assert_eq!(seen.len(), delivered.len(), "tshark sees what the router says it delivered");
+    assert!(
+        seen.iter().all(|packet| packet.starts_with("46\t")),
+        "and with the code point that it was given"
+    );
+}
+
+/// Keeps what is measured, and the time line.
+#[derive(Default)]
+struct Course {
+    samples: Vec<(Subject, Sample)>,
+    notes: Vec<Note>,
+}
+
+impl Sink for Course {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        self.samples.push((subject, sample));
+    }
+
+    fn wants_notes(&self) -> bool {
+        true
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+}
+
+impl Course {
+    /// Values of a quantity between two moments, in seconds.
+    fn between(&self, name: &str, from: f64, until: f64) -> Vec<f64> {
+        let within = |at: Instant| (from..until).contains(&at.as_secs_f64());
+        let of = self.samples.iter().filter(|(_, sample)| sample.quantity.name == name && within(sample.at));
+        of.map(|(_, sample)| sample.value).collect()
+    }
+}
+
+/// Runs the first point of a file in namespaces.
+fn run_in_namespaces(experiment: &str) -> (Course, Outcome) {
+    let mut course = Course::default();
+    let outcome = carry_out(&run(experiment, 0), &mut course, &AtomicBool::new(false));
+    (course, outcome.unwrap_or_else(|error| panic!("{error}")))
+}
+
+#[test]
+fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
+    let Some(_alone) = alone(&[]) else { return };
+    let down = "[[event]]\nat = \"1 s\"\nlink = \"access\"\ndo = { down_for = \"1 s\", where = \"a\" }\n[transport.udp]";
+    let text = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"3 s\"")
+        .replace("[transport.udp]", down)
+        .replace("rate = \"1 Mbit/s\", burst", "rate = \"3 Mbit/s\", burst");
+    for version in ["4", "6"] {
+        // By way of R: what a node forgets with its interface is not only who is next to it.
+        let text = text.replace("duration =", &format!("ip = {version}\nduration ="));
+        let (course, _) = run_in_namespaces(&text);
+        let received = |from, until| course.between("received_bytes", from, until).iter().sum::<f64>();
+        // Ticks of 0.1 s, and what was on its way when the interface went down.
+        let [before, meanwhile, after] = [received(0.0, 1.05), received(1.15, 1.95), received(2.15, 3.05)];
+        assert!(
+            before > 100e3 && meanwhile == 0.0 && after > 100e3,
+            "IPv{version}: {before}, {meanwhile}, {after}"
+        );
+        let said = |at: f64, words: &str| {
+            let mut notes = course.notes.iter().filter(|note| note.text.starts_with(words));
+            notes.any(|note| note.at.as_secs_f64() == at)
+        };
+        assert!(said(1.0, "interface access of a down, done "), "{:?}", course.notes);
+        assert!(said(2.0, "interface access of a up, done "), "{:?}", course.notes);
+    }
+}
+
+/// A connection of Multipath TCP over two links, of which the first is down for 2 s.
+const TWO_PATHS: &str = r#"
+format = 1
+name = "two-paths"
+question = "Does the second path bridge an outage of the first?"
+duration = "6 s"
+[node.client]
+[node.server]
+[link.first]
+between = ["client", "server"]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 20 }
+[link.second]
+between = ["client", "server"]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 20 }
+[transport.both]
+kind = "mptcp"
+profile = "linux"
+paths = ["first", "second"]
+net.mptcp.stale_loss_cnt = 2
+[[event]]
+at = "2 s"
+link = "first"
+do = { down_for = "2 s" }
+[flow.file]
+from = "client"
+to = "server"
+transport = "both"
+application = { kind = "bulk" }
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#;
+
+#[test]
+fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
+    let Some(_alone) = alone(&["/proc/sys/net/mptcp"]) else { return };
+    for text in [TWO_PATHS.to_owned(), TWO_PATHS.replace("duration =", "ip = 6\nduration =")] {
+        let (course, outcome) = run_in_namespaces(&text);
+        let invalid = outcome.invalid.unwrap_or_default();
+        assert!(!invalid.contains("fell back"), "{invalid}");
+        let subflows = course.between("subflows", 1.0, 2.0);
+        assert!(!subflows.is_empty() && subflows.iter().all(|subflows| *subflows == 2.0), "{subflows:?}");
+        for link in 0..2 {
+            let bytes = course.samples.iter().filter(|(subject, sample)| {
+                *subject == Subject::Link(link, Direction::Forward) && sample.quantity.name == "link_bytes"
+            });
+            let bytes: f64 = bytes.map(|(_, sample)| sample.value).sum();
+            assert!(bytes > 100e3, "link {link} carried {bytes} B");
+        }
+        // Each path's own congestion window is traced.
+        for path in 0..2 {
+            let of = Subject::Path(0, path);
+            assert!(course.samples.iter().any(|(subject, s)| *subject == of && s.quantity.name == "cwnd"));
+        }
+        let during: f64 = course.between("received_bytes", 3.0, 4.0).iter().sum();
+        assert!(during > 0.0, "nothing arrives while the first link is down");
+    }
+}
+
+#[test]
+fn multipath_tcp_is_fine_with_one_path() {
+    let Some(_alone) = alone(&["/proc/sys/net/mptcp"]) else { return };
+    let text =
+        TWO_PATHS.replace("[\"first\", \"second\"]", "[\"first\"]").replace("at = \"2 s\"", "at = \"1.9 s\"");
+    let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
+    let invalid = outcome.invalid.unwrap_or_default();
+    assert!(!invalid.contains("fell back"), "{invalid}");
+    let subflows = course.between("subflows", 0.5, 1.5);
+    assert!(!subflows.is_empty() && subflows.iter().all(|subflows| *subflows == 1.0), "{subflows:?}");
+    assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
+}
+
+/// What `bench/router` measures: a millisecond and 540 bytes at 1 Gbit/s are the soonest of all, and a datagram that were let go
+/// before its time would be sooner than that. There are so many that some come while the router reads those before them.
+#[test]
+fn no_frame_is_before_its_time() {
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("router", include_str!("../../../../bench/netrig/router.toml"));
+    let levels = ["--set", "lasts=4 s", "--set", "line=1 Gbit/s", "--set", "rate=81.92 Mbit/s"];
+    let ended = netrig(
+        folder.path(),
+        &[&["run", "router.toml", "--on", "sim,netns", "--json"][..], &levels].concat(),
+    );
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    let document = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    let soonest = |substrate| measured(&document, substrate, "e_soonest").expect("it was measured");
+    assert_eq!(soonest("sim"), 0.001_004_32);
+    assert!(soonest("netns") >= 0.001_004_32, "{} s", soonest("netns"));
+}

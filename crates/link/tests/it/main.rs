@@ -1,0 +1,15 @@
+//! Tests of the crate by its public interface.
+
+mod access;
+mod codel;
+mod common;
+mod events;
+mod fq_codel;
+mod impairments;
+mod meters;
+mod properties;
+mod queueing;
+mod red;
+mod schedulers;
+mod shaping;
+mod wifi;

@@ -1,0 +1,484 @@
+//! Schedulers against what they promise: the fluid server, the bounds of their papers, and the per-hop behaviour of
+//! expedited forwarding.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+
+use std::collections::BTreeMap;
+
+use netrig_core::{
+    Colour, Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size,
+};
+use netrig_link::conditioning::{Action, Bucket, Match, Meter};
+use netrig_link::expedited::{self, ErrorTerms, Passage};
+use netrig_link::queue::PerClass;
+use netrig_link::queue::class::{Class, Phb};
+use netrig_link::queue::drr::Drr;
+use netrig_link::queue::wfq::{Weights, Wfq};
+use netrig_link::{Condition, Counters, Framing, Line, LineSettings, Queue};
+use proptest::prelude::*;
+
+use crate::common;
+use crate::common::{END, Packet, Record, at_ms, header, ms};
+
+/// 8 Mbit/s: a byte takes a microsecond.
+const RATE: u64 = 8_000_000;
+const NANOS_PER_BYTE: u64 = 1000;
+
+/// A packet that is to come.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: Instant,
+    dscp: Dscp,
+    ip_len: u32,
+}
+
+fn arrival(at: Instant, dscp: Dscp, ip_len: u32) -> Arrival {
+    Arrival { at, dscp, ip_len }
+}
+
+/// A line of [`RATE`] without delay. Room is for all.
+fn settings(queue: Queue, classes: Vec<Class>) -> LineSettings {
+    let reservable = Fraction::new(1.0).unwrap();
+    let line = LineSettings::new(Rate::from_bits_per_s(RATE), Duration::ZERO, queue);
+    LineSettings { classes, reservable, ..line }
+}
+
+const ROOM: PerClass = PerClass { packets: Some(100_000), bytes: None };
+
+fn reserving(name: &str, dscp: Dscp, reserve: u64) -> Class {
+    let reserve = Some(Rate::from_bits_per_s(reserve));
+    Class { reserve, ..Class::new(name, Some(Match::dscp([dscp]))) }
+}
+
+/// Offers everything, packet n to the conversation from port n mod 1000 of the sender, and empties the line.
+fn run(settings: &LineSettings, arrivals: &[Arrival], port: impl Fn(usize) -> u16) -> (Record, Counters) {
+    let mut line = Line::<Packet>::new(settings, &Seeds::new(1), "test/forward").unwrap();
+    let mut obs = (Record::default(), Counters::new());
+    for (id, Arrival { at, dscp, ip_len }) in arrivals.iter().enumerate() {
+        let mut header = header(*ip_len);
+        header.dscp = *dscp;
+        header.flow.src_port = port(id);
+        line.offer(*at, Lane::ONLY, Packet { header, id: id as u64 }, &mut obs);
+    }
+    while let Some(Delivery { .. }) = line.poll_deliver(END, &mut obs) {}
+    obs.1.balance(line.inside(Lane::ONLY)).unwrap();
+    obs
+}
+
+fn one_port(_: usize) -> u16 {
+    1000
+}
+
+/// By packet, when it was sent completely.
+fn departures(record: &Record) -> BTreeMap<u64, Instant> {
+    record.delivered.iter().map(|(at, id)| (*id, *at)).collect()
+}
+
+fn bytes_time(bytes: u32) -> Duration {
+    Duration::from_nanos(u64::from(bytes) * NANOS_PER_BYTE)
+}
+
+/// Bursts of packets of these code points: many at one moment, then a pause.
+fn bursts(dscps: &'static [Dscp]) -> impl Strategy<Value = Vec<Arrival>> {
+    let gap = prop_oneof![3 => Just(0u64), 3 => 0u64..1_500_000, 1 => 0u64..20_000_000];
+    let packet = (gap, prop::sample::select(dscps), 40u32..1500);
+    prop::collection::vec(packet, 1..120).prop_map(|packets| {
+        let mut now = Instant::ZERO;
+        let on_time = |(gap, dscp, ip_len)| {
+            now += Duration::from_nanos(gap);
+            arrival(now, dscp, ip_len)
+        };
+        packets.into_iter().map(on_time).collect()
+    })
+}
+
+/// E_a and E_p of the packets of expedited forwarding at the rate of the line.
+fn error_terms(arrivals: &[Arrival], record: &Record) -> ErrorTerms {
+    let departures = departures(record);
+    let passage = |(id, packet): (usize, &Arrival)| Passage {
+        arrived: packet.at,
+        departed: departures[&(id as u64)],
+        bytes: packet.ip_len.into(),
+    };
+    let expedited = arrivals.iter().enumerate().filter(|(_, packet)| packet.dscp == Dscp::EF);
+    let passages: Vec<Passage> = expedited.map(passage).collect();
+    expedited::error_terms(&passages, Rate::from_bits_per_s(RATE))
+}
+
+/// The longest packet that is not of expedited forwarding: what a packet of it may find on the line.
+fn longest_other(arrivals: &[Arrival]) -> Duration {
+    let others = arrivals.iter().filter(|packet| packet.dscp != Dscp::EF);
+    bytes_time(others.map(|packet| packet.ip_len).max().unwrap_or(0))
+}
+
+const EF_AND_BE: &[Dscp] = &[Dscp::EF, Dscp::BE];
+
+fn expedited_and_rest() -> Vec<Class> {
+    let ef = Class {
+        phb: Some(Phb::Ef),
+        reserve: Some(Rate::from_bits_per_s(RATE / 2)),
+        burst: Some(Size::from_bytes(1_000_000)),
+        queue: Some(common::fifo(100_000)),
+        ..Class::default()
+    };
+    vec![ef, Class::new("rest", None)]
+}
+
+proptest! {
+    /// RFC 3247 section 5.1.1: of strict priority the error term is one packet of the others, at the rate of the line,
+    /// whatever best effort does. LLQ is strict priority as long as its policer has tokens.
+    #[test]
+    fn expedited_forwarding_waits_for_one_packet_of_best_effort(arrivals in bursts(EF_AND_BE)) {
+        for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM)] {
+            let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
+            prop_assert!(record.dropped.is_empty());
+            let terms = error_terms(&arrivals, &record);
+            prop_assert!(terms.packet <= longest_other(&arrivals) && terms.aggregate == terms.packet, "{terms:?}");
+        }
+    }
+
+    /// Behind a transmit ring it waits for as many packets as the ring holds, and the one on the line.
+    #[test]
+    fn a_ring_adds_its_packets_to_the_wait(arrivals in bursts(EF_AND_BE), ring in 1u32..6) {
+        let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
+        let (record, _) = run(&line, &arrivals, one_port);
+        let error = longest_other(&arrivals) * u64::from(ring + 1);
+        prop_assert!(error_terms(&arrivals, &record).packet <= error);
+    }
+}
+
+/// The bound is met: expedited forwarding that comes when 1500 B of best effort have just begun has both error terms of
+/// exactly their 1.5 ms, over strict priority; over one queue for all it has those of all that came before it.
+#[test]
+fn an_ideal_priority_server_errs_by_one_mtu_of_the_others() {
+    let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1500); 4];
+    arrivals.extend([arrival(at_ms(0), Dscp::EF, 1000); 5]);
+    arrivals.extend([arrival(at_ms(50), Dscp::EF, 200), arrival(at_ms(50), Dscp::BE, 1500)]);
+    for (queue, others) in [(Queue::Priority(ROOM), 1500), (common::fifo(1000), 4 * 1500)] {
+        let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
+        let error = bytes_time(others);
+        assert_eq!(error_terms(&arrivals, &record), ErrorTerms { aggregate: error, packet: error });
+    }
+}
+
+/// RFC 2597 section 2: a node must not reorder packets of a microflow within an instance of assured forwarding, whatever
+/// their drop precedence.
+#[test]
+fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
+    let class =
+        |phb| Class { phb: Some(phb), reserve: Some(Rate::from_bits_per_s(RATE / 4)), ..Class::default() };
+    let classes = vec![class(Phb::Af1), class(Phb::Af2), Class::new("rest", None)];
+    let marks = [1, 2].map(|class| [1, 3, 2, 3, 1, 2].map(|precedence| Dscp::af(class, precedence))).concat();
+    let packet = |n: usize| {
+        let at = Instant::ZERO + Duration::from_micros(777 * n as u64);
+        arrival(at, marks[n * 7 % marks.len()], 300 + (n * 389 % 1000) as u32)
+    };
+    // 800 B on average every 777 µs: 3 % more than the line sends.
+    let arrivals: Vec<Arrival> = (0..20_000).map(packet).collect();
+    let drr = Queue::Drr(Drr { packets: ROOM.packets, bytes: None, quantum: Size::from_bytes(1500) });
+    for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM), drr] {
+        let (record, _) = run(&settings(queue, classes.clone()), &arrivals, one_port);
+        let early = record.dropped.iter().filter(|(_, _, why)| *why == DropReason::Early).count();
+        assert!(early > 100, "WRED had nothing to do: {early}");
+        for af in [1, 2] {
+            let theirs = |id: &u64| arrivals[*id as usize].dscp.as_af().is_some_and(|(class, _)| class == af);
+            let sent: Vec<u64> = record.served.iter().map(|(_, id, _)| *id).filter(theirs).collect();
+            assert!(sent.len() > 50 && sent.is_sorted(), "class {af}: {sent:?}");
+        }
+        // The higher the drop precedence, the more of it is dropped.
+        let lost = [1, 2, 3].map(|precedence| {
+            let theirs = |dscp: Dscp| dscp.as_af().is_some_and(|(_, drop)| drop == precedence);
+            let all = arrivals.iter().filter(|packet| theirs(packet.dscp)).count();
+            let gone = record.dropped.iter().filter(|(_, id, _)| theirs(arrivals[*id as usize].dscp)).count();
+            gone as f64 / all as f64
+        });
+        assert!(lost[0] < lost[1] && lost[1] < lost[2], "{lost:?}");
+    }
+}
+
+/// Ten packets of best effort and then one of expedited forwarding: without a ring it goes second, with one of four
+/// behind the first and the four in the ring.
+#[test]
+fn a_ring_hides_priority() {
+    let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
+    arrivals.push(arrival(at_ms(0), Dscp::EF, 1000));
+    let waited = |ring| {
+        let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
+        let (record, counters) = run(&line, &arrivals, one_port);
+        assert_eq!(counters.delivered.packets, 11);
+        record.served.iter().find(|(_, id, _)| *id == 10).map(|(.., waited)| *waited)
+    };
+    assert_eq!(waited(0), Some(ms(1)));
+    assert_eq!(waited(4), Some(ms(5)));
+}
+
+/// A class of low latency is policed to its reservation: what it sends beyond that is lost, and the others get the rest
+/// of the line. Under plain priority they would get nothing.
+#[test]
+fn a_class_of_low_latency_cannot_starve_the_others() {
+    // In each millisecond 1000 B of each class, twice what the line carries.
+    let arrivals: Vec<_> = (0..2000)
+        .flat_map(|n| [arrival(at_ms(n), Dscp::EF, 1000), arrival(at_ms(n), Dscp::BE, 1000)])
+        .collect();
+    let mut classes = expedited_and_rest();
+    classes[0].burst = Some(Size::from_bytes(2000));
+    let (record, counters) = run(&settings(Queue::ClassWfq(ROOM), classes), &arrivals, one_port);
+    // Half the line, and the burst: 500 B/ms · 1999 ms + 2000 B.
+    assert_eq!(counters.dropped(DropReason::Policed).packets, 2000 - 1001);
+    assert!(!record.dropped.is_empty() && record.dropped.iter().all(|(_, id, _)| id % 2 == 0));
+    let by = at_ms(2000);
+    let sent = |ef: u64| record.delivered.iter().filter(|(at, id)| *at <= by && id % 2 == 1 - ef).count();
+    assert!(sent(1).abs_diff(1001) <= 1 && sent(0).abs_diff(999) <= 1, "{} {}", sent(1), sent(0));
+}
+
+/// When the fluid server is done with each packet: it serves all sessions that have something waiting at once, in
+/// proportion to their weights. By going from one event to the next; none of the scheduler's arithmetic.
+fn fluid_departures(arrivals: &[(f64, usize, f64)], weights: &[f64], bytes_per_s: f64) -> Vec<f64> {
+    let mut done = vec![0.0; arrivals.len()];
+    let mut waiting: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.len()];
+    let (mut now, mut next) = (0.0, 0);
+    loop {
+        let busy: f64 = (0..weights.len()).filter(|s| !waiting[*s].is_empty()).map(|s| weights[s]).sum();
+        let speed = |session: usize| bytes_per_s * weights[session] / busy;
+        let first_done = (0..weights.len())
+            .filter_map(|session| Some((now + waiting[session].first()?.1 / speed(session), session)))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        let arrives = arrivals.get(next).map(|(at, ..)| *at);
+        let (until, finished) = match (first_done, arrives) {
+            (Some((at, _)), Some(arrival)) if arrival < at => (arrival, None),
+            (Some((at, session)), _) => (at, Some(session)),
+            (None, Some(arrival)) => (arrival, None),
+            (None, None) => return done,
+        };
+        for session in 0..weights.len() {
+            if let Some((_, left)) = waiting[session].first_mut() {
+                *left -= (until - now) * bytes_per_s * weights[session] / busy;
+            }
+        }
+        now = until;
+        match finished {
+            Some(session) => done[waiting[session].remove(0).0] = now,
+            None => {
+                let (_, session, length) = arrivals[next];
+                waiting[session].push((next, length));
+                next += 1;
+            }
+        }
+    }
+}
+
+/// Parekh and Gallager's theorem 1: no packet departs later than from the fluid server by more than the time of the
+/// longest packet. A microsecond is for whole nanoseconds and the reference's rounding.
+fn never_lags(
+    arrivals: &[Arrival],
+    record: &Record,
+    framing: Framing,
+    weights: &[f64],
+    session: impl Fn(usize) -> usize,
+) -> Result<(), TestCaseError> {
+    let fluid: Vec<_> = arrivals
+        .iter()
+        .enumerate()
+        .map(|(id, p)| (p.at.as_secs_f64(), session(id), framing.line_bytes(p.ip_len) as f64))
+        .collect();
+    let longest = fluid.iter().map(|(.., length)| *length).fold(0.0, f64::max) / (RATE as f64 / 8.0);
+    let done = fluid_departures(&fluid, weights, RATE as f64 / 8.0);
+    for (id, departed) in departures(record) {
+        let lag = departed.as_secs_f64() - done[id as usize];
+        prop_assert!(lag <= longest + 1e-6, "packet {} lags {} s, the longest takes {} s", id, lag, longest);
+    }
+    Ok(())
+}
+
+const FOUR: &[Dscp] = &[Dscp::af(1, 1), Dscp::af(2, 1), Dscp::af(3, 1), Dscp::BE];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Classes: each has what it reserved, and the last one the rest.
+    #[test]
+    fn classes_never_lag_the_fluid_server_by_more_than_a_packet(
+        arrivals in bursts(FOUR),
+        reserved in [100_000u64..2_000_000, 100_000u64..2_000_000, 100_000u64..2_000_000],
+        cells in any::<bool>(),
+    ) {
+        let framing = if cells { Framing::AtmLlc } else { Framing::None };
+        let mut classes: Vec<Class> =
+            FOUR.iter().zip(reserved).map(|(dscp, rate)| reserving(&dscp.to_string(), *dscp, rate)).collect();
+        classes.push(Class::new("rest", None));
+        let line = LineSettings { framing, ..settings(Queue::ClassWfq(ROOM), classes) };
+        let (record, _) = run(&line, &arrivals, one_port);
+        prop_assert_eq!(record.delivered.len(), arrivals.len());
+        let mut weights: Vec<f64> = reserved.iter().map(|rate| *rate as f64).collect();
+        weights.push(RATE as f64 - weights.iter().sum::<f64>());
+        let session = |id: usize| FOUR.iter().position(|dscp| *dscp == arrivals[id].dscp).unwrap();
+        never_lags(&arrivals, &record, framing, &weights, session)?;
+    }
+
+    /// Conversations, in 4096 queues where these four do not meet; alike, or by their precedence.
+    #[test]
+    fn conversations_never_lag_the_fluid_server_by_more_than_a_packet(
+        arrivals in bursts(FOUR),
+        by_precedence in any::<bool>(),
+    ) {
+        let weights = if by_precedence { Weights::Precedence } else { Weights::Equal };
+        let wfq = Wfq { packets: Some(100_000), bytes: None, queues: 4096, weights };
+        let session = |id: usize| FOUR.iter().position(|dscp| *dscp == arrivals[id].dscp).unwrap();
+        let (record, _) =
+            run(&settings(Queue::Wfq(wfq), Vec::new()), &arrivals, |id| 5000 + session(id) as u16);
+        // IP precedence 1, 2, 3 and 0, and one more.
+        let weights = if by_precedence { [2.0, 3.0, 4.0, 1.0] } else { [1.0; 4] };
+        never_lags(&arrivals, &record, Framing::None, &weights, session)?;
+    }
+
+    /// Theorem 4 of Shreedhar and Varghese: while two classes both have something waiting, what they have sent, each
+    /// divided by its share, differs by no more than the smallest quantum and twice the longest packet.
+    #[test]
+    fn deficit_round_robin_is_fair(
+        lengths in prop::collection::vec((0usize..3, 40u32..=1500), 300),
+        shares in [1u64..5, 1u64..5],
+    ) {
+        let unit = RATE / 20;
+        let dscps = [FOUR[0], FOUR[1], Dscp::BE];
+        let classes = vec![
+            reserving("a", dscps[0], shares[0] * unit),
+            reserving("b", dscps[1], shares[1] * unit),
+            Class::new("rest", None),
+        ];
+        let shares = [shares[0], shares[1], 20 - shares[0] - shares[1]];
+        let least = *shares.iter().min().unwrap() as f64;
+        let quantum = Size::from_bytes(1500);
+        let drr = Queue::Drr(Drr { packets: ROOM.packets, bytes: None, quantum });
+        let arrivals: Vec<_> =
+            lengths.iter().map(|(class, ip_len)| arrival(at_ms(0), dscps[*class], *ip_len)).collect();
+        let (record, _) = run(&settings(drr, classes), &arrivals, one_port);
+        let mut left = [0usize; 3];
+        lengths.iter().for_each(|(class, _)| left[*class] += 1);
+        // The first packet went before the others had come.
+        let mut sent = [0.0; 3];
+        let mut seen: Vec<[f64; 3]> = vec![sent];
+        for (_, id) in record.delivered.iter() {
+            let (class, ip_len) = lengths[*id as usize];
+            left[class] -= 1;
+            sent[class] += f64::from(ip_len) * least / shares[class] as f64;
+            if left.contains(&0) {
+                break;
+            }
+            for before in &seen {
+                for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+                    let difference = ((sent[a] - before[a]) - (sent[b] - before[b])).abs();
+                    prop_assert!(difference <= 1500.0 + 2.0 * 1500.0, "{}", difference);
+                }
+            }
+            seen.push(sent);
+        }
+    }
+}
+
+/// A rule marks what the bucket holds, and lets the rest go on as it came; the class is that of the new code point.
+#[test]
+fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
+    let meter =
+        Meter::TokenBucket(Bucket { rate: Rate::from_bits_per_s(RATE), burst: Size::from_bytes(1000) });
+    let rule =
+        Condition { meter: Some(meter), red: Action::Pass, ..Condition::mark(Match::default(), Dscp::EF) };
+    let settings =
+        LineSettings { condition: vec![rule], ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
+    let mut line = Line::<Packet>::new(&settings, &Seeds::new(1), "test/forward").unwrap();
+    let mut record = Record::default();
+    for id in 0..2 {
+        line.offer(at_ms(0), Lane::ONLY, Packet { header: header(1000), id }, &mut record);
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| line.poll_deliver(END, &mut record))
+        .map(|Delivery { packet, .. }| packet.header.dscp)
+        .collect();
+    assert_eq!(sent, [Dscp::EF, Dscp::BE]);
+    assert_eq!(record.conditioned, [(at_ms(0), 0, 0, Colour::Green), (at_ms(0), 1, 0, Colour::Red)]);
+    assert_eq!(record.classified, [(at_ms(0), 0, 0), (at_ms(0), 1, 1)]);
+    let rule = *line.queue().port().unwrap().rules().next().unwrap();
+    assert_eq!(Colour::ALL.map(|colour| rule.found(colour).packets), [1, 0, 1]);
+}
+
+/// Order among classes, and order within each.
+#[test]
+fn strict_priority_goes_by_class_and_then_by_age() {
+    let dscps = [Dscp::BE, Dscp::BE, Dscp::af(2, 1), Dscp::af(1, 1), Dscp::af(2, 1), Dscp::af(1, 1)];
+    let arrivals = dscps.map(|dscp| arrival(at_ms(0), dscp, 1000));
+    let classes = vec![
+        Class::new("gold", Some(Match::dscp([Dscp::af(1, 1)]))),
+        Class::new("silver", Some(Match::dscp([Dscp::af(2, 1)]))),
+        Class::new("rest", None),
+    ];
+    let (record, _) = run(&settings(Queue::Priority(ROOM), classes), &arrivals, one_port);
+    // The first packet was on the line before the others came.
+    assert_eq!(record.delivered.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [0, 3, 5, 2, 4, 1]);
+    let classified: Vec<_> = record.classified.iter().map(|(_, id, class)| (*id, *class)).collect();
+    assert_eq!(classified, [(0, 2), (1, 2), (2, 1), (3, 0), (4, 1), (5, 0)]);
+}
+
+/// The room of one class is not taken by another.
+#[test]
+fn each_class_has_its_own_room() {
+    let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
+    arrivals.push(arrival(at_ms(0), Dscp::EF, 1000));
+    let room = PerClass { packets: Some(4), bytes: None };
+    for queue in [Queue::Priority(room.clone()), Queue::ClassWfq(room.clone())] {
+        let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
+        // One on the line and four that wait.
+        assert_eq!(record.dropped.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+    }
+}
+
+/// Beyond the limit the last packet of the conversation that has most bytes waiting goes, whoever comes.
+#[test]
+fn fair_queueing_drops_from_the_greediest() {
+    let arrivals: Vec<_> = (0..8).map(|_| arrival(at_ms(0), Dscp::BE, 1000)).collect();
+    let wfq = Wfq { packets: Some(5), bytes: None, queues: 4096, weights: Weights::Equal };
+    // Packets 0 to 5 are of one conversation, one of them on the line; then 6 and 7 are of two others.
+    let port = |id: usize| if id < 6 { 1 } else { id as u16 };
+    let (record, _) = run(&settings(Queue::Wfq(wfq), Vec::new()), &arrivals, port);
+    assert_eq!(record.dropped.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [5, 4]);
+    assert!(
+        !record.dropped.is_empty() && record.dropped.iter().all(|(.., why)| *why == DropReason::QueueFull)
+    );
+}
+
+/// What each class has waited for, and what waits in it, adds up to what the line as a whole says.
+#[test]
+fn the_counters_of_classes_add_up() {
+    let arrivals: Vec<_> =
+        (0..400).map(|n| arrival(at_ms(n / 2), FOUR[(n % 4) as usize], 400 + 10 * (n as u32 % 90))).collect();
+    let mut classes: Vec<Class> =
+        FOUR[..3].iter().map(|dscp| reserving(&dscp.to_string(), *dscp, RATE / 8)).collect();
+    classes.push(Class::new("rest", None));
+    let room = PerClass { packets: Some(20), bytes: None };
+    for ring in [0, 3] {
+        let line = LineSettings { ring, ..settings(Queue::ClassWfq(room.clone()), classes.clone()) };
+        let mut line = Line::<Packet>::new(&line, &Seeds::new(1), "test/forward").unwrap();
+        let mut counters = Counters::new();
+        for (id, Arrival { at, dscp, ip_len }) in (0..).zip(&arrivals) {
+            let mut header = header(*ip_len);
+            header.dscp = *dscp;
+            line.offer(*at, Lane::ONLY, Packet { header, id }, &mut counters);
+        }
+        let of_classes: Vec<&Counters> = line.queue().port().unwrap().classes().collect();
+        assert!(counters.dropped(DropReason::QueueFull).packets > 0, "the queues were full");
+        let now = arrivals[399].at;
+        let sum = |of: &dyn Fn(&Counters) -> u128| of_classes.iter().map(|class| of(class)).sum::<u128>();
+        let all: [&dyn Fn(&Counters) -> u128; 6] = [
+            &|c| c.offered.bytes.into(),
+            &|c| c.served.packets.into(),
+            &|c| c.dropped(DropReason::QueueFull).bytes.into(),
+            &|c| c.waited().as_nanos().into(),
+            &|c| c.packet_nanos(now),
+            &|c| c.byte_nanos(now),
+        ];
+        for of in all {
+            assert_eq!(sum(of), of(&counters));
+        }
+        let inside: u64 = of_classes
+            .iter()
+            .map(|c| c.offered.packets - c.delivered.packets - c.dropped_in_all().packets)
+            .sum();
+        assert_eq!(inside as usize, line.backlog().packets);
+    }
+}

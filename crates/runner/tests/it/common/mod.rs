@@ -1,0 +1,235 @@
+//! An experiment to carry out, and a substrate that does what a test tells it.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration as Span;
+
+use netrig_core::quantity::RECEIVED_BYTES;
+use netrig_core::{Duration, Instant, Note, Sample, Seeds, Sink, Subject};
+use netrig_experiment::{Balance, Experiment, Outcome, Run, RunError, Substrate, Unsupported};
+use netrig_runner::{Ended, Progress, Request, RunnerError, carry_out};
+use netrig_store::{Provenance, Replication, Store};
+
+/// Three points; `replications` is the body of that table.
+pub fn file(replications: &str) -> String {
+    format!(
+        r#"
+format = 1
+name = "two-hosts"
+duration = "10 s"
+[factors]
+rate = ["1 Mbit/s", "2 Mbit/s", "3 Mbit/s"]
+[replications]
+{replications}
+[node.a]
+[node.b]
+[link.ab]
+between = ["a", "b"]
+rate = "${{rate}}"
+delay = "10 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+[flow.file]
+from = "a"
+to = "b"
+transport = "tcp"
+application = {{ kind = "bulk" }}
+[transport.tcp]
+kind = "tcp"
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#
+    )
+}
+
+pub fn experiment(text: &str) -> Experiment {
+    Experiment::parse("two-hosts.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// What a run does.
+pub enum Act {
+    /// The goodput, in B/s.
+    Measure(f64),
+    /// The tester was the limit.
+    Invalid,
+    /// It says that it failed.
+    Fail,
+    /// It panics.
+    Panic,
+    /// It loses seven packets unseen.
+    Leak,
+    /// It goes on until it is cancelled.
+    Hang,
+}
+
+pub type Behaviour = Box<dyn Fn(&Run) -> Act + Send + Sync>;
+
+/// A substrate that does what it is told, and remembers what it did.
+pub struct Fake {
+    pub act: Behaviour,
+    pub name: &'static str,
+    pub parallelism: usize,
+    /// How long a run takes.
+    pub takes: fn(&Run) -> Span,
+    /// A point of this rate cannot be run.
+    pub refuses: &'static str,
+    /// Whether a run made again is the same.
+    pub repeats: bool,
+    /// Rate and replication of each run, in the order in which they began.
+    pub began: Mutex<Vec<(String, u32)>>,
+    pub now: AtomicUsize,
+    pub most_at_once: AtomicUsize,
+}
+
+impl Fake {
+    pub fn new(act: impl Fn(&Run) -> Act + Send + Sync + 'static) -> Self {
+        Self {
+            act: Box::new(act),
+            name: "fake",
+            parallelism: 64,
+            takes: |_| Span::ZERO,
+            refuses: "",
+            repeats: true,
+            began: Mutex::new(Vec::new()),
+            now: AtomicUsize::new(0),
+            most_at_once: AtomicUsize::new(0),
+        }
+    }
+
+    /// Goodput around 1000 B/s, drawn from the run's own stream and the point's rate.
+    pub fn measuring() -> Self {
+        Self::new(|run| Act::Measure(value(run)))
+    }
+
+    pub fn began(&self) -> Vec<(String, u32)> {
+        self.began.lock().unwrap().clone()
+    }
+}
+
+pub fn rate(run: &Run) -> String {
+    run.point.level("rate").unwrap().to_string()
+}
+
+pub fn value(run: &Run) -> f64 {
+    let mut stream = Seeds::new(run.seed).stream(&format!("fake/{}", rate(run)));
+    // Whole numbers, so that nothing is rounded on the way through bytes and seconds.
+    (1000.0 + 100.0 * stream.normal(0.0, 1.0)).round()
+}
+
+/// Later replications are over sooner, so that runs do not end in the order in which they began.
+pub fn later_is_sooner(run: &Run) -> Span {
+    Span::from_millis(u64::from(20_u32.saturating_sub(run.replication)) % 7)
+}
+
+impl Substrate for Fake {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn check(&self, run: &Run) -> Result<(), Unsupported> {
+        if rate(run) == self.refuses { Err(Unsupported("it is too fast".to_owned())) } else { Ok(()) }
+    }
+
+    fn identity(&self, _: &Run) -> Result<String, RunError> {
+        Ok("kernel 1".to_owned())
+    }
+
+    fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    fn parallelism(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.parallelism).unwrap()
+    }
+
+    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+        self.began.lock().unwrap().push((rate(run), run.replication));
+        let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
+        std::thread::sleep((self.takes)(run));
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        let mut balance = Balance { offered: 100, delivered: 90, dropped: 10, ..Balance::default() };
+        let mut invalid = None;
+        match (self.act)(run) {
+            Act::Measure(goodput) => {
+                let value = goodput * run.scenario.duration.as_secs_f64();
+                let at = Instant::ZERO + run.scenario.duration;
+                sink.sample(Subject::Flow(0), Sample { at, quantity: &RECEIVED_BYTES, value });
+                if sink.wants_notes() {
+                    sink.note(Note { at, subject: Subject::Flow(0), text: "done".to_owned() });
+                }
+            }
+            Act::Invalid => invalid = Some("the sender was late".to_owned()),
+            Act::Fail => return Err(RunError::Failed("the guest did not answer".to_owned())),
+            Act::Panic => panic!("index out of bounds"),
+            Act::Leak => balance.delivered -= 7,
+            Act::Hang => {
+                while !cancel.load(Ordering::Relaxed) {
+                    std::thread::sleep(Span::from_millis(1));
+                }
+                return Err(RunError::Cancelled);
+            }
+        }
+        Ok(Outcome { balance, events: 1, lasted: None, lateness: Duration::ZERO, invalid, moved: None })
+    }
+}
+
+/// A folder with a store in it.
+pub struct Lab {
+    pub folder: tempfile::TempDir,
+    pub cancel: AtomicBool,
+    pub provenance: Provenance,
+    pub jobs: usize,
+    pub traced: bool,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            cancel: AtomicBool::new(false),
+            provenance: Provenance { build: "0.1.0+abc1234".to_owned(), ..Provenance::default() },
+            jobs: 2,
+            traced: false,
+        }
+    }
+
+    pub fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("netrig.db")
+    }
+
+    pub fn store(&self) -> Store {
+        Store::open(&self.path()).unwrap()
+    }
+
+    pub fn run(&self, text: &str, substrate: &Fake) -> Ended {
+        self.try_run(text, &[substrate], &mut ()).unwrap()
+    }
+
+    pub fn try_run(
+        &self,
+        text: &str,
+        substrates: &[&dyn Substrate],
+        progress: &mut dyn Progress,
+    ) -> Result<Ended, RunnerError> {
+        let request = Request {
+            experiment: &experiment(text),
+            file: text,
+            substrates,
+            provenance: &self.provenance,
+            jobs: NonZeroUsize::new(self.jobs),
+            traced: self.traced,
+            cancel: &self.cancel,
+        };
+        carry_out(&request, &mut self.store(), progress)
+    }
+}
+
+/// All replications that the store holds, of all experiments.
+pub fn stored(path: &Path) -> Vec<Replication> {
+    let store = Store::open_read_only(path).unwrap();
+    let experiments = store.experiments().unwrap();
+    experiments.iter().flat_map(|e| store.replications(e.id).unwrap()).collect()
+}

@@ -1,0 +1,7 @@
+//! Tests of the crate by its public interface.
+
+mod capacity;
+mod common;
+mod kill;
+mod results;
+mod resuming;

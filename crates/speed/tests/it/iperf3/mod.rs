@@ -1,0 +1,572 @@
+//! Our server with iperf3's client, and our client with its server: the program itself, which nobody here wrote, in every mode.
+//! Where it is not installed each test says that it was skipped.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "programs of others are processes, sockets and threads"
+)]
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration as StdDuration;
+
+use netrig_agent::TcpOptions;
+use netrig_agent::tls::{self, Trust};
+use netrig_core::{Duration, Rate};
+use netrig_speed::admission::Limits;
+use netrig_speed::flows::{self, TestError, TestOrder, Tested};
+use netrig_speed::iperf3::datagram::Counter;
+use netrig_speed::iperf3::{Direction, Parameters, Results, ServerOutput, SessionError, Transport};
+use netrig_speed::measure::{Call, CallOrder, Iperf3Order, News, PhaseOrder, measure_iperf3};
+use netrig_speed::protocol::{Carrier, Load, Way};
+use netrig_speed::serve::{Protocol, ServerOrder};
+use serde_json::Value;
+
+use crate::common::{order, serving, until};
+
+/// Whether the program is there; a line that says so, if not.
+fn there() -> bool {
+    let there =
+        Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !there {
+        eprintln!("skipped: needs iperf3");
+    }
+    there
+}
+
+/// What is asked for, as the program's arguments and as ours.
+fn modes() -> Vec<(&'static str, Parameters)> {
+    let tcp = || Parameters { time: 1, ..Parameters::default() };
+    let udp = || Parameters { transport: Transport::Udp, len: 1000, rate: 2_000_000, ..tcp() };
+    let (down, both) = (Direction::Download, Direction::Both);
+    vec![
+        ("", tcp()),
+        ("-R", Parameters { direction: down, ..tcp() }),
+        ("--bidir", Parameters { direction: both, ..tcp() }),
+        ("-P 4", Parameters { parallel: 4, ..tcp() }),
+        ("-P 2 --bidir -b 8M", Parameters { parallel: 2, direction: both, rate: 8_000_000, ..tcp() }),
+        ("-b 8M", Parameters { rate: 8_000_000, ..tcp() }),
+        ("-O 1", Parameters { omit: 1, ..tcp() }),
+        ("-u -l 1000 -b 2M", udp()),
+        ("-u -l 1000 -b 2M -R", Parameters { direction: down, ..udp() }),
+        ("-u -l 1000 -b 2M --bidir", Parameters { direction: both, ..udp() }),
+        ("-u -l 1000 -b 2M -P 4", Parameters { parallel: 4, ..udp() }),
+        ("-u -l 1000 -b 2M -O 1", Parameters { omit: 1, ..udp() }),
+        ("-u -l 1000 -b 2M --udp-counters-64bit", Parameters { counter: Counter::Bits64, ..udp() }),
+    ]
+}
+
+/// The program as a client of whoever listens there.
+fn iperf3(server: SocketAddr, arguments: &str) -> Child {
+    let mut command = Command::new("iperf3");
+    command.args(["-J", "-c", &server.ip().to_string(), "-p", &server.port().to_string()]);
+    command.args(arguments.split_whitespace());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The program as a server of one test.
+fn iperf3_server() -> (SocketAddr, Child) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    (address, iperf3_server_at(address))
+}
+
+fn iperf3_server_at(address: SocketAddr) -> Child {
+    let mut command = Command::new("iperf3");
+    command.args(["-J", "-s", "-1", "-B", "127.0.0.1", "-p", &address.port().to_string()]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What it printed, and that it succeeded.
+fn printed(child: Child) -> Value {
+    let output = child.wait_with_output().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{:?}: {json:#}", output.status);
+    assert_eq!(json.get("error"), None, "{json:#}");
+    json
+}
+
+/// Our client, with readings every tenth of a second.
+fn run(server: SocketAddr, asked: &Parameters) -> Result<Tested, TestError> {
+    let order = TestOrder {
+        server,
+        host: server.ip().to_string(),
+        asked: asked.clone(),
+        every: Duration::from_millis(100),
+    };
+    let begun = std::time::Instant::now();
+    loop {
+        // A server that was started a moment ago may not listen yet.
+        match flows::test(&order, &AtomicBool::new(false), &mut |_, _| {}) {
+            Err(TestError::Connect { .. }) if begun.elapsed() < StdDuration::from_secs(20) => {
+                std::thread::sleep(StdDuration::from_millis(20));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn bytes(results: &Results, of: impl Fn(u32) -> bool) -> u64 {
+    results.streams.iter().filter(|stream| of(stream.id)).map(|stream| stream.bytes).sum()
+}
+
+fn uploads(asked: &Parameters, id: u32) -> bool {
+    asked.uploads(if id == 1 { 0 } else { id - 2 })
+}
+
+/// What was received is what was sent, but for what was lost on the way or still is on it.
+fn accounts_for_all(asked: &Parameters, sender: &Results, receiver: &Results, of: impl Fn(u32) -> bool) {
+    for stream in receiver.streams.iter().filter(|stream| of(stream.id)) {
+        let sent = sender.stream(stream.id).unwrap();
+        assert!(stream.packets <= sent.packets, "{sent:?} {stream:?}");
+        if asked.omit == 0 {
+            assert_eq!(stream.bytes, (stream.packets - stream.errors) * u64::from(asked.len), "{stream:?}");
+        }
+    }
+}
+
+#[test]
+fn its_client_uses_our_server() {
+    if !there() {
+        return;
+    }
+    serving(order(1), |address, server| {
+        for (number, (arguments, asked)) in (1..).zip(modes()) {
+            let json = printed(iperf3(address, &format!("-t 1 {arguments} --get-server-output")));
+            assert_eq!(server.tally().sessions(Protocol::Iperf3), number, "{arguments}");
+            until("its place is free", || server.now().measuring == 0);
+            // Both ends tell the same: what the client prints, and what our server would.
+            let ours = &json["server_output_json"];
+            let row = |document: &Value, row: &str| document["end"][row]["bytes"].as_u64();
+            for up in [true, false] {
+                let suffix = if !up && asked.direction == Direction::Both { "_bidir_reverse" } else { "" };
+                let (sent, received) = (format!("sum_sent{suffix}"), format!("sum_received{suffix}"));
+                let (sender, receiver) = if up { (&json, ours) } else { (ours, &json) };
+                if !(if up { asked.direction.uploads() } else { asked.direction.downloads() }) {
+                    continue;
+                }
+                let [sent_bytes, received_bytes] = [row(sender, &sent), row(receiver, &received)];
+                assert_eq!(row(&json, &sent), sent_bytes, "{arguments}: {json:#}");
+                assert_eq!(row(&json, &received), received_bytes, "{arguments}: {json:#}");
+                assert!(received_bytes > Some(0), "{arguments}: {json:#}");
+                if asked.omit == 0 {
+                    assert!(received_bytes <= sent_bytes, "{arguments}: {json:#}");
+                }
+                if asked.transport == Transport::Tcp && up && asked.omit == 0 {
+                    assert_eq!(received_bytes, sent_bytes, "{arguments}: all that was sent arrived");
+                }
+            }
+        }
+        assert_eq!(server.tally().failures(), Default::default());
+    });
+}
+
+#[test]
+fn our_client_uses_its_server() {
+    if !there() {
+        return;
+    }
+    for (arguments, asked) in modes() {
+        let (address, child) = iperf3_server();
+        let tested = run(address, &asked).unwrap();
+        let json = printed(child);
+        assert!(tested.error.is_none(), "{arguments}: {tested:?}");
+        let (ours, theirs) = (tested.found.results(), tested.theirs.unwrap());
+        // It prints before it hears what the client found, so it knows its own end alone.
+        for up in
+            [true, false].into_iter().filter(|up| theirs.streams.iter().any(|s| uploads(&asked, s.id) == *up))
+        {
+            let suffix = if !up && asked.direction == Direction::Both { "_bidir_reverse" } else { "" };
+            let row = format!("{}{suffix}", if up { "sum_received" } else { "sum_sent" });
+            let of = |id| uploads(&asked, id) == up;
+            assert_eq!(json["end"][&row]["bytes"], bytes(&theirs, of), "{arguments}: {json:#}");
+            let (sent, received) = if up { (&ours, &theirs) } else { (&theirs, &ours) };
+            if asked.omit == 0 {
+                assert!(bytes(received, of) <= bytes(sent, of), "{arguments}: {sent:?} {received:?}");
+            }
+            if asked.transport == Transport::Udp {
+                accounts_for_all(&asked, sent, received, of);
+            } else if asked.direction == Direction::Download && asked.omit == 0 {
+                assert_eq!(bytes(received, of), bytes(sent, of), "{arguments}: all that was sent arrived");
+            }
+        }
+    }
+}
+
+#[test]
+fn options_of_its_client_are_heeded() {
+    if !there() {
+        return;
+    }
+    serving(order(1), |address, server| {
+        for (arguments, most) in [
+            ("-n 1M", 2_u64 << 20),
+            ("-k 5", 2 << 20),
+            ("-n 1M -R -b 100M", u64::MAX),
+            ("-t 1 -w 64K -N -M 1000 -S 0x28", u64::MAX),
+            ("-t 1 -C reno -R", u64::MAX),
+            ("-t 1 -l 1000 -R", u64::MAX),
+            ("-t 1 -u -b 0 -l 1400 -R", u64::MAX),
+            ("-t 1 -u -b 1M -l 16", u64::MAX),
+            ("-t 1 -Z --fq-rate 10M -R", u64::MAX),
+        ] {
+            let json = printed(iperf3(address, arguments));
+            let received = json["end"]["sum_received"]["bytes"].as_u64().unwrap();
+            assert!((1..most).contains(&received), "{arguments}: {received}");
+            if arguments.contains("-C") {
+                assert_eq!(json["end"]["sender_tcp_congestion"], "reno");
+            }
+            until("its place is free", || server.now().measuring == 0);
+        }
+        let output = iperf3(address, "-t 1 -R -C cubicle").wait_with_output().unwrap();
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(json["error"].as_str().unwrap().contains("congestion"), "{json:#}");
+        until("its place is free", || server.now().measuring == 0);
+    });
+}
+
+#[test]
+fn ten_use_one_port_at_once() {
+    if !there() {
+        return;
+    }
+    serving(order(10), |address, server| {
+        let arguments = ["-P 2", "-u -b 1M -P 2", "-u -b 1M -R", "--bidir -b 10M", "-u -b 1M --bidir"];
+        let children: Vec<_> =
+            arguments.iter().cycle().take(10).map(|one| iperf3(address, &format!("-t 3 {one}"))).collect();
+        until("ten at once", || server.now().measuring == 10);
+        for child in children {
+            let json = printed(child);
+            assert!(json["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{json:#}");
+        }
+        assert_eq!(server.tally().failures(), Default::default());
+    });
+}
+
+#[test]
+fn its_client_prints_why_it_is_refused() {
+    if !there() {
+        return;
+    }
+    let limits = Limits {
+        lasts: Duration::from_secs(60),
+        rate: Some(Rate::from_bits_per_s(1_000_000_000)),
+        ..order(1).limits
+    };
+    let refused = |address: SocketAddr, arguments: &str, words: &str| {
+        let output = iperf3(address, arguments).wait_with_output().unwrap();
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = json["error"].as_str().unwrap_or_else(|| panic!("{arguments}: {json:#}"));
+        assert!(error.contains(words), "{arguments}: {error}");
+    };
+    serving(ServerOrder { limits, ..order(1) }, |address, server| {
+        refused(address, "-t 61", "test duration");
+        refused(address, "-b 2G", "larger than server limit");
+        refused(address, "-A 0,0", "CPU affinity");
+        let first = iperf3(address, "-t 2 -b 1M");
+        until("the first is let in", || server.now().measuring == 1);
+        refused(address, "-t 1", "the server is busy");
+        printed(first);
+        let refusals = server.tally().refusals();
+        assert_eq!(refusals.get(&(Protocol::Iperf3, "busy")), Some(&1), "{refusals:?}");
+    });
+    let much = Limits { bytes: 2_000_000, ..order(1).limits };
+    serving(ServerOrder { limits: much, ..order(1) }, |address, server| {
+        for arguments in ["-t 20", "-t 20 -R", "-t 20 -u -b 100M", "-t 20 -u -b 100M -R"] {
+            refused(address, arguments, "larger than server limit");
+            until("its place is free", || server.now().measuring == 0 && server.now().connections == 0);
+        }
+        let failures = server.tally().failures();
+        assert_eq!(failures.get("iperf3: it carried more than a session may"), Some(&4), "{failures:?}");
+    });
+}
+
+/// Where a key is needed and nobody has said that anybody may measure.
+#[test]
+fn its_client_has_no_key() {
+    let key = netrig_agent::probe::stamp::Key::new(b"0123456789abcdef");
+    let Some(address) = outward() else {
+        eprintln!("skipped: needs an address beside those of loopback");
+        return;
+    };
+    let closed = ServerOrder { listen: vec![(address, 0).into()], keys: key.clone().into(), ..order(4) };
+    serving(closed, |address, server| {
+        let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err().to_string();
+        assert!(error.contains("a user's name and password"), "{error}");
+        // The client hears of it first.
+        until("it is counted", || !server.tally().failures().is_empty());
+        assert_eq!(server.tally().failures().get("a client of iperf3, which can prove no key"), Some(&1));
+    });
+    let open = ServerOrder {
+        listen: vec![(address, 0).into()],
+        iperf3: vec![(Ipv4Addr::UNSPECIFIED, 0).into()],
+        keys: key.into(),
+        open: true,
+        ..order(4)
+    };
+    serving(open, |_, server| {
+        let at = SocketAddr::new(address.into(), server.addresses()[1].port());
+        let tested = run(at, &Parameters { time: 1, ..Parameters::default() }).unwrap();
+        assert!(tested.error.is_none(), "{tested:?}");
+    });
+}
+
+/// An address of this host that others may reach.
+fn outward() -> Option<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Nothing is sent: the kernel says from where it would be.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    match socket.local_addr().ok()? {
+        SocketAddr::V4(local) if !local.ip().is_loopback() => Some(*local.ip()),
+        _ => None,
+    }
+}
+
+#[test]
+fn its_server_refuses_us_in_words() {
+    if !there() {
+        return;
+    }
+    // It needs the port of UDP as well, which somebody else has.
+    let taken = loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        if let Ok(taken) = UdpSocket::bind(listener.local_addr().unwrap()) {
+            break taken;
+        }
+    };
+    let address = taken.local_addr().unwrap();
+    let mut child = iperf3_server_at(address);
+    let asked =
+        Parameters { transport: Transport::Udp, len: 1000, rate: 1_000_000, time: 1, ..Default::default() };
+    let error = run(address, &asked).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the server refused the test: it could not open or read a stream ("),
+        "{error}"
+    );
+    // Of one test, but this was none.
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+#[test]
+fn its_server_is_busy_for_one_at_a_time() {
+    if !there() {
+        return;
+    }
+    let (address, child) = iperf3_server();
+    let asked = Parameters { time: 2, rate: 8_000_000, ..Parameters::default() };
+    let first = std::thread::spawn(move || run(address, &asked));
+    std::thread::sleep(StdDuration::from_millis(1500));
+    let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err();
+    assert!(matches!(error, TestError::Session(SessionError::Busy | SessionError::Closed(_))), "{error}");
+    assert!(first.join().unwrap().unwrap().error.is_none());
+    printed(child);
+}
+
+/// Datagrams go to nobody who has not asked for them by TCP, and to no other address than the one that asked.
+#[test]
+fn nothing_is_sent_to_who_did_not_ask() {
+    use std::io::{Read as _, Write as _};
+    serving(order(4), |address, server| {
+        let knock = |from: &UdpSocket| drop(from.send_to(&netrig_speed::iperf3::datagram::CONNECT, address));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+        let hears = |socket: &UdpSocket| {
+            socket.set_read_timeout(Some(StdDuration::from_millis(300))).unwrap();
+            socket.recv(&mut [0; 2000]).is_ok()
+        };
+        knock(&socket);
+        assert!(!hears(&socket), "nobody has asked");
+        // A test that sends is asked for from 127.0.0.1: another address cannot be named as where it goes.
+        let mut control = TcpStream::connect(address).unwrap();
+        let asked = Parameters {
+            transport: Transport::Udp,
+            direction: Direction::Download,
+            len: 1000,
+            rate: 1_000_000,
+            time: 5,
+            ..Parameters::default()
+        };
+        let json = asked.write();
+        let mut word = [0];
+        control.write_all(b"abcdefghijklmnopqrstuvwxyz234567abcd\0").unwrap();
+        control.read_exact(&mut word).unwrap();
+        control.write_all(&[&(json.len() as u32).to_be_bytes()[..], &json].concat()).unwrap();
+        control.read_exact(&mut word).unwrap();
+        assert_eq!(word[0], netrig_speed::iperf3::State::CreateStreams.byte());
+        knock(&stranger);
+        assert!(!hears(&stranger), "another address has not asked");
+        knock(&socket);
+        assert!(hears(&socket), "it has asked");
+        assert_eq!(server.tally().strays.load(std::sync::atomic::Ordering::Relaxed), 2);
+    });
+}
+
+/// The names of all values, with what is in a list under one.
+fn names(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(name, value)| names(value, &format!("{path}.{name}"), found))
+        }
+        Value::Array(elements) => elements.iter().for_each(|value| names(value, &format!("{path}[]"), found)),
+        other => {
+            let kind = match other {
+                Value::Number(_) => "number",
+                Value::String(_) => "text",
+                _ => "flag",
+            };
+            found.insert(format!("{path}: {kind}"));
+        }
+    }
+}
+
+fn all_names(document: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    names(&serde_json::from_str(document).unwrap(), "", &mut found);
+    found
+}
+
+#[test]
+fn the_document_has_its_names_in_each_mode() {
+    if !there() {
+        return;
+    }
+    for (arguments, asked) in modes() {
+        let (address, child) = iperf3_server();
+        // A server that is still starting has no port yet.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let of_client = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
+        let of_server = printed(child).to_string();
+
+        serving(order(1), |address, _| {
+            let ours = run(address, &asked).unwrap();
+            assert!(ours.error.is_none(), "{arguments}: {ours:?}");
+            assert_eq!(all_names(&ours.document().json()), all_names(&of_client), "client {arguments}");
+            let asked = Parameters { server_output: true, ..asked };
+            let Some(ServerOutput::Json(server)) =
+                run(address, &asked).unwrap().theirs.unwrap().server_output
+            else {
+                panic!("{arguments}: what our server would print")
+            };
+            assert_eq!(all_names(&server.to_string()), all_names(&of_server), "server {arguments}");
+        });
+    }
+}
+
+/// What was measured by netrig's own protocol has the names that readers of iperf3's documents look for.
+#[test]
+fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
+    if !there() {
+        return;
+    }
+    let udp = Load::Fixed { bits_per_s: 2_000_000 };
+    for (arguments, carrier) in [
+        ("-P 2", Carrier::Tcp { way: Way::Up, streams: 2, congestion: None }),
+        ("-R", Carrier::Tcp { way: Way::Down, streams: 1, congestion: None }),
+        ("--bidir", Carrier::Tcp { way: Way::Both, streams: 1, congestion: None }),
+        ("-u -l 1000 -b 2M", Carrier::Udp { way: Way::Up, size: 1000, load: udp }),
+        ("-u -l 1000 -b 2M -R", Carrier::Udp { way: Way::Down, size: 1000, load: udp }),
+    ] {
+        serving(order(2), |address, _| {
+            let theirs = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
+            let order = CallOrder {
+                server: address,
+                name: address.ip().into(),
+                tls: tls::client(&Trust::Anyone, None).unwrap(),
+                key: None,
+                rate: None,
+                options: TcpOptions::default(),
+            };
+            let (never, mut nobody) = (AtomicBool::new(false), |_: News<'_>| {});
+            let mut call = Call::connect(order, &never, &mut |_, _| {}).unwrap();
+            let (lasts, every) = (Duration::from_secs(1), Duration::from_millis(100));
+            let carriage = call.carry(PhaseOrder { carrier, lasts, every }, &never, &mut nobody).unwrap();
+            let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
+            // An end that sends nothing does not tell what it would send by.
+            let told = |document| {
+                let mut names = all_names(document);
+                names.retain(|name| !name.ends_with("_tcp_congestion: text"));
+                names
+            };
+            assert_eq!(told(&ours), told(&theirs), "{arguments}: {ours}");
+            let json: Value = serde_json::from_str(&ours).unwrap();
+            assert!(json["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{ours}");
+            if arguments.starts_with("-u") {
+                let rows = json["intervals"].as_array().unwrap().iter().map(|rows| &rows["sum"]);
+                let changes = rows.chain([&json["end"]["sum"]]).filter_map(|row| row["jitter_ms"].as_f64());
+                assert!(changes.clone().count() > 0 && changes.clone().all(|ms| ms > 0.0), "{ours}");
+            }
+        });
+    }
+}
+
+/// Our own summary of what was measured against its server.
+#[test]
+fn its_server_is_measured_as_ours_is() {
+    if !there() {
+        return;
+    }
+    serving(order(1), |address, server| {
+        let udp = Load::Fixed { bits_per_s: 2_000_000 };
+        let carriers = [
+            Carrier::Tcp { way: Way::Down, streams: 2, congestion: None },
+            Carrier::Tcp { way: Way::Both, streams: 1, congestion: None },
+            Carrier::Udp { way: Way::Up, size: 1000, load: udp },
+            Carrier::Udp { way: Way::Down, size: 1000, load: udp },
+        ];
+        let phase = |carrier| PhaseOrder {
+            carrier,
+            lasts: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        };
+        let order = Iperf3Order {
+            server: address,
+            host: "127.0.0.1".into(),
+            phases: carriers.map(phase).into_iter().collect(),
+        };
+        let (report, documents) = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(
+            (report.partial, documents.len()),
+            (false, 4),
+            "{:?}",
+            documents.last().map(|last| &last.error)
+        );
+        let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
+        assert_eq!(ways, [Way::Down, Way::Down, Way::Up, Way::Up, Way::Down]);
+        for phase in &report.phases {
+            let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(throughput.bytes > 0 && throughput.lasted_s >= 0.9, "{phase:?}");
+            let ours = if phase.way == Way::Up { &phase.sender } else { &phase.receiver };
+            assert!(ours.threads_ns > 0 && ours.ran_ns > 0 && !ours.host.processors.is_empty(), "{phase:?}");
+        }
+        // Of what this end sends its kernel tells all, of what comes no more than the round trip.
+        let told = |at: usize| report.phases[at].connections.unwrap();
+        assert!(told(2).busy > Some(0.0) && told(2).window_limited.is_some() && told(2).cwnd.is_some());
+        for down in [0, 1] {
+            assert!(told(down).busy.is_none() && told(down).window_limited.is_none(), "{:?}", told(down));
+            assert!(told(down).least_round_trip_s.is_some(), "{:?}", told(down));
+        }
+        let datagrams = &report.phases[3];
+        let (sent, came) = (datagrams.sender.datagrams.unwrap(), datagrams.receiver.datagrams.unwrap());
+        assert_eq!(came.received + came.lost, sent.sent, "{datagrams:?}");
+        // What came late or twice there it does not tell.
+        assert_eq!((came.reordered, came.duplicated), (None, None));
+        let here = report.phases[4].receiver.datagrams.unwrap();
+        assert_eq!((here.reordered, here.duplicated), (Some(0), Some(0)));
+        assert!(came.jitter_s > Some(0.0) && here.jitter_s > Some(0.0), "{came:?} {here:?}");
+        assert_eq!(server.tally().failures(), Default::default());
+    });
+    let order = Iperf3Order {
+        server: "127.0.0.1:1".parse().unwrap(),
+        host: "h".into(),
+        phases: vec![PhaseOrder {
+            carrier: Carrier::Udp { way: Way::Up, size: 1000, load: Load::Told },
+            lasts: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        }],
+    };
+    let error = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("iperf3 has no search"), "{error}");
+}

@@ -1,0 +1,339 @@
+//! A server's patience with a client that means no good: a byte at a time buys no time, and what is broken off sends nothing
+//! more. The clients are their own: what they say no client of ours does.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "clients are sockets and threads"
+)]
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_agent::bulk::connect;
+use netrig_agent::control::{read_frame, write_frame};
+use netrig_agent::tls::{self, Trust};
+use netrig_agent::{Buffers, TcpOptions};
+use netrig_core::Duration;
+use netrig_speed::admission::Limits;
+use netrig_speed::protocol::greeting::{EXPORTER, greet_server};
+use netrig_speed::protocol::{Budget, Carrier, Echo, FromClient, FromServer, Load, Phase, Preamble, Way};
+use netrig_speed::serve::{Server, ServerOrder};
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::common::{order, serving, until};
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+/// A client by hand.
+struct Client {
+    stream: Stream,
+    budget: Budget,
+}
+
+impl Client {
+    fn connection() -> ClientConnection {
+        let config = tls::client(&Trust::Anyone, None).unwrap();
+        ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap()
+    }
+
+    fn let_in(server: SocketAddr) -> Self {
+        Self::let_in_over(TcpStream::connect(server).unwrap())
+    }
+
+    fn let_in_over(socket: TcpStream) -> Self {
+        let mut stream = StreamOwned::new(Self::connection(), socket);
+        stream.conn.complete_io(&mut stream.sock).unwrap();
+        let binding = stream.conn.export_keying_material([0; 32], EXPORTER, Some(&[])).unwrap();
+        greet_server(&mut stream, None, [1; 32], &binding).unwrap();
+        write_frame(&mut stream, &FromClient::Ask { bits_per_s: None }).unwrap();
+        let admitted = read_frame(&mut stream).unwrap().unwrap();
+        let FromServer::Admitted(budget) = admitted else { panic!("{admitted:?}") };
+        Self { stream, budget }
+    }
+
+    fn say(&mut self, words: &FromClient) {
+        write_frame(&mut self.stream, words).unwrap();
+    }
+
+    fn hear(&mut self) -> FromServer {
+        read_frame(&mut self.stream).unwrap().unwrap()
+    }
+
+    /// Lets data come down, over a connection or by datagrams.
+    fn begin(&mut self, server: SocketAddr, carrier: Carrier) -> Data {
+        let phase = Phase { number: 1, carrier, lasts_ns: 60_000_000_000, every_ns: 100_000_000 };
+        let preamble = Preamble { token: self.budget.token, phase: 1, stream: 0 };
+        self.say(&FromClient::Prepare(phase.clone()));
+        assert_eq!(self.hear(), FromServer::Ready);
+        let data = match phase.carrier {
+            Carrier::Tcp { .. } => {
+                let mut stream = TcpStream::connect(server).unwrap();
+                stream.write_all(&preamble.encode()).unwrap();
+                Data::Stream(stream)
+            }
+            _ => {
+                let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                socket.connect(server).unwrap();
+                socket.send(&preamble.encode()).unwrap();
+                socket.recv(&mut [0; 100]).unwrap();
+                Data::Datagrams(socket)
+            }
+        };
+        self.say(&FromClient::Begin);
+        assert_eq!(self.hear(), FromServer::Begun);
+        assert!(data.comes_within(StdDuration::from_secs(5)), "data flows");
+        data
+    }
+}
+
+enum Data {
+    Stream(TcpStream),
+    Datagrams(UdpSocket),
+}
+
+impl Data {
+    /// Whether something comes.
+    fn comes_within(&self, patience: StdDuration) -> bool {
+        let mut buffer = vec![0; 1 << 16];
+        let came = match self {
+            Self::Stream(stream) => {
+                stream.set_read_timeout(Some(patience)).unwrap();
+                (&mut &*stream).read(&mut buffer)
+            }
+            Self::Datagrams(socket) => {
+                socket.set_read_timeout(Some(patience)).unwrap();
+                socket.recv(&mut buffer)
+            }
+        };
+        came.is_ok_and(|len| len > 0)
+    }
+
+    /// Reads on until nothing comes any more; panics if that does not happen.
+    fn falls_silent(&self) {
+        let begun = StdInstant::now();
+        while self.comes_within(StdDuration::from_secs(1)) {
+            assert!(begun.elapsed() < StdDuration::from_secs(10), "it is still sent");
+        }
+    }
+}
+
+const fn downwards() -> [Carrier; 2] {
+    let load = Load::Fixed { bits_per_s: 20_000_000 };
+    [
+        Carrier::Tcp { way: Way::Down, streams: 1, congestion: None },
+        Carrier::Udp { way: Way::Down, size: 1200, load },
+    ]
+}
+
+fn with(limits: Limits, client: impl FnOnce(SocketAddr, &Server)) {
+    serving(ServerOrder { limits, ..order(4) }, client);
+}
+
+/// Brings a byte at a time until the connection breaks; for how long that was borne.
+fn drip(socket: &mut TcpStream, bytes: impl Iterator<Item = u8>, pause: StdDuration) -> StdDuration {
+    let begun = StdInstant::now();
+    socket.set_read_timeout(Some(StdDuration::from_millis(1))).unwrap();
+    let mut buffer = [0; 4096];
+    for byte in bytes {
+        let broken = socket.write_all(&[byte]).is_err();
+        let gone = match socket.read(&mut buffer) {
+            Ok(0) => true,
+            Ok(_) => false,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        };
+        if broken || gone {
+            return begun.elapsed();
+        }
+        assert!(begun.elapsed() < StdDuration::from_secs(40), "it is still listened to");
+        std::thread::sleep(pause);
+    }
+    panic!("it took all bytes");
+}
+
+/// A record of TLS 1.3 that promises 16 KiB, and brings them slowly.
+fn endless_record() -> impl Iterator<Item = u8> {
+    [23, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(0))
+}
+
+#[test]
+fn a_client_that_hangs_up_is_sent_nothing_more() {
+    for carrier in downwards() {
+        with(order(4).limits, |address, server| {
+            let mut client = Client::let_in(address);
+            let data = client.begin(address, carrier.clone());
+            drop(client);
+            data.falls_silent();
+            until("its place is free", || server.now().measuring == 0);
+        });
+    }
+}
+
+#[test]
+fn a_client_that_has_had_enough_is_sent_nothing_more() {
+    for carrier in downwards() {
+        with(Limits { bytes: 2_000_000, ..order(4).limits }, |address, server| {
+            let mut client = Client::let_in(address);
+            let data = client.begin(address, carrier.clone());
+            let why = loop {
+                if let FromServer::Failed { why } = client.hear() {
+                    break why;
+                }
+                assert!(data.comes_within(StdDuration::from_secs(5)));
+            };
+            assert!(why.contains("more than a session may"), "{why}");
+            data.falls_silent();
+            until("its place is free", || server.now().measuring == 0);
+        });
+    }
+}
+
+/// The handshake's bytes one by one, and then the greeting's.
+#[test]
+fn a_byte_at_a_time_takes_no_longer_than_all_at_once() {
+    with(order(4).limits, |address, server| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut hello = Vec::new();
+                Client::connection().write_tls(&mut hello).unwrap();
+                let mut socket = TcpStream::connect(address).unwrap();
+                let bytes = hello.into_iter().take(200);
+                let borne = drip(&mut socket, bytes, StdDuration::from_millis(200));
+                assert!(borne < StdDuration::from_secs(20), "{borne:?}");
+            });
+            scope.spawn(|| {
+                let mut stream = StreamOwned::new(Client::connection(), TcpStream::connect(address).unwrap());
+                stream.conn.complete_io(&mut stream.sock).unwrap();
+                let borne = drip(&mut stream.sock, endless_record(), StdDuration::from_millis(50));
+                assert!(borne < StdDuration::from_secs(20), "{borne:?}");
+            });
+        });
+        until("both are gone", || server.now().connections == 0);
+    });
+}
+
+/// What is said meanwhile, or asked to be sent back from ever new ports, makes no session longer.
+#[test]
+fn no_client_stays_longer_than_it_may() {
+    let limits = Limits { lasts: Duration::from_secs(6), ..order(4).limits };
+    with(limits, |address, server| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = Client::let_in(address);
+                let [carrier, _] = downwards();
+                let data = client.begin(address, carrier);
+                let borne = drip(&mut client.stream.sock, endless_record(), StdDuration::from_micros(500));
+                assert!(borne < StdDuration::from_secs(15), "{borne:?}");
+                data.falls_silent();
+            });
+            scope.spawn(|| {
+                let mut client = Client::let_in(address);
+                let [_, carrier] = downwards();
+                let data = client.begin(address, carrier);
+                let preamble = Preamble { token: client.budget.token, phase: 1, stream: 0 };
+                let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+                let begun = StdInstant::now();
+                while data.comes_within(StdDuration::from_secs(1)) {
+                    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                    socket.send_to(&echo.encode(), address).unwrap();
+                    std::thread::sleep(StdDuration::from_millis(5));
+                    assert!(begun.elapsed() < StdDuration::from_secs(30), "its time does not end");
+                }
+            });
+        });
+        until("both are gone", || server.now().connections == 0);
+    });
+}
+
+/// A server that is told to end tells no report to its end, however slowly it is read.
+#[test]
+fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
+    const STREAMS: u16 = 128;
+    let server = Server::open(order(1)).unwrap();
+    let (address, stop) = (server.addresses()[0], AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| server.serve(&stop));
+        // Of short segments the kernels keep little: it is the server that has the report.
+        let buffers = Buffers { receive: Some(1 << 14), ..Buffers::default() };
+        let options = TcpOptions { max_segment: Some(536), buffers, ..TcpOptions::default() };
+        let socket = connect(address, &options, Duration::from_secs(5)).unwrap();
+        let mut client = Client::let_in_over(socket);
+        let carrier = Carrier::Tcp { way: Way::Up, streams: STREAMS, congestion: None };
+        let (lasts_ns, every_ns) = (3_000_000_000, 10_000_000);
+        client.say(&FromClient::Prepare(Phase { number: 1, carrier, lasts_ns, every_ns }));
+        assert_eq!(client.hear(), FromServer::Ready);
+        let connect = |stream: u16| {
+            let preamble = Preamble { token: client.budget.token, phase: 1, stream: stream.into() };
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&preamble.encode()).unwrap();
+            stream
+        };
+        let streams: Vec<_> = (0..STREAMS).map(connect).collect();
+        client.say(&FromClient::Begin);
+        assert_eq!(client.hear(), FromServer::Begun);
+        // Until there are some megabytes to tell: far more than the kernel keeps of what is not read.
+        std::thread::sleep(StdDuration::from_millis(2500));
+        client.say(&FromClient::End { sent: None });
+        while !matches!(client.hear(), FromServer::Counted(_)) {}
+        stop.store(true, Ordering::Relaxed);
+        // Until the server has seen that; meanwhile it waits for who does not read.
+        std::thread::sleep(StdDuration::from_millis(500));
+        let last = loop {
+            match client.hear() {
+                FromServer::Counted(_) => {}
+                other => break other,
+            }
+        };
+        let FromServer::Failed { why } = last else { panic!("{last:?}") };
+        assert_eq!(why, "the server was told to end");
+        drop(streams);
+        serving.join().unwrap().unwrap();
+    });
+}
+
+/// What still comes when a phase is over is waited for, and counts: too much of it ends the session and not only the phase.
+#[test]
+fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
+    with(Limits { bytes: 5_000_000, ..order(4).limits }, |address, server| {
+        let mut client = Client::let_in(address);
+        let load = Load::Fixed { bits_per_s: 1_000_000 };
+        let carrier = Carrier::Udp { way: Way::Up, size: 1200, load };
+        client.say(&FromClient::Prepare(Phase {
+            number: 1,
+            carrier,
+            lasts_ns: 60_000_000_000,
+            every_ns: 20_000_000,
+        }));
+        assert_eq!(client.hear(), FromServer::Ready);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect(address).unwrap();
+        let preamble = Preamble { token: client.budget.token, phase: 1, stream: 0 };
+        socket.send(&preamble.encode()).unwrap();
+        socket.recv(&mut [0; 100]).unwrap();
+        client.say(&FromClient::Begin);
+        assert_eq!(client.hear(), FromServer::Begun);
+        let over = AtomicBool::new(false);
+        let last = std::thread::scope(|scope| {
+            client.say(&FromClient::End { sent: None });
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // Its socket may be gone by now.
+                    let _ = socket.send(&[0; 1200]);
+                }
+            });
+            let last = loop {
+                match client.hear() {
+                    FromServer::Heard(_) => {}
+                    other => break other,
+                }
+            };
+            over.store(true, Ordering::Relaxed);
+            last
+        });
+        let FromServer::Failed { why } = last else { panic!("{last:?}") };
+        assert!(why.contains("more than a session may"), "{why}");
+        until("its place is free", || server.now().measuring == 0);
+    });
+}

@@ -1,0 +1,92 @@
+//! What is measured beside the load: delays in each direction, and responsiveness.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test drives real sockets and waits for them"
+)]
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use netrig_agent::TcpOptions;
+use netrig_agent::tls::{self, Trust};
+use netrig_core::Duration;
+use netrig_speed::measure::{Call, CallOrder, Latency, MeasureOrder, PhaseOrder, Probing, Task, measure};
+use netrig_speed::meter::{OneWay, clocks};
+use netrig_speed::protocol::{Carrier, Way};
+use netrig_speed::responsiveness::Responsiveness;
+use netrig_speed::serve::{Protocol, Server};
+
+use crate::common;
+
+/// Runs a server while `with` does something with its address.
+fn serving(with: impl FnOnce(SocketAddr, &Server)) {
+    common::serving(common::order(1), with);
+}
+
+#[test]
+fn new_connections_and_loaded_ones_respond_while_data_flows() {
+    serving(|server, has| {
+        let tls = tls::client(&Trust::Anyone, None).unwrap();
+        let name = server.ip().into();
+        let order = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
+        let mut call = Call::connect(order.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        assert!(call.reads_our_clock(), "both are this process");
+        let local = SocketAddr::new(call.ends()[0].ip(), 0);
+        let latency = Latency::begin(local, server, call.budget().token, Duration::from_millis(10)).unwrap();
+        let probing = Probing::begin(order).unwrap();
+        probing.carries(Way::Down, [1e9; 2]);
+        let carrier = Carrier::Tcp { way: Way::Down, streams: 2, congestion: None };
+        let phase = PhaseOrder { carrier, lasts: Duration::from_secs(2), every: Duration::from_millis(100) };
+        let carriage = call.carry(phase, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        let (probes, rounds) = (probing.end().unwrap(), latency.end().unwrap());
+        let one_clock = call.reads_our_clock();
+        call.hang_up();
+        let told = Responsiveness::of_phase(&probes, &carriage.far.counted, carriage.span, 0.2).unwrap();
+        assert!(told.rpm.both.is_some() && told.rpm_p50.both.is_some(), "{told:?}");
+        assert_eq!(told.connect.delays.lost, 0, "{told:?}");
+        assert!(told.loaded.is_some_and(|loaded| loaded.delays.sent > 10), "{told:?}");
+        // Each part takes time, and a probe is nothing that the server counts as broken off.
+        for part in [told.connect, told.secure, told.answer] {
+            assert!(part.delays.least_s.is_some_and(|least| least > 0.0));
+        }
+        assert_eq!(has.tally().sessions(Protocol::Netrig), 1, "probes are no sessions");
+        assert!(has.tally().failures().is_empty(), "{:?}", has.tally().failures());
+        let ways = OneWay::of(rounds.iter(), clocks(&rounds, one_clock)).unwrap();
+        assert_eq!(ways.bound_s, 0.0);
+        // Both ways together are what there and back takes, whatever each echo took.
+        let sum = |of: fn(&OneWay) -> Option<f64>| of(&ways).unwrap();
+        assert!(sum(|ways| ways.up.least_s) >= 0.0 && sum(|ways| ways.down.least_s) >= 0.0, "{ways:?}");
+    });
+}
+
+/// Data that goes both ways at once: what loaded connections tell comes from both ends, and new ones respond meanwhile.
+#[test]
+fn both_ways_at_once_have_their_responsiveness() {
+    serving(|server, _| {
+        let tls = tls::client(&Trust::Anyone, None).unwrap();
+        let name = server.ip().into();
+        let call = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
+        let carrier = Carrier::Tcp { way: Way::Both, streams: 2, congestion: None };
+        let order = MeasureOrder {
+            call,
+            idle: Duration::from_millis(300),
+            tasks: vec![Task::Carry(PhaseOrder {
+                carrier,
+                lasts: Duration::from_secs(2),
+                every: Duration::from_millis(100),
+            })],
+            after: Duration::ZERO,
+            echo_every: Duration::from_millis(20),
+            responsive: true,
+        };
+        let report = measure(order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(report.phases.len(), 2);
+        for phase in &report.phases {
+            let told = phase.responsiveness.as_ref().unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(told.rpm.both.is_some_and(|rpm| rpm > 0.0), "{told:?}");
+            assert!(told.loaded.as_ref().is_some_and(|loaded| loaded.delays.sent > 10), "{told:?}");
+        }
+    });
+}

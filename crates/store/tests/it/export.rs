@@ -1,0 +1,73 @@
+//! Tables for other programs.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use netrig_experiment::{Measured, Outcome};
+use netrig_store::{End, Store, Table};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+
+use crate::it::common::{entry, outcome, point, responses, store};
+
+/// Two replications that differ in everything, the second one invalid, with characters that a table must
+/// protect.
+fn filled() -> (tempfile::TempDir, Store, Table) {
+    let (folder, mut store, experiment, provenance) = store();
+    let mut first = entry(experiment, provenance, "aa");
+    first.point = point(&[("label", "a, \"b\""), ("seed", "none")]);
+    first.seed = u64::MAX;
+    let mut second = entry(experiment, provenance, "bb");
+    second.point = point(&[("label", "line\nbreak"), ("seed", "none")]);
+    second.replication = 2;
+    second.end = End::Finished(Outcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
+    second.responses = responses(&[("throughput", "B/s", Measured::from(0.1))]);
+    store.record(&first).unwrap();
+    store.record(&second).unwrap();
+    let table = Table::of(&store, experiment).unwrap();
+    (folder, store, table)
+}
+
+#[test]
+fn csv_is_rfc_4180() {
+    let (_folder, _store, table) = filled();
+    let mut bytes = Vec::new();
+    table.write_csv(&mut bytes).unwrap();
+    let expected = "substrate,label,factor.seed,replication,seed,valid,why,delay [s],throughput [B/s],build,identity\r\n\
+         sim,\"a, \"\"b\"\"\",none,1,18446744073709551615,true,,,54012.25,0.1.0+abc1234,aa\r\n\
+         sim,\"line\nbreak\",none,2,1,false,\"late by 3 ms, too much\",,0.1,0.1.0+abc1234,bb\r\n";
+    assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    assert_eq!(table.rows(), 2);
+}
+
+#[test]
+fn parquet_has_types_nulls_and_units() {
+    let (_folder, _store, table) = filled();
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes).unwrap();
+    let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let names: Vec<_> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names[7..9], ["delay [s]", "throughput [B/s]"]);
+    assert_eq!(rows[0].get_string(1).unwrap(), "a, \"b\"");
+    assert_eq!(rows[0].get_long(3).unwrap(), 1);
+    assert_eq!(rows[0].get_ulong(4).unwrap(), u64::MAX);
+    assert_eq!((rows[0].get_bool(5).unwrap(), rows[1].get_bool(5).unwrap()), (true, false));
+    assert!(rows[0].get_string(6).is_err() && rows[0].get_double(7).is_err(), "null is not a value");
+    assert_eq!(rows[1].get_double(8).unwrap(), 0.1);
+    let about = file.metadata().file_metadata().key_value_metadata().unwrap();
+    assert!(about.iter().any(|pair| pair.key == "experiment" && pair.value.as_deref() == Some("link-down")));
+}
+
+#[test]
+fn an_experiment_without_runs_is_a_table_without_rows() {
+    let (_folder, store, experiment, _) = store();
+    let table = Table::of(&store, experiment).unwrap();
+    let mut csv = Vec::new();
+    table.write_csv(&mut csv).unwrap();
+    assert_eq!(csv, b"substrate,replication,seed,valid,why,build,identity\r\n");
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes).unwrap();
+    assert_eq!(
+        SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap().metadata().file_metadata().num_rows(),
+        0
+    );
+}

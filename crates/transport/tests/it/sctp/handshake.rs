@@ -1,0 +1,455 @@
+//! RFC 9260 section 5.
+
+use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Instant, Size, StreamId};
+use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
+use netrig_transport::sctp::{Association, Config, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::{Connection, Control, PathId, PathState, Payload, Profile};
+
+use super::pair::*;
+
+#[test]
+fn four_ways_and_then_data() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.open();
+    pair.fill(1000);
+    pair.run_for(s(2));
+    let names: Vec<_> = pair.log.iter().map(Crossing::names).collect();
+    assert_eq!(names, ["INIT", "INIT ACK", "COOKIE ECHO", "COOKIE ACK", "DATA", "SACK"]);
+    assert_eq!(pair.server.connected(), Some(at(ms(300))));
+    assert_eq!(pair.client.connected(), Some(at(ms(400))));
+    assert_eq!(pair.server.bytes(), 1000);
+    // RFC 9260 section 8.5.1 A: INIT carries tag 0; all else the tag of its receiver.
+    let init = &pair.log[0].packet;
+    let Some(Chunk::Init(first)) = init.chunks.first() else { panic!("INIT") };
+    assert_eq!(init.verification_tag, 0);
+    assert_eq!(pair.log[1].packet.verification_tag, first.initiate_tag);
+}
+
+#[test]
+fn a_single_address_is_not_listed_and_several_are() {
+    for (paths, listed) in [(1, 0), (2, 2), (3, 3)] {
+        let mut pair = Pair::new(&rfc(), paths, ms(10));
+        pair.open();
+        pair.run_for(s(1));
+        for crossing in &pair.log[..2] {
+            let (Chunk::Init(init) | Chunk::InitAck(init)) = &crossing.packet.chunks[0] else {
+                panic!("INIT")
+            };
+            assert_eq!(init.addresses().count(), listed);
+        }
+    }
+}
+
+#[test]
+fn each_lost_step_is_repeated_after_rto_initial() {
+    for (lost, delay) in [("INIT", 1), ("INIT ACK", 1), ("COOKIE ECHO", 1), ("COOKIE ACK", 1)] {
+        let mut pair = Pair::new(&rfc(), 1, ms(100));
+        pair.lose(first(move |crossing| crossing.has(lost)));
+        pair.open();
+        pair.run_for(s(5));
+        assert_eq!(pair.client.connected(), Some(at(ms(400) + s(delay))), "{lost}");
+    }
+}
+
+#[test]
+fn nobody_answers() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|_| true);
+    pair.open();
+    pair.run_for(s(1000));
+    assert_eq!(pair.client.closed(), Some(CloseReason::TimedOut));
+    let times: Vec<_> = pair.log.iter().map(|crossing| crossing.at.as_secs_f64()).collect();
+    // Max.Init.Retransmits 8; RTO.Initial 1 s, doubled up to RTO.Max 60 s.
+    assert_eq!(times, [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0]);
+    assert_eq!(pair.client.events.last().map(|(now, _)| now.as_secs_f64()), Some(243.0));
+}
+
+#[test]
+fn a_dead_first_path_is_gone_round() {
+    let mut pair = Pair::new(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.path == 0);
+    pair.open();
+    pair.fill(10_000);
+    pair.run_for(s(10));
+    assert_eq!(pair.client.connected(), Some(at(ms(1400))));
+    assert_eq!(pair.server.bytes(), 10_000);
+}
+
+#[test]
+fn refused_by_a_host_that_does_not_listen() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|_| true);
+    pair.open();
+    let init = pair.log[0].clone();
+    let flow = forged(Side::Server, 0, 0, vec![]).header.flow;
+    let answer = Pair::stranger(&init, flow).expect("INIT to nobody is answered by ABORT");
+    pair.deliver(Side::Client, answer);
+    assert_eq!(pair.client.closed(), Some(CloseReason::Refused));
+}
+
+#[test]
+fn the_listener_keeps_nothing_before_the_cookie_comes_back() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    let size = format!("{:?}", pair.listener).len();
+    for tag in 1..100 {
+        let init = chunk::Init {
+            initiate_tag: tag,
+            a_rwnd: 1500,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            initial_tsn: netrig_transport::Serial(0),
+            parameters: Vec::new(),
+        };
+        let packet = forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]);
+        let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
+            panic!("INIT is answered")
+        };
+        let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
+        assert_eq!(body.verification_tag, tag);
+    }
+    // Its random stream's position is all that may differ.
+    assert!(format!("{:?}", pair.listener).len() <= size + 64);
+}
+
+fn first_cookie(pair: &Pair) -> Vec<u8> {
+    pair.log
+        .iter()
+        .find_map(|crossing| match &crossing.packet.chunks[0] {
+            Chunk::CookieEcho(cookie) => Some(cookie.clone()),
+            _ => None,
+        })
+        .expect("a COOKIE ECHO")
+}
+
+#[test]
+fn a_stale_cookie_is_refused_with_how_stale() {
+    let mut pair = Pair::new(&Config { cookie_life: s(60), ..rfc() }, 1, ms(100));
+    pair.rule(|crossing| if crossing.has("COOKIE ECHO") { Verdict::Late(s(61)) } else { Verdict::Pass });
+    pair.open();
+    pair.run_while(at(s(62)), |pair| !pair.log.iter().any(|crossing| crossing.has("ERROR")));
+    let error = pair.log.iter().find(|crossing| crossing.has("ERROR")).expect("Stale Cookie");
+    // Made at 100 ms, back at 61.3 s: 1.2 s beyond its life of 60 s.
+    assert_eq!(error.packet.chunks[0], Chunk::Error(vec![Cause::StaleCookie(1_200_000)]));
+    assert!(pair.server.association.is_none());
+}
+
+#[test]
+fn after_a_stale_cookie_the_handshake_starts_over() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    let mut echoes = 0;
+    pair.rule(move |crossing| {
+        echoes += usize::from(crossing.has("COOKIE ECHO"));
+        match crossing.has("COOKIE ECHO") {
+            true if echoes == 1 => Verdict::Late(s(61)),
+            true if crossing.at < at(s(61)) => Verdict::Drop,
+            _ => Verdict::Pass,
+        }
+    });
+    pair.open();
+    pair.run_for(s(200));
+    assert!(pair.client.connected().is_some_and(|when| when > at(s(61))));
+}
+
+#[test]
+fn a_forged_cookie_is_ignored() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|crossing| crossing.has("COOKIE ECHO"));
+    pair.open();
+    pair.run_for(ms(500));
+    let mut cookie = first_cookie(&pair);
+    let tag = pair.log[2].packet.verification_tag;
+    cookie[10] ^= 1;
+    let packet = forged(Side::Server, 0, tag, vec![Chunk::CookieEcho(cookie)]);
+    assert!(pair.listener.handle_packet(pair.now, packet).is_none());
+}
+
+#[test]
+fn a_cookie_that_comes_twice_makes_one_association() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.rule(|crossing| if crossing.has("COOKIE ECHO") { Verdict::Twice } else { Verdict::Pass });
+    pair.open();
+    pair.fill(5000);
+    pair.run_for(s(3));
+    let connected = |end: &End| {
+        end.events.iter().filter(|(_, event)| matches!(event, ConnectionEvent::Connected { .. })).count()
+    };
+    assert_eq!((connected(&pair.client), connected(&pair.server)), (1, 1));
+    assert_eq!(pair.server.bytes(), 5000);
+}
+
+/// Section 5.2.4 action B: both ends open at the same moment.
+#[test]
+fn two_that_call_each_other_get_one_association() {
+    let config = rfc();
+    let mut pair = Pair::new(&config, 1, ms(100));
+    let endpoints = Endpoints {
+        local_port: PORT,
+        remote_port: 1000,
+        primary: PathAddresses { local: server_address(0), remote: client_address(0) },
+        alternates: Vec::new(),
+        dscp: netrig_core::Dscp(0),
+    };
+    let other = Association::new(config, &endpoints, netrig_core::Seeds::new(5).stream("server"));
+    pair.server.association = Some(Box::new(other));
+    pair.act(Side::Server, |association, now| association.open(now));
+    pair.open();
+    pair.fill(30_000);
+    pair.act(Side::Server, |association, now| association.send(now, StreamId(1), Data::Fill(7000)));
+    pair.run_for(s(5));
+    assert!(pair.client.connected().is_some() && pair.server.connected().is_some());
+    assert_eq!((pair.server.bytes(), pair.client.bytes()), (30_000, 7000));
+    assert_eq!((pair.client.closed(), pair.server.closed()), (None, None));
+}
+
+/// Section 5.2.4 action A: the peer lost its state and opens anew from the same addresses and ports.
+#[test]
+fn a_restarted_peer_gets_a_new_association_in_place_of_the_old() {
+    let config = rfc();
+    let mut pair = Pair::connected(&config, 1, ms(100));
+    pair.fill(20_000);
+    pair.run_for(s(2));
+    let fresh = Pair::with(&config, &config, 1, ms(100), 77).client.association;
+    pair.client = End { association: fresh, ..End::default() };
+    pair.open();
+    pair.fill(3000);
+    pair.run_for(s(5));
+    assert!(pair.client.connected().is_some());
+    assert_eq!(pair.server.bytes(), 23_000);
+    assert_eq!(pair.server.closed(), None);
+}
+
+#[test]
+fn a_restart_must_not_bring_addresses_along() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    let init = chunk::Init {
+        initiate_tag: 4711,
+        a_rwnd: 10_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: netrig_transport::Serial(0),
+        parameters: vec![Parameter::Address(client_address(0)), Parameter::Address([192, 0, 2, 66].into())],
+    };
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
+    let answer = pair.log.last().expect("an answer");
+    assert_eq!(answer.packet.verification_tag, 4711);
+    let Chunk::Abort(abort) = &answer.packet.chunks[0] else { panic!("ABORT, not {}", answer.names()) };
+    assert!(matches!(abort.causes[0], Cause::RestartWithNewAddresses(_)));
+    assert_eq!(pair.server.closed(), None);
+}
+
+/// What each end thinks of its paths.
+fn states(pair: &mut Pair, side: Side) -> [PathState; 2] {
+    let end = if side == Side::Client { pair.client() } else { pair.server() };
+    [0, 1].map(|path| end.path_status(PathId(path)).expect("two paths").state)
+}
+
+/// RFC 9260 section 5.4: "Any addresses passed to the sender of the INIT chunk by its upper layer [...] are
+/// automatically considered to be CONFIRMED"; to the receiver of the COOKIE ECHO only the one that the INIT ACK
+/// was sent to is.
+#[test]
+fn other_paths_are_confirmed_before_data_may_use_them() {
+    let mut pair = Pair::new(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.path == 1);
+    pair.open();
+    pair.run_for(ms(400));
+    assert_eq!(states(&mut pair, Side::Client), [PathState::Active, PathState::Active]);
+    assert_eq!(states(&mut pair, Side::Server), [PathState::Active, PathState::Unconfirmed]);
+    // Probed once per RTO, which doubles, and never believed.
+    pair.run_for(s(40));
+    assert_eq!(states(&mut pair, Side::Server)[1], PathState::Unconfirmed);
+    assert!(pair.sent_by(Side::Server).filter(|crossing| crossing.path == 1).count() >= 5);
+    pair.rule(|_| Verdict::Pass);
+    pair.run_for(s(70));
+    assert_eq!(states(&mut pair, Side::Server)[1], PathState::Active);
+}
+
+/// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address" but heartbeats and
+/// their answers.
+#[test]
+fn data_over_an_unconfirmed_path_is_acknowledged_over_another() {
+    let mut pair = Pair::new(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.path == 1 && crossing.has("HEARTBEAT ACK"));
+    pair.open();
+    pair.run_for(ms(400));
+    pair.act(Side::Client, |client, now| client.control(now, Control::SetPrimary(PathId(1))));
+    pair.fill(10_000);
+    pair.run_for(s(5));
+    assert_eq!(pair.server.bytes(), 10_000);
+    assert!(pair.data_packets().all(|crossing| crossing.path == 1));
+    assert_eq!(states(&mut pair, Side::Server)[1], PathState::Unconfirmed);
+    let mut over_it = pair.sent_by(Side::Server).filter(|crossing| crossing.path == 1);
+    assert!(over_it.all(|crossing| crossing.names().starts_with("HEARTBEAT")));
+}
+
+/// A host with several addresses may answer an INIT from another one than it was sent to, as usrsctp does.
+/// Returns over which path COOKIE ECHO and data go then.
+fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usize) {
+    let routes =
+        [0, 1].map(|path| PathAddresses { local: client_address(path), remote: server_address(path) });
+    let endpoints = Endpoints {
+        local_port: 1000,
+        remote_port: PORT,
+        primary: routes[0],
+        alternates,
+        dscp: netrig_core::Dscp(0),
+    };
+    let seeds = netrig_core::Seeds::new(1);
+    let mut client = Association::new(rfc(), &endpoints, seeds.stream("client"));
+    let theirs = routes.map(|path| PathAddresses { local: path.remote, remote: path.local });
+    let mut listener =
+        Listener::new(rfc(), PORT, theirs.to_vec(), netrig_core::Dscp(0), seeds.stream("server"));
+    let now = Instant::ZERO;
+    let path = |packet: &netrig_transport::Packet| {
+        routes.iter().position(|path| path.remote == packet.header.flow.dst).expect("one of the two")
+    };
+    client.open(now);
+    let init = client.poll_transmit(now).expect("INIT");
+    let Some(Response::Reply(mut ack)) = listener.handle_packet(now, init) else { panic!("INIT ACK") };
+    ack.header.flow.src = server_address(1);
+    client.handle_packet(now, ack);
+    let echo = client.poll_transmit(now).expect("COOKIE ECHO");
+    let echoed = path(&echo);
+    let Some(Response::Accepted(mut server)) = listener.handle_packet(now, echo) else { panic!("accepted") };
+    let ack = server.poll_transmit(now).expect("COOKIE ACK");
+    client.handle_packet(now, ack);
+    client.send(now, StreamId(0), Data::Fill(1000));
+    let sent = std::iter::from_fn(|| client.poll_transmit(now));
+    let data = sent.into_iter().find(|packet| packet.payload.carries_data()).expect("DATA");
+    (echoed, path(&data))
+}
+
+/// RFC 9260 section 6.4: a reply goes to where it was asked for; by default data goes to the primary path.
+#[test]
+fn an_init_ack_from_another_address_does_not_move_the_primary() {
+    let second = PathAddresses { local: client_address(1), remote: server_address(1) };
+    assert_eq!(answered_from_another_address(vec![second]), (1, 0));
+}
+
+/// RFC 9260 section 5.4: a COOKIE ECHO to an unconfirmed address would need a heartbeat beside it.
+#[test]
+fn a_cookie_is_not_echoed_to_an_address_that_only_the_peer_vouches_for() {
+    assert_eq!(answered_from_another_address(Vec::new()), (0, 0));
+}
+
+/// RFC 9260 section 5.1: retransmissions of COOKIE ECHO use all addresses too.
+#[test]
+fn cookies_are_echoed_over_the_other_path_too() {
+    let mut pair = Pair::new(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.path == 0 && crossing.has("COOKIE ECHO"));
+    pair.open();
+    pair.run_for(s(2));
+    assert!(pair.client.connected().is_some());
+}
+
+#[test]
+fn addresses_that_the_peer_does_not_list_are_not_used() {
+    let mut pair = Pair::new(&rfc(), 2, ms(50));
+    // A server that knows of its first address only.
+    let route = PathAddresses { local: server_address(0), remote: client_address(0) };
+    pair.listener = Listener::new(
+        rfc(),
+        PORT,
+        vec![route],
+        netrig_core::Dscp(0),
+        netrig_core::Seeds::new(1).stream("server"),
+    );
+    pair.open();
+    pair.fill(100_000);
+    pair.run_for(s(100));
+    assert_eq!(pair.server.bytes(), 100_000);
+    assert!(pair.sent_by(Side::Client).all(|crossing| crossing.path == 0));
+}
+
+#[test]
+fn streams_are_as_many_as_both_ends_want() {
+    let few = Config { streams: 3, ..rfc() };
+    let many = Config { streams: 20, ..rfc() };
+    let mut pair = Pair::with(&few, &many, 1, ms(10), 1);
+    pair.open();
+    pair.run_for(s(1));
+    assert_eq!(pair.client().streams(), (3, 20));
+    assert_eq!(pair.server().streams(), (20, 3));
+}
+
+#[test]
+fn unknown_parameters_are_reported_as_their_highest_bits_say() {
+    let mut pair = Pair::new(&rfc(), 1, ms(10));
+    let unknown = |kind| Parameter::Unknown { kind, value: vec![1, 2, 3] };
+    let init = chunk::Init {
+        initiate_tag: 5,
+        a_rwnd: 9999,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: netrig_transport::Serial(1),
+        // Skip in silence; skip and report; then stop and report, which hides what follows.
+        parameters: vec![unknown(0x8001), unknown(0xC001), unknown(0x4001), unknown(0xC002)],
+    };
+    let packet = through_bytes(forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
+    let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else { panic!("reply") };
+    let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
+    let Chunk::InitAck(ack) = &body.chunks[0] else { panic!("INIT ACK") };
+    let reported: Vec<_> = ack
+        .parameters
+        .iter()
+        .filter_map(|parameter| match parameter {
+            Parameter::Unrecognized(bytes) => Some(u16::from_be_bytes([bytes[0], bytes[1]])),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reported, [0xC001, 0x4001]);
+}
+
+#[test]
+fn impossible_inits_are_answered_by_abort_or_silence() {
+    let mut pair = Pair::new(&rfc(), 1, ms(10));
+    let good = chunk::Init {
+        initiate_tag: 5,
+        a_rwnd: 1500,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: netrig_transport::Serial(1),
+        parameters: Vec::new(),
+    };
+    let mut answer = |init: chunk::Init, tag| {
+        let packet = forged(Side::Server, 0, tag, vec![Chunk::Init(Box::new(init))]);
+        match pair.listener.handle_packet(pair.now, packet) {
+            Some(Response::Reply(reply)) => {
+                let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
+                body.chunks[0].name()
+            }
+            Some(Response::Accepted(_)) => "accepted",
+            None => "silence",
+        }
+    };
+    assert_eq!(answer(good.clone(), 0), "INIT ACK");
+    assert_eq!(answer(good.clone(), 1), "silence");
+    assert_eq!(answer(chunk::Init { initiate_tag: 0, ..good.clone() }, 0), "silence");
+    assert_eq!(answer(chunk::Init { outbound_streams: 0, ..good.clone() }, 0), "ABORT");
+    assert_eq!(answer(chunk::Init { inbound_streams: 0, ..good.clone() }, 0), "ABORT");
+    assert_eq!(answer(chunk::Init { a_rwnd: 1499, ..good.clone() }, 0), "ABORT");
+    let host = Parameter::HostName(b"example.net\0".to_vec());
+    assert_eq!(answer(chunk::Init { parameters: vec![host], ..good }, 0), "ABORT");
+}
+
+#[test]
+fn profiles_shake_hands_with_each_other() {
+    for client in Profile::ALL {
+        for server in Profile::ALL {
+            let mut pair = Pair::with(&Config::of(client), &Config::of(server), 2, ms(20), 3);
+            pair.over_wire = true;
+            pair.open();
+            pair.fill(100_000);
+            pair.run_for(s(20));
+            assert_eq!(pair.server.bytes(), 100_000, "{client} to {server}");
+        }
+    }
+}
+
+#[test]
+fn small_receive_buffers_are_told() {
+    let mut pair = Pair::new(&Config { receive_buffer: Size::from_bytes(100), ..rfc() }, 1, ms(10));
+    pair.open();
+    let Chunk::Init(init) = &pair.log[0].packet.chunks[0] else { panic!("INIT") };
+    // RFC 9260 section 3.3.2: never below 1500.
+    assert_eq!(init.a_rwnd, 1500);
+}

@@ -1,0 +1,201 @@
+//! The peer's window, small segments and delayed acknowledgements.
+
+use netrig_core::{Data, Size};
+use netrig_transport::tcp::{Config, Nagle};
+use netrig_transport::{Connection as _, Profile};
+
+use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, plain};
+
+fn data_times(pair: &Pair, after: netrig_core::Instant) -> Vec<(u64, u64)> {
+    pair.sent(Side::Client, |sent| sent.segment.carries_data() && sent.at >= after)
+        .iter()
+        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.data.size()))
+        .collect()
+}
+
+/// RFC 9293 section 3.8.6.1: the first probe after the retransmission time-out (1 s), then exponentially
+/// later.
+#[test]
+fn a_closed_window_is_probed() {
+    let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
+    let mut pair = Pair::new(&config);
+    pair.connect();
+    pair.act(Side::Server, |server, _| server.set_reading(false));
+    pair.send(Side::Client, Data::Fill(10_000));
+    pair.run_until(at_ms(20_000));
+    let sent = data_times(&pair, at_ms(0));
+    assert_eq!(sent[..4].iter().map(|(_, len)| len).sum::<u64>(), 4000);
+    let probes = &sent[4..];
+    assert!(probes.iter().all(|(_, len)| *len == 1), "{probes:?}");
+    let gaps: Vec<_> = probes.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    assert_eq!(gaps, [2000, 4000, 8000]);
+    // Window closed at 250 ms (data at 150 ms, acknowledged at 250 ms): probed a second later.
+    assert_eq!(probes[0].0, 1250);
+    pair.act(Side::Server, |server, _| server.set_reading(true));
+    pair.run(MS(5_000));
+    assert_eq!(pair.received_len[1], 10_000);
+}
+
+/// The update that opens the window is lost: only a probe can find out.
+#[test]
+fn a_lost_window_update_is_found_out() {
+    let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
+    let mut pair = Pair::new(&config).with_network(|sent| {
+        let update = sent.from == Side::Server && sent.at == at_ms(500);
+        if update { Fate::Drop } else { Fate::Pass }
+    });
+    pair.connect();
+    pair.act(Side::Server, |server, _| server.set_reading(false));
+    pair.send_bytes(Side::Client, &[7; 10_000]);
+    pair.run_until(at_ms(500));
+    pair.act(Side::Server, |server, _| server.set_reading(true));
+    pair.run(MS(30_000));
+    assert!(pair.received[1] == [7; 10_000], "{} bytes", pair.received[1].len());
+    assert_eq!(pair.client.unacknowledged(), 0);
+}
+
+/// A window of w bytes and a round trip of 100 ms: w bytes per 100 ms, whatever the congestion window.
+#[test]
+fn the_receive_buffer_bounds_the_rate() {
+    for buffer in [10_000u64, 64_000, 1_000_000] {
+        let config = Config { receive_buffer: Size::from_bytes(buffer), ..plain() };
+        let mut pair = Pair::new(&config);
+        pair.open();
+        pair.send(Side::Client, Data::Fill(1 << 40));
+        pair.run_until(at_ms(3_000));
+        let before = pair.received_len[1];
+        pair.run(MS(2_000));
+        let per_round = (pair.received_len[1] - before) / 20;
+        // A large window is told in units of 2^shift bytes (here 16), so up to one segment may not fit.
+        assert!(per_round <= buffer && per_round + 1000 > buffer, "{per_round} for {buffer}");
+    }
+}
+
+/// Without window scaling 65,535 bytes are all there is (RFC 9293 section 3.1).
+#[test]
+fn without_scaling_the_window_has_16_bits() {
+    let config = Config { receive_buffer: Size::from_bytes(1_000_000), window_scaling: false, ..plain() };
+    let mut pair = Pair::new(&config);
+    pair.open();
+    pair.send(Side::Client, Data::Fill(1 << 40));
+    pair.run_until(at_ms(3_000));
+    let before = pair.received_len[1];
+    pair.run(MS(1_000));
+    assert_eq!((pair.received_len[1] - before) / 10, 65_000);
+    assert!(pair.log.iter().all(|sent| sent.segment.window_scale.is_none()));
+}
+
+/// Four messages of 100 bytes, 10 ms apart, over a round trip of 100 ms.
+#[test]
+fn small_segments_wait_as_the_rule_says() {
+    let sent = |nagle| {
+        let mut pair = Pair::new(&Config { nagle, ..plain() });
+        pair.connect();
+        pair.run_until(at_ms(1000));
+        for _ in 0..4 {
+            pair.send(Side::Client, Data::Fill(100));
+            pair.run(MS(10));
+        }
+        pair.run(MS(1000));
+        data_times(&pair, at_ms(1000))
+    };
+    assert_eq!(sent(Nagle::Off), [(1000, 100), (1010, 100), (1020, 100), (1030, 100)]);
+    // RFC 896: the rest when the first is acknowledged.
+    assert_eq!(sent(Nagle::Nagle), [(1000, 100), (1100, 300)]);
+    assert_eq!(sent(Nagle::Minshall), [(1000, 100), (1100, 300)]);
+}
+
+/// Minshall's variant lets the tail of a large message go while only full segments are unacknowledged.
+#[test]
+fn the_tail_of_a_large_message_does_not_wait_for_minshall() {
+    let tail = |nagle| {
+        let mut pair = Pair::new(&Config { nagle, ..plain() });
+        pair.connect();
+        pair.run_until(at_ms(1000));
+        pair.send(Side::Client, Data::Fill(2500));
+        pair.run(MS(1000));
+        data_times(&pair, at_ms(1000)).last().copied()
+    };
+    assert_eq!(tail(Nagle::Minshall), Some((1000, 500)));
+    assert_eq!(tail(Nagle::Nagle), Some((1100, 500)));
+}
+
+/// RFC 9293 section 3.8.6.3: for every second full segment, or after the delay.
+#[test]
+fn acknowledgements_are_delayed_until_the_second_segment() {
+    let config = Config { ack_every: 2, ack_delay: MS(200), ..plain() };
+    let mut pair = Pair::new(&config);
+    pair.connect();
+    pair.run_until(at_ms(1000));
+    pair.send(Side::Client, Data::Fill(3000));
+    pair.run(MS(1000));
+    let acknowledged: Vec<_> = pair
+        .sent(Side::Server, |sent| sent.at >= at_ms(1000))
+        .iter()
+        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
+        .collect();
+    assert_eq!(acknowledged, [(1050, 2000), (1250, 3000)]);
+}
+
+/// Linux: at once for the first sixteen, then after 40 ms; its timers fire on the next tick of 4 ms.
+#[test]
+fn linux_acknowledges_quickly_at_first() {
+    let mut pair = Pair::new(&Config::of(Profile::Linux));
+    pair.connect();
+    for n in 0..17u64 {
+        pair.run_until(at_ms(1001 + 100 * n));
+        pair.send(Side::Client, Data::Fill(100));
+    }
+    pair.run(MS(1000));
+    let delays: Vec<_> = pair
+        .sent(Side::Server, |sent| sent.at > at_ms(1000))
+        .iter()
+        .enumerate()
+        .map(|(n, sent)| sent.at.since(at_ms(1051 + 100 * n as u64)).as_nanos() / 1_000_000)
+        .collect();
+    assert_eq!(delays[..16], [0; 16]);
+    // 2651 ms is jiffy 662 of 4 ms; 10 jiffies later, on the tick after it: 673 · 4 = 2692 ms.
+    assert_eq!(delays[16], 41);
+}
+
+/// A source that waits for this is asked again and again, and never runs dry.
+#[test]
+fn a_source_that_waits_for_writable_keeps_the_line_busy() {
+    let mut pair = Pair::new(&plain()).with_rate("8 Mbit/s", 200);
+    pair.connect();
+    pair.send(Side::Client, Data::Fill(30_000));
+    let mut asked = 0;
+    while pair.now < at_ms(10_000) {
+        if pair.writable[0] > asked {
+            asked = pair.writable[0];
+            pair.send(Side::Client, Data::Fill(30_000));
+            continue;
+        }
+        if !pair.step(at_ms(10_000)) {
+            break;
+        }
+    }
+    // 1040 bytes on the line for 1000: at most 961,538 bytes per second.
+    let before: u64 = pair.arrivals[1].iter().filter(|(at, _)| *at > at_ms(5_000)).map(|(_, n)| n).sum();
+    assert!(before as f64 > 0.999 * 961_538.0 * 5.0, "{before}");
+}
+
+/// RFC 9293 section 3.8.6.1: a peer that answers probes is never given up (MUST-37); one that does not is, in
+/// time.
+#[test]
+fn a_peer_that_answers_probes_is_not_given_up() {
+    let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
+    for answers in [true, false] {
+        let mut pair = Pair::new(&config);
+        pair.connect();
+        pair.act(Side::Server, |server, _| server.set_reading(false));
+        pair.send(Side::Client, Data::Fill(10_000));
+        pair.run_until(at_ms(1000));
+        if !answers {
+            pair.network = Box::new(|_| Fate::Drop);
+        }
+        pair.run(MS(3_600_000));
+        let closed = pair.closed[0].map(|(_, reason)| reason);
+        assert_eq!(closed, (!answers).then_some(netrig_core::CloseReason::TimedOut));
+    }
+}

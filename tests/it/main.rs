@@ -1,0 +1,24 @@
+//! Tests that concern more than one crate.
+
+mod access_speed;
+mod borders;
+mod bundling;
+mod captures;
+mod code_points;
+mod conditioning_theory;
+mod definitions;
+mod diffserv;
+mod findings;
+mod fuzz_targets;
+mod head_of_line;
+mod link_down;
+mod media;
+mod outage;
+mod queueing_theory;
+mod sctp_theory;
+mod sip_theory;
+mod tcp_theory;
+mod usrsctp;
+mod whole_files;
+mod wifi_theory;
+mod witness;
