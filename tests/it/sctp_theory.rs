@@ -99,7 +99,7 @@ impl Failure {
 /// From the last start of T3-rtx until new data goes over the other path: Σ min(RTO·2ⁱ, RTO.Max), i = 0 … Path.Max.Retrans
 /// (RFC 9260 sections 6.3.3 E2 and 8.2), to the nanosecond, with retransmissions kept on the path and without RFC 7829.
 #[test]
-fn fail_over_takes_the_sum_of_the_doubled_timers() {
+fn fail_over_of_a_whole_run_takes_the_sum_of_the_doubled_timers() {
     for path_max_retrans in 0..=8 {
         let text = failing(&format!(
             "path_max_retrans = {path_max_retrans}\nretransmit_to = \"same-path\"\npotentially_failed = false\n\

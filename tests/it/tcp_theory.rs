@@ -83,7 +83,7 @@ fn within(what: &str, measured: f64, theory: f64, bound: f64) {
 /// acknowledgement per segment, or with L = 2 of RFC 3465 and delayed ones, the window after k round trips is 10·2^k and
 /// 10·(2^k − 1) have been sent before: the series of Cardwell, Savage and Anderson (2000) section III.
 #[test]
-fn slow_start_doubles() {
+fn slow_start_of_tcp_doubles() {
     for tcp in ["ack_every = 1", "ack_every = 2\nslow_start_limit = 2"] {
         let series = rounds(&path(2, "", tcp));
         let theory = SlowStart::new(10.0 * SEGMENT, 1.0).expect("a window");

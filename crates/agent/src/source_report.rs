@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_nothing_is_said() {
+    fn of_no_datagrams_no_lateness_is_said() {
         let report = poisson().report();
         assert_eq!(
             (report.rate, report.distance, report.gap_variation, report.fault()),

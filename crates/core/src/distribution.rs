@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_is_refused() {
+    fn a_distribution_of_nonsense_is_refused() {
         let second = Duration::from_secs(1);
         let of_none = SpanDistribution::Exponential(Duration::ZERO);
         assert_eq!(of_none.check(), Err(DistributionError::NoMean));

@@ -458,14 +458,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(n in any::<u64>()) {
+        fn a_written_quantity_reads_back(n in any::<u64>()) {
             prop_assert_eq!(Duration::from_nanos(n).to_string().parse(), Ok(Duration::from_nanos(n)));
             prop_assert_eq!(Rate::from_bits_per_s(n).to_string().parse(), Ok(Rate::from_bits_per_s(n)));
             prop_assert_eq!(Size::from_bytes(n).to_string().parse(), Ok(Size::from_bytes(n)));
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,40}") {
+        fn no_text_of_a_quantity_panics(text in ".{0,40}") {
             let _ = text.parse::<Duration>();
             let _ = text.parse::<Fraction>();
         }

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_likelier_loss_loses_the_same_packets_and_more() {
+    fn a_likelier_loss_of_a_line_loses_the_same_packets_and_more() {
         let lost = |p| pattern(&Loss::Bernoulli(Bernoulli { probability: fraction(p) }), 10_000);
         let (few, many) = (lost(0.01), lost(0.02));
         assert!(few.iter().zip(&many).all(|(few, many)| *many || !few));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn a_distribution_of_sizes_of_nonsense_is_refused() {
         let pareto = SizeDistribution::Pareto { mean: Size::from_bytes(10), shape: 1.0, max: None };
         assert!(pareto.check("size").unwrap_err().to_string().contains("shape is above 1"));
         let [one, two] = [1000, 2000].map(Size::from_bytes);

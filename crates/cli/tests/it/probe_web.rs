@@ -149,7 +149,7 @@ fn servers_that_mean_ill_are_sentences() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn a_web_probe_that_cannot_be_is_refused_in_words() {
     for (url, code, says) in [
         ("https://127.0.0.1/", 2, "TLS is not spoken"),
         ("127.0.0.1", 2, "expected http://"),

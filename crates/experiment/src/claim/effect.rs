@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn one_replication_decides_nothing() {
+    fn one_replication_decides_no_effect() {
         let effect = value(&[5.0]);
         for region in [Region::Above(0.0), Region::Below(0.0), Region::Inside(-9.0, 9.0)] {
             assert_eq!(region.test(&effect).verdict(0.05), Verdict::Inconclusive);

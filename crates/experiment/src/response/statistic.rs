@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn a_statistic_reads_what_it_writes() {
         for text in ["mean", "min", "max", "sd", "p50", "p95", "p99.9", "p99.99"] {
             assert_eq!(text.parse::<Statistic>().unwrap().to_string(), text);
         }

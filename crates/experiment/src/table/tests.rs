@@ -160,7 +160,7 @@ fn a_cell_without_all_its_points_says_why() {
 }
 
 #[test]
-fn faults_are_told_by_field() {
+fn faults_of_a_table_are_told_by_field() {
     let design = Study::new(FACTORS).design;
     let errors = |text: &str| -> Vec<String> {
         let table: crate::TableSpec = toml::from_str(text).unwrap();

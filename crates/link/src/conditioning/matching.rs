@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn a_match_that_cannot_be_is_refused() {
         for (field, value, why) in [
             ("src", json!("10.0.0.1/8"), "no bits behind its length"),
             ("src", json!("10.0.0.0/33"), "not an address, nor a prefix"),

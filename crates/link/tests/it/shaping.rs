@@ -171,7 +171,7 @@ fn the_drop_precedence_decides_who_is_dropped_at_which_queue() {
 }
 
 #[test]
-fn impossible_settings_are_refused_by_field() {
+fn impossible_settings_of_a_shaper_are_refused_by_field() {
     let field = |settings: Wred| settings.check().unwrap_err().field;
     let rest = || curve(None, 5.0, 15.0);
     assert_eq!(field(wred(vec![])), "curves");

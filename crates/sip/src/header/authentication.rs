@@ -101,7 +101,7 @@ mod tests {
 
     /// RFC 3261 section 20.44.
     #[test]
-    fn the_example_of_the_rfc() {
+    fn the_example_of_rfc_3261_section_20_44() {
         let text = "Digest realm=\"atlanta.com\", domain=\"sip:boxesbybob.com\", qop=\"auth\", \
                     nonce=\"f84f1cec41e6cbe5aea9c8e88d359\", opaque=\"\", stale=FALSE, algorithm=MD5";
         let mut cursor = Cursor::new(text, "");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_where() {
+    fn a_challenge_that_is_none_says_where() {
         for (text, at) in [("Digest", 6), ("Digest realm", 12), ("Digest realm=", 13), ("Digest a=b,", 11)] {
             assert_eq!(Credentials::read(&mut Cursor::new(text, "")).unwrap_err().at, at, "{text}");
         }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_values() {
+    fn quantiles_of_a_histogram_are_those_of_the_values() {
         let mut all = Histogram::default();
         (1..=10_000).for_each(|us| all.record(Duration::from_micros(us)));
         for (p, us) in [(0.5, 5000.0), (0.95, 9500.0), (0.99, 9900.0), (0.999, 9990.0)] {

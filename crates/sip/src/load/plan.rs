@@ -468,7 +468,7 @@ mod tests {
     const RELIABLE: Work = Work::Call(Scenario::Prack { hold: Duration::ZERO });
 
     #[test]
-    fn what_cannot_be_is_refused_beforehand() {
+    fn a_plan_that_cannot_be_is_refused_beforehand() {
         let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
         let plan = Plan::new(Work::Register, pace, Duration::from_secs(10));
         let refused = |plan: Plan, field: &str, words: &str| {

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reckons_has_run() {
+    fn a_worker_that_computes_has_run() {
         let begun = std::time::Instant::now();
         while begun.elapsed().as_millis() < 60 || ran().iter().sum::<f64>() == 0.0 {}
         assert!(ran().iter().all(|seconds| (0.0..1e6).contains(seconds)));

@@ -86,7 +86,7 @@ fn whole_test(test: Test, piece: usize) {
 }
 
 #[test]
-fn a_test_is_the_same_however_its_bytes_are_cut() {
+fn an_ndt7_test_is_the_same_however_its_bytes_are_cut() {
     for test in [Test::Download, Test::Upload] {
         for piece in [1 << 12, usize::MAX] {
             whole_test(test, piece);
@@ -178,7 +178,7 @@ fn a_server_that_opens_no_websocket_is_told_of() {
 
 proptest! {
     #[test]
-    fn a_server_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), upload in any::<bool>()) {
+    fn an_ndt7_server_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), upload in any::<bool>()) {
         let test = if upload { Test::Upload } else { Test::Download };
         let mut whole = server(test);
         whole.handle_bytes(&bytes);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_key_is_welcome() {
+    fn a_client_with_the_key_is_welcome() {
         for key in [None, Some(RIGHT)] {
             let (server, client) = greet(key, key, [[7; 32]; 2]);
             assert_eq!(server.unwrap().is_some(), key.is_some());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_another_key_or_none_is_refused() {
+    fn a_client_with_another_key_or_none_is_refused() {
         let same = [[7; 32]; 2];
         let (server, client) = greet(Some(RIGHT), Some(WRONG), same);
         assert!(matches!((server, client), (Err(GreetingError::KeyWrong), Err(GreetingError::KeyWrong))));

@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packet_survives_the_way(
+        fn an_rtp_packet_survives_the_way(
             marker: bool,
             payload_type in 0..128_u8,
             sequence: u16,

@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_is_possible() {
+    fn every_profile_of_sctp_is_possible() {
         for profile in Profile::ALL {
             assert_eq!(Config::checked(profile, &Settings::default()), Ok(Config::of(profile)));
         }
     }
 
     #[test]
-    fn values_that_cannot_be_are_refused_by_name() {
+    fn values_that_sctp_cannot_have_are_refused_by_name() {
         for (name, value) in [
             ("mtu", r#""71 B""#),
             ("mtu", r#""65536 B""#),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn values_at_the_edge_are_not() {
+    fn values_of_sctp_at_the_edge_are_not() {
         for settings in [
             r#"{"mtu": "72 B", "max_chunk": "1 B", "receive_buffer": "1500 B", "send_buffer": "1 B"}"#,
             r#"{"mtu": "65535 B", "max_chunk": "65519 B", "receive_buffer": "4294967295 B"}"#,

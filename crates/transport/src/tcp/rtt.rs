@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn back_off_doubles_up_to_the_maximum() {
+    fn back_off_of_tcp_doubles_up_to_the_maximum() {
         let mut rtt = RttEstimator::new(&Config::of(Profile::Ns2));
         rtt.measured(Instant::ZERO, Instant::ZERO + MS(100));
         let series: Vec<_> = (0..9)

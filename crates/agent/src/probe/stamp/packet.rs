@@ -355,7 +355,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_packet_survives_the_way(
+        fn a_stamp_packet_survives_the_way(
             sequence: u32, timestamp: u64, error: [u8; 2], session: u16, received: u64, ttl: u8, secret: bool,
         ) {
             let key = secret.then(key);

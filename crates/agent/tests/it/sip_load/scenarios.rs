@@ -140,7 +140,7 @@ fn a_mix_is_the_same_for_any_number_of_threads() {
 
 /// A server that is dead, one that is full, one that nobody listens at: the next takes over, and its delays are apart.
 #[test]
-fn the_next_server_takes_over() {
+fn the_next_server_takes_over_from_one_that_is_gone() {
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
     let full = answering(Answer::Refuse(Duration::ZERO, Status::SERVICE_UNAVAILABLE));
     let server = answering(Answer::Accept(Duration::ZERO));

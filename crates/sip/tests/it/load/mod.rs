@@ -42,7 +42,7 @@ fn played(network: impl Network, scenario: Scenario) -> (Vec<(u64, String)>, Rec
 const CALL: Scenario = Scenario::Call { hold: Duration::from_millis(100) };
 
 #[test]
-fn a_call_without_loss() {
+fn a_call_that_loses_nothing_ends_well() {
     let (sent, caller, callee) = played(perfect(), CALL);
     let expected = [(0, "INVITE"), (1, "180"), (11, "200"), (12, "ACK"), (112, "BYE"), (113, "200")];
     assert_eq!(sent, list(&expected));
@@ -146,7 +146,7 @@ fn what_is_never_answered_is_given_up() {
 
 /// A request that is being worked on is sent again as told, then each T2.
 #[test]
-fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
+fn a_load_repeats_a_request_that_is_being_worked_on_each_t2() {
     let (seen, network) = recorded();
     let mut pair = Pair::new(network, RING);
     pair.start(Scenario::Options);
@@ -298,7 +298,7 @@ fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &
 
 /// A router that a test plays: a strict one finds itself in the Request-URI (RFC 3261 section 12.2.1.1).
 #[test]
-fn a_strict_router_gets_the_request_and_the_target_last() {
+fn a_load_sends_a_strict_router_the_request_and_the_target_last() {
     let contact = "<sip:bob@192.0.2.7:5070>";
     for (record, uri, routes) in [
         (

@@ -6,7 +6,7 @@ use super::any_packet;
 
 #[allow(clippy::disallowed_methods, reason = "the corpus is a folder of files")]
 #[test]
-fn every_packet_of_the_corpus_is_survived() {
+fn every_sctp_packet_of_the_corpus_is_survived() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sctp_packet");
     let mut replayed = 0;
     for file in folder.read_dir().expect("the corpus is there") {

@@ -375,7 +375,7 @@ proptest! {
 
     /// Changed in a few places, so that what is malformed is malformed deep inside.
     #[test]
-    fn damaged_packets_are_survived(
+    fn damaged_sctp_packets_are_survived(
         chunks in proptest::collection::vec(any_chunk(), 1..4),
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
