@@ -207,8 +207,8 @@ mod tests {
         .unwrap();
         own.add(0);
         assert!(own.fault(1.0).is_some(), "{own:?}");
-        // What is the node's own is nobody else's.
-        own.add(400_000_000);
+        // Of all that ran there nothing is left for others if it was the node's own.
+        own.add(((own.until - own.before) * 1e9) as u64);
         assert_eq!(own.fault(1.0), None, "{own:?}");
     }
 }
