@@ -83,7 +83,7 @@ impl AssociationOrder {
 pub struct Borne {
     /// User bytes that were sent, each once.
     pub sent: u64,
-    /// User bytes that arrived in order.
+    /// User bytes that arrived, in order or not, each once.
     pub received: u64,
     /// User bytes that were sent again.
     pub sent_again: u64,
@@ -403,7 +403,8 @@ impl Member {
         let path = self.association.path_status(PathId(0));
         Borne {
             sent: bytes_sent,
-            received: self.received,
+            // A user gets what waits behind a hole later; the line has carried it by now.
+            received: self.received + self.association.held(),
             sent_again: bytes_retransmitted,
             cwnd: path.map_or(0, |path| path.cwnd),
             window: self.association.peer_window(),

@@ -254,6 +254,11 @@ impl Association {
         self.peer_rwnd
     }
 
+    /// User bytes that arrived and wait for a missing chunk or for the rest of their message.
+    pub const fn held(&self) -> u64 {
+        self.inbox.held()
+    }
+
     /// Whether nothing but the peer's window keeps new data from leaving (RFC 9260 section 6.1 A).
     pub fn is_held_by_window(&self) -> bool {
         let next = self.queue.unsent().min(self.most_user_bytes());

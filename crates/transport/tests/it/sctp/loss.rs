@@ -54,6 +54,18 @@ fn fast_retransmit_at_the_third_miss_indication() {
     assert_eq!(pair.server.bytes(), 14_520);
 }
 
+/// The receiver has nine of ten packets before the first is sent again, and gives them to its user with that one.
+#[test]
+fn what_arrives_behind_a_missing_chunk_is_held() {
+    let mut pair = Pair::connected(&wide(), 1, ms(100));
+    lose_data(&mut pair, &[0]);
+    pair.fill(10 * 1452);
+    pair.run_for(ms(150));
+    assert_eq!((pair.server.bytes(), pair.server().held()), (0, 9 * 1452));
+    pair.run_for(s(3));
+    assert_eq!((pair.server.bytes(), pair.server().held()), (10 * 1452, 0));
+}
+
 #[test]
 fn two_miss_indications_are_not_enough() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
