@@ -1,6 +1,6 @@
 # netrig: two commands for a newcomer, `make run` and `make test`. Both set the machine up first.
 
-.PHONY: setup run test bench bench-sip lint fuzz release clean
+.PHONY: setup run test validate bench bench-sip lint fuzz release clean
 SHELL := /bin/bash
 
 # The report of `make run`. What was measured is in netrig.db, where every netrig command here looks for it.
@@ -20,6 +20,10 @@ run: release
 # Everything that CI runs, in its order.
 test:
 	@scripts/test
+
+# What takes minutes or needs a quiet machine: run it before a release, as root, with nothing else to do on the machine.
+validate: setup
+	@scripts/validate
 
 lint: setup
 	@. scripts/env && scripts/lint

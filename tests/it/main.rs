@@ -18,6 +18,7 @@ mod queueing_theory;
 mod sctp_theory;
 mod sip_theory;
 mod tcp_theory;
+mod test_names;
 mod usrsctp;
 mod whole_files;
 mod wifi_theory;

@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::journal::Journal;
 
@@ -17,33 +16,22 @@ const PROBE: &str = "#include <usrsctp.h>\nint main(void) { return usrsctp_finis
 #[derive(Debug)]
 pub struct Tools {
     peer: PathBuf,
-    /// Where the program is; it goes with the last test.
+    /// Where the program is; it goes with the test.
     _journal: Journal,
 }
 
 impl Tools {
-    /// Looks for what is needed and compiles the peer, once for all tests that run at the same time. Without it
-    /// says what is missing on standard error, past the test harness, which would hide it.
+    /// Looks for what is needed and compiles the peer. Without it says what is missing on standard error, past the test
+    /// harness, which would hide it.
     ///
     /// # Panics
     /// If the library is there and the peer does not compile.
-    pub fn find() -> Option<Arc<Self>> {
-        static FOUND: Mutex<Weak<Tools>> = Mutex::new(Weak::new());
-        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tools) = found.upgrade() {
-            return Some(tools);
+    pub fn find() -> Option<Self> {
+        let found = Self::look();
+        if let Err(missing) = &found {
+            let _ = writeln!(std::io::stderr(), "skipped: needs {missing}");
         }
-        match Self::look() {
-            Ok(tools) => {
-                let tools = Arc::new(tools);
-                *found = Arc::downgrade(&tools);
-                Some(tools)
-            }
-            Err(missing) => {
-                let _ = writeln!(std::io::stderr(), "skipped: needs {missing}");
-                None
-            }
-        }
+        found.ok()
     }
 
     /// The peer's program.

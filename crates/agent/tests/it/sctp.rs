@@ -7,7 +7,6 @@
 )]
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Mutex;
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
@@ -23,9 +22,6 @@ const SERVER_PORT: u16 = 5001;
 
 /// Longer than a machine with much else to do needs.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A host has one port for SCTP in UDP: one test at a time has it.
-static PORT: Mutex<()> = Mutex::new(());
 
 /// A path between addresses of this host: each test has some of its own.
 fn path(number: u8) -> SctpPath {
@@ -128,7 +124,6 @@ fn a_transfer(encapsulation: Encapsulation, path: SctpPath) {
 
 #[test]
 fn a_file_arrives_in_udp() {
-    let _alone = PORT.lock();
     a_transfer(Encapsulation::Udp, path(1));
 }
 
@@ -159,7 +154,6 @@ fn may_open_raw_sockets() -> bool {
 /// The first packet is, byte for byte, that of an association with the same random stream in virtual time.
 #[test]
 fn tags_and_numbers_are_those_of_virtual_time() {
-    let _alone = PORT.lock();
     let SctpPath { client: local, server: remote, .. } = path(3);
     let config = config(Encapsulation::Udp);
     let options = SctpOptions { config: config.clone(), paths: vec![path(3)], controls: vec![] };
@@ -192,7 +186,6 @@ fn tags_and_numbers_are_those_of_virtual_time() {
 /// A peer that never answers: the opening is given up after the retransmissions and the time that the constants say.
 #[test]
 fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
-    let _alone = PORT.lock();
     let SctpPath { server: remote, .. } = path(4);
     let silent = UdpSocket::bind((remote, Encapsulation::UDP_PORT)).unwrap();
     let ms = Duration::from_millis;
@@ -234,7 +227,6 @@ fn data_paths(samples: &Samples) -> Vec<(Instant, f64)> {
 
 #[test]
 fn the_user_and_the_interfaces_choose_the_path_at_their_times() {
-    let _alone = PORT.lock();
     let ms = Duration::from_millis;
     let config = Config { local_drop: LocalDrop::FailOver, ..config(Encapsulation::Udp) };
     let at = |at: u64, control| TimedControl { at_ns: ms(at).as_nanos(), control };

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::machine::{alone, can, folder};
+use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
 /// Two hosts on a line, and what `rest` adds.
@@ -70,7 +70,9 @@ fn time_lines(folder: &Path) -> String {
 /// how a window opens, and what was lost on the way.
 #[test]
 fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
-    let Some(_alone) = alone(&["/usr/sbin/vsftpd"]) else { return };
+    if !can(&["/usr/sbin/vsftpd"]) {
+        return;
+    }
     for direction in ["store", "fetch"] {
         let folder = experiment(&format!(
             r#"
@@ -135,7 +137,9 @@ metric = "datagram_loss"
 
 #[test]
 fn a_program_runs_on_its_node_if_it_is_allowed_to() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let folder = experiment(PROGRAM);
     let path = folder.path().join("applied.toml");
     let file = std::fs::read_to_string(&path).expect("it was written");
@@ -172,7 +176,9 @@ fn a_program_that_is_not_here_is_named_with_its_packages() {
 
 #[test]
 fn a_program_that_ends_before_it_is_ready_fails_its_run() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060"));
     let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
     assert_eq!(code, Some(1), "{told}");
@@ -202,7 +208,9 @@ fn processes(id: &str) -> Vec<String> {
 
 #[test]
 fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
-    let Some(_alone) = alone(&["/usr/sbin/ip"]) else { return };
+    if !can(&["/usr/sbin/ip"]) {
+        return;
+    }
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000"));
     let lab = |more: &[&str]| {
         let words = "ip netns pids $(ip netns identify | sed s/-a$/-b/) | wc -l";
@@ -230,7 +238,9 @@ fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
 
 #[test]
 fn a_lab_says_which_of_its_programs_ended_and_how() {
-    let Some(_alone) = alone(&["/usr/sbin/ip"]) else { return };
+    if !can(&["/usr/sbin/ip"]) {
+        return;
+    }
     let scratch = tempfile::tempdir().expect("a folder for the test");
     let gate = scratch.path().join("gate").display().to_string();
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
@@ -249,7 +259,9 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
 
 #[test]
 fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let says = |name: &str| format!("echo $NETRIG_TESTBED; exec sleep 1000 # {name}");
     let folder =
         experiment(&PROGRAM.replace("echo ready at {address} for $1; exec sleep 1000", &says("never")));
@@ -277,7 +289,9 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
 /// What a run's kernels are told of Multipath TCP those of a lab are told too.
 #[test]
 fn a_lab_has_the_paths_of_multipath_tcp() {
-    let Some(_alone) = alone(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) else { return };
+    if !can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) {
+        return;
+    }
     let folder = experiment(
         r#"
 [node.b]
@@ -314,7 +328,9 @@ metric = "goodput"
 /// The line loses every 20th packet of the same stream on both substrates, so both viewers miss the same packets.
 #[test]
 fn received_pictures_of_a_real_run() {
-    let Some(_alone) = alone(&["/usr/bin/ffmpeg"]) else { return };
+    if !can(&["/usr/bin/ffmpeg"]) {
+        return;
+    }
     let folder = experiment(
         r#"
 [node.b]

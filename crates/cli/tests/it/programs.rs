@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::common::machine::{alone, can, folder};
+use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
 /// A tester and a server on a cable, and what `rest` adds.
@@ -65,7 +65,9 @@ fn nothing_is_left(folder: &Path) {
 /// The program, one that it starts, and the agent, which is in its namespace when it starts: what the kernel says of each.
 #[test]
 fn what_runs_on_a_node_is_bound_to_its_processors() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let script = r#"
         sh -c 'grep Cpus_allowed_list /proc/self/status; true'
         for process in /proc/[0-9]*; do
@@ -122,7 +124,9 @@ fn in_virtual_time_processors_bind_nothing() {
 /// it more than it takes.
 #[test]
 fn programs_are_prepared_watched_and_counted() {
-    let Some(_alone) = alone(&["python3"]) else { return };
+    if !can(&["python3"]) {
+        return;
+    }
     let served = r#"
 [node.tester]
 application = { kind = "program", command = ["python3", "send.py", "{address:server}"], files = { "send.py" = { file = "send.py" } } }
@@ -198,7 +202,9 @@ while True:
 
 #[test]
 fn what_fails_before_a_program_or_of_its_counters_is_told() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let told_of = |program: &str| {
         let node =
             format!("[node.tester]\n[node.server]\napplication = {{ kind = \"program\", {program} }}\n");
@@ -338,7 +344,9 @@ fn the_registrar_of_the_study_keeps_bindings_in_each_way() {
         (&["WITH_AUTH_DB"], true),
         (&["WITH_NOAUTH"], false),
     ] {
-        let Some(_alone) = alone(&KAMAILIO) else { return };
+        if !can(&KAMAILIO) {
+            return;
+        }
         let [requests, accepted] = served(&kamailio("registrar", "5060", SQLITE, "", defines));
         assert!(
             accepted >= 40.0 && requests >= if asks { 80.0 } else { 40.0 },
@@ -355,7 +363,9 @@ fn the_proxy_and_the_redirect_server_of_the_study_are_ready() {
         ("proxy", "5060", &["WITH_NORR"]),
         ("redirect", "5060", &["WITH_FORK"]),
     ] {
-        let Some(_alone) = alone(&KAMAILIO) else { return };
+        if !can(&KAMAILIO) {
+            return;
+        }
         let [_, accepted] = served(&kamailio(role, over, SQLITE, "", defines));
         assert!(accepted >= 40.0, "{role} {defines:?}: {accepted}");
     }
@@ -373,7 +383,9 @@ fn the_registrar_of_the_study_has_a_database_over_the_network() {
     if !can(&needs) {
         return;
     }
-    let Some(_alone) = alone(&["/usr/lib/postgresql"]) else { return };
+    if !can(&["/usr/lib/postgresql"]) {
+        return;
+    }
     let postgres = "[[node.server.application]]\nkind = \"program\"\ncommand = [\"unshare\", \"-m\", \"sh\", \"postgres.sh\"]\n\
                     ready = \"tcp:5432\"\npackages = [\"postgresql\"]\nfiles = { \"postgres.sh\" = { file = \"postgres.sh\" } }";
     let before = r#"["sh", "mkdb-postgres.sh", "100", "secret"]"#;
@@ -385,7 +397,9 @@ fn the_registrar_of_the_study_has_a_database_over_the_network() {
 
 #[test]
 fn the_server_of_the_study_speaks_tls() {
-    let Some(_alone) = alone(&[&KAMAILIO[..], &["openssl"]].concat()) else { return };
+    if !can(&[&KAMAILIO[..], &["openssl"]].concat()) {
+        return;
+    }
     let before = format!("{SQLITE}, [\"sh\", \"mkcert.sh\", \"{{address}}\"]");
     let [_, accepted] = served(&kamailio("proxy", "5060", &before, "", &["WITH_TLS"]));
     assert!(accepted >= 40.0, "{accepted}");

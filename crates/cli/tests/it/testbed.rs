@@ -19,7 +19,7 @@ use netrig_netns::{Journals, Namespaces};
 use serde_json::Value;
 
 use crate::common::carried_out::{carry_out, run};
-use crate::common::machine::{alone, can, folder};
+use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::{netrig, text};
 
@@ -79,7 +79,9 @@ fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
 
 #[test]
 fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let folder = folder("policed", EXPERIMENT);
     let arguments = ["run", "policed.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
@@ -98,7 +100,9 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
 
 #[test]
 fn programs_of_others_run_through_the_router_unchanged() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let lab = |node: &str, words: &str| {
         let folder = folder("policed", EXPERIMENT);
         let ended = netrig(folder.path(), &["lab", "policed.toml", "--node", node, "--", "sh", "-c", words]);
@@ -192,7 +196,9 @@ metric = "datagram_loss"
 
 #[test]
 fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let folder = folder("contention", CONTENTION);
     let arguments = ["run", "contention.toml", "--on", "netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
@@ -240,7 +246,9 @@ fn start_of(number: &str) -> Option<String> {
 
 #[test]
 fn what_a_killed_run_leaves_doctor_reports_and_removes() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let folder = folder("policed", EXPERIMENT);
     // Of its own, so that what others hold up is nobody's affair here.
     let journals = folder.path().join("journals");
@@ -320,7 +328,9 @@ impl Sink for Hasty<'_> {
 /// What happens to packets fills no memory until an interval of samples is over that is as long as the run.
 #[test]
 fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let text = EXPERIMENT
         .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
         .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
@@ -334,7 +344,9 @@ fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() 
 
 #[test]
 fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
-    let Some(_alone) = alone(&["tshark", "ping"]) else { return };
+    if !can(&["tshark", "ping"]) {
+        return;
+    }
     let run = run(EXPERIMENT, 0);
     let journals = tempfile::tempdir().unwrap();
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
@@ -427,7 +439,9 @@ fn run_in_namespaces(experiment: &str) -> (Course, Outcome) {
 
 #[test]
 fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let down = "[[event]]\nat = \"1 s\"\nlink = \"access\"\ndo = { down_for = \"1 s\", where = \"a\" }\n[transport.udp]";
     let text = EXPERIMENT
         .replace("duration = \"2 s\"", "duration = \"3 s\"")
@@ -492,7 +506,9 @@ metric = "goodput"
 
 #[test]
 fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
-    let Some(_alone) = alone(&["/proc/sys/net/mptcp"]) else { return };
+    if !can(&["/proc/sys/net/mptcp"]) {
+        return;
+    }
     for text in [TWO_PATHS.to_owned(), TWO_PATHS.replace("duration =", "ip = 6\nduration =")] {
         let (course, outcome) = run_in_namespaces(&text);
         let invalid = outcome.invalid.unwrap_or_default();
@@ -518,7 +534,9 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
 
 #[test]
 fn multipath_tcp_is_fine_with_one_path() {
-    let Some(_alone) = alone(&["/proc/sys/net/mptcp"]) else { return };
+    if !can(&["/proc/sys/net/mptcp"]) {
+        return;
+    }
     let text =
         TWO_PATHS.replace("[\"first\", \"second\"]", "[\"first\"]").replace("at = \"2 s\"", "at = \"1.9 s\"");
     let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
@@ -533,7 +551,9 @@ fn multipath_tcp_is_fine_with_one_path() {
 /// before its time would be sooner than that. There are so many that some come while the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
-    let Some(_alone) = alone(&[]) else { return };
+    if !can(&[]) {
+        return;
+    }
     let folder = folder("router", include_str!("../../../../bench/netrig/router.toml"));
     let levels = ["--set", "lasts=4 s", "--set", "line=1 Gbit/s", "--set", "rate=81.92 Mbit/s"];
     let ended = netrig(

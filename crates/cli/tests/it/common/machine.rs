@@ -1,17 +1,8 @@
 //! What tests in network namespaces share.
 
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netrig_netns::lacks;
-
-/// Real time is shared: one testbed at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// The machine for one test, if it can hold a testbed and has these programs or files.
-pub fn alone(needs: &[&str]) -> Option<MutexGuard<'static, ()>> {
-    can(needs).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// Whether the machine can hold a testbed and has these programs or files; says what is missing, past the harness, which keeps
 /// what a passed test prints to itself.

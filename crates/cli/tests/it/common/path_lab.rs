@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::process::Command;
-use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Sample, Sink, Subject};
@@ -11,7 +10,7 @@ use netrig_experiment::Experiment;
 use netrig_netns::{Journals, Lab, Namespaces, Passed};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::machine::alone;
+use super::machine::can;
 
 /// Wants nothing.
 pub struct Unheard;
@@ -24,19 +23,17 @@ impl Sink for Unheard {
 pub struct PathLab<S: Sink + Send + 'static> {
     lab: Lab<S>,
     _journals: tempfile::TempDir,
-    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl PathLab<Unheard> {
-    /// Builds it where it has the machine for itself; nothing, and why past the harness, where that cannot be.
-    pub fn alone(name: &str, text: &str) -> Option<Self> {
-        let guard = alone(&["ip", "sysctl"])?;
-        Some(Self { _alone: Some(guard), ..Self::build(name, text, Unheard) })
+    /// Builds it where the machine can hold it; nothing, and why past the harness, where it cannot.
+    pub fn find(name: &str, text: &str) -> Option<Self> {
+        can(&["ip", "sysctl"]).then(|| Self::build(name, text, Unheard))
     }
 }
 
 impl<S: Sink + Send + 'static> PathLab<S> {
-    /// Builds what an experiment's text says, for who has the machine already.
+    /// Builds what an experiment's text says.
     pub fn build(name: &str, text: &str, sink: S) -> Self {
         let experiment = Experiment::parse(name, text).unwrap_or_else(|problems| panic!("{problems}"));
         let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
@@ -44,7 +41,7 @@ impl<S: Sink + Send + 'static> PathLab<S> {
         let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
         let nobody = AtomicBool::new(false);
         let lab = substrate.lab(&run, sink, |_, _, _| {}, &nobody).expect("it is built");
-        Self { lab, _journals: journals, _alone: None }
+        Self { lab, _journals: journals }
     }
 
     /// The name of a node's namespace.

@@ -1,0 +1,45 @@
+//! A test is found by its name: other documents name tests, and a filter of the test runner takes a part of a name.
+#![allow(clippy::disallowed_methods, reason = "a test of sources reads them")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// All Rust files below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names of the functions that follow a `#[test]`, with other attributes between them or not.
+fn tests_of(source: &str) -> impl Iterator<Item = &str> {
+    source.split("#[test]\n").skip(1).filter_map(|after| {
+        let mut lines = after.lines().map(str::trim_start);
+        let line = lines.find(|line| !line.starts_with(['#', '/']))?;
+        let name = line.strip_prefix("fn ")?;
+        Some(&name[..name.find(|c: char| c != '_' && !c.is_ascii_alphanumeric())?])
+    })
+}
+
+#[test]
+fn each_test_has_a_name_of_its_own() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    sources(&top.join("crates"), &mut files);
+    sources(&top.join("tests"), &mut files);
+    let mut names: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for file in files {
+        let source = std::fs::read_to_string(&file).expect("a source is text");
+        for name in tests_of(&source) {
+            names.entry(name.to_owned()).or_default().push(file.clone());
+        }
+    }
+    assert!(names.len() > 2000, "{} names", names.len());
+    names.retain(|_, files| files.len() > 1);
+    assert!(names.is_empty(), "names of several tests: {names:#?}");
+}
