@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::thread;
 
 use netrig_transport::sctp::PathAddresses;
@@ -144,10 +143,7 @@ fn address(path: u8, side: Side) -> Ipv4Addr {
     Ipv4Addr::new(10, 132, path, if side == Side::Netrig { 1 } else { 2 })
 }
 
-/// Runs `ip`, one at a time: making the first namespaces of a machine is not safe against itself.
 fn ip(words: &[&str]) {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock();
     let out = Command::new("ip").args(words).output().expect("iproute2 is there");
     let told = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "ip {}: {told}", words.join(" "));

@@ -404,8 +404,8 @@ fn judged(text: &str) -> (Seen, String) {
     (seen, outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default())
 }
 
-/// The same of a client with a processor of its own: a run is made again if others had too much of that. Nothing, and why past
-/// the harness, if they had it each time.
+/// Runs the experiment of a client with a processor of its own up to four times, until no other process had too much of that
+/// processor. `None` if one always had; the reason goes to standard error.
 fn judged_alone(text: &str) -> Option<(Seen, String)> {
     let others = "what is not of node";
     let mut runs = (0..4).map(|_| judged(text));
@@ -562,66 +562,6 @@ fn what_may_be_cut_is_cut_and_what_may_not_is_not() {
     assert!(notes.iter().any(|note| note.contains("too long for their path")), "{notes:?}");
 }
 
-/// What finds no room in a buffer that the file gave is measured, and no fault: of 50 datagrams that come at once, each of which
-/// takes more than its 1400 B, some find no room in 32 KB.
-#[test]
-fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
-    // The load has used up what there is of the processor when they come.
-    let Some(client) = held("load = 1\nquota = 0.02") else { return };
-    let burst = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"trace\", repeat = true, datagrams = [[\"500 ms\", \"1400 B\"]";
-    let burst = format!("{burst}{}] }}", ", [\"0 s\", \"1400 B\"]".repeat(49));
-    let text = experiment(&client, &burst)
-        .replacen("kind = \"udp\"", "kind = \"udp\"\nreceive_buffer = \"16 KB\"", 1)
-        .replacen("rate = \"20 Mbit/s\"", "rate = \"1 Gbit/s\"", 1);
-    let Some((seen, invalid)) = judged_alone(&text) else { return };
-    assert!(!invalid.contains("had no room"), "{invalid}");
-    assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
-}
-
-/// A terminal that is kept from sending what is due has not sent it when the run is over, and nobody is to have lost it: 40,000
-/// datagrams want more of a processor than half of a hundredth.
-#[test]
-fn what_a_terminal_could_not_send_in_time_is_unsent_and_not_lost() {
-    let Some(client) = held("load = 1\nquota = 0.01") else { return };
-    let up = UP.replacen("1 Mbit/s", "10 Mbit/s", 1).replacen("1400 B", "64 B", 1);
-    let Some((seen, invalid)) = judged_alone(&experiment(&client, &up)) else { return };
-    assert!(!invalid.contains("did not reach their socket"), "{invalid}");
-    let unsent = |note: &String| note.contains("had not been sent when the run was over");
-    assert!(seen.notes.iter().any(unsent), "{:?}", seen.notes);
-}
-
-/// A datagram arrives at the kernel as it comes, and at a program once that has its turn: beside a load that has had all there is of
-/// a period of 20 ms, not before the next one.
-#[test]
-fn what_a_program_is_kept_from_is_delay_if_datagrams_arrive_there() {
-    let Some(client) = held("load = 1\nquota = 0.05") else { return };
-    let down = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1400 B\" }";
-    let mean = |arrives_at: &str| {
-        let udp = format!("kind = \"udp\"\narrives_at = \"{arrives_at}\"");
-        let text = experiment(&client, down).replacen("kind = \"udp\"", &udp, 1);
-        let (seen, _) = judged(&text);
-        assert!(seen.delays.len() > 100, "{:?}", seen.delays);
-        seen.delays.iter().sum::<f64>() / seen.delays.len() as f64
-    };
-    let [kernel, program] = ["kernel", "program"].map(mean);
-    assert!(program > kernel + 0.002, "{program} s at the program, {kernel} at the kernel");
-}
-
-/// The load is told in each interval, and what it does to the terminal makes no run invalid.
-#[test]
-fn a_run_beside_a_load_is_valid_and_tells_the_load() {
-    if !can(&[]) {
-        return;
-    }
-    let Some(cpu) = own_processor() else { return };
-    let client = format!("cpus = [{cpu}]\nload = \"100 %\"");
-    let (seen, invalid) = judged(&experiment(&client, UP));
-    // What is on the client is no reason, whatever else this machine did.
-    assert!(!invalid.contains("source's gaps") && !invalid.contains("could not send"), "{invalid}");
-    assert!(seen.loads.len() >= 2 * 19, "{:?}", seen.loads);
-    assert!(seen.loads.iter().any(|load| *load > 0.1) && seen.loads.iter().all(|load| *load < 1.1));
-}
-
 #[test]
 fn settings_of_a_nodes_kernel_are_that_nodes_alone() {
     if !can(&[]) {
@@ -649,4 +589,69 @@ fn the_simulator_says_what_it_has_not() {
     let told = check("cpus = [0]\nload = 0.5");
     assert!(told.contains("node `client` has `load`") && told.contains("unsupported"), "{told}");
     assert!(!check("cpus = [0]\nload = 0").contains("unsupported"));
+}
+
+/// Tests that need a processor that no other process uses.
+mod alone {
+    use super::*;
+
+    /// What finds no room in a buffer that the file gave is measured, and no fault: of 50 datagrams that come at once, each of which
+    /// takes more than its 1400 B, some find no room in 32 KB.
+    #[test]
+    fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
+        // The load has used up what there is of the processor when they come.
+        let Some(client) = held("load = 1\nquota = 0.02") else { return };
+        let burst = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"trace\", repeat = true, datagrams = [[\"500 ms\", \"1400 B\"]";
+        let burst = format!("{burst}{}] }}", ", [\"0 s\", \"1400 B\"]".repeat(49));
+        let text = experiment(&client, &burst)
+            .replacen("kind = \"udp\"", "kind = \"udp\"\nreceive_buffer = \"16 KB\"", 1)
+            .replacen("rate = \"20 Mbit/s\"", "rate = \"1 Gbit/s\"", 1);
+        let Some((seen, invalid)) = judged_alone(&text) else { return };
+        assert!(!invalid.contains("had no room"), "{invalid}");
+        assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
+    }
+
+    /// A terminal that is kept from sending what is due has not sent it when the run is over, and nobody is to have lost it: 40,000
+    /// datagrams want more of a processor than half of a hundredth.
+    #[test]
+    fn what_a_terminal_could_not_send_in_time_is_unsent_and_not_lost() {
+        let Some(client) = held("load = 1\nquota = 0.01") else { return };
+        let up = UP.replacen("1 Mbit/s", "10 Mbit/s", 1).replacen("1400 B", "64 B", 1);
+        let Some((seen, invalid)) = judged_alone(&experiment(&client, &up)) else { return };
+        assert!(!invalid.contains("did not reach their socket"), "{invalid}");
+        let unsent = |note: &String| note.contains("had not been sent when the run was over");
+        assert!(seen.notes.iter().any(unsent), "{:?}", seen.notes);
+    }
+
+    /// A datagram arrives at the kernel as it comes, and at a program once that has its turn: beside a load that has had all there is of
+    /// a period of 20 ms, not before the next one.
+    #[test]
+    fn what_a_program_is_kept_from_is_delay_if_datagrams_arrive_there() {
+        let Some(client) = held("load = 1\nquota = 0.05") else { return };
+        let down = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1400 B\" }";
+        let mean = |arrives_at: &str| {
+            let udp = format!("kind = \"udp\"\narrives_at = \"{arrives_at}\"");
+            let text = experiment(&client, down).replacen("kind = \"udp\"", &udp, 1);
+            let (seen, _) = judged(&text);
+            assert!(seen.delays.len() > 100, "{:?}", seen.delays);
+            seen.delays.iter().sum::<f64>() / seen.delays.len() as f64
+        };
+        let [kernel, program] = ["kernel", "program"].map(mean);
+        assert!(program > kernel + 0.002, "{program} s at the program, {kernel} at the kernel");
+    }
+
+    /// The load is told in each interval, and what it does to the terminal makes no run invalid.
+    #[test]
+    fn a_run_beside_a_load_is_valid_and_tells_the_load() {
+        if !can(&[]) {
+            return;
+        }
+        let Some(cpu) = own_processor() else { return };
+        let client = format!("cpus = [{cpu}]\nload = \"100 %\"");
+        let (seen, invalid) = judged(&experiment(&client, UP));
+        // What is on the client is no reason, whatever else this machine did.
+        assert!(!invalid.contains("source's gaps") && !invalid.contains("could not send"), "{invalid}");
+        assert!(seen.loads.len() >= 2 * 19, "{:?}", seen.loads);
+        assert!(seen.loads.iter().any(|load| *load > 0.1) && seen.loads.iter().all(|load| *load < 1.1));
+    }
 }

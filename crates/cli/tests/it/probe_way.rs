@@ -136,7 +136,7 @@ impl Way {
 
     /// The same of other nodes, some of which say as much as they are asked.
     fn of(text: &str, talkative: &[&str]) -> Option<Self> {
-        let way = Self(PathLab::find("way", text)?);
+        let way = Self(PathLab::build_if_possible("way", text)?);
         for router in talkative {
             // A kernel says to one host no more than one thing in a second (Documentation/networking/ip-sysctl).
             way.run(router, "sysctl", &["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"]);

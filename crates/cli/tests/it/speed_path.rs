@@ -78,7 +78,7 @@ impl Deref for Line {
 impl Line {
     /// Builds it; nothing, and why past the harness, where that cannot be.
     fn build() -> Option<Self> {
-        PathLab::find("line", LINE).map(Self)
+        PathLab::build_if_possible("line", LINE).map(Self)
     }
 
     /// Does something on near while a server listens on far.

@@ -55,7 +55,9 @@ impl Server {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let mut stream = TcpStream::connect(&self.addresses[0]).unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+            stream
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .unwrap();
             let mut told = String::new();
             stream.read_to_string(&mut told).unwrap();
             assert!(told.contains("netrig_speed_measuring "), "{told}");
@@ -203,14 +205,14 @@ fn what_cannot_be_measured_is_refused_first() {
 fn a_server_tells_what_it_has_counted() {
     for form in [&[][..], &["--json"]] {
         let server = Server::start(form, 1);
-        let mut stranger = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+        let mut stranger = TcpStream::connect(&server.addresses[0]).unwrap();
         std::io::Write::write_all(&mut stranger, b"SSH-2.0-x\r\n").unwrap();
         // It is hung up on, one way or the other.
         let _ = stranger.read(&mut [0; 9]);
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(b"who is there", &server.addresses[0]).unwrap();
         let metrics = |wanted: &str| {
-            let mut asks = std::net::TcpStream::connect(&server.addresses[0]).unwrap();
+            let mut asks = TcpStream::connect(&server.addresses[0]).unwrap();
             std::io::Write::write_all(&mut asks, b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
             let mut told = String::new();
             asks.read_to_string(&mut told).unwrap();

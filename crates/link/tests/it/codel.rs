@@ -136,7 +136,7 @@ fn what_was_found_long_before_is_forgotten() {
 }
 
 #[test]
-fn impossible_settings_of_codel_are_refused_by_field() {
+fn impossible_settings_are_refused_by_field() {
     let whole = Codel { packets: Some(100), bytes: None, target: ms(5), interval: ms(100), ecn: false };
     for (settings, field) in [
         (Codel { packets: None, ..whole.clone() }, "packets"),

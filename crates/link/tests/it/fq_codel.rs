@@ -123,7 +123,7 @@ fn only_the_conversation_that_fills_its_queue_loses_packets() {
 }
 
 #[test]
-fn impossible_settings_are_refused_by_field() {
+fn impossible_settings_of_fq_codel_are_refused_by_field() {
     for (settings, field) in [
         (FqCodel { packets: 0, ..settings() }, "packets"),
         (FqCodel { flows: 0, ..settings() }, "flows"),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_says_where() {
+    fn an_invalid_address_is_reported_with_its_position() {
         for (text, at) in [("", 0), ("<sip:a@b", 8), ("A B", 1), ("\"A\" sip:a@b", 4), ("\"A <sip:a@b>", 12)]
         {
             assert_eq!(read(text).unwrap_err().at, at, "{text}");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_that_is_none_says_where() {
+    fn an_invalid_challenge_is_reported_with_its_position() {
         for (text, at) in [("Digest", 6), ("Digest realm", 12), ("Digest realm=", 13), ("Digest a=b,", 11)] {
             assert_eq!(Credentials::read(&mut Cursor::new(text, "")).unwrap_err().at, at, "{text}");
         }

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_via_that_is_none_says_where() {
+    fn an_invalid_via_is_reported_with_its_position() {
         for (text, at) in
             [("", 0), ("SIP/3.0/UDP h", 4), ("SIP/2.0/UDP", 11), ("SIP/2.0 UDP h", 7), ("SIP/2.0/UDP ;x", 12)]
         {

@@ -94,7 +94,7 @@ fn websockets_are_survived() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_survived_by_a_meter(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+    fn a_meter_survives_any_bytes(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
         any_iperf3::check(&bytes);
         any_iperf3_datagram::check(&bytes);
         any_websocket::check(&bytes);

@@ -10,8 +10,10 @@ pub fn free_port() -> u16 {
     let is_free = |port: &u16| {
         TcpListener::bind(("127.0.0.1", *port)).is_ok() && UdpSocket::bind(("127.0.0.1", *port)).is_ok()
     };
-    let first = std::process::id();
-    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    // Tests that run at the same time, each in a process of its own, look in different places.
+    let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse::<u32>().ok());
+    let first = slot.map_or(std::process::id(), |slot| slot * 180);
+    let ports = std::iter::repeat_with(|| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
     let mut ports = ports.map(|number| 20_000 + (number % 12_000) as u16);
     ports.find(is_free).expect("one of them is free")
 }

@@ -26,8 +26,8 @@ pub struct PathLab<S: Sink + Send + 'static> {
 }
 
 impl PathLab<Unheard> {
-    /// Builds it where the machine can hold it; nothing, and why past the harness, where it cannot.
-    pub fn find(name: &str, text: &str) -> Option<Self> {
+    /// Builds the path. `None` if the machine cannot hold it; the reason goes to standard error.
+    pub fn build_if_possible(name: &str, text: &str) -> Option<Self> {
         can(&["ip", "sysctl"]).then(|| Self::build(name, text, Unheard))
     }
 }

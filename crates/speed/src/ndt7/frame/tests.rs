@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived_as_a_frame(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn a_frame_parser_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         for mut reader in [Reader::of_server(), Reader::of_client()] {
             let _ = items(&mut reader, &bytes);
             prop_assert!(reader.head.len() < LONGEST_HEAD && reader.control.len() <= 125);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_none_is_named_with_its_line() {
+    fn an_invalid_step_is_reported_with_its_line() {
         for (text, line, words) in [
             ("invite\nhello", 2, "`hello` is no request"),
             ("  X: y", 1, "below the request"),
