@@ -207,6 +207,8 @@ mod tests {
         .unwrap();
         own.add(0);
         assert!(own.fault(1.0).is_some(), "{own:?}");
+        // Ticks are counted whole, each for the thread that it meets.
+        assert!(own.until - own.before >= 0.35, "{own:?}");
         // Of all that ran there nothing is left for others if it was the node's own.
         own.add(((own.until - own.before) * 1e9) as u64);
         assert_eq!(own.fault(1.0), None, "{own:?}");

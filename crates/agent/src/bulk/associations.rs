@@ -123,7 +123,6 @@ struct Member {
     association: Box<Association>,
     /// It waits to be given more.
     wants: bool,
-    received: u64,
     busy: Duration,
     window_limited: Duration,
     /// Until when these two were counted.
@@ -267,7 +266,7 @@ impl Associations {
     /// Whether more has come than may have by now.
     fn is_ahead(&mut self, now: Instant) -> bool {
         let Some([read, _]) = &mut self.buckets else { return false };
-        read.left(now, self.members.iter().flatten().map(|member| member.received).sum()) < 0.0
+        read.left(now, self.members.iter().flatten().map(|member| member.association.arrived()).sum()) < 0.0
     }
 
     /// What associations may be given now, at most a block.
@@ -365,7 +364,6 @@ impl Member {
         Self {
             association,
             wants: false,
-            received: 0,
             busy: Duration::ZERO,
             window_limited: Duration::ZERO,
             looked: now,
@@ -379,7 +377,6 @@ impl Member {
         while let Some(event) = self.association.poll_event() {
             match event {
                 ConnectionEvent::Connected { .. } | ConnectionEvent::Writable => self.wants |= sends,
-                ConnectionEvent::Received { data, .. } => self.received += data.size(),
                 ConnectionEvent::Closed(reason) => self.over = Some(reason),
                 _ => {}
             }
@@ -403,8 +400,7 @@ impl Member {
         let path = self.association.path_status(PathId(0));
         Borne {
             sent: bytes_sent,
-            // A user gets what waits behind a hole later; the line has carried it by now.
-            received: self.received + self.association.held(),
+            received: self.association.arrived(),
             sent_again: bytes_retransmitted,
             cwnd: path.map_or(0, |path| path.cwnd),
             window: self.association.peer_window(),

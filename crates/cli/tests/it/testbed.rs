@@ -118,7 +118,7 @@ fn programs_of_others_run_through_the_router_unchanged() {
     }
     // Both ends in one command: the other node is reached by the name of its namespace.
     // There it is waited for until somebody has the port, which the kernel tells in hexadecimal digits.
-    let in_b = r#"B=$(ip netns list | sed -n "s/^\(netrig-[0-9a-f]*-b\).*/\1/p" | tail -n 1);
+    let in_b = r#"B=$(ip netns identify | sed s/-a$/-b/);
         until_has() {
             for look in $(seq 1000); do
                 ip netns exec $B grep -qs ":$2 00000000" /proc/net/$1 /proc/net/${1}6 && return; sleep 0.02

@@ -20,7 +20,7 @@ const STEADY: f64 = 0.1;
 /// Bytes that had arrived at the ends of intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// When, s since the phase began, and how many, in order.
+    /// When, s since the phase began, and how many.
     points: Vec<(f64, u64)>,
 }
 

@@ -165,6 +165,8 @@ pub struct Association {
     events: VecDeque<ConnectionEvent>,
     incidents: VecDeque<Incident>,
     counters: Counters,
+    /// User bytes of all chunks that were taken.
+    arrived: u64,
 }
 
 impl Association {
@@ -235,6 +237,7 @@ impl Association {
             events: VecDeque::new(),
             incidents: VecDeque::new(),
             counters: Counters::default(),
+            arrived: 0,
         }
     }
 
@@ -254,9 +257,10 @@ impl Association {
         self.peer_rwnd
     }
 
-    /// User bytes that arrived and wait for a missing chunk or for the rest of their message.
-    pub const fn held(&self) -> u64 {
-        self.inbox.held()
+    /// User bytes that arrived, each once, in order or not: what waits for a missing chunk or for the rest of its message is
+    /// among them. Never falls, not even when the peer restarts.
+    pub const fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     /// Whether nothing but the peer's window keeps new data from leaving (RFC 9260 section 6.1 A).

@@ -165,6 +165,7 @@ impl Association {
             self.send_chunk(path, Chunk::Error(vec![cause]));
             return;
         }
+        self.arrived += size;
         let (events, counters) = (&mut self.events, &mut self.counters);
         self.inbox.accept(data, |stream, data| {
             counters.bytes_delivered += data.size();
