@@ -1,4 +1,10 @@
 //! Tests of the program, started as its users start it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "these tests start programs and read what they write, and what cannot go on has failed"
+)]
 
 mod applications;
 mod attribution;

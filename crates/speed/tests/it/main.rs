@@ -1,4 +1,10 @@
 //! Tests of the crate by its public interface.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "these tests open sockets, start programs and read files, and what cannot go on has failed"
+)]
 
 mod any_iperf3;
 mod any_iperf3_datagram;

@@ -1,5 +1,6 @@
 //! What the tests of the line share: a packet with a number, an observer that writes everything down, and a
 //! player that drives a line through a schedule.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
     Backlog, Colour, Delivery, DropReason, Dscp, Duration, Ecn, FiveTuple, Header, Instant, Lane, Link,
