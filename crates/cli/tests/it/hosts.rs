@@ -611,8 +611,8 @@ mod alone {
         assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
     }
 
-    /// A terminal that is kept from sending what is due has not sent it when the run is over, and nobody is to have lost it: 40,000
-    /// datagrams want more of a processor than half of a hundredth.
+    /// If a terminal cannot send its datagrams in time, they are unsent at the end of the run and do not count as lost. Here
+    /// 40,000 datagrams need more than half of a hundredth of a processor.
     #[test]
     fn what_a_terminal_could_not_send_in_time_is_unsent_and_not_lost() {
         let Some(client) = held("load = 1\nquota = 0.01") else { return };
