@@ -17,7 +17,7 @@ run: release
 	@mkdir -p $(dir $(OUT))
 	target/release/netrig run link-down --out $(OUT)
 
-# Everything that CI runs, in its order.
+# All tests and lint. CI builds the release before.
 test:
 	@scripts/test
 
