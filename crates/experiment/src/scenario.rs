@@ -369,6 +369,13 @@ pub struct TimedEvent {
     pub action: Action,
 }
 
+impl TimedEvent {
+    /// Whether it changes this direction of the link at this place.
+    pub fn changes(&self, place: usize, way: Direction) -> bool {
+        matches!(self.action, Action::Link { link, direction, .. } if link == place && direction == way)
+    }
+}
+
 /// What an event does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]

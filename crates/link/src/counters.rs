@@ -17,6 +17,12 @@ impl Tally {
         self.packets += 1;
         self.bytes += u64::from(packet.header().ip_len);
     }
+
+    /// Takes a packet away that was counted too early.
+    pub(crate) fn take(&mut self, ip_len: u32) {
+        self.packets -= 1;
+        self.bytes -= u64::from(ip_len);
+    }
 }
 
 /// The balance of a line's packets does not hold: a defect of the model.
@@ -64,6 +70,47 @@ pub struct Counters {
     packet_nanos: u128,
     /// Integral over time of the bytes that wait, up to `since`.
     byte_nanos: u128,
+}
+
+/// What a first-in, first-out line has counted by `at`, from which its counters are made.
+pub(crate) struct FifoCounts {
+    /// Offered and not dropped.
+    pub accepted: Tally,
+    pub served: Tally,
+    pub delivered: Tally,
+    pub queue_full: Tally,
+    pub undeliverable: Tally,
+    pub waited_nanos: u128,
+    pub packet_nanos: u128,
+    pub byte_nanos: u128,
+    pub backlog: Backlog,
+    pub largest: Backlog,
+    pub at: Instant,
+}
+
+impl From<FifoCounts> for Counters {
+    fn from(counts: FifoCounts) -> Self {
+        let FifoCounts { accepted, queue_full, undeliverable, .. } = counts;
+        let offered = Tally {
+            packets: accepted.packets + queue_full.packets + undeliverable.packets,
+            bytes: accepted.bytes + queue_full.bytes + undeliverable.bytes,
+        };
+        let mut counters = Self {
+            offered,
+            served: counts.served,
+            delivered: counts.delivered,
+            waited_nanos: counts.waited_nanos,
+            packet_nanos: counts.packet_nanos,
+            byte_nanos: counts.byte_nanos,
+            backlog: counts.backlog,
+            largest: counts.largest,
+            since: counts.at,
+            ..Self::default()
+        };
+        counters.dropped[DropReason::QueueFull.index()] = queue_full;
+        counters.dropped[DropReason::Undeliverable.index()] = undeliverable;
+        counters
+    }
 }
 
 impl Counters {

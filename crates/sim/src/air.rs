@@ -88,7 +88,7 @@ impl Air {
                 let busy = self.medium.occupied(Lane(place as u32), now);
                 meter.tick(now, counters, busy, timeline, sink);
             }
-            meter.report(&[], waits, sink);
+            meter.report(now, &[], waits, sink);
         }
     }
 

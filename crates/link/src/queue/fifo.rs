@@ -51,14 +51,14 @@ impl Fifo {
 
 /// Room in time: bytes on the line, which a packet takes for as long as it waits.
 #[derive(Clone, Debug)]
-struct Room {
+pub(crate) struct Room {
     framing: Framing,
     taken: u64,
     limit: u64,
 }
 
 impl Room {
-    fn new(time: Duration, place: &Place<'_>) -> Self {
+    pub(crate) fn new(time: Duration, place: &Place<'_>) -> Self {
         let (rate, framing) = place.drain();
         // At most 2⁶⁴ ns at 2⁶⁴ bit/s, in 128 bits.
         let bytes = u128::from(time.as_nanos()) * u128::from(rate.bits_per_s()) / 8_000_000_000;
@@ -66,13 +66,18 @@ impl Room {
     }
 
     #[inline]
-    fn of(&self, packet: &impl PacketMeta) -> u64 {
-        self.framing.line_bytes(packet.header().ip_len)
+    pub(crate) fn has_room_for(&self, ip_len: u32) -> bool {
+        self.taken + self.framing.line_bytes(ip_len) <= self.limit
     }
 
-    #[inline]
-    fn has_room_for(&self, packet: &impl PacketMeta) -> bool {
-        self.taken + self.of(packet) <= self.limit
+    /// A packet of this IP length begins to wait.
+    pub(crate) fn enter(&mut self, ip_len: u32) {
+        self.taken += self.framing.line_bytes(ip_len);
+    }
+
+    /// It waits no longer.
+    pub(crate) fn leave(&mut self, ip_len: u32) {
+        self.taken -= self.framing.line_bytes(ip_len);
     }
 }
 
@@ -94,13 +99,14 @@ impl<P: PacketMeta> FifoQueue<P> {
     /// The same where there is a limit in time.
     fn enqueue_into_room(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         let Some(room) = &mut self.room else { return };
-        if !room.has_room_for(&packet) {
+        let ip_len = packet.header().ip_len;
+        if !room.has_room_for(ip_len) {
             return obs.dropped(now, &packet, DropReason::QueueFull);
         }
-        let (before, bytes) = (self.buffer.backlog().packets, room.of(&packet));
+        let before = self.buffer.backlog().packets;
         self.buffer.push(now, packet, obs);
         if self.buffer.backlog().packets > before {
-            room.taken += bytes;
+            room.enter(ip_len);
         }
     }
 }
@@ -119,14 +125,14 @@ impl<P: PacketMeta> QueueDiscipline<P> for FifoQueue<P> {
     fn dequeue(&mut self, _now: Instant, _obs: &mut impl Observer<P>) -> Dequeue<P> {
         let next = self.buffer.pop();
         if let (Some(room), Dequeue::Packet(packet, _)) = (&mut self.room, &next) {
-            room.taken -= room.of(packet);
+            room.leave(packet.header().ip_len);
         }
         next
     }
 
     #[inline]
     fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
-        if self.room.as_ref().is_some_and(|room| !room.has_room_for(&packet)) {
+        if self.room.as_ref().is_some_and(|room| !room.has_room_for(packet.header().ip_len)) {
             obs.dropped(now, &packet, DropReason::QueueFull);
             return Dequeue::Empty;
         }

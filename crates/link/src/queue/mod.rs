@@ -5,7 +5,7 @@
 //! which [`Class`]es the line has.
 
 mod bands;
-mod buffer;
+pub(crate) mod buffer;
 pub mod class;
 pub mod class_wfq;
 pub mod codel;

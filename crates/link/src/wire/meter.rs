@@ -16,6 +16,9 @@ pub struct WireMeter {
     name: String,
     /// Whether anybody wants any of it.
     wanted: bool,
+    /// Whether each of [`COUNTS`] is wanted, and the length of the queue.
+    counts: [bool; COUNTS.len()],
+    length: bool,
     /// Whether anybody wants to know how many were dropped for this reason.
     reasons: [bool; DropReason::ALL.len()],
     before: Reading,
@@ -74,10 +77,10 @@ impl WireMeter {
 
     fn of(subject: Subject, name: String, sink: &dyn Sink) -> Self {
         let reasons = DropReason::ALL.map(|why| sink.wants(quantity::link_dropped(why)));
-        let mut others = COUNTS.iter().map(|count| count.quantity).chain([&quantity::QUEUE_LENGTH]);
-        let wanted =
-            sink.wants_notes() || reasons.contains(&true) || others.any(|quantity| sink.wants(quantity));
-        Self { subject, name, wanted, reasons, before: Reading::default() }
+        let counts = COUNTS.each_ref().map(|count| sink.wants(count.quantity));
+        let length = sink.wants(&quantity::QUEUE_LENGTH);
+        let wanted = sink.wants_notes() || length || reasons.contains(&true) || counts.contains(&true);
+        Self { subject, name, wanted, counts, length, reasons, before: Reading::default() }
     }
 
     /// The link and the direction, and the class if it is of one.
@@ -105,13 +108,15 @@ impl WireMeter {
             dropped: DropReason::ALL.map(|why| counters.dropped(why).packets),
             packet_nanos: counters.packet_nanos(now),
         };
-        for ((Count { quantity, .. }, new), old) in COUNTS.iter().zip(reading.counts).zip(self.before.counts)
+        for (place, Count { quantity, .. }) in
+            COUNTS.iter().enumerate().filter(|(place, _)| self.counts[*place])
         {
-            sink.sample(self.subject, Sample { at: now, quantity, value: new - old });
+            let value = reading.counts[place] - self.before.counts[place];
+            sink.sample(self.subject, Sample { at: now, quantity, value });
         }
         self.report_drops(&reading, timeline, sink);
         let span = now.since(self.before.at).as_nanos();
-        if span > 0 {
+        if span > 0 && self.length {
             let value = (reading.packet_nanos - self.before.packet_nanos) as f64 / span as f64;
             sink.sample(self.subject, Sample { at: now, quantity: &quantity::QUEUE_LENGTH, value });
         }
@@ -134,9 +139,9 @@ impl WireMeter {
         }
     }
 
-    /// Reports each packet's wait since the last time, also to the meters of the classes.
-    pub fn report(&self, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
-        for (at, waited, class) in waits.0.iter_mut().flat_map(|noted| noted.packets.drain(..)) {
+    /// Reports each packet's wait from the last time to `now`, also to the meters of the classes.
+    pub fn report(&self, now: Instant, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
+        for (at, waited, class) in waits.0.iter_mut().flat_map(|noted| noted.until(now)) {
             let sample = Sample { at, quantity: &quantity::WAITING_TIME, value: waited.as_secs_f64() };
             sink.sample(self.subject, sample);
             if let Some(meter) = classes.get(usize::from(class)) {
@@ -147,13 +152,23 @@ impl WireMeter {
 }
 
 /// Notes how long each packet waited, if that was asked for.
+#[derive(Clone, Debug)]
 pub struct Waits(Option<Box<Noted>>);
 
+#[derive(Clone, Debug)]
 struct Noted {
     /// When it went, how long it had waited, and the number of its class.
     packets: Vec<(Instant, Duration, u8)>,
     /// Of a line with classes.
     classifier: Option<Classifier>,
+}
+
+impl Noted {
+    /// Takes those that went by `now`.
+    fn until(&mut self, now: Instant) -> impl Iterator<Item = (Instant, Duration, u8)> {
+        let past = self.packets.partition_point(|(at, ..)| *at <= now);
+        self.packets.drain(..past)
+    }
 }
 
 impl Waits {
@@ -163,7 +178,15 @@ impl Waits {
         Self(wanted.then(|| Box::new(Noted { packets: Vec::new(), classifier: classifier() })))
     }
 
-    /// Memory that takes, bytes.
+    /// A packet of a line without classes goes at `at`, which may be in the future.
+    #[inline]
+    pub(crate) fn note(&mut self, at: Instant, waited: Duration) {
+        if let Some(noted) = &mut self.0 {
+            noted.packets.push((at, waited, 0));
+        }
+    }
+
+    /// Memory that they take, bytes.
     pub fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |noted| size_of_val(&noted.packets[..]))
     }

@@ -18,7 +18,7 @@ pub use self::meter::{Waits, WireMeter};
 use self::rule_meter::RuleMeter;
 use crate::counters::Imbalance;
 use crate::queue::Port;
-use crate::{Class, Counters, Line, LineSettings, SettingsError};
+use crate::{Class, Counters, FifoLine, Line, LineSettings, Reading, SettingsError};
 
 /// Which direction of which link it is, for names and reports.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +153,8 @@ pub struct WireMeters {
     wire: WireMeter,
     classes: Vec<WireMeter>,
     rules: Vec<RuleMeter>,
+    /// Nobody wants any of it.
+    idle: bool,
 }
 
 impl WireMeters {
@@ -163,11 +165,16 @@ impl WireMeters {
             WireMeter::of_class(link, name, direction, (place, class.name()), sink)
         };
         let of_rule = |place| RuleMeter::new(link, direction, place, sink);
+        let wire = WireMeter::new(link, name, direction, sink);
+        // As many as have a number; a range without an end would ask for the one after the last.
+        let rules: Vec<_> =
+            (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect();
+        let of_packets = sink.wants(&quantity::WAITING_TIME) || sink.wants_packets(link, direction);
         Self {
-            wire: WireMeter::new(link, name, direction, sink),
+            idle: !wire.is_wanted() && rules.is_empty() && !of_packets,
+            wire,
             classes: settings.classes.iter().zip(0..).map(of_class).collect(),
-            // As many as have a number; a range without an end would ask for the one after the last.
-            rules: (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
+            rules,
         }
     }
 
@@ -180,7 +187,7 @@ impl WireMeters {
     /// it need not be kept so long. The wire has then caught up with the present, as [`Events::tell`] asks.
     pub fn tell_noted<P: Numbered + Clone>(&self, now: Instant, at_work: &mut Wire<P>, sink: &mut dyn Sink) {
         at_work.catch_up(now);
-        self.wire.report(&self.classes, &mut at_work.waits, sink);
+        self.wire.report(now, &self.classes, &mut at_work.waits, sink);
     }
 
     /// Reports what `at_work`, whose meters these are, counted in the interval that ends at `now`.
@@ -191,7 +198,10 @@ impl WireMeters {
         timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
-        let Self { wire, classes, rules } = self;
+        if self.idle {
+            return;
+        }
+        let Self { wire, classes, rules, .. } = self;
         if wire.is_wanted() || at_work.log.is_some() {
             at_work.catch_up(now);
         }
@@ -207,6 +217,24 @@ impl WireMeters {
         for (meter, account) in rules.iter_mut().zip(of_rules) {
             meter.tick(now, account, sink);
         }
-        wire.report(classes, waits, sink);
+        wire.report(now, classes, waits, sink);
+    }
+
+    /// The same of a line with a closed form.
+    pub fn tick_fifo<P>(
+        &mut self,
+        now: Instant,
+        line: &mut FifoLine<P>,
+        timeline: &Timeline,
+        sink: &mut dyn Sink,
+    ) {
+        if self.idle {
+            return;
+        }
+        if self.wire.is_wanted() {
+            let Reading { counters, busy, .. } = line.read(now);
+            self.wire.tick(now, &counters, busy, timeline, sink);
+        }
+        self.wire.report(now, &[], line.waits(), sink);
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the crate by its public interface.
 
 mod access;
+mod closed_form;
 mod codel;
 mod common;
 mod events;

@@ -1,0 +1,403 @@
+//! A line whose service is deterministic: first in, first out, at a constant rate, with one delay.
+//!
+//! Such a line decides a packet when it is offered. The packet starts when it is offered or when the line has sent the
+//! packet before it, whichever is later (Lindley 1952); it arrives after the time of its bits and the delay. No later
+//! packet changes that, so a driver may offer packets ahead of its own time, in the order of their moments. What the
+//! line has counted is computed when it is read, as of any moment that is not before the last one.
+//!
+//! [`Line`](crate::Line) is the model; this is the same line at a part of its cost, for settings that allow it.
+
+use std::collections::VecDeque;
+
+use netrig_core::{Backlog, Duration, Instant, Seeds, Sink, Size, quantity};
+
+use crate::counters::{Counters, FifoCounts, Tally};
+use crate::pace::Pace;
+use crate::queue::Place;
+use crate::queue::buffer::Limit;
+use crate::queue::fifo::{Fifo, Room};
+use crate::wire::{Waits, WireId};
+use crate::{LineSettings, Queue, Service, SettingsError};
+
+/// One packet that the line has taken.
+#[derive(Clone, Debug)]
+struct Slot<P> {
+    offered: Instant,
+    /// The first bit is sent.
+    start: Instant,
+    arrives: Instant,
+    ip_len: u32,
+    /// Nothing if the packet is not taken from this line, but went on ahead of time.
+    packet: Option<P>,
+}
+
+impl<P> Slot<P> {
+    const fn empty() -> Self {
+        Self { offered: Instant::ZERO, start: Instant::ZERO, arrives: Instant::ZERO, ip_len: 0, packet: None }
+    }
+}
+
+/// A packet that was dropped when it was offered.
+#[derive(Clone, Copy, Debug)]
+struct AheadDrop {
+    at: Instant,
+    ip_len: u32,
+    undeliverable: bool,
+}
+
+/// What a line has counted at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Its packets.
+    pub counters: Counters,
+    /// Time that it has spent sending.
+    pub busy: Duration,
+    /// Packets that wait or are on the line.
+    pub inside: usize,
+}
+
+/// A line with a closed form. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct FifoLine<P> {
+    /// A ring of 2ⁿ places for the packets inside, of which those from `head` to `tail` are taken. The numbers count from the
+    /// start of the run.
+    ring: Vec<Slot<P>>,
+    head: usize,
+    /// The packets before it have started by the last offer.
+    started: usize,
+    tail: usize,
+    free_at: Instant,
+    delay: Duration,
+    mtu: u32,
+    /// Nothing but a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
+    plain: bool,
+    /// Bytes that wait at the last offer.
+    waiting_bytes: u64,
+    limit: Limit,
+    /// If the queue has a limit in time.
+    room: Option<Box<Room>>,
+    pace: Pace,
+    /// Sums over all packets that were taken, whenever they start.
+    bytes: u64,
+    busy: u64,
+    waited: u128,
+    byte_nanos: u128,
+    largest: Backlog,
+    queue_full: Tally,
+    undeliverable: Tally,
+    /// Packets that [`FifoLine::take`] has handed out.
+    handed_out: u64,
+    /// The drops and the new largest backlogs that may be later than a reading.
+    drops: VecDeque<AheadDrop>,
+    records: VecDeque<(Instant, Backlog)>,
+    waits: Waits,
+}
+
+impl LineSettings {
+    /// The queue of a line that has a closed form; nothing if the line has none.
+    fn closed_form(&self) -> Option<&Fifo> {
+        let Queue::Fifo(fifo) = &self.queue else { return None };
+        let Self { jitter, loss, duplicate, reorder, corrupt, drop, .. } = self;
+        let plain = self.service == Service::Constant
+            && !self.is_conditioned()
+            && (jitter.is_none() && loss.is_none() && duplicate.is_none())
+            && (reorder.is_none() && corrupt.is_none() && drop.is_empty());
+        plain.then_some(fifo)
+    }
+}
+
+impl<P> FifoLine<P> {
+    /// The line that `settings` describe; nothing if it has no closed form. It notes what `sink` wants.
+    ///
+    /// # Errors
+    /// As [`LineSettings::check`].
+    pub fn new(
+        id: WireId<'_>,
+        settings: &LineSettings,
+        seeds: &Seeds,
+        sink: &dyn Sink,
+    ) -> Result<Option<Self>, SettingsError> {
+        settings.check()?;
+        let Some(fifo) = settings.closed_form() else { return Ok(None) };
+        let name = format!("{}/{}", id.name, id.direction);
+        let place = Place::new(seeds, &name, settings.rate, settings.framing);
+        let waits = sink.wants(&quantity::WAITING_TIME);
+        Ok(Some(Self {
+            plain: fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits,
+            ring: (0..8).map(|_| Slot::empty()).collect(),
+            head: 0,
+            started: 0,
+            tail: 0,
+            free_at: Instant::ZERO,
+            delay: settings.delay,
+            mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
+            waiting_bytes: 0,
+            limit: Limit::new(fifo.packets, fifo.bytes),
+            room: fifo.time.map(|time| Box::new(Room::new(time, &place))),
+            pace: Pace::new(settings, seeds, &name),
+            bytes: 0,
+            busy: 0,
+            waited: 0,
+            byte_nanos: 0,
+            largest: Backlog::default(),
+            queue_full: Tally::default(),
+            undeliverable: Tally::default(),
+            handed_out: 0,
+            drops: VecDeque::new(),
+            records: VecDeque::new(),
+            waits: Waits::new(waits, &[]),
+        }))
+    }
+
+    /// A packet of `ip_len` bytes comes to the line at `at`, which is not before the last one's. Returns when it arrives;
+    /// nothing if the line drops it.
+    ///
+    /// A packet that is given is handed out by [`FifoLine::take`]. One that is not goes on without this line; the driver is
+    /// at `now` then, and `at` may be later.     #[inline]
+    pub fn offer(&mut self, now: Instant, at: Instant, ip_len: u32, packet: Option<P>) -> Option<Instant> {
+        if self.plain {
+            self.decide::<true>(now, at, ip_len, packet)
+        } else {
+            self.decide::<false>(now, at, ip_len, packet)
+        }
+    }
+
+    /// The same, of a line that is `plain` or not.
+    #[inline]
+    fn decide<const PLAIN: bool>(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        ip_len: u32,
+        packet: Option<P>,
+    ) -> Option<Instant> {
+        let mask = self.ring.len() - 1;
+        while self.started != self.tail {
+            let slot = &self.ring[self.started & mask];
+            if slot.start > at {
+                break;
+            }
+            self.waiting_bytes -= u64::from(slot.ip_len);
+            if !PLAIN && let Some(room) = &mut self.room {
+                room.leave(slot.ip_len);
+            }
+            self.started += 1;
+        }
+        let waiting = Backlog { packets: self.tail - self.started, bytes: self.waiting_bytes };
+        let has_room = if PLAIN {
+            self.limit.has_place_for(waiting)
+        } else {
+            self.limit.has_room_for(waiting, ip_len)
+                && self.room.as_ref().is_none_or(|room| room.has_room_for(ip_len))
+                && ip_len <= self.mtu
+        };
+        if !has_room {
+            self.drop(now, at, ip_len);
+            return None;
+        }
+        let start = at.max(self.free_at);
+        if start == at {
+            if start != self.free_at {
+                self.pace.rest();
+            }
+            // It does not wait: the loop above need not look at it.
+            self.started += 1;
+        } else {
+            self.wait::<PLAIN>(now, at, start, ip_len);
+        }
+        if !PLAIN {
+            self.waits.note(start, start.since(at));
+        }
+        let takes = self.pace.next(ip_len);
+        self.busy += takes.as_nanos();
+        self.bytes += u64::from(ip_len);
+        self.free_at = start + takes;
+        let arrives = self.free_at + self.delay;
+        if self.tail - self.head == self.ring.len() {
+            self.make_room(now);
+        }
+        let mask = self.ring.len() - 1;
+        self.ring[self.tail & mask] = Slot { offered: at, start, arrives, ip_len, packet };
+        self.tail += 1;
+        Some(arrives)
+    }
+
+    /// Counts a packet that waits from `at` until `start`.
+    #[inline]
+    fn wait<const PLAIN: bool>(&mut self, now: Instant, at: Instant, start: Instant, ip_len: u32) {
+        let wait = u128::from(start.as_nanos() - at.as_nanos());
+        self.waited += wait;
+        self.byte_nanos += wait * u128::from(ip_len);
+        self.waiting_bytes += u64::from(ip_len);
+        if !PLAIN && let Some(room) = &mut self.room {
+            room.enter(ip_len);
+        }
+        let packets = self.tail + 1 - self.started;
+        if packets > self.largest.packets || self.waiting_bytes > self.largest.bytes {
+            self.record(now, at, packets);
+        }
+    }
+
+    /// The backlog has never been so large.
+    #[cold]
+    fn record(&mut self, now: Instant, at: Instant, packets: usize) {
+        self.largest.packets = self.largest.packets.max(packets);
+        self.largest.bytes = self.largest.bytes.max(self.waiting_bytes);
+        // Of those that are past, the last one is the largest.
+        while self.records.get(1).is_some_and(|(at, _)| *at < now) {
+            self.records.pop_front();
+        }
+        self.records.push_back((at, self.largest));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self, now: Instant, at: Instant, ip_len: u32) {
+        let undeliverable = ip_len > self.mtu;
+        let tally = if undeliverable { &mut self.undeliverable } else { &mut self.queue_full };
+        tally.packets += 1;
+        tally.bytes += u64::from(ip_len);
+        while self.drops.front().is_some_and(|drop| drop.at <= now) {
+            self.drops.pop_front();
+        }
+        if at > now {
+            self.drops.push_back(AheadDrop { at, ip_len, undeliverable });
+        }
+    }
+
+    /// Gives up the places of packets that arrived by `now` and went on ahead of time; if more than half of all are still taken,
+    /// makes twice as many places.
+    #[inline(never)]
+    fn make_room(&mut self, now: Instant) {
+        let mask = self.ring.len() - 1;
+        // A packet that is about to take its place may have started already.
+        let started = self.started.min(self.tail);
+        while self.head < started {
+            let slot = &self.ring[self.head & mask];
+            if slot.arrives > now || slot.packet.is_some() {
+                break;
+            }
+            self.head += 1;
+        }
+        if 2 * (self.tail - self.head) <= self.ring.len() {
+            return;
+        }
+        let mut ring: Vec<_> = (0..2 * self.ring.len()).map(|_| Slot::empty()).collect();
+        let wider = ring.len() - 1;
+        for place in self.head..self.tail {
+            ring[place & wider] = std::mem::replace(&mut self.ring[place & mask], Slot::empty());
+        }
+        self.ring = ring;
+    }
+
+    /// The next packet that has arrived by `now`, and when it did.
+    #[inline]
+    pub fn take(&mut self, now: Instant) -> Option<(Instant, P)> {
+        let mask = self.ring.len() - 1;
+        while self.head != self.tail {
+            let slot = &mut self.ring[self.head & mask];
+            if slot.arrives > now {
+                break;
+            }
+            let (arrives, packet, ip_len) = (slot.arrives, slot.packet.take(), slot.ip_len);
+            if self.started == self.head {
+                self.started += 1;
+                self.waiting_bytes -= u64::from(ip_len);
+                if let Some(room) = &mut self.room {
+                    room.leave(ip_len);
+                }
+            }
+            self.head += 1;
+            if let Some(packet) = packet {
+                self.handed_out += 1;
+                return Some((arrives, packet));
+            }
+        }
+        None
+    }
+
+    /// When to call [`FifoLine::take`] next.
+    #[must_use]
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let mask = self.ring.len() - 1;
+        (self.head != self.tail).then(|| self.ring[self.head & mask].arrives)
+    }
+
+    /// Packets that [`FifoLine::take`] has handed out.
+    pub const fn handed_out(&self) -> u64 {
+        self.handed_out
+    }
+
+    /// The waits of single packets, if they are noted.
+    pub(crate) const fn waits(&mut self) -> &mut Waits {
+        &mut self.waits
+    }
+
+    /// What it has counted at `now`.
+    pub fn read(&self, now: Instant) -> Reading {
+        let taken = Tally { packets: self.tail as u64, bytes: self.bytes };
+        let mut counts = FifoCounts {
+            accepted: taken,
+            served: taken,
+            delivered: taken,
+            queue_full: self.queue_full,
+            undeliverable: self.undeliverable,
+            waited_nanos: self.waited,
+            packet_nanos: self.waited,
+            byte_nanos: self.byte_nanos,
+            backlog: Backlog::default(),
+            largest: Backlog::default(),
+            at: now,
+        };
+        let (mut busy, mut inside) = (self.busy, 0);
+        let mask = self.ring.len() - 1;
+        let slots = (self.head..self.tail).rev().map(|place| &self.ring[place & mask]);
+        for slot in slots.take_while(|slot| slot.arrives > now) {
+            counts.delivered.take(slot.ip_len);
+            if slot.start > now {
+                counts.served.take(slot.ip_len);
+                busy -= slot.takes(self.delay);
+                let wait = u128::from(slot.start.since(slot.offered).as_nanos());
+                let past = u128::from(now.since(slot.offered).as_nanos());
+                counts.waited_nanos -= wait;
+                counts.packet_nanos -= wait - past;
+                counts.byte_nanos -= (wait - past) * u128::from(slot.ip_len);
+            } else {
+                let sent = (slot.start + Duration::from_nanos(slot.takes(self.delay))).since(now);
+                busy -= sent.as_nanos();
+            }
+            if slot.offered > now {
+                counts.accepted.take(slot.ip_len);
+                continue;
+            }
+            inside += 1;
+            if slot.start > now {
+                counts.backlog.packets += 1;
+                counts.backlog.bytes += u64::from(slot.ip_len);
+            }
+        }
+        // What has arrived and has not been taken yet is still here.
+        let slots = (self.head..self.tail).map(|place| &self.ring[place & mask]);
+        for slot in slots.take_while(|slot| slot.arrives <= now).filter(|slot| slot.packet.is_some()) {
+            counts.delivered.take(slot.ip_len);
+            inside += 1;
+        }
+        for drop in self.drops.iter().rev().take_while(|drop| drop.at > now) {
+            let tally = if drop.undeliverable { &mut counts.undeliverable } else { &mut counts.queue_full };
+            tally.take(drop.ip_len);
+        }
+        // A backlog that has not lasted for any time is none.
+        if let Some((_, largest)) = self.records.iter().rev().find(|(at, _)| *at < now) {
+            counts.largest = *largest;
+        }
+        Reading { counters: counts.into(), busy: Duration::from_nanos(busy), inside }
+    }
+}
+
+impl<P> Slot<P> {
+    /// Time that the line sends it, nanoseconds.
+    fn takes(&self, delay: Duration) -> u64 {
+        self.arrives.as_nanos() - delay.as_nanos() - self.start.as_nanos()
+    }
+}

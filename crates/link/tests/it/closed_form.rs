@@ -1,0 +1,209 @@
+//! A line with a closed form against the same line that is driven from event to event.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+
+use netrig_core::{
+    Backlog, Direction, DropReason, Duration, Instant, Lane, Link, Quantity, Rate, Sample, Seeds, Sink, Size,
+    Subject,
+};
+use netrig_link::queue::fifo::Fifo;
+use netrig_link::{Counters, FifoLine, Framing, Line, LineSettings, Queue, Service, WireId};
+use proptest::prelude::*;
+
+use crate::common::{Packet, packet};
+
+/// What a line counts, as of one moment.
+#[derive(Debug, PartialEq)]
+struct Account {
+    counters: [(u64, u64); 5],
+    waited: Duration,
+    packet_nanos: u128,
+    byte_nanos: u128,
+    busy: Duration,
+    inside: usize,
+}
+
+fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> Account {
+    let tallies = [
+        counters.offered,
+        counters.served,
+        counters.delivered,
+        counters.dropped(DropReason::QueueFull),
+        counters.dropped(DropReason::Undeliverable),
+    ];
+    Account {
+        counters: tallies.map(|tally| (tally.packets, tally.bytes)),
+        waited: counters.waited(),
+        packet_nanos: counters.packet_nanos(now),
+        byte_nanos: counters.byte_nanos(now),
+        busy,
+        inside,
+    }
+}
+
+/// Packets come after these gaps; `read_every` so often the line is read.
+#[derive(Clone, Debug)]
+struct Course {
+    settings: LineSettings,
+    packets: Vec<(u64, u32)>,
+    read_every: u64,
+}
+
+fn courses() -> impl Strategy<Value = Course> {
+    let fifo = (prop::option::of(1u64..8), prop::option::of(600u64..4000), prop::option::of(1u64..4_000_000));
+    let line =
+        (1_000_000u64..100_000_000, 0u64..3_000_000, prop::option::of(900u64..1400), any::<bool>(), fifo);
+    // Gaps of a whole number of service times make packets come when others start.
+    let gap = prop_oneof![Just(0), 0u64..400_000, (1u64..4).prop_map(|n| n * 80_000)];
+    let packets = prop::collection::vec((gap, prop_oneof![Just(1000u32), 40u32..1500]), 1..80);
+    (line, packets, 50_000u64..2_000_000).prop_map(|(line, packets, read_every)| {
+        let (rate, delay, mtu, framed, (limit, bytes, time)) = line;
+        let fifo = Fifo {
+            packets: limit,
+            bytes: bytes.map(Size::from_bytes),
+            time: time.map(Duration::from_nanos),
+            unlimited: limit.is_none() && bytes.is_none() && time.is_none(),
+        };
+        let rate = Rate::from_bits_per_s(if framed { rate } else { 100_000_000 });
+        let line = LineSettings::new(rate, Duration::from_nanos(delay), Queue::Fifo(fifo));
+        let framing = if framed { Framing::Ethernet } else { Framing::None };
+        let settings = LineSettings { mtu: mtu.map(Size::from_bytes), framing, ..line };
+        Course { settings, packets, read_every }
+    })
+}
+
+/// The moments at which packets come, and their lengths.
+fn offers(course: &Course) -> Vec<(Instant, u32)> {
+    let mut at = 0;
+    let come = |(gap, ip_len): &(u64, u32)| {
+        at += gap;
+        (Instant::from_nanos(at), *ip_len)
+    };
+    course.packets.iter().map(come).collect()
+}
+
+/// Wants nothing.
+struct Deaf;
+
+impl Sink for Deaf {
+    fn sample(&mut self, _: Subject, _: Sample) {}
+    fn wants(&self, _: &'static Quantity) -> bool {
+        false
+    }
+}
+
+fn closed(settings: &LineSettings) -> Option<FifoLine<u64>> {
+    let id = WireId { link: 0, name: "test", direction: Direction::Forward };
+    FifoLine::new(id, settings, &Seeds::new(1), &Deaf).unwrap()
+}
+
+/// What becomes of each packet, what the line says at each reading, and its largest backlog in the end.
+type Told = (Vec<(Instant, u64)>, Vec<Account>, Backlog);
+
+const READINGS: u64 = 40;
+
+fn by_events(course: &Course) -> Told {
+    let mut line: Line<Packet> = Line::new(&course.settings, &Seeds::new(1), "test/forward").unwrap();
+    let (mut counters, mut arrivals, mut readings) = (Counters::new(), Vec::new(), Vec::new());
+    let offers = offers(course);
+    let mut next = 0;
+    for reading in 1..=READINGS {
+        let now = Instant::from_nanos(reading * course.read_every);
+        while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now) {
+            while let Some(delivery) = line.poll_deliver(*at, &mut counters) {
+                arrivals.push((delivery.at, delivery.packet.id));
+            }
+            line.offer(*at, Lane::ONLY, packet(next as u64, *ip_len), &mut counters);
+            next += 1;
+        }
+        while let Some(delivery) = line.poll_deliver(now, &mut counters) {
+            arrivals.push((delivery.at, delivery.packet.id));
+        }
+        readings.push(account(&counters, now, line.busy(now), line.inside(Lane::ONLY)));
+    }
+    (arrivals, readings, counters.largest_backlog())
+}
+
+/// The driver takes packets as their moments come.
+fn in_time(course: &Course) -> Told {
+    let mut line = closed(&course.settings).unwrap();
+    let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
+    let offers = offers(course);
+    let mut next = 0;
+    let mut largest = Backlog::default();
+    for reading in 1..=READINGS {
+        let now = Instant::from_nanos(reading * course.read_every);
+        while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now) {
+            arrivals.extend(std::iter::from_fn(|| line.take(*at)));
+            line.offer(*at, *at, *ip_len, Some(next as u64));
+            next += 1;
+        }
+        arrivals.extend(std::iter::from_fn(|| line.take(now)));
+        let told = line.read(now);
+        assert_eq!(told.counters.balance(told.inside), Ok(()));
+        assert_eq!(told.counters.delivered.packets, line.handed_out());
+        readings.push(account(&told.counters, now, told.busy, told.inside));
+        largest = told.counters.largest_backlog();
+    }
+    (arrivals, readings, largest)
+}
+
+/// The driver offers each packet `ahead` of its own time, and packets go on without the line.
+fn ahead_of_time(course: &Course, ahead: Duration) -> Told {
+    let mut line = closed(&course.settings).unwrap();
+    let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
+    let offers = offers(course);
+    let mut next = 0;
+    let mut largest = Backlog::default();
+    for reading in 1..=READINGS {
+        let now = Instant::from_nanos(reading * course.read_every);
+        while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now + ahead) {
+            let driver = Instant::from_nanos(at.as_nanos().saturating_sub(ahead.as_nanos()));
+            arrivals.extend(line.offer(driver, *at, *ip_len, None::<u64>).map(|at| (at, next as u64)));
+            next += 1;
+        }
+        let told = line.read(now);
+        assert_eq!(told.counters.balance(told.inside), Ok(()));
+        readings.push(account(&told.counters, now, told.busy, told.inside));
+        largest = told.counters.largest_backlog();
+    }
+    (arrivals, readings, largest)
+}
+
+proptest! {
+    #[test]
+    fn a_closed_form_says_what_the_line_does(course in courses(), ahead in 0u64..5_000_000) {
+        let end = Instant::from_nanos(READINGS * course.read_every);
+        let (arrivals, readings, largest) = by_events(&course);
+        let known = |(_, _, backlog): &Told| {
+            // A backlog counts for the line once it has changed again.
+            let drained = readings.last().is_some_and(|last| last.inside == 0);
+            if drained { *backlog } else { largest }
+        };
+        let told = in_time(&course);
+        prop_assert_eq!(&told.0, &arrivals);
+        prop_assert_eq!(&told.1, &readings);
+        prop_assert_eq!(known(&told), largest);
+        let told = ahead_of_time(&course, Duration::from_nanos(ahead));
+        let by_then: Vec<_> = told.0.iter().copied().filter(|(at, _)| *at <= end).collect();
+        prop_assert_eq!(&by_then, &arrivals);
+        prop_assert_eq!(&told.1, &readings);
+        prop_assert_eq!(known(&told), largest);
+    }
+}
+
+#[test]
+fn only_what_is_decided_when_it_comes_has_a_closed_form() {
+    let plain = LineSettings::new(
+        Rate::from_bits_per_s(8_000_000),
+        Duration::ZERO,
+        Queue::Fifo(Fifo { packets: Some(5), ..Fifo::default() }),
+    );
+    let has = |settings: &LineSettings| closed(settings).is_some();
+    assert!(has(&plain));
+    assert!(!has(&LineSettings { service: Service::Exponential, ..plain.clone() }));
+    assert!(!has(&LineSettings { ring: 1, ..plain.clone() }));
+    assert!(!has(&LineSettings { drop: vec![7], ..plain.clone() }));
+    assert!(!has(&LineSettings { duplicate: Some("1 %".parse().unwrap()), ..plain.clone() }));
+    let red = serde_json::json!({ "codel": { "packets": 100 } });
+    assert!(!has(&LineSettings { queue: serde_json::from_value(red).unwrap(), ..plain }));
+}
