@@ -109,6 +109,11 @@ pub trait Application: Send {
     /// Something happened.
     fn handle(&mut self, now: Instant, event: AppEvent);
 
+    /// Whether it does nothing when it receives data without content. Asked once, when a connection begins.
+    fn ignores_data(&self) -> bool {
+        false
+    }
+
     /// When it wants a [`AppEvent::Timeout`]. Stale after any call that takes `&mut self`. Who has something to prepare wants one
     /// before its flow starts.
     #[must_use]

@@ -158,6 +158,10 @@ struct Sink {
 }
 
 impl Application for Sink {
+    fn ignores_data(&self) -> bool {
+        self.left.is_none()
+    }
+
     fn handle(&mut self, now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match (event, &mut self.left) {

@@ -16,6 +16,31 @@ pub struct PathId(pub u8);
 /// A host owns many and finds them by five-tuple, as a kernel does. After every call that takes
 /// `&mut self` drain it: packets, events, then incidents.
 pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
+    /// As [`Endpoint::handle_packet`] without a move of the packet, whose payload is spent afterwards.
+    fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
+        self.handle_packet(now, packet.take());
+    }
+
+    /// As [`Endpoint::poll_transmit`], but writes the packet into the place of another. Whether there was one to send; if not, the
+    /// place holds what it held.
+    #[must_use]
+    fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
+        self.poll_transmit(now).map(|packet| *place = packet).is_some()
+    }
+
+    /// Whether there is certainly nothing to transmit at `now`: to ask costs less than [`Connection::transmit_into`].
+    fn is_silent(&self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
+
+    /// Data without content raise no [`ConnectionEvent::Received`] from now on:
+    /// [`Connection::take_ignored`] counts their bytes.
+    fn ignore_data(&mut self);
+
+    /// Bytes that were ignored since the last call.
+    fn take_ignored(&mut self) -> u64;
+
     /// Starts the handshake. Calling it again does nothing.
     fn open(&mut self, now: Instant);
 

@@ -1,6 +1,8 @@
 //! The simulator's packet: a header that links look at, and a payload that only endpoints look at.
 
-use netrig_core::{Data, DatagramId, Header, Instant, PacketMeta};
+use std::net::{IpAddr, Ipv4Addr};
+
+use netrig_core::{Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, PacketMeta, protocol};
 
 use crate::{sctp, tcp};
 
@@ -35,6 +37,23 @@ pub struct Datagram {
     pub answers: Option<DatagramId>,
     /// The application's payload.
     pub data: Data,
+}
+
+impl Packet {
+    /// An empty datagram between no hosts, for a packet to be written into its place.
+    pub const fn empty() -> Self {
+        let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let flow =
+            FiveTuple { src: nowhere, dst: nowhere, src_port: 0, dst_port: 0, protocol: protocol::UDP };
+        let header = Header { flow, ip_len: 0, dscp: Dscp(0), ecn: Ecn::NotEct };
+        let datagram = Datagram { number: 0, sent: Instant::ZERO, answers: None, data: Data::Fill(0) };
+        Self { header, payload: Payload::Udp(datagram) }
+    }
+
+    /// Takes the packet, and leaves an empty one in its place.
+    pub const fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::empty())
+    }
 }
 
 impl Payload {

@@ -122,6 +122,15 @@ impl Connection {
 
     /// RFC 9293 section 3.10.7.4.
     fn arrives_synchronised(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
+        if self.predicts(segment) {
+            if segment.ack == self.iss.plus(self.sender.una() as u32) {
+                if self.takes_predicted_data(now, segment) {
+                    return;
+                }
+            } else if self.takes_predicted_acknowledgement(now, segment) {
+                return;
+            }
+        }
         let start = self.receiver.offset(segment.seq);
         if !self.passes_checks(now, segment, start) {
             return;
@@ -163,6 +172,63 @@ impl Connection {
             // Eighth, TIME-WAIT: acknowledge the FIN again and wait anew.
             self.receiver.owe();
             self.wait(now);
+        }
+    }
+
+    /// Whether the segment may be the next one of a transfer that nothing disturbs, of which most checks say nothing (header
+    /// prediction: Jacobson 1990, RFC 1323 appendix D).
+    #[inline]
+    fn predicts(&self, segment: &Segment) -> bool {
+        let stamped = match segment.timestamps {
+            Some(timestamps) => self.options.timestamps && !self.receiver.is_outdated(timestamps.value),
+            None => !self.options.timestamps,
+        };
+        (segment.flags == Flags::ACK || segment.flags == Flags::ACK | Flags::PSH)
+            && stamped
+            && self.state == State::Established
+            && !self.options.ecn
+            && segment.sack.is_empty()
+            && segment.seq == self.receiver.next_number()
+    }
+
+    /// Takes the next data of a peer that hears nothing from here but acknowledgements.
+    #[inline]
+    fn takes_predicted_data(&mut self, now: Instant, segment: &Segment) -> bool {
+        let window = u64::from(segment.window) << self.options.peer_shift;
+        if !self.receiver.expects(&segment.data) || !self.sender.expects_nothing_of(window) {
+            return false;
+        }
+        let start = self.receiver.next() as i64;
+        self.note_predicted(start, segment);
+        self.sender.confirm_window(start, self.sender.una());
+        self.receiver.take_next(now, segment.data.size(), &mut self.events, &mut self.telemetry.counters);
+        true
+    }
+
+    /// Takes an acknowledgement without data, of data that were sent, while nothing is missing.
+    #[inline]
+    fn takes_predicted_acknowledgement(&mut self, now: Instant, segment: &Segment) -> bool {
+        if segment.data.size() > 0 {
+            return false;
+        }
+        let una = self.sender.una();
+        let advance = i64::from(segment.ack.offset_from(self.iss.plus(una as u32)));
+        let number = una.wrapping_add_signed(advance);
+        let window = u64::from(segment.window) << self.options.peer_shift;
+        if advance <= 0 || number > self.sender.nxt() || !self.sender.expects_progress(window) {
+            return false;
+        }
+        let start = self.receiver.next() as i64;
+        self.note_predicted(start, segment);
+        let echo = segment.timestamps.and_then(|timestamps| echoed(now, timestamps.echo));
+        self.sender.progress(now, start, number, echo, &mut self.telemetry);
+        true
+    }
+
+    #[inline]
+    fn note_predicted(&mut self, start: i64, segment: &Segment) {
+        if let Some(timestamps) = segment.timestamps {
+            self.receiver.note_timestamp(start, timestamps.value);
         }
     }
 

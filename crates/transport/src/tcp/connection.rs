@@ -211,7 +211,7 @@ impl Connection {
         self.events.push_back(ConnectionEvent::Connected { peer });
     }
 
-    #[inline]
+    #[inline(always)]
     fn header(&self, segment: &Segment, ecn: Ecn) -> Header {
         let options = match self.config.option_bytes {
             OptionBytes::Counted => segment.options_len(),
@@ -221,14 +221,22 @@ impl Connection {
         Header { flow: self.flow, ip_len: len, dscp: self.dscp, ecn }
     }
 
-    #[inline]
-    pub(super) fn packet(&mut self, segment: Segment, ecn: Ecn) -> Packet {
+    fn packet(&mut self, segment: Segment, ecn: Ecn) -> Packet {
+        let mut packet = Packet::empty();
+        self.write(segment, ecn, &mut packet);
+        packet
+    }
+
+    /// Writes a packet with this segment.
+    #[inline(always)]
+    fn write(&mut self, segment: Segment, ecn: Ecn, place: &mut Packet) {
         self.telemetry.counters.packets_sent += 1;
-        Packet { header: self.header(&segment, ecn), payload: Payload::Tcp(segment) }
+        place.header = self.header(&segment, ecn);
+        place.payload = Payload::Tcp(segment);
     }
 
     /// A segment from `offset` of this end's stream that acknowledges what arrived.
-    #[inline]
+    #[inline(always)]
     fn segment(
         &mut self,
         now: Instant,
@@ -295,13 +303,13 @@ impl Connection {
     }
 
     /// A segment without data that tells what arrived.
-    fn acknowledgement(&mut self, now: Instant) -> Packet {
+    fn write_acknowledgement(&mut self, now: Instant, place: &mut Packet) {
         let most = if self.options.timestamps { SackBlocks::MAX - 1 } else { SackBlocks::MAX };
         let segment = self.segment(now, self.sender.nxt(), Flags::NONE, Data::Fill(0), most);
-        self.packet(segment, Ecn::NotEct)
+        self.write(segment, Ecn::NotEct, place);
     }
 
-    fn data_packet(&mut self, now: Instant, transmission: Transmission) -> Packet {
+    fn write_data(&mut self, now: Instant, transmission: Transmission, place: &mut Packet) {
         let Transmission { start, end, fin, new } = transmission;
         self.telemetry.counters.data_packets_sent += u64::from(end > start);
         let data = self.sender.read(start, end);
@@ -322,11 +330,10 @@ impl Connection {
         let spare = self.sender.smss().saturating_sub(end - start);
         let room = (spare.saturating_sub(4) / 8).min(3) as usize;
         let segment = self.segment(now, start, flags, data, room);
-        let mut packet = self.packet(segment, ecn);
+        self.write(segment, ecn, place);
         if self.config.framing == Framing::WholePackets && end > start {
-            packet.header.ip_len += (self.sender.smss() - (end - start)) as u32;
+            place.header.ip_len += (self.sender.smss() - (end - start)) as u32;
         }
-        packet
     }
 
     /// FIN goes out for the first time, or again.
@@ -360,13 +367,7 @@ impl Endpoint for Connection {
     type Event = ConnectionEvent;
 
     fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
-        // By reference: a move of the segment would cost as much as the rest of the checks.
-        let Payload::Tcp(segment) = &mut packet.payload else { return };
-        self.telemetry.counters.packets_received += 1;
-        if self.state == State::Listen && self.config.handshake == Handshake::None {
-            self.open_without_handshake();
-        }
-        self.arrives(now, segment, packet.header.ecn);
+        crate::Connection::take_packet(self, now, &mut packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -397,24 +398,8 @@ impl Endpoint for Connection {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
-        if let Some(reply) = self.replies.pop_front() {
-            return Some(reply);
-        }
-        if self.opening.due {
-            return Some(self.syn(now));
-        }
-        if !self.state.is_synchronised() {
-            return None;
-        }
-        if self.receiver.is_due_alone() {
-            return Some(self.acknowledgement(now));
-        }
-        if self.state.may_transmit()
-            && let Some(transmission) = self.sender.transmit(now, &mut self.telemetry)
-        {
-            return Some(self.data_packet(now, transmission));
-        }
-        self.receiver.is_due(now).then(|| self.acknowledgement(now))
+        let mut packet = Packet::empty();
+        crate::Connection::transmit_into(self, now, &mut packet).then_some(packet)
     }
 
     fn poll_event(&mut self) -> Option<ConnectionEvent> {
@@ -431,6 +416,52 @@ impl Endpoint for Connection {
 }
 
 impl crate::Connection for Connection {
+    // By reference: a move of the segment would cost as much as the rest of the checks.
+    #[inline]
+    fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
+        let Payload::Tcp(segment) = &mut packet.payload else { return };
+        self.telemetry.counters.packets_received += 1;
+        if self.state == State::Listen && self.config.handshake == Handshake::None {
+            self.open_without_handshake();
+        }
+        self.arrives(now, segment, packet.header.ecn);
+    }
+
+    #[inline]
+    fn is_silent(&self, now: Instant) -> bool {
+        self.sender.is_silent() && !self.receiver.is_due(now) && !self.opening.due && self.replies.is_empty()
+    }
+
+    fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
+        if let Some(reply) = self.replies.pop_front() {
+            *place = reply;
+        } else if self.opening.due {
+            *place = self.syn(now);
+        } else if !self.state.is_synchronised() {
+            return false;
+        } else if self.receiver.is_due_alone() {
+            self.write_acknowledgement(now, place);
+        } else if self.state.may_transmit()
+            && let Some(transmission) = self.sender.transmit(now, &mut self.telemetry)
+        {
+            self.write_data(now, transmission, place);
+        } else if self.receiver.is_due(now) {
+            self.write_acknowledgement(now, place);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn ignore_data(&mut self) {
+        self.receiver.ignored.get_or_insert(0);
+    }
+
+    #[inline]
+    fn take_ignored(&mut self) -> u64 {
+        self.receiver.ignored.as_mut().map_or(0, std::mem::take)
+    }
+
     fn open(&mut self, _now: Instant) {
         if !self.opened_actively || self.opening.sent > 0 || self.state != State::Closed {
             return;

@@ -72,6 +72,9 @@ pub(crate) struct Receiver {
     /// TS.Recent and Last.ACK.sent (RFC 7323 section 4.3).
     recent_timestamp: u32,
     last_ack_sent: u64,
+
+    /// Bytes without content that the user did not want to be told of since it asked last; nothing if it wants to.
+    pub ignored: Option<u64>,
 }
 
 impl Receiver {
@@ -104,6 +107,7 @@ impl Receiver {
             echo_congestion: false,
             recent_timestamp: 0,
             last_ack_sent: 0,
+            ignored: None,
         }
     }
 
@@ -174,6 +178,29 @@ impl Receiver {
     /// Owes an acknowledgement at once that carries no data.
     pub fn owe_alone(&mut self) {
         self.owed = Owed::Alone;
+    }
+
+    /// Whether the next data may be these: without content, with room for them and nothing beyond.
+    #[inline]
+    pub fn expects(&self, data: &Data) -> bool {
+        let Data::Fill(len) = *data else { return false };
+        len > 0 && self.fin_at.is_none() && self.beyond.is_empty() && self.next + len <= self.edge
+    }
+
+    /// What [`Receiver::accept`] does to data that are expected.
+    #[inline]
+    pub fn take_next(
+        &mut self,
+        now: Instant,
+        len: u64,
+        events: &mut VecDeque<ConnectionEvent>,
+        counters: &mut Counters,
+    ) {
+        counters.data_packets_received += 1;
+        self.largest_segment = self.largest_segment.max(len);
+        self.next += len;
+        self.hand_over(Data::Fill(len), events, counters);
+        self.owe_for(now, len);
     }
 
     /// Data, perhaps with FIN, that passed [`Receiver::is_acceptable`].
@@ -279,6 +306,7 @@ impl Receiver {
         self.beyond.remove_before(end);
     }
 
+    #[inline]
     fn hand_over(&mut self, data: Data, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
         let len = data.size();
         if len == 0 {
@@ -290,6 +318,10 @@ impl Receiver {
             return;
         }
         counters.bytes_delivered += len;
+        if let (Some(ignored), Data::Fill(_)) = (&mut self.ignored, &data) {
+            *ignored += len;
+            return;
+        }
         if let (Some(ConnectionEvent::Received { data: Data::Fill(last), .. }), Data::Fill(more)) =
             (events.back_mut(), &data)
         {

@@ -167,6 +167,8 @@ pub struct Association {
     counters: Counters,
     /// User bytes of all chunks that were taken.
     arrived: u64,
+    /// Bytes without content that the user did not want to be told of since it asked last; nothing if it wants to.
+    ignored: Option<u64>,
 }
 
 impl Association {
@@ -238,6 +240,7 @@ impl Association {
             incidents: VecDeque::new(),
             counters: Counters::default(),
             arrived: 0,
+            ignored: None,
         }
     }
 
@@ -373,6 +376,15 @@ impl Endpoint for Association {
 }
 
 impl Connection for Association {
+    fn ignore_data(&mut self) {
+        self.ignored.get_or_insert(0);
+    }
+
+    #[inline]
+    fn take_ignored(&mut self) -> u64 {
+        self.ignored.as_mut().map_or(0, std::mem::take)
+    }
+
     fn open(&mut self, now: Instant) {
         self.start_handshake(now);
     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{CloseReason, ConnectionEvent, Header, Instant, StreamId};
+use netrig_core::{CloseReason, ConnectionEvent, Data, Header, Instant, StreamId};
 
 use super::{Association, Outgoing, State};
 use crate::Payload;
@@ -166,10 +166,13 @@ impl Association {
             return;
         }
         self.arrived += size;
-        let (events, counters) = (&mut self.events, &mut self.counters);
+        let (events, counters, ignored) = (&mut self.events, &mut self.counters, &mut self.ignored);
         self.inbox.accept(data, |stream, data| {
             counters.bytes_delivered += data.size();
-            deliver(events, stream, data);
+            match (ignored.as_mut(), &data) {
+                (Some(bytes), Data::Fill(more)) => *bytes += more,
+                _ => deliver(events, stream, data),
+            }
         });
     }
 
@@ -192,13 +195,8 @@ impl Association {
 }
 
 /// Gives data to the user; bulk data that follows bulk data of its stream is one piece.
-fn deliver(
-    events: &mut std::collections::VecDeque<ConnectionEvent>,
-    stream: StreamId,
-    data: netrig_core::Data,
-) {
-    use netrig_core::Data::Fill;
-    if let (Some(ConnectionEvent::Received { stream: last, data: Fill(have) }), Fill(more)) =
+fn deliver(events: &mut std::collections::VecDeque<ConnectionEvent>, stream: StreamId, data: Data) {
+    if let (Some(ConnectionEvent::Received { stream: last, data: Data::Fill(have) }), Data::Fill(more)) =
         (events.back_mut(), &data)
         && *last == stream
     {

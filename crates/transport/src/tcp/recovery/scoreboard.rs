@@ -62,8 +62,9 @@ pub(crate) struct Delivered {
     pub latest: Option<(Instant, u64)>,
     /// Whether something arrived that had been sent once, and before something known to have arrived earlier.
     pub reordered: bool,
-    /// Repeated segments count in `latest` if they were sent at or before this.
-    plausible_until: Instant,
+    /// Repeated segments count in `latest` if they were sent at or before this. Nothing if losses are not found by time: then
+    /// neither `latest` nor `reordered` is told.
+    plausible_until: Option<Instant>,
     /// Segments that end at or before this do not count in `timed`.
     timed_beyond: u64,
     /// The largest offset that was known to have arrived before this acknowledgement.
@@ -72,7 +73,7 @@ pub(crate) struct Delivered {
 
 impl Delivered {
     /// An empty account. See the fields for `plausible_until` and `timed_beyond`.
-    pub fn new(plausible_until: Instant, timed_beyond: u64) -> Self {
+    pub fn new(plausible_until: Option<Instant>, timed_beyond: u64) -> Self {
         Self {
             amount: 0,
             acknowledged: 0,
@@ -89,6 +90,7 @@ impl Delivered {
         }
     }
 
+    #[inline]
     fn add(&mut self, sent: &Sent, amount: u64, highest: u64) {
         self.amount += amount;
         let repeated = sent.has(REPEATED);
@@ -101,11 +103,14 @@ impl Delivered {
                 self.timed = earliest(self.timed);
             }
             self.original_end = self.original_end.min(sent.end);
+        }
+        let Some(plausible_until) = self.plausible_until else { return };
+        if !repeated {
             // One acknowledgement may tell of what waited for it and of what lies beyond a gap: that is no reordering
             // (Linux: `prior_fack` in tcp_clean_rtx_queue, net/ipv4/tcp_input.c).
             self.reordered |= sent.end < *self.highest_before.get_or_insert(highest);
         }
-        if !repeated || sent.sent_at <= self.plausible_until {
+        if !repeated || sent.sent_at <= plausible_until {
             self.latest = self.latest.max(Some((sent.sent_at, sent.end)));
         }
     }

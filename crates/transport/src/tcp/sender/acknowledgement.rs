@@ -66,7 +66,7 @@ impl Sender {
             // The common case of an end that only receives: nothing is asked, nothing is answered.
             return;
         }
-        let mut delivered = Delivered::new(self.rack.plausible_until(now), self.timed);
+        let mut delivered = Delivered::new(self.by_time(now), self.timed);
         let sack =
             if ack.sack.is_empty() { SackNews::default() } else { self.read_sack(ack, &mut delivered) };
         if advanced {
@@ -76,7 +76,7 @@ impl Sender {
             telemetry.counters.bytes_acknowledged += before - self.buffer.held();
             self.errors = 0;
         }
-        let rtt = self.measure(now, ack, advanced, &delivered);
+        let rtt = self.measure(now, ack.echoed, advanced, &delivered);
         if self.recovery == Recovery::Rack {
             self.rack.on_ack(now, &delivered);
             if sack.duplicate {
@@ -101,10 +101,13 @@ impl Sender {
         if advanced && growing {
             self.grow(now, told.delivered.acknowledged, rtt);
         }
-        if self.board.una() >= self.usage.until {
-            self.usage = Usage { limited: false, most: self.board.in_flight(), until: self.board.nxt() };
-        }
+        self.renew_usage();
         self.rearm(now, advanced, sack.news);
+    }
+
+    /// Until when repeated segments tell of the latest arrival, if losses are found by time.
+    fn by_time(&self, now: Instant) -> Option<Instant> {
+        (self.recovery == Recovery::Rack).then(|| self.rack.plausible_until(now))
     }
 
     /// Judges what was done before in doubt: a probe, a time-out, a reduction of the window.
@@ -151,6 +154,74 @@ impl Sender {
     /// The largest acknowledgement number that makes sense: SND.NXT, and one more for a window probe.
     pub fn highest_acknowledgeable(&self) -> u64 {
         self.board.nxt() + u64::from(self.window_probe.sent)
+    }
+
+    /// Whether an acknowledgement of what is acknowledged already, with this window, tells nothing.
+    #[inline]
+    pub fn expects_nothing_of(&self, window: u64) -> bool {
+        self.board.is_empty()
+            && self.peer_window == window
+            && !self.window_from_syn
+            && !self.window_probe.sent
+            && self.window_probe.backoffs == 0
+    }
+
+    /// The window of before was told again by the segment at `carrier`, which acknowledges everything before `number`.
+    #[inline]
+    pub fn confirm_window(&mut self, carrier: i64, number: u64) {
+        let told_by = (carrier, number);
+        if told_by >= self.window_told_by {
+            self.window_told_by = told_by;
+            self.peer_edge = number + self.peer_window;
+        }
+    }
+
+    /// Whether an acknowledgement of new data with this window, and without selective blocks, says nothing beside that.
+    #[inline]
+    pub fn expects_progress(&self, window: u64) -> bool {
+        self.phase == Phase::Open
+            && self.peer_window == window
+            && !self.window_from_syn
+            && !self.window_probe.sent
+            && self.window_probe.backoffs == 0
+            && !self.board.has_gaps()
+            && self.recovery != Recovery::Rack
+            && self.frto.is_none()
+            && self.undo.is_none()
+            && self.probe.is_none()
+            && self.prr.is_none()
+    }
+
+    /// What [`Sender::on_acknowledgement`] does with such an acknowledgement of everything before `number`.
+    #[inline]
+    pub fn progress(
+        &mut self,
+        now: Instant,
+        carrier: i64,
+        number: u64,
+        echoed: Option<u32>,
+        telemetry: &mut Telemetry,
+    ) {
+        self.confirm_window(carrier, number);
+        let mut delivered = Delivered::new(None, self.timed);
+        let before = self.buffer.held();
+        self.board.acknowledge(number, &mut delivered);
+        self.buffer.release(number);
+        telemetry.counters.bytes_acknowledged += before - self.buffer.held();
+        self.errors = 0;
+        let rtt = self.measure(now, echoed, true, &delivered);
+        self.dup_acks = 0;
+        self.grow(now, delivered.acknowledged, rtt);
+        self.renew_usage();
+        self.rearm(now, true, false);
+    }
+
+    /// A new round trip begins once all that was outstanding at the begin of the last one is acknowledged.
+    #[inline]
+    fn renew_usage(&mut self) {
+        if self.board.una() >= self.usage.until {
+            self.usage = Usage { limited: false, most: self.board.in_flight(), until: self.board.nxt() };
+        }
     }
 
     /// RFC 9293 section 3.10.7.4: SND.WND is taken from the latest segment. Tells whether it changed.
@@ -209,14 +280,14 @@ impl Sender {
     fn measure(
         &mut self,
         now: Instant,
-        ack: &Acknowledgement<'_>,
+        echoed: Option<u32>,
         advanced: bool,
         delivered: &Delivered,
     ) -> Option<Duration> {
         // Karn's rule: not if any of it was sent twice.
         if delivered.repeated || delivered.repeated_sacked {
             // RFC 7323 section 4.1: unless a timestamp tells which copy was meant.
-            let echoed = Duration::from_millis(ack.echoed.filter(|_| advanced)?.into());
+            let echoed = Duration::from_millis(echoed.filter(|_| advanced)?.into());
             self.measured(ago(now, echoed), now);
             return None;
         }

@@ -280,6 +280,17 @@ impl Sender {
         self.buffer.end().saturating_sub(self.board.nxt())
     }
 
+    /// Whether there is certainly nothing to send.
+    #[inline]
+    pub fn is_silent(&self) -> bool {
+        self.buffer.end() == self.board.nxt()
+            && !self.closing
+            && !self.window_probe.due
+            && !self.probe_due
+            && !self.board.has_losses()
+            && self.phase != Phase::Recovery
+    }
+
     /// The data of a transmission.
     pub fn read(&self, start: u64, end: u64) -> Data {
         self.buffer.read(start, end)

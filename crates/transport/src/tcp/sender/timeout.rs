@@ -45,7 +45,7 @@ impl Sender {
     /// RFC 8985 section 6.2, step 5: nobody has filled the gap in time.
     fn on_reordering_timer(&mut self, now: Instant, telemetry: &mut Telemetry) {
         let was = self.phase;
-        let mut delivered = Delivered::new(now, 0);
+        let mut delivered = Delivered::new(Some(now), 0);
         self.detect_by_time(now, &delivered, telemetry);
         if was != Phase::Recovery && self.phase == Phase::Recovery {
             // The moment stands for the acknowledgement that would have told it: what it lets out is no debt

@@ -15,7 +15,7 @@ fn at(ms: u64) -> Instant {
 }
 
 fn news() -> Delivered {
-    Delivered::new(Instant::NEVER, 0)
+    Delivered::new(Some(Instant::NEVER), 0)
 }
 
 /// RFC 6675 section 4: three ranges, or more than two segments, above.
