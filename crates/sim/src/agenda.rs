@@ -1,9 +1,5 @@
 //! What happens next: the event queue.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-
 use netrig_core::Instant;
 
 use crate::flow_end::EndId;
@@ -14,6 +10,8 @@ use crate::network::Place;
 pub(crate) enum Actor {
     /// A wire, a channel or a host may have something to deliver.
     Network(Place),
+    /// A line with a closed form has something to deliver.
+    Line(u32),
     /// A connection's timer.
     Timer(u32),
     /// The timer of the application at an end of a flow.
@@ -28,96 +26,174 @@ pub(crate) enum Actor {
     Tick,
 }
 
-/// An actor's call.
+/// An actor's call, in the list of a slot.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Call {
     at: Instant,
-    sequence: u64,
     actor: Actor,
+    /// The next one of its slot, or of the free ones.
+    next: u32,
 }
 
-impl Entry {
-    /// (moment, sequence) as one number: a single comparison without a branch.
-    #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.at.as_nanos()) << 64 | u128::from(self.sequence)
-    }
+/// Bits of a moment that a level of the wheel tells apart, and the levels that 64 bits need.
+const BITS: u32 = 6;
+const SLOTS: usize = 1 << BITS;
+const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
+/// No call.
+const NONE: u32 = u32::MAX;
+
+/// First and last call of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    first: u32,
+    last: u32,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    #[inline]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    /// Reversed: the heap gives its greatest, and the earliest is wanted.
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-/// Events in the order of (moment, sequence): ties happen in the order in which they were entered, but for those that were
-/// to be last.
-#[derive(Default)]
+/// Events in the order of their moments: ties happen in the order in which they were entered, but for the one that was to be
+/// last.
+///
+/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of base 64 of a moment. A call is at the level of
+/// the highest digit in which it differs from `base`, in the slot of this digit; when `base` comes to a slot with several calls,
+/// they go to lower levels. Calls of one moment are always in one slot, so they keep their order.
 pub(crate) struct Agenda {
-    heap: BinaryHeap<Entry>,
-    sequence: u64,
+    calls: Vec<Call>,
+    free: u32,
+    slots: Box<[[Slot; SLOTS]; LEVELS]>,
+    /// By level: the slots that have calls.
+    occupied: [u64; LEVELS],
+    /// The levels that have calls.
+    levels: u32,
+    /// No call is before it, nanoseconds.
+    base: u64,
+    /// The call that comes after all others of its moment.
+    last: Option<(Instant, Actor)>,
     handled: u64,
-    /// The first entry has been taken and still stands: most actors enter their next call, and to put that in
-    /// its place costs half of taking one out and putting another in.
-    taken: bool,
+}
+
+impl Default for Agenda {
+    fn default() -> Self {
+        Self {
+            calls: Vec::new(),
+            free: NONE,
+            slots: Box::new([[Slot { first: NONE, last: NONE }; SLOTS]; LEVELS]),
+            occupied: [0; LEVELS],
+            levels: 0,
+            base: 0,
+            last: None,
+            handled: 0,
+        }
+    }
 }
 
 impl Agenda {
     /// Wakes `actor` at `at`. An entry cannot be taken back: who has changed its mind ignores the call.
     #[inline]
     pub fn enter(&mut self, at: Instant, actor: Actor) {
-        self.sequence += 1;
-        self.put(Entry { at, sequence: self.sequence, actor });
-    }
-
-    /// Wakes `actor` at `at`, after all others of that moment: what happens at the end of an interval is part of it.
-    pub fn enter_last(&mut self, at: Instant, actor: Actor) {
-        self.put(Entry { at, sequence: u64::MAX, actor });
-    }
-
-    #[inline]
-    fn put(&mut self, entry: Entry) {
-        if std::mem::take(&mut self.taken)
-            && let Some(mut first) = self.heap.peek_mut()
-        {
-            *first = entry;
+        let call = Call { at, actor, next: NONE };
+        let number = self.free;
+        if let Some(place) = self.calls.get_mut(number as usize) {
+            self.free = place.next;
+            *place = call;
+            self.put(number, at);
         } else {
-            self.heap.push(entry);
+            self.calls.push(call);
+            self.put(self.calls.len() as u32 - 1, at);
         }
     }
 
-    /// The next entry not later than `end`.
+    /// Wakes `actor` at `at`, after all others of that moment: what happens at the end of an interval is part of it. There is
+    /// one such call at a time.
+    pub fn enter_last(&mut self, at: Instant, actor: Actor) {
+        debug_assert!(self.last.is_none(), "the last call of a moment is entered twice");
+        self.last = Some((at, actor));
+    }
+
+    /// Appends a call to the list of its slot.
+    #[inline]
+    fn put(&mut self, number: u32, at: Instant) {
+        // What is late comes at once.
+        let key = at.as_nanos().max(self.base);
+        let level = (63 - ((key ^ self.base) | 1).leading_zeros()) / BITS;
+        let digit = (key >> (level * BITS)) as usize % SLOTS;
+        let slot = &mut self.slots[level as usize][digit];
+        if slot.first == NONE {
+            *slot = Slot { first: number, last: number };
+            self.occupied[level as usize] |= 1 << digit;
+            self.levels |= 1 << level;
+        } else {
+            let before = std::mem::replace(&mut slot.last, number);
+            self.calls[before as usize].next = number;
+        }
+    }
+
+    /// The next call not later than `end`.
     #[inline]
     pub fn next(&mut self, end: Instant) -> Option<(Instant, Actor)> {
-        let mut first = self.heap.peek_mut()?;
-        if std::mem::take(&mut self.taken) {
-            PeekMut::pop(first);
-            first = self.heap.peek_mut()?;
+        loop {
+            // The calls of a lower level are before those of a higher one, for they have more digits in common with `base`.
+            let level = self.levels.trailing_zeros() as usize;
+            let Some(occupied) = self.occupied.get(level) else { return self.next_last(end) };
+            let digit = occupied.trailing_zeros() as usize % SLOTS;
+            let Slot { first, last } = self.slots[level][digit];
+            if level > 0 && first != last {
+                if let Err(call) = self.spread(end, level, digit) {
+                    return call;
+                }
+                continue;
+            }
+            let Call { at, actor, next } = self.calls[first as usize];
+            if at > end || self.last.is_some_and(|(last, _)| last < at) {
+                return self.next_last(end);
+            }
+            self.slots[level][digit].first = next;
+            if next == NONE {
+                self.vacate(level, digit);
+            }
+            self.calls[first as usize].next = self.free;
+            self.free = first;
+            self.base = self.base.max(at.as_nanos());
+            self.handled += 1;
+            return Some((at, actor));
         }
-        let Entry { at, actor, .. } = *first;
-        if at > end {
-            return None;
+    }
+
+    /// A slot has no calls any more.
+    #[inline]
+    fn vacate(&mut self, level: usize, digit: usize) {
+        self.occupied[level] &= !(1 << digit);
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
         }
-        self.taken = true;
-        self.handled += 1;
-        Some((at, actor))
+    }
+
+    /// The last call of a moment, which comes before all others that there are.
+    fn next_last(&mut self, end: Instant) -> Option<(Instant, Actor)> {
+        let last = self.last.take_if(|(at, _)| *at <= end);
+        self.handled += u64::from(last.is_some());
+        last
+    }
+
+    /// Brings `base` to the begin of a slot, and the slot's calls to lower levels. If something else comes before the slot, or
+    /// it is after `end`, gives that as an error.
+    fn spread(&mut self, end: Instant, level: usize, digit: usize) -> Result<(), Option<(Instant, Actor)>> {
+        let shift = level as u32 * BITS;
+        let above = u64::MAX.checked_shl(shift + BITS).unwrap_or(0);
+        let begin = Instant::from_nanos(self.base & above | (digit as u64) << shift);
+        if begin > end || self.last.is_some_and(|(last, _)| last < begin) {
+            return Err(self.next_last(end));
+        }
+        let first = self.slots[level][digit].first;
+        self.base = begin.as_nanos();
+        self.slots[level][digit].first = NONE;
+        self.vacate(level, digit);
+        let mut number = first;
+        while number != NONE {
+            let Call { at, next, .. } = self.calls[number as usize];
+            self.calls[number as usize].next = NONE;
+            self.put(number, at);
+            number = next;
+        }
+        Ok(())
     }
 
     /// Entries taken so far.
@@ -165,7 +241,37 @@ impl Appointment {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Against a stable sort by the moment. New calls are entered while others are taken, near and far, and one is the
+        /// last of its moment.
+        #[test]
+        fn calls_come_in_the_order_of_their_moments(
+            steps in prop::collection::vec((prop_oneof![0u64..4, 0u64..300, 0u64..1 << 40], any::<bool>()), 1..300),
+            tick in 1u64..1000,
+        ) {
+            let (mut agenda, mut model, mut now) = (Agenda::default(), Vec::new(), 0);
+            agenda.enter_last(Instant::from_nanos(tick), Actor::Tick);
+            model.push((tick, u32::MAX));
+            for (number, (ahead, take)) in (0..).zip(steps) {
+                agenda.enter(Instant::from_nanos(now + ahead), Actor::Timer(number));
+                model.push((now + ahead, number));
+                if take {
+                    model.sort();
+                    let (at, number) = model.remove(0);
+                    let actor = if number == u32::MAX { Actor::Tick } else { Actor::Timer(number) };
+                    if at > now {
+                        prop_assert_eq!(agenda.next(Instant::from_nanos(at - 1)), None);
+                    }
+                    prop_assert_eq!(agenda.next(Instant::NEVER), Some((Instant::from_nanos(at), actor)));
+                    now = at;
+                }
+            }
+        }
+    }
 
     fn line(number: u32) -> Actor {
         Actor::Network(Place::Wire(number))

@@ -192,16 +192,16 @@ impl FlowEnd {
     }
 
     /// A packet arrived. A datagram's duplicates go no further.
-    pub fn packet(&mut self, now: Instant, carriage: Carriage, world: &mut World) {
+    pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
             world.meter.data_arrived(now, carriage.packet.header.ip_len, world.sink);
         }
         if let Some(conn) = carriage.conn {
-            return self.segment(now, conn, carriage.packet, world);
+            return self.segment(now, conn, &mut carriage.packet, world);
         }
         // Only datagrams travel without a connection.
         let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } =
-            carriage.packet
+            carriage.packet.take()
         else {
             return;
         };
@@ -221,14 +221,13 @@ impl FlowEnd {
         self.tell(now, event, world);
     }
 
-    fn segment(&mut self, now: Instant, conn: u32, packet: Packet, world: &mut World) {
-        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-            party.handle_packet(now, packet);
-            self.settle(now, conn, world);
-        } else if let Some(packet) = self.answer(now, conn, packet, world)
+    #[inline]
+    fn segment(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) {
+        let known = matches!(self.conns.get(conn as usize), Some(Some(_)));
+        if (known || self.answer(now, conn, packet, world))
             && let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize)
         {
-            party.handle_packet(now, packet);
+            party.take_packet(now, packet);
             self.settle(now, conn, world);
         }
     }
@@ -236,24 +235,14 @@ impl FlowEnd {
     /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
     /// mutation, drained in its own turn.
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
-        self.transmit(now, conn, world);
-        let Some(Some(Conn { id, .. })) = self.conns.get(conn as usize) else { return };
-        let id = *id;
-        while let Some(Some(Conn { party, closed, .. })) = self.conns.get_mut(conn as usize)
-            && let Some(event) = party.poll_event()
-        {
-            if let ConnectionEvent::Closed(reason) = event
-                && !std::mem::replace(closed, true)
-            {
-                self.open -= 1;
-                self.broken |= reason != CloseReason::Finished;
-            }
-            if let ConnectionEvent::Received { data, .. } = &event
-                && !self.plan.sends_data
-            {
-                world.meter.received(data.size());
-            }
-            self.tell(now, AppEvent::Connection { conn: id, event }, world);
+        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
+        transmit(now, conn, party, &self.plan.paths, world);
+        let ignored = party.take_ignored();
+        if !self.plan.sends_data {
+            world.meter.received(ignored);
+        }
+        if let Some(event) = party.poll_event() {
+            self.tell_of(now, conn, event, world);
         }
         let Some(slot) = self.conns.get_mut(conn as usize) else { return };
         let Some(Conn { party, closed, appointment, timer, .. }) = slot else { return };
@@ -271,13 +260,25 @@ impl FlowEnd {
         }
     }
 
-    /// Sends what a connection has to send.
-    #[inline]
-    fn transmit(&mut self, now: Instant, conn: u32, world: &mut World) {
-        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
-        while let Some(packet) = party.poll_transmit(now) {
-            let way = way_of(&self.plan.paths, &packet.header.flow);
-            world.network.send(now, packet, Some(conn), way, world.sink);
+    /// Tells the application of an event of a connection, and of all that follow.
+    fn tell_of(&mut self, now: Instant, conn: u32, event: ConnectionEvent, world: &mut World) {
+        let mut next = Some(event);
+        while let Some(Some(Conn { id, party, closed, .. })) = self.conns.get_mut(conn as usize)
+            && let Some(event) = next.take().or_else(|| party.poll_event())
+        {
+            let id = *id;
+            if let ConnectionEvent::Closed(reason) = event
+                && !std::mem::replace(closed, true)
+            {
+                self.open -= 1;
+                self.broken |= reason != CloseReason::Finished;
+            }
+            if let ConnectionEvent::Received { data, .. } = &event
+                && !self.plan.sends_data
+            {
+                world.meter.received(data.size());
+            }
+            self.tell(now, AppEvent::Connection { conn: id, event }, world);
         }
     }
 
@@ -320,7 +321,9 @@ impl FlowEnd {
 
     /// Sends what follows from an action; the connection is heard when all actions have been carried out.
     pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
-        self.transmit(now, conn, world);
+        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
+            transmit(now, conn, party, &self.plan.paths, world);
+        }
         if self.touched.last() != Some(&conn) {
             self.touched.push(conn);
         }
@@ -359,8 +362,10 @@ impl FlowEnd {
         self.datagrams += 1;
         let header = Header { flow, ip_len, dscp: self.plan.dscp, ecn: Ecn::NotEct };
         let payload = Payload::Udp(Datagram { number, sent: now, answers, data });
-        let way = self.plan.paths[0].way;
-        world.network.send(now, Packet { header, payload }, None, way, world.sink);
+        let mut carriage = world.network.vacant();
+        carriage.packet = Packet { header, payload };
+        (carriage.conn, carriage.stop) = (None, self.plan.paths[0].way);
+        world.network.send(now, carriage, world.sink);
     }
 
     pub(crate) fn five_tuple(&self, path: usize, protocol: u8, [src_port, dst_port]: [u16; 2]) -> FiveTuple {
@@ -422,6 +427,20 @@ impl Blueprint {
         if let Some((subject, quantity, value)) = incident.moment(self.flow) {
             world.sink.sample(subject, Sample { at: now, quantity, value });
         }
+    }
+}
+
+/// Sends what a connection has to send.
+#[inline]
+fn transmit(now: Instant, conn: u32, party: &mut Party, paths: &[Path], world: &mut World) {
+    while !party.is_silent(now) {
+        let mut carriage = world.network.vacant();
+        if !party.transmit_into(now, &mut carriage.packet) {
+            return world.network.recycle(carriage);
+        }
+        carriage.conn = Some(conn);
+        carriage.stop = way_of(paths, &carriage.packet.header.flow);
+        world.network.send(now, carriage, world.sink);
     }
 }
 

@@ -20,9 +20,20 @@ pub(crate) struct FlowMeter {
     /// What the flow's second end answers with.
     answers: Datagrams,
     last_data: Option<Instant>,
-    wanted: [bool; Counters::REPORTED.len()],
-    reported: [u64; Counters::REPORTED.len()],
+    /// Whether each of [`OWN`] is wanted.
+    own: [bool; OWN.len()],
+    /// Those of [`Counters::REPORTED`] that are wanted, by their places, and what was reported of each.
+    reported: Vec<(usize, u64)>,
 }
+
+/// What is counted here, and not by the flow's connections.
+static OWN: [&Quantity; 5] = [
+    &quantity::OFFERED_BYTES,
+    &quantity::RECEIVED_BYTES,
+    &quantity::WIRE_BYTES,
+    &quantity::DATA_PACKETS_RECEIVED,
+    &quantity::DATAGRAMS_SENT,
+];
 
 impl FlowMeter {
     /// A meter of flow `number`, for `sink`. Data that stays away for longer than `pause` has paused.
@@ -39,8 +50,11 @@ impl FlowMeter {
             datagrams: Datagrams::default(),
             answers: Datagrams::default(),
             last_data: None,
-            wanted: Counters::REPORTED.map(|(quantity, ..)| sink.wants(quantity)),
-            reported: Default::default(),
+            own: OWN.map(|quantity| sink.wants(quantity)),
+            reported: (Counters::REPORTED.iter().enumerate())
+                .filter(|(_, (quantity, ..))| sink.wants(quantity))
+                .map(|(place, _)| (place, 0))
+                .collect(),
         }
     }
 
@@ -107,25 +121,23 @@ impl FlowMeter {
     /// counted since the start; it is asked only for what the sink wants.
     pub fn tick(&mut self, now: Instant, endpoints: impl Fn(Whose, Count) -> u64, sink: &mut dyn Sink) {
         let own = [
-            (&quantity::OFFERED_BYTES, &mut self.offered_bytes),
-            (&quantity::RECEIVED_BYTES, &mut self.received_bytes),
-            (&quantity::WIRE_BYTES, &mut self.wire_bytes),
-            (&quantity::DATA_PACKETS_RECEIVED, &mut self.data_packets),
-            (&quantity::DATAGRAMS_SENT, &mut self.datagrams_sent),
+            &mut self.offered_bytes,
+            &mut self.received_bytes,
+            &mut self.wire_bytes,
+            &mut self.data_packets,
+            &mut self.datagrams_sent,
         ];
-        for (quantity, count) in own {
+        for ((quantity, count), wanted) in OWN.iter().zip(own).zip(self.own) {
             let value = std::mem::take(count) as f64;
-            sink.sample(self.subject, Sample { at: now, quantity, value });
-        }
-        for (((quantity, whose, of), reported), wanted) in
-            Counters::REPORTED.iter().zip(&mut self.reported).zip(self.wanted)
-        {
             if wanted {
-                let total = endpoints(*whose, *of);
-                let value = (total - *reported) as f64;
-                *reported = total;
                 sink.sample(self.subject, Sample { at: now, quantity, value });
             }
+        }
+        for (place, reported) in &mut self.reported {
+            let (quantity, whose, of) = Counters::REPORTED[*place];
+            let total = endpoints(whose, of);
+            let value = (total - std::mem::replace(reported, total)) as f64;
+            sink.sample(self.subject, Sample { at: now, quantity, value });
         }
     }
 

@@ -1,15 +1,18 @@
 //! The wires between the hosts.
 
+use std::collections::BTreeSet;
+
 use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Lane, LinkEvent, Seeds, Sink, Timeline};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::wire::Events;
-use netrig_link::{LineSettings, Wire, WireId, WireMeters};
-use netrig_transport::Packet;
+use netrig_link::{Counters, FifoLine, Imbalance, LineSettings, Reading, Wire, WireId, WireMeters};
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
 use crate::cables::Cables;
 use crate::flow_end::EndId;
+#[cfg(test)]
+use crate::flow_end::Side;
 use crate::host::Host;
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
@@ -18,6 +21,16 @@ use crate::tap::Tap;
 struct Passing {
     wire: Wire<Parcel>,
     appointment: Appointment,
+}
+
+/// One direction of a line with a closed form.
+struct FifoPassing {
+    line: FifoLine<Parcel>,
+    /// Whether the agenda has a call for its next packet. No packet comes out before one that came in earlier, so there is
+    /// one at a time.
+    called: bool,
+    /// The lines with a closed form to which this one alone leads: they get its packets ahead of time.
+    fed: Vec<u32>,
 }
 
 /// What holds packets until their moment has come, by its number.
@@ -38,6 +51,10 @@ pub(crate) enum Place {
 enum Passage {
     /// Over this wire.
     Wire(u32),
+    /// Over this line with a closed form.
+    Fifo(u32),
+    /// Over this line with a closed form, and ahead of time to the next one.
+    Ahead(u32),
     /// Over a lane of the air at this place.
     Air(u32, Lane),
     /// Along a cable.
@@ -59,8 +76,10 @@ enum Stop {
 pub(crate) struct Network {
     pub agenda: Agenda,
     wires: Vec<Passing>,
-    /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
-    meters: Vec<WireMeters>,
+    fifos: Vec<FifoPassing>,
+    /// One for each line, in the order of the links; not beside it, for they are looked at once per tick and the lines once
+    /// per packet.
+    meters: Vec<(Passage, WireMeters)>,
     airs: Vec<Air>,
     /// All cables as one: a packet comes out of it when it went in, and what differs is where it goes.
     cables: Cables,
@@ -69,11 +88,15 @@ pub(crate) struct Network {
     /// Where packets go on each link, forward and backward.
     links: Vec<[Passage; 2]>,
     stops: Vec<Stop>,
+    /// The stops at which a way begins.
+    beginnings: BTreeSet<usize>,
     tap: Option<Box<Tap>>,
     /// What happened to packets on the links whose packets are wanted.
     events: Events,
     /// Packets that hosts have sent.
     sent: u32,
+    /// Room of packets that have arrived.
+    pool: Vec<Box<Carriage>>,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -91,22 +114,26 @@ impl Network {
     pub fn new(scenario: &Scenario, seeds: &Seeds, sink: &dyn Sink) -> Result<Self, RunError> {
         let mut network = Self {
             agenda: Agenda::default(),
-            wires: Vec::with_capacity(2 * scenario.links.len()),
+            wires: Vec::new(),
+            fifos: Vec::new(),
             meters: Vec::with_capacity(2 * scenario.links.len()),
             airs: Vec::new(),
             cables: Cables::default(),
             hosts: Vec::new(),
             links: vec![[Passage::Wire(u32::MAX); 2]; scenario.links.len()],
             stops: Vec::new(),
+            beginnings: BTreeSet::new(),
             tap: Tap::new(scenario, sink),
             events: Events::default(),
             sent: 0,
+            pool: Vec::new(),
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
                 match link.towards(direction) {
                     LinkSettings::Line(settings) => {
-                        network.add_wire(number, link, direction, settings, seeds, sink)?;
+                        let changes = scenario.events.iter().any(|event| event.changes(number, direction));
+                        network.add_line((number, link, direction), settings, changes, seeds, sink)?;
                     }
                     LinkSettings::Direct(_) => {
                         network.links[number][direction as usize] = Passage::Cable;
@@ -131,21 +158,32 @@ impl Network {
         Ok(network)
     }
 
-    fn add_wire(
+    fn add_line(
         &mut self,
-        number: usize,
-        link: &LinkSpec,
-        direction: Direction,
+        (number, link, direction): (usize, &LinkSpec, Direction),
         settings: &LineSettings,
+        changes: bool,
         seeds: &Seeds,
         sink: &dyn Sink,
     ) -> Result<(), RunError> {
         let id = WireId { link: number as u32, name: &link.name, direction };
-        let wire = Wire::new(id, settings, seeds, &self.events, sink)
-            .map_err(|error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name)))?;
-        self.links[number][direction as usize] = Passage::Wire(self.wires.len() as u32);
-        self.wires.push(Passing { wire, appointment: Appointment::default() });
-        self.meters.push(WireMeters::new(id, settings, sink));
+        let failed = |error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name));
+        // What a scenario's event changes, and what each packet is to be told of, is not decided ahead.
+        let closed = if changes || sink.wants_packets(id.link, direction) {
+            None
+        } else {
+            FifoLine::new(id, settings, seeds, sink).map_err(failed)?
+        };
+        let passage = if let Some(line) = closed {
+            self.fifos.push(FifoPassing { line, called: false, fed: Vec::new() });
+            Passage::Fifo(self.fifos.len() as u32 - 1)
+        } else {
+            let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
+            self.wires.push(Passing { wire, appointment: Appointment::default() });
+            Passage::Wire(self.wires.len() as u32 - 1)
+        };
+        self.links[number][direction as usize] = passage;
+        self.meters.push((passage, WireMeters::new(id, settings, sink)));
         Ok(())
     }
 
@@ -159,6 +197,7 @@ impl Network {
         service: Option<(usize, Duration)>,
     ) -> u32 {
         let first = self.stops.len();
+        self.beginnings.insert(first);
         let along = |hop: &Hop| {
             let direction = if back { opposite(hop.direction) } else { hop.direction };
             Stop::Over(self.links[hop.link][direction as usize])
@@ -179,16 +218,129 @@ impl Network {
         first as u32
     }
 
-    /// A host sends a packet on the way that begins at `stop`.
-    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32, sink: &mut dyn Sink) {
+    /// Finds the lines that get their packets ahead of time, once all ways have been added: each has a closed form, and all
+    /// its packets come from one other line that has one too, over a node whose frames nobody wants.
+    pub fn chain(&mut self) {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Feeder {
+            None,
+            Line(u32),
+            Several,
+        }
+        let fifo_at = |place: usize| match self.stops.get(place) {
+            Some(Stop::Over(Passage::Fifo(line))) => Some(*line),
+            _ => None,
+        };
+        let mut feeders = vec![Feeder::None; self.fifos.len()];
+        for place in 0..self.stops.len() {
+            let Some(line) = fifo_at(place) else { continue };
+            let before = place.checked_sub(1).filter(|_| !self.beginnings.contains(&place));
+            let feeder = match before.and_then(|before| Some((before, fifo_at(before)?))) {
+                Some((before, line)) if !self.is_tapped(before) => Feeder::Line(line),
+                _ => Feeder::Several,
+            };
+            let known = &mut feeders[line as usize];
+            *known = if *known == Feeder::None || *known == feeder { feeder } else { Feeder::Several };
+        }
+        let chained = |place: usize| {
+            let (Some(line), Some(next)) = (fifo_at(place), fifo_at(place + 1)) else { return false };
+            !self.beginnings.contains(&(place + 1)) && feeders[next as usize] == Feeder::Line(line)
+        };
+        let chained: Vec<_> = (0..self.stops.len()).filter(|place| chained(*place)).collect();
+        for place in chained {
+            if let Stop::Over(Passage::Fifo(line)) = self.stops[place] {
+                self.stops[place] = Stop::Over(Passage::Ahead(line));
+            }
+        }
+        for (line, feeder) in (0..).zip(feeders) {
+            if let Feeder::Line(feeder) = feeder {
+                self.fifos[feeder as usize].fed.push(line);
+            }
+        }
+    }
+
+    /// Whether somebody wants the frames that pass the node behind this stop.
+    fn is_tapped(&self, stop: usize) -> bool {
+        self.tap.as_ref().is_some_and(|tap| tap.is_behind(stop))
+    }
+
+    /// A packet goes over a line with a closed form, and on over all lines that get its packets ahead of time.
+    #[inline]
+    fn pass_ahead(&mut self, now: Instant, mut parcel: Parcel) {
+        let ip_len = parcel.0.packet.header.ip_len;
+        let mut at = now;
+        loop {
+            match self.stops[parcel.0.stop as usize] {
+                Stop::Over(Passage::Ahead(line)) => {
+                    let Some(arrives) = self.fifos[line as usize].line.offer(now, at, ip_len, None) else {
+                        return self.recycle(parcel.0);
+                    };
+                    at = arrives;
+                    parcel.0.stop += 1;
+                }
+                Stop::Over(Passage::Fifo(number)) => {
+                    let FifoPassing { line, called, .. } = &mut self.fifos[number as usize];
+                    if let Some(arrives) = line.offer(now, at, ip_len, Some(parcel))
+                        && !std::mem::replace(called, true)
+                    {
+                        self.agenda.enter(arrives, Actor::Line(number));
+                    }
+                    return;
+                }
+                // A line that sends ahead of time has one behind it.
+                _ => return,
+            }
+        }
+    }
+
+    /// The next packet that has come out of a line with a closed form and is at the end of its way, and at whose end. Makes the
+    /// line's next call when all that came by `now` have been taken.
+    #[inline]
+    pub fn arrived_in_order(
+        &mut self,
+        now: Instant,
+        number: u32,
+        sink: &mut dyn Sink,
+    ) -> Option<(EndId, Box<Carriage>)> {
+        loop {
+            let FifoPassing { line, called, .. } = &mut self.fifos[number as usize];
+            let Some((at, parcel)) = line.take(now) else {
+                let next = line.poll_timeout();
+                *called = next.is_some();
+                if let Some(at) = next {
+                    self.agenda.enter(at, Actor::Line(number));
+                }
+                return None;
+            };
+            if let Some(arrived) = self.go_on(at, parcel, sink) {
+                return Some(arrived);
+            }
+        }
+    }
+
+    /// A packet has been taken by its receiver.
+    #[inline]
+    pub fn recycle(&mut self, carriage: Box<Carriage>) {
+        self.pool.push(carriage);
+    }
+
+    /// A place for a packet to be sent.
+    #[inline]
+    pub fn vacant(&mut self) -> Box<Carriage> {
+        self.pool.pop().unwrap_or_else(Carriage::vacant)
+    }
+
+    /// A host sends a packet on the way that begins at its stop.
+    #[inline]
+    pub fn send(&mut self, now: Instant, mut carriage: Box<Carriage>, sink: &mut dyn Sink) {
+        let stop = carriage.stop;
         if let Some(tap) = &mut self.tap {
-            tap.show(now, stop, Heading::Outbound, &packet, sink);
+            tap.show(now, stop, Heading::Outbound, &carriage.packet, sink);
         }
         self.sent = self.sent.wrapping_add(1);
-        let number = self.sent;
-        let parcel = || Parcel(Box::new(Carriage { packet, conn, number, stop }));
+        carriage.number = self.sent;
         match self.stops[stop as usize] {
-            Stop::Over(passage) => self.pass(now, passage, parcel()),
+            Stop::Over(passage) => self.pass(now, passage, Parcel(carriage)),
             // A way begins with a hop.
             Stop::Host(..) | Stop::End(_) => {}
         }
@@ -287,8 +439,8 @@ impl Network {
                 self.airs[air as usize].apply(now, lane, event);
                 self.reappoint(Place::Air(air));
             }
-            // Nothing happens to a cable.
-            Passage::Cable => {}
+            // Nothing happens to a cable, and a line to which something happens has no closed form.
+            Passage::Cable | Passage::Fifo(_) | Passage::Ahead(_) => {}
         }
     }
 
@@ -296,6 +448,7 @@ impl Network {
     fn pass(&mut self, now: Instant, passage: Passage, parcel: Parcel) {
         match passage {
             Passage::Wire(wire) => self.forward(now, wire, parcel),
+            Passage::Fifo(_) | Passage::Ahead(_) => self.pass_ahead(now, parcel),
             Passage::Air(air, lane) => self.radiate(now, air, lane, parcel),
             Passage::Cable => {
                 self.cables.take(now, parcel);
@@ -317,30 +470,49 @@ impl Network {
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
-        for (Passing { wire, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
-            meters.tick(now, wire, timeline, sink);
+        for (passage, meters) in &mut self.meters {
+            match *passage {
+                Passage::Wire(wire) => meters.tick(now, &mut self.wires[wire as usize].wire, timeline, sink),
+                Passage::Fifo(line) => {
+                    meters.tick_fifo(now, &mut self.fifos[line as usize].line, timeline, sink);
+                }
+                Passage::Air(..) | Passage::Ahead(_) | Passage::Cable => {}
+            }
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, timeline, sink));
         self.events.tell(sink);
         self.hosts.iter_mut().for_each(|host| host.tick(now, timeline, sink));
     }
 
-    /// Every packet accounted for.
+    /// Every packet accounted for at `now`.
     ///
     /// # Errors
     /// Names the link or the node whose packets do not balance: a defect of a model.
-    pub fn balance(&self) -> Result<Balance, RunError> {
+    pub fn balance(&self, now: Instant) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
-        let wires = self.wires.iter().zip(&self.meters);
-        let wires =
-            wires.map(|(Passing { wire, .. }, meters)| (meters.name(), wire.counters(), wire.balance()));
-        for (name, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
-            let inside = inside.map_err(|error| RunError::Failed(format!("{name}: {error}")))?;
+        let mut add = |counters: &Counters, inside: usize| {
             sum.offered += counters.offered.packets;
             sum.duplicated += counters.duplicated.packets;
             sum.delivered += counters.delivered.packets;
             sum.dropped += counters.dropped_in_all().packets;
             sum.inside += inside as u64;
+        };
+        for (passage, meters) in &self.meters {
+            let failed = |error| RunError::Failed(format!("{}: {error}", meters.name()));
+            match *passage {
+                Passage::Wire(wire) => {
+                    let wire = &self.wires[wire as usize].wire;
+                    add(wire.counters(), wire.balance().map_err(failed)?);
+                }
+                Passage::Fifo(line) => {
+                    let (counters, inside) = self.account(now, line).map_err(failed)?;
+                    add(&counters, inside);
+                }
+                Passage::Air(..) | Passage::Ahead(_) | Passage::Cable => {}
+            }
+        }
+        for (name, counters, inside) in self.airs.iter().flat_map(Air::account) {
+            add(counters, inside.map_err(|error| RunError::Failed(format!("{name}: {error}")))?);
         }
         sum.offered += self.cables.offered;
         sum.delivered += self.cables.delivered;
@@ -359,5 +531,26 @@ impl Network {
             sum.inside += own.inside;
         }
         Ok(sum)
+    }
+
+    /// What a line with a closed form has counted at `now`, and how many packets are inside. What it says it has delivered is
+    /// held against what came out of it: the packets that were taken, and those that came to the lines behind it.
+    fn account(&self, now: Instant, number: u32) -> Result<(Counters, usize), Imbalance> {
+        let FifoPassing { line, fed, .. } = &self.fifos[number as usize];
+        let Reading { mut counters, inside, .. } = line.read(now);
+        let offered = |line: &u32| self.fifos[*line as usize].line.read(now).counters.offered.packets;
+        counters.delivered.packets = line.handed_out() + fed.iter().map(offered).sum::<u64>();
+        counters.balance(inside).map(|()| (counters, inside))
+    }
+}
+
+#[cfg(test)]
+impl Network {
+    /// Makes every packet vanish behind the first line whose packets go on ahead of time. Returns whether there is one.
+    pub fn break_chain(&mut self) -> bool {
+        let chained = |stop: &Stop| matches!(stop, Stop::Over(Passage::Ahead(_)));
+        let Some(place) = self.stops.iter().position(chained) else { return false };
+        self.stops[place + 1] = Stop::End(EndId::of(0, Side::Server));
+        true
     }
 }

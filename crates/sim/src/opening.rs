@@ -61,47 +61,44 @@ impl FlowEnd {
     }
 
     /// A packet came that belongs to no connection yet. Whether there is one now that it is to be given to.
-    pub(crate) fn answer(
-        &mut self,
-        now: Instant,
-        conn: u32,
-        packet: Packet,
-        world: &mut World,
-    ) -> Option<Packet> {
+    pub(crate) fn answer(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
         let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == Side::Server);
         if !opened_by_peer {
-            return None;
+            return false;
         }
         match &mut self.plan.answering {
             Answering::Tcp(config) => {
-                let Payload::Tcp(segment) = &packet.payload else { return None };
+                let Payload::Tcp(segment) = &packet.payload else { return false };
                 // Without a handshake the first data opens; otherwise only a SYN does, and what is left of an
                 // earlier connection dies here.
                 let opens =
                     segment.flags.contains(tcp::Flags::SYN) && !segment.flags.contains(tcp::Flags::ACK);
                 if !opens && config.handshake != tcp::Handshake::None {
-                    return None;
+                    return false;
                 }
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).bits() as u32);
                 let party = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
                 self.accepted(conn, Party::Tcp(Box::new(party)), world);
-                Some(packet)
+                true
             }
             Answering::Sctp(listener) => {
-                match listener.handle_packet(now, packet)? {
-                    Response::Reply(reply) => {
-                        let way = way_of(&self.plan.paths, &reply.header.flow);
-                        world.network.send(now, reply, Some(conn), way, world.sink);
+                match listener.handle_packet(now, packet.take()) {
+                    None => {}
+                    Some(Response::Reply(reply)) => {
+                        let mut carriage = world.network.vacant();
+                        carriage.stop = way_of(&self.plan.paths, &reply.header.flow);
+                        (carriage.packet, carriage.conn) = (reply, Some(conn));
+                        world.network.send(now, carriage, world.sink);
                     }
-                    Response::Accepted(association) => {
+                    Some(Response::Accepted(association)) => {
                         self.accepted(conn, Party::Sctp(association), world);
                         self.settle(now, conn, world);
                     }
                 }
-                None
+                false
             }
-            Answering::Nothing => None,
+            Answering::Nothing => false,
         }
     }
 
@@ -116,7 +113,10 @@ impl FlowEnd {
         self.enrol(conn, id, party, world);
     }
 
-    fn enrol(&mut self, conn: u32, id: ConnId, party: Party, world: &mut World) {
+    fn enrol(&mut self, conn: u32, id: ConnId, mut party: Party, world: &mut World) {
+        if self.plan.application.ignores_data() {
+            party.ignore_data();
+        }
         let timer = world.timers.len() as u32;
         world.timers.push(TimerOwner { end: self.plan.id, conn });
         if self.conns.len() <= conn as usize {

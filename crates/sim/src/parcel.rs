@@ -20,6 +20,13 @@ pub(crate) struct Carriage {
     pub stop: u32,
 }
 
+impl Carriage {
+    /// Room for a packet.
+    pub fn vacant() -> Box<Self> {
+        Box::new(Self { packet: Packet::empty(), conn: None, number: 0, stop: 0 })
+    }
+}
+
 impl PacketMeta for Parcel {
     #[inline]
     fn header(&self) -> &Header {

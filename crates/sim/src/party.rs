@@ -37,8 +37,17 @@ impl Party {
     }
 
     #[inline]
-    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
-        either!(self, end => end.handle_packet(now, packet));
+    pub fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
+        either!(self, end => end.take_packet(now, packet));
+    }
+
+    pub fn ignore_data(&mut self) {
+        either!(self, end => end.ignore_data());
+    }
+
+    #[inline]
+    pub fn take_ignored(&mut self) -> u64 {
+        either!(self, end => end.take_ignored())
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {
@@ -51,8 +60,13 @@ impl Party {
     }
 
     #[inline]
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
-        either!(self, end => end.poll_transmit(now))
+    pub fn is_silent(&self, now: Instant) -> bool {
+        either!(self, end => end.is_silent(now))
+    }
+
+    #[inline]
+    pub fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
+        either!(self, end => end.transmit_into(now, place))
     }
 
     #[inline]

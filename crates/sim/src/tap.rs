@@ -56,6 +56,11 @@ impl Tap {
         self.passages.resize(stops, None);
     }
 
+    /// Whether the frames that pass the node at the far end of the link at `stop` are wanted.
+    pub fn is_behind(&self, stop: usize) -> bool {
+        self.passages[stop].is_some_and(|passage| self.wanted[passage.far as usize])
+    }
+
     /// A packet passes the interface at the near end (outbound) or the far end (inbound) of the link at `stop`.
     #[cold]
     pub fn show(&mut self, at: Instant, stop: u32, heading: Heading, packet: &Packet, sink: &mut dyn Sink) {

@@ -48,6 +48,7 @@ impl<'a> Simulation<'a> {
             ends.extend(ends_of(flow, number, scenario, seeds, traces, &mut network)?);
             meters.push(FlowMeter::new(number, scenario.sample_every, sink));
         }
+        network.chain();
         let end = Instant::ZERO + scenario.duration;
         let timeline = Timeline::new(sink);
         Ok(Self { scenario, network, ends, meters, timers: Vec::new(), timeline, end, given_up: None })
@@ -73,7 +74,7 @@ impl<'a> Simulation<'a> {
             if let Some(why) = self.given_up {
                 return Err(RunError::Failed(why));
             }
-            if self.flows_are_done() {
+            if !self.scenario.ends_with.is_empty() && self.flows_are_done() {
                 self.end = now;
                 break;
             }
@@ -83,7 +84,7 @@ impl<'a> Simulation<'a> {
             meter.finish(self.end, sink);
         }
         self.check_bytes()?;
-        let balance = self.network.balance()?;
+        let balance = self.network.balance(self.end)?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
         Ok(Outcome { balance, events, lasted, lateness: Duration::ZERO, invalid: None, moved: None })
@@ -109,6 +110,12 @@ impl<'a> Simulation<'a> {
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
             Actor::Network(place) => self.serve(now, place, sink),
+            Actor::Line(line) => {
+                while let Some((end, mut carriage)) = self.network.arrived_in_order(now, line, sink) {
+                    self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
+                    self.network.recycle(carriage);
+                }
+            }
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
@@ -140,8 +147,9 @@ impl<'a> Simulation<'a> {
         if !self.network.met(now, place) {
             return;
         }
-        while let Some((end, carriage)) = self.network.arrived(now, place, sink) {
-            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
+        while let Some((end, mut carriage)) = self.network.arrived(now, place, sink) {
+            self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
+            self.network.recycle(carriage);
         }
         self.network.reappoint(place);
     }
@@ -173,11 +181,10 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Whether the run ends with flows, and all of those are done.
+    /// Whether all flows with which the run ends are done.
     fn flows_are_done(&self) -> bool {
         let ends = |flow: &usize| &self.ends[2 * flow..2 * flow + 2];
-        let mut flows = self.scenario.ends_with.iter().flat_map(ends).peekable();
-        flows.peek().is_some() && flows.all(FlowEnd::is_done)
+        self.scenario.ends_with.iter().flat_map(ends).all(FlowEnd::is_done)
     }
 
     fn happen(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
@@ -302,4 +309,71 @@ fn paths_of(
         }
     }
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Sample;
+    use netrig_experiment::Experiment;
+
+    use super::*;
+
+    /// Three lines one behind the other.
+    const ROW: &str = r#"
+        format = 1
+        name = "row"
+        question = "Is a packet missed that vanishes between two lines?"
+        duration = "2 s"
+        sample_every = "1 s"
+        replications = { count = 1 }
+        transport.udp = { kind = "udp" }
+        response.arrived = { of = "flow.voice", metric = "data_packets_received" }
+
+        [node.a]
+        [node.b]
+        [node.c]
+        [node.d]
+
+        [link.ab]
+        between = ["a", "b"]
+        rate = "1 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 5 }
+
+        [link.bc]
+        between = ["b", "c"]
+        rate = "1 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 5 }
+
+        [link.cd]
+        between = ["c", "d"]
+        rate = "1 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 5 }
+
+        [flow.voice]
+        from = "a"
+        to = "d"
+        transport = "udp"
+        application = { kind = "cbr", interval = "20 ms", size = "160 B" }
+    "#;
+
+    struct Deaf;
+
+    impl Sink for Deaf {
+        fn sample(&mut self, _: Subject, _: Sample) {}
+    }
+
+    #[test]
+    fn a_packet_that_vanishes_in_a_chain_fails_the_run() {
+        let run = Experiment::parse_runs("row.toml", ROW.to_owned()).unwrap().plan().run(0, 1).unwrap();
+        let sound = Simulation::new(&run, &Deaf).unwrap().run(&mut Deaf, &AtomicBool::new(false));
+        let balance = sound.unwrap().balance;
+        assert!(balance.holds() && balance.delivered > 290, "{balance:?}");
+        let mut broken = Simulation::new(&run, &Deaf).unwrap();
+        assert!(broken.network.break_chain());
+        let failed = broken.run(&mut Deaf, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(failed.contains("ab (forward): packets do not balance"), "{failed}");
+    }
 }
