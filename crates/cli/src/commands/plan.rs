@@ -1,11 +1,11 @@
 //! `netrig plan`.
 
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_core::{Sample, Sink, Subject};
-use netrig_experiment::{Plan as Runs, Substrate};
+use netrig_core::{Kind, Quantity, Sample, Sink, Subject};
+use netrig_experiment::{Plan as Runs, Run, RunError, Substrate};
 
 use crate::arguments::Plan;
 use crate::failure::{Failure, print};
@@ -13,7 +13,9 @@ use crate::progress::words;
 use crate::request::ExperimentRequest;
 
 /// Points of which one run is made to learn what a run costs.
-const TRIED: usize = 5;
+const TRIED: usize = 3;
+/// A run in virtual time is given up after so long, and what is left of it is taken to cost as much as what was done.
+const TRIAL: Duration = Duration::from_millis(3);
 
 /// Shows points and runs, and what they will cost.
 pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
@@ -45,9 +47,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         if substrate.check(&run).is_err() {
             continue;
         }
-        let start = Instant::now();
-        substrate.run(&run, &mut Nowhere, &AtomicBool::new(false)).map_err(Failure::failed)?;
-        spent += start.elapsed();
+        spent += trial(&run, substrate)?;
         tried += 1;
     }
     let name = substrate.name();
@@ -63,9 +63,37 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
     Ok(format!("{name}: about {each} a run, {} for all with {jobs} at the same time", words(total)))
 }
 
-/// Nobody listens.
-struct Nowhere;
+/// What a run takes.
+fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, Failure> {
+    let cancel = AtomicBool::new(false);
+    let start = Instant::now();
+    let mut progress = Progress { start, cancel: &cancel, reached: netrig_core::Instant::ZERO };
+    match substrate.run(run, &mut progress, &cancel) {
+        Ok(_) => Ok(start.elapsed()),
+        Err(RunError::Cancelled) => {
+            let done = progress.reached.as_nanos() as f64 / run.scenario.duration.as_nanos() as f64;
+            Ok(start.elapsed().div_f64(done))
+        }
+        Err(error) => Err(Failure::failed(error)),
+    }
+}
 
-impl Sink for Nowhere {
-    fn sample(&mut self, _: Subject, _: Sample) {}
+/// How far a run has come, told by its samples of intervals. Gives it up after [`TRIAL`].
+struct Progress<'a> {
+    start: Instant,
+    cancel: &'a AtomicBool,
+    reached: netrig_core::Instant,
+}
+
+impl Sink for Progress<'_> {
+    fn sample(&mut self, _: Subject, sample: Sample) {
+        if sample.at > self.reached {
+            self.reached = sample.at;
+            self.cancel.store(self.start.elapsed() > TRIAL, Ordering::Relaxed);
+        }
+    }
+
+    fn wants(&self, quantity: &'static Quantity) -> bool {
+        quantity.kind == Kind::Count
+    }
 }
