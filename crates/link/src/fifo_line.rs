@@ -153,17 +153,29 @@ impl<P> FifoLine<P> {
     /// nothing if the line drops it.
     ///
     /// A packet that is given is handed out by [`FifoLine::take`]. One that is not goes on without this line; the driver is
-    /// at `now` then, and `at` may be later.     #[inline]
+    /// at `now` then, and `at` may be later.
+    #[inline(always)]
     pub fn offer(&mut self, now: Instant, at: Instant, ip_len: u32, packet: Option<P>) -> Option<Instant> {
         if self.plain {
             self.decide::<true>(now, at, ip_len, packet)
         } else {
-            self.decide::<false>(now, at, ip_len, packet)
+            self.decide_with_all_limits(now, at, ip_len, packet)
         }
     }
 
+    #[inline(never)]
+    fn decide_with_all_limits(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        ip_len: u32,
+        packet: Option<P>,
+    ) -> Option<Instant> {
+        self.decide::<false>(now, at, ip_len, packet)
+    }
+
     /// The same, of a line that is `plain` or not.
-    #[inline]
+    #[inline(always)]
     fn decide<const PLAIN: bool>(
         &mut self,
         now: Instant,

@@ -87,7 +87,7 @@ impl Default for Agenda {
 
 impl Agenda {
     /// Wakes `actor` at `at`. An entry cannot be taken back: who has changed its mind ignores the call.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, at: Instant, actor: Actor) {
         let call = Call { at, actor, next: NONE };
         let number = self.free;
@@ -109,7 +109,7 @@ impl Agenda {
     }
 
     /// Appends a call to the list of its slot.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, number: u32, at: Instant) {
         // What is late comes at once.
         let key = at.as_nanos().max(self.base);

@@ -445,7 +445,7 @@ fn transmit(now: Instant, conn: u32, party: &mut Party, paths: &[Path], world: &
 }
 
 /// The way of the path that a packet's addresses name.
-#[inline]
+#[inline(always)]
 pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
     if let [only] = paths {
         return only.way;

@@ -9,30 +9,38 @@ use crate::datagrams::Datagrams;
 pub(crate) struct FlowMeter {
     subject: Subject,
     pause: Duration,
-    offered_bytes: u64,
-    received_bytes: u64,
+    counts: FlowCounts,
     /// Of connections, what was given to them and has not been received, since the start.
     outstanding: i64,
-    wire_bytes: u64,
-    data_packets: u64,
-    datagrams_sent: u64,
     datagrams: Datagrams,
     /// What the flow's second end answers with.
     answers: Datagrams,
     last_data: Option<Instant>,
-    /// Whether each of [`OWN`] is wanted.
-    own: [bool; OWN.len()],
+    /// Those of [`OWN`] that are wanted, by their places.
+    own: Vec<usize>,
     /// Those of [`Counters::REPORTED`] that are wanted, by their places, and what was reported of each.
     reported: Vec<(usize, u64)>,
 }
 
-/// What is counted here, and not by the flow's connections.
-static OWN: [&Quantity; 5] = [
-    &quantity::OFFERED_BYTES,
-    &quantity::RECEIVED_BYTES,
-    &quantity::WIRE_BYTES,
-    &quantity::DATA_PACKETS_RECEIVED,
-    &quantity::DATAGRAMS_SENT,
+/// What is counted here, and not by the flow's connections, since it was reported.
+#[derive(Default)]
+struct FlowCounts {
+    offered_bytes: u64,
+    received_bytes: u64,
+    wire_bytes: u64,
+    data_packets: u64,
+    datagrams_sent: u64,
+}
+
+/// A quantity, and its count.
+type OwnCount = (&'static Quantity, fn(&mut FlowCounts) -> &mut u64);
+
+static OWN: [OwnCount; 5] = [
+    (&quantity::OFFERED_BYTES, |counts| &mut counts.offered_bytes),
+    (&quantity::RECEIVED_BYTES, |counts| &mut counts.received_bytes),
+    (&quantity::WIRE_BYTES, |counts| &mut counts.wire_bytes),
+    (&quantity::DATA_PACKETS_RECEIVED, |counts| &mut counts.data_packets),
+    (&quantity::DATAGRAMS_SENT, |counts| &mut counts.datagrams_sent),
 ];
 
 impl FlowMeter {
@@ -41,16 +49,12 @@ impl FlowMeter {
         Self {
             subject: Subject::Flow(number),
             pause,
-            offered_bytes: 0,
-            received_bytes: 0,
+            counts: FlowCounts::default(),
             outstanding: 0,
-            wire_bytes: 0,
-            data_packets: 0,
-            datagrams_sent: 0,
             datagrams: Datagrams::default(),
             answers: Datagrams::default(),
             last_data: None,
-            own: OWN.map(|quantity| sink.wants(quantity)),
+            own: (0..OWN.len()).filter(|place| sink.wants(OWN[*place].0)).collect(),
             reported: (Counters::REPORTED.iter().enumerate())
                 .filter(|(_, (quantity, ..))| sink.wants(quantity))
                 .map(|(place, _)| (place, 0))
@@ -60,20 +64,20 @@ impl FlowMeter {
 
     /// An application gave `bytes` to its transport.
     pub fn offered(&mut self, bytes: u64) {
-        self.offered_bytes += bytes;
+        self.counts.offered_bytes += bytes;
         self.outstanding += bytes.cast_signed();
     }
 
     /// An application received `bytes`.
     pub fn received(&mut self, bytes: u64) {
-        self.received_bytes += bytes;
+        self.counts.received_bytes += bytes;
         self.outstanding -= bytes.cast_signed();
     }
 
     /// A datagram of `bytes` of payload is sent.
     pub fn datagram_sent(&mut self, now: Instant, bytes: u64) {
-        self.datagrams_sent += 1;
-        self.offered_bytes += bytes;
+        self.counts.datagrams_sent += 1;
+        self.counts.offered_bytes += bytes;
         self.datagrams.sent(now);
     }
 
@@ -81,7 +85,7 @@ impl FlowMeter {
     pub fn datagram_arrived(&mut self, now: Instant, number: u64, bytes: u64) -> bool {
         let first = self.datagrams.arrived(now, number);
         if first {
-            self.received_bytes += bytes;
+            self.counts.received_bytes += bytes;
         }
         first
     }
@@ -99,8 +103,8 @@ impl FlowMeter {
     /// A packet with user data reached its host.
     #[inline]
     pub fn data_arrived(&mut self, now: Instant, ip_len: u32, sink: &mut dyn Sink) {
-        self.wire_bytes += u64::from(ip_len);
-        self.data_packets += 1;
+        self.counts.wire_bytes += u64::from(ip_len);
+        self.counts.data_packets += 1;
         match self.last_data {
             None => self.mark(now, &quantity::DATA_RESUMED, 0.0, sink),
             Some(last) if now.since(last) > self.pause => {
@@ -120,18 +124,10 @@ impl FlowMeter {
     /// Reports what was added since the last tick. `endpoints` gives what the flow's connections have
     /// counted since the start; it is asked only for what the sink wants.
     pub fn tick(&mut self, now: Instant, endpoints: impl Fn(Whose, Count) -> u64, sink: &mut dyn Sink) {
-        let own = [
-            &mut self.offered_bytes,
-            &mut self.received_bytes,
-            &mut self.wire_bytes,
-            &mut self.data_packets,
-            &mut self.datagrams_sent,
-        ];
-        for ((quantity, count), wanted) in OWN.iter().zip(own).zip(self.own) {
-            let value = std::mem::take(count) as f64;
-            if wanted {
-                sink.sample(self.subject, Sample { at: now, quantity, value });
-            }
+        for place in &self.own {
+            let (quantity, count) = OWN[*place];
+            let value = std::mem::take(count(&mut self.counts)) as f64;
+            sink.sample(self.subject, Sample { at: now, quantity, value });
         }
         for (place, reported) in &mut self.reported {
             let (quantity, whose, of) = Counters::REPORTED[*place];

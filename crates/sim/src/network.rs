@@ -80,6 +80,8 @@ pub(crate) struct Network {
     /// One for each line, in the order of the links; not beside it, for they are looked at once per tick and the lines once
     /// per packet.
     meters: Vec<(Passage, WireMeters)>,
+    /// The places of those that somebody wants to hear.
+    wanted: Vec<usize>,
     airs: Vec<Air>,
     /// All cables as one: a packet comes out of it when it went in, and what differs is where it goes.
     cables: Cables,
@@ -96,7 +98,7 @@ pub(crate) struct Network {
     /// Packets that hosts have sent.
     sent: u32,
     /// Room of packets that have arrived.
-    pool: Vec<Box<Carriage>>,
+    pool: Vec<Parcel>,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -117,6 +119,7 @@ impl Network {
             wires: Vec::new(),
             fifos: Vec::new(),
             meters: Vec::with_capacity(2 * scenario.links.len()),
+            wanted: Vec::new(),
             airs: Vec::new(),
             cables: Cables::default(),
             hosts: Vec::new(),
@@ -183,7 +186,11 @@ impl Network {
             Passage::Wire(self.wires.len() as u32 - 1)
         };
         self.links[number][direction as usize] = passage;
-        self.meters.push((passage, WireMeters::new(id, settings, sink)));
+        let meters = WireMeters::new(id, settings, sink);
+        if !meters.is_idle() {
+            self.wanted.push(self.meters.len());
+        }
+        self.meters.push((passage, meters));
         Ok(())
     }
 
@@ -264,16 +271,18 @@ impl Network {
         self.tap.as_ref().is_some_and(|tap| tap.is_behind(stop))
     }
 
-    /// A packet goes over a line with a closed form, and on over all lines that get its packets ahead of time.
-    #[inline]
-    fn pass_ahead(&mut self, now: Instant, mut parcel: Parcel) {
+    /// A packet goes on from its stop at `now`: over lines with a closed form up to the first that does not send ahead of time,
+    /// or over another link, or into a host that takes time. Returns it if it is at the end of its way.
+    #[inline(always)]
+    fn advance(&mut self, now: Instant, mut parcel: Parcel) -> Option<(EndId, Box<Carriage>)> {
         let ip_len = parcel.0.packet.header.ip_len;
         let mut at = now;
         loop {
             match self.stops[parcel.0.stop as usize] {
                 Stop::Over(Passage::Ahead(line)) => {
                     let Some(arrives) = self.fifos[line as usize].line.offer(now, at, ip_len, None) else {
-                        return self.recycle(parcel.0);
+                        self.recycle(parcel.0);
+                        return None;
                     };
                     at = arrives;
                     parcel.0.stop += 1;
@@ -285,11 +294,39 @@ impl Network {
                     {
                         self.agenda.enter(arrives, Actor::Line(number));
                     }
-                    return;
+                    return None;
                 }
-                // A line that sends ahead of time has one behind it.
-                _ => return,
+                Stop::End(end) => return Some((end, parcel.0)),
+                other => {
+                    self.enter_place(now, other, parcel);
+                    return None;
+                }
             }
+        }
+    }
+
+    /// A packet comes to what holds it until its moment has come.
+    #[inline(never)]
+    fn enter_place(&mut self, now: Instant, stop: Stop, parcel: Parcel) {
+        match stop {
+            Stop::Over(Passage::Wire(wire)) => {
+                self.wires[wire as usize].wire.offer(now, parcel);
+                self.reappoint(Place::Wire(wire));
+            }
+            Stop::Over(Passage::Air(air, lane)) => {
+                self.airs[air as usize].offer(now, lane, parcel);
+                self.reappoint(Place::Air(air));
+            }
+            Stop::Over(Passage::Cable) => {
+                self.cables.take(now, parcel);
+                self.reappoint(Place::Cables);
+            }
+            Stop::Host(host, takes) => {
+                self.hosts[host as usize].take(now, takes, parcel);
+                self.reappoint(Place::Host(host));
+            }
+            // These hold no packet, or have taken it already.
+            Stop::Over(Passage::Fifo(_) | Passage::Ahead(_)) | Stop::End(_) => {}
         }
     }
 
@@ -321,13 +358,13 @@ impl Network {
     /// A packet has been taken by its receiver.
     #[inline]
     pub fn recycle(&mut self, carriage: Box<Carriage>) {
-        self.pool.push(carriage);
+        self.pool.push(Parcel(carriage));
     }
 
     /// A place for a packet to be sent.
     #[inline]
     pub fn vacant(&mut self) -> Box<Carriage> {
-        self.pool.pop().unwrap_or_else(Carriage::vacant)
+        self.pool.pop().map_or_else(Carriage::vacant, |parcel| parcel.0)
     }
 
     /// A host sends a packet on the way that begins at its stop.
@@ -339,11 +376,8 @@ impl Network {
         }
         self.sent = self.sent.wrapping_add(1);
         carriage.number = self.sent;
-        match self.stops[stop as usize] {
-            Stop::Over(passage) => self.pass(now, passage, Parcel(carriage)),
-            // A way begins with a hop.
-            Stop::Host(..) | Stop::End(_) => {}
-        }
+        // A way begins with a hop, so nothing has arrived.
+        self.advance(now, Parcel(carriage));
     }
 
     /// The next packet that has come out of `place` by `now` and is at the end of its way, and at whose end. Packets
@@ -385,16 +419,7 @@ impl Network {
             tap.show(at, stop - 1, Heading::Inbound, packet, sink);
             tap.show(at, *stop, Heading::Outbound, packet, sink);
         }
-        match self.stops[parcel.0.stop as usize] {
-            Stop::Over(passage) => self.pass(at, passage, parcel),
-            Stop::Host(next, takes) => {
-                let host = &mut self.hosts[next as usize];
-                host.take(at, takes, parcel);
-                self.reappoint(Place::Host(next));
-            }
-            Stop::End(end) => return Some((end, parcel.0)),
-        }
-        None
+        self.advance(at, parcel)
     }
 
     /// An entry of the agenda for `place` came; false if it is obsolete.
@@ -444,33 +469,10 @@ impl Network {
         }
     }
 
-    #[inline]
-    fn pass(&mut self, now: Instant, passage: Passage, parcel: Parcel) {
-        match passage {
-            Passage::Wire(wire) => self.forward(now, wire, parcel),
-            Passage::Fifo(_) | Passage::Ahead(_) => self.pass_ahead(now, parcel),
-            Passage::Air(air, lane) => self.radiate(now, air, lane, parcel),
-            Passage::Cable => {
-                self.cables.take(now, parcel);
-                self.reappoint(Place::Cables);
-            }
-        }
-    }
-
-    fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
-        let next = &mut self.wires[wire as usize];
-        next.wire.offer(now, parcel);
-        next.appointment.keep(next.wire.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
-    }
-
-    fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
-        self.airs[air as usize].offer(now, lane, parcel);
-        self.reappoint(Place::Air(air));
-    }
-
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
-        for (passage, meters) in &mut self.meters {
+        for place in &self.wanted {
+            let (passage, meters) = &mut self.meters[*place];
             match *passage {
                 Passage::Wire(wire) => meters.tick(now, &mut self.wires[wire as usize].wire, timeline, sink),
                 Passage::Fifo(line) => {

@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_vanishes_in_a_chain_fails_the_run() {
-        let run = Experiment::parse_runs("row.toml", ROW.to_owned()).unwrap().plan().run(0, 1).unwrap();
+        let run = Experiment::parse_runs("row.toml", ROW).unwrap().plan().run(0, 1).unwrap();
         let sound = Simulation::new(&run, &Deaf).unwrap().run(&mut Deaf, &AtomicBool::new(false));
         let balance = sound.unwrap().balance;
         assert!(balance.holds() && balance.delivered > 290, "{balance:?}");

@@ -178,6 +178,11 @@ impl WireMeters {
         }
     }
 
+    /// Whether nobody wants any of it, so that a tick would report nothing.
+    pub fn is_idle(&self) -> bool {
+        self.idle
+    }
+
     /// The link and the direction: `primary (forward)`.
     pub fn name(&self) -> &str {
         self.wire.name()
@@ -198,9 +203,6 @@ impl WireMeters {
         timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
-        if self.idle {
-            return;
-        }
         let Self { wire, classes, rules, .. } = self;
         if wire.is_wanted() || at_work.log.is_some() {
             at_work.catch_up(now);
@@ -228,9 +230,6 @@ impl WireMeters {
         timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
-        if self.idle {
-            return;
-        }
         if self.wire.is_wanted() {
             let Reading { counters, busy, .. } = line.read(now);
             self.wire.tick(now, &counters, busy, timeline, sink);

@@ -232,7 +232,11 @@ impl Connection {
     fn write(&mut self, segment: Segment, ecn: Ecn, place: &mut Packet) {
         self.telemetry.counters.packets_sent += 1;
         place.header = self.header(&segment, ecn);
-        place.payload = Payload::Tcp(segment);
+        match &mut place.payload {
+            // Most places held a segment before: what it had is dropped here, without a look at what else it could have been.
+            Payload::Tcp(before) => *before = segment,
+            other => *other = Payload::Tcp(segment),
+        }
     }
 
     /// A segment from `offset` of this end's stream that acknowledges what arrived.
@@ -406,8 +410,9 @@ impl Endpoint for Connection {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        let open = matches!(self.state, State::Established | State::CloseWait) && !self.sender.is_closing();
-        if open && self.gave_data && self.sender.unsent() <= LITTLE.max(self.sender.cwnd()) {
+        let open =
+            || matches!(self.state, State::Established | State::CloseWait) && !self.sender.is_closing();
+        if self.gave_data && open() && self.sender.unsent() <= LITTLE.max(self.sender.cwnd()) {
             self.gave_data = false;
             return Some(ConnectionEvent::Writable);
         }
