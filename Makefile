@@ -1,6 +1,6 @@
 # netrig: two commands for a newcomer, `make run` and `make test`. Both set the machine up first.
 
-.PHONY: setup run test validate bench bench-sip lint fuzz release clean
+.PHONY: setup run test validate budget bench bench-sip lint fuzz release clean
 SHELL := /bin/bash
 
 # The report of `make run`. What was measured is in netrig.db, where every netrig command here looks for it.
@@ -25,6 +25,11 @@ test:
 validate: setup
 	@scripts/validate
 
+# The instructions that a packet and a message cost, held against bench/budget.toml.
+budget: release
+	@scripts/setup --budget
+	@. scripts/env && cargo build --release --locked -p netrig-sip --example load_bench && scripts/budget
+
 lint: setup
 	@. scripts/env && scripts/lint
 
@@ -32,19 +37,17 @@ lint: setup
 # connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp.
 bench: release
 	@scripts/setup --bench
-	@. scripts/env && bench/run
 	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
-	@bench/sip udp
-	@bench/sip tcp
-	@bench/sip-reordering
-	@if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router && bench/speed; \
-	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi
+	@rm -f target/ratios
+	@export NETRIG_RATIOS=$(CURDIR)/target/ratios; bench/run && bench/sip udp && bench/sip tcp && \
+	  if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router && bench/speed; \
+	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi && \
+	  bench/sip-reordering && echo && bench/ratios table "$$(target/release/netrig --version | cut -d' ' -f2)"
 
 # What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, whether it grows, and
 # whether it finds the same capacity of Kamailio again. About 45 minutes, with nothing else to do on the machine.
 bench-sip: release
 	@scripts/setup --bench
-	@. scripts/env && cargo build --release --locked -p netrig-agent --examples
 	@bench/sip-accuracy
 	@bench/sip-users
 	@bench/sip-endurance

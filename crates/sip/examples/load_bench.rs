@@ -1,4 +1,5 @@
 //! How fast one core reads and writes messages and makes calls in memory: `load_bench [SECONDS]`, in release.
+//! `load_bench messages NUMBER` only scans so many responses and writes so many requests, for who counts instructions.
 //!
 //! Prints, each as the best of five and per second of this process's own time on a core: messages scanned, messages
 //! written, calls from INVITE to the 200 of their BYE between a caller and a callee of one process (six messages
@@ -54,23 +55,32 @@ fn best(what: &str, seconds: f64, mut some: impl FnMut() -> usize) {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let seconds: f64 = std::env::args().nth(1).map_or(Ok(5.0), |text| text.parse())?;
-    best("scanned", seconds, || {
-        for _ in 0..10_000 {
-            black_box(Scan::of(black_box(RESPONSE)));
-        }
-        10_000
-    });
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
     let template = Template::new(&Message::parse(&Bytes::from(invite()))?)?;
     let mut out = Vec::new();
-    best("written", seconds, || {
-        for _ in 0..10_000 {
+    let scan = |number: usize| {
+        (0..number).for_each(|_| drop(black_box(Scan::of(black_box(RESPONSE)))));
+        number
+    };
+    let mut write = |number: usize| {
+        for _ in 0..number {
             out.clear();
             template.write(black_box(&values()), &mut out);
             black_box(&out);
         }
-        10_000
-    });
+        number
+    };
+    if let [what, number] = &arguments[..]
+        && what == "messages"
+    {
+        let number = number.parse()?;
+        scan(number);
+        write(number);
+        return Ok(());
+    }
+    let seconds: f64 = arguments.first().map_or(Ok(5.0), |text| text.parse())?;
+    best("scanned", seconds, || scan(10_000));
+    best("written", seconds, || write(10_000));
     let mut pair = Pair::new()?;
     best("calls", seconds, || pair.calls(1000));
     println!("records: {}, of them failed: {}", pair.records, pair.failed);
