@@ -59,7 +59,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let template = Template::new(&Message::parse(&Bytes::from(invite()))?)?;
     let mut out = Vec::new();
     let scan = |number: usize| {
-        (0..number).for_each(|_| drop(black_box(Scan::of(black_box(RESPONSE)))));
+        for _ in 0..number {
+            black_box(Scan::of(black_box(RESPONSE)));
+        }
         number
     };
     let mut write = |number: usize| {
