@@ -151,11 +151,21 @@ struct Member {
     over: Option<CloseReason>,
 }
 
+/// The other end of a connection; if it has broken, its address is no longer known.
+fn peer_of(socket: &TcpStream) -> io::Result<SocketAddr> {
+    match socket.peer_addr() {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))
+        }
+        peer => peer,
+    }
+}
+
 impl Streams {
-    /// Of connections that stand. Make it on the thread that will carry.
+    /// Of connections that have been opened. Make it on the thread that will carry.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// What the kernel answers; a connection that has broken meanwhile is no error.
     pub fn new(sockets: Vec<TcpStream>, order: StreamOrder) -> io::Result<Self> {
         let clock = Clock::starting_in(Duration::ZERO);
         let pacer = Pacer::new(clock, Duration::ZERO)?;
@@ -163,7 +173,7 @@ impl Streams {
         let mut members = Vec::with_capacity(sockets.len());
         for (place, socket) in sockets.into_iter().enumerate() {
             socket.set_nonblocking(true)?;
-            let peer = socket.peer_addr()?;
+            let peer = peer_of(&socket)?;
             let socket = OwnedFd::from(socket);
             if let Some(rate) = order.pacing {
                 hold_to(&socket, rate)?;
@@ -372,6 +382,23 @@ mod tests {
 
     fn received(readings: &[Reading]) -> u64 {
         readings.last().unwrap().connections.iter().map(|carried| carried.received).sum()
+    }
+
+    /// A peer may reset its connections before this end carries anything: they are gone, as those that break later.
+    #[test]
+    fn connections_that_broke_before_they_carry_are_gone() {
+        for direction in [Direction::Sends, Direction::Receives] {
+            let [near, far] = connections(2);
+            for socket in &far {
+                rustix::net::sockopt::set_socket_linger(socket, Some(StdDuration::ZERO)).unwrap();
+            }
+            drop(far);
+            while near.iter().any(|socket| socket.peer_addr().is_ok()) {
+                std::thread::sleep(StdDuration::from_millis(1));
+            }
+            let mut streams = Streams::new(near, order(direction)).unwrap();
+            assert_eq!(streams.carry(&AtomicBool::new(false), &mut |_| ()).unwrap(), End::Gone);
+        }
     }
 
     /// The segment that was asked for is what both ends send; where nobody listens that is said at once.
