@@ -1,6 +1,6 @@
 //! What comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant};
 use netrig_experiment::{Balance, Cut, Measured, Outcome, Point};
@@ -121,18 +121,48 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub fn replications(&self, experiment: ExperimentId) -> Result<Vec<Replication>, StoreError> {
+        self.first_replications(experiment, u32::MAX)
+    }
+
+    /// The first `most` of [`Store::replications`].
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn first_replications(
+        &self,
+        experiment: ExperimentId,
+        most: u32,
+    ) -> Result<Vec<Replication>, StoreError> {
         let list = || -> rusqlite::Result<Vec<_>> {
             let sql = replications(
                 "WHERE replication.experiment = ?
-                 ORDER BY run.substrate, replication.factors, replication.number, run.id",
+                 ORDER BY run.substrate, replication.factors, replication.number, run.id LIMIT ?",
             );
             let mut statement = self.connection.prepare_cached(&sql)?;
-            let mut rows = statement.query([experiment.0])?;
+            let mut rows = statement.query((experiment.0, most))?;
             let mut list = Vec::new();
             while let Some(row) = rows.next()? {
                 list.push(self.with_point(row)?);
             }
             Ok(list)
+        };
+        list().map_err(|e| self.failed(e))
+    }
+
+    /// The builds of netrig that made the runs of an experiment.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn builds(&self, experiment: ExperimentId) -> Result<BTreeSet<String>, StoreError> {
+        let list = || {
+            self.connection
+                .prepare_cached(
+                    "SELECT DISTINCT provenance.build FROM provenance WHERE provenance.id IN (
+                         SELECT run.provenance FROM replication JOIN run ON run.id = replication.run
+                         WHERE replication.experiment = ?)",
+                )?
+                .query_map([experiment.0], |row| row.get(0))?
+                .collect()
         };
         list().map_err(|e| self.failed(e))
     }

@@ -1,6 +1,5 @@
 //! `netrig list`.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use netrig_store::Store;
@@ -10,7 +9,7 @@ use crate::failure::{Failure, print};
 use crate::studies::STUDIES;
 
 /// Runs whose identities are listed of each experiment; the export has them all.
-const LISTED: usize = 10;
+const LISTED: u32 = 10;
 
 /// Lists the shipped studies, and what the store has.
 pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
@@ -30,8 +29,8 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
     let store = Store::open_read_only(path).map_err(Failure::request)?;
     print(format!("\nStore {}:", path.display()))?;
     for entry in store.experiments().map_err(Failure::failed)? {
-        let runs = store.replications(entry.id).map_err(Failure::failed)?;
-        let builds: BTreeSet<&str> = runs.iter().map(|run| run.build.as_str()).collect();
+        let runs = store.first_replications(entry.id, LISTED).map_err(Failure::failed)?;
+        let builds = store.builds(entry.id).map_err(Failure::failed)?;
         let by = if builds.is_empty() { "" } else { ", by " };
         print(format!(
             "  {:<24} {} runs, file {:.8} of {}{by}{}",
@@ -41,12 +40,13 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
             entry.added,
             Vec::from_iter(builds).join(", ")
         ))?;
-        for replication in runs.iter().take(LISTED) {
+        for replication in &runs {
             let (id, number) = (&replication.run.identity, replication.number);
             print(format!("    {id:.12}  {number:>3}  {}", replication.point))?;
         }
-        if runs.len() > LISTED {
-            print(format!("    … and {} more, which `netrig export` has", runs.len() - LISTED))?;
+        let others = entry.runs - runs.len() as u64;
+        if others > 0 {
+            print(format!("    … and {others} more, which `netrig export` has"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
