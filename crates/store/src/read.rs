@@ -154,7 +154,7 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub fn builds(&self, experiment: ExperimentId) -> Result<BTreeSet<String>, StoreError> {
-        let list = || {
+        let list = || -> rusqlite::Result<BTreeSet<_>> {
             self.connection
                 .prepare_cached(
                     "SELECT DISTINCT provenance.build FROM provenance WHERE provenance.id IN (
