@@ -390,7 +390,7 @@ mod tests {
         for direction in [Direction::Sends, Direction::Receives] {
             let [near, far] = connections(2);
             for socket in &far {
-                rustix::net::sockopt::set_socket_linger(socket, Some(StdDuration::ZERO)).unwrap();
+                sockopt::set_socket_linger(socket, Some(StdDuration::ZERO)).unwrap();
             }
             drop(far);
             while near.iter().any(|socket| socket.peer_addr().is_ok()) {
