@@ -39,10 +39,11 @@ bench: release
 	@scripts/setup --bench
 	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
 	@rm -f target/ratios
-	@export NETRIG_RATIOS=$(CURDIR)/target/ratios; bench/run && bench/sip udp && bench/sip tcp && \
-	  if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router && bench/speed; \
-	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi && \
-	  bench/sip-reordering && echo && bench/ratios table "$$(target/release/netrig --version | cut -d' ' -f2)"
+	@export NETRIG_RATIOS=$(CURDIR)/target/ratios; failed=0; \
+	  bench/run || failed=1; bench/sip udp || failed=1; bench/sip tcp || failed=1; bench/sip-reordering || failed=1; \
+	  if [ "$$(id -u)" = 0 ]; then bench/sources || failed=1; bench/router || failed=1; bench/speed || failed=1; \
+	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi; \
+	  echo; bench/ratios table; exit $$failed
 
 # What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, whether it grows, and
 # whether it finds the same capacity of Kamailio again. About 45 minutes, with nothing else to do on the machine.

@@ -370,9 +370,9 @@ pub struct TimedEvent {
 }
 
 impl TimedEvent {
-    /// Whether it changes this direction of the link at this place.
-    pub fn changes(&self, place: usize, way: Direction) -> bool {
-        matches!(self.action, Action::Link { link, direction, .. } if link == place && direction == way)
+    /// Whether the event changes this direction of link number `number`.
+    pub fn changes(&self, number: usize, towards: Direction) -> bool {
+        matches!(self.action, Action::Link { link, direction, .. } if link == number && direction == towards)
     }
 }
 

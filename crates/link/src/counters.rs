@@ -18,8 +18,8 @@ impl Tally {
         self.bytes += u64::from(packet.header().ip_len);
     }
 
-    /// Takes a packet away that was counted too early.
-    pub(crate) fn take(&mut self, ip_len: u32) {
+    /// Subtracts a packet that was counted before its time.
+    pub(crate) fn subtract(&mut self, ip_len: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(ip_len);
     }

@@ -19,19 +19,19 @@ use crate::queue::fifo::{Fifo, Room};
 use crate::wire::{Waits, WireId};
 use crate::{LineSettings, Queue, Service, SettingsError};
 
-/// One packet that the line has taken.
+/// One packet that the line has accepted.
 #[derive(Clone, Debug)]
-struct Slot<P> {
+struct PacketRecord<P> {
     offered: Instant,
     /// The first bit is sent.
     start: Instant,
     arrives: Instant,
     ip_len: u32,
-    /// Nothing if the packet is not taken from this line, but went on ahead of time.
+    /// None if the packet went on ahead of time and is not delivered by this line.
     packet: Option<P>,
 }
 
-impl<P> Slot<P> {
+impl<P> PacketRecord<P> {
     const fn empty() -> Self {
         Self { offered: Instant::ZERO, start: Instant::ZERO, arrives: Instant::ZERO, ip_len: 0, packet: None }
     }
@@ -47,7 +47,7 @@ struct AheadDrop {
 
 /// What a line has counted at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct FifoReading {
     /// Its packets.
     pub counters: Counters,
     /// Time that it has spent sending.
@@ -59,9 +59,8 @@ pub struct Reading {
 /// A line with a closed form. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct FifoLine<P> {
-    /// A ring of 2ⁿ places for the packets inside, of which those from `head` to `tail` are taken. The numbers count from the
-    /// start of the run.
-    ring: Vec<Slot<P>>,
+    /// Ring of 2ⁿ packet records. Those from `head` to `tail` are occupied; the indices count from the start of the run.
+    ring: Vec<PacketRecord<P>>,
     head: usize,
     /// The packets before it have started by the last offer.
     started: usize,
@@ -69,15 +68,15 @@ pub struct FifoLine<P> {
     free_at: Instant,
     delay: Duration,
     mtu: u32,
-    /// Nothing but a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
-    plain: bool,
+    /// Only a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
+    packet_limit_only: bool,
     /// Bytes that wait at the last offer.
     waiting_bytes: u64,
     limit: Limit,
     /// If the queue has a limit in time.
     room: Option<Box<Room>>,
     pace: Pace,
-    /// Sums over all packets that were taken, whenever they start.
+    /// Sums over all accepted packets, whenever they start.
     bytes: u64,
     busy: u64,
     waited: u128,
@@ -85,11 +84,11 @@ pub struct FifoLine<P> {
     largest: Backlog,
     queue_full: Tally,
     undeliverable: Tally,
-    /// Packets that [`FifoLine::take`] has handed out.
-    handed_out: u64,
+    /// Packets that [`FifoLine::poll_deliver`] has handed out.
+    delivered: u64,
     /// The drops and the new largest backlogs that may be later than a reading.
     drops: VecDeque<AheadDrop>,
-    records: VecDeque<(Instant, Backlog)>,
+    peaks: VecDeque<(Instant, Backlog)>,
     waits: Waits,
 }
 
@@ -97,12 +96,30 @@ impl LineSettings {
     /// The queue of a line that has a closed form; nothing if the line has none.
     fn closed_form(&self) -> Option<&Fifo> {
         let Queue::Fifo(fifo) = &self.queue else { return None };
-        let Self { jitter, loss, duplicate, reorder, corrupt, drop, .. } = self;
-        let plain = self.service == Service::Constant
-            && !self.is_conditioned()
+        // Exhaustive: a new setting must say whether the line still has a closed form.
+        let Self {
+            rate: _,
+            delay: _,
+            framing: _,
+            mtu: _,
+            reservable: _,
+            queue: _,
+            service,
+            condition,
+            classes,
+            ring,
+            jitter,
+            loss,
+            duplicate,
+            reorder,
+            corrupt,
+            drop,
+        } = self;
+        let is_deterministic = *service == Service::Constant
+            && (condition.is_empty() && classes.is_empty() && *ring == 0)
             && (jitter.is_none() && loss.is_none() && duplicate.is_none())
             && (reorder.is_none() && corrupt.is_none() && drop.is_empty());
-        plain.then_some(fifo)
+        is_deterministic.then_some(fifo)
     }
 }
 
@@ -123,8 +140,11 @@ impl<P> FifoLine<P> {
         let place = Place::new(seeds, &name, settings.rate, settings.framing);
         let waits = sink.wants(&quantity::WAITING_TIME);
         Ok(Some(Self {
-            plain: fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits,
-            ring: (0..8).map(|_| Slot::empty()).collect(),
+            packet_limit_only: fifo.bytes.is_none()
+                && fifo.time.is_none()
+                && settings.mtu.is_none()
+                && !waits,
+            ring: (0..8).map(|_| PacketRecord::empty()).collect(),
             head: 0,
             started: 0,
             tail: 0,
@@ -142,9 +162,9 @@ impl<P> FifoLine<P> {
             largest: Backlog::default(),
             queue_full: Tally::default(),
             undeliverable: Tally::default(),
-            handed_out: 0,
+            delivered: 0,
             drops: VecDeque::new(),
-            records: VecDeque::new(),
+            peaks: VecDeque::new(),
             waits: Waits::new(waits, &[]),
         }))
     }
@@ -152,11 +172,11 @@ impl<P> FifoLine<P> {
     /// A packet of `ip_len` bytes comes to the line at `at`, which is not before the last one's. Returns when it arrives;
     /// nothing if the line drops it.
     ///
-    /// A packet that is given is handed out by [`FifoLine::take`]. One that is not goes on without this line; the driver is
+    /// A packet that is given is handed out by [`FifoLine::poll_deliver`]. One that is not goes on without this line; the driver is
     /// at `now` then, and `at` may be later.
     #[inline(always)]
     pub fn offer(&mut self, now: Instant, at: Instant, ip_len: u32, packet: Option<P>) -> Option<Instant> {
-        if self.plain {
+        if self.packet_limit_only {
             self.decide::<true>(now, at, ip_len, packet)
         } else {
             self.decide_with_all_limits(now, at, ip_len, packet)
@@ -174,9 +194,9 @@ impl<P> FifoLine<P> {
         self.decide::<false>(now, at, ip_len, packet)
     }
 
-    /// The same, of a line that is `plain` or not.
+    /// The same, with a limit in packets only, or with all others.
     #[inline(always)]
-    fn decide<const PLAIN: bool>(
+    fn decide<const PACKET_LIMIT_ONLY: bool>(
         &mut self,
         now: Instant,
         at: Instant,
@@ -190,13 +210,13 @@ impl<P> FifoLine<P> {
                 break;
             }
             self.waiting_bytes -= u64::from(slot.ip_len);
-            if !PLAIN && let Some(room) = &mut self.room {
+            if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
                 room.leave(slot.ip_len);
             }
             self.started += 1;
         }
         let waiting = Backlog { packets: self.tail - self.started, bytes: self.waiting_bytes };
-        let has_room = if PLAIN {
+        let has_room = if PACKET_LIMIT_ONLY {
             self.limit.has_place_for(waiting)
         } else {
             self.limit.has_room_for(waiting, ip_len)
@@ -215,51 +235,57 @@ impl<P> FifoLine<P> {
             // It does not wait: the loop above need not look at it.
             self.started += 1;
         } else {
-            self.wait::<PLAIN>(now, at, start, ip_len);
+            self.wait::<PACKET_LIMIT_ONLY>(now, at, start, ip_len);
         }
-        if !PLAIN {
+        if !PACKET_LIMIT_ONLY {
             self.waits.note(start, start.since(at));
         }
-        let takes = self.pace.next(ip_len);
-        self.busy += takes.as_nanos();
+        let sending = self.pace.next(ip_len);
+        self.busy += sending.as_nanos();
         self.bytes += u64::from(ip_len);
-        self.free_at = start + takes;
+        self.free_at = start + sending;
         let arrives = self.free_at + self.delay;
         if self.tail - self.head == self.ring.len() {
             self.make_room(now);
         }
         let mask = self.ring.len() - 1;
-        self.ring[self.tail & mask] = Slot { offered: at, start, arrives, ip_len, packet };
+        self.ring[self.tail & mask] = PacketRecord { offered: at, start, arrives, ip_len, packet };
         self.tail += 1;
         Some(arrives)
     }
 
     /// Counts a packet that waits from `at` until `start`.
     #[inline]
-    fn wait<const PLAIN: bool>(&mut self, now: Instant, at: Instant, start: Instant, ip_len: u32) {
+    fn wait<const PACKET_LIMIT_ONLY: bool>(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        start: Instant,
+        ip_len: u32,
+    ) {
         let wait = u128::from(start.as_nanos() - at.as_nanos());
         self.waited += wait;
         self.byte_nanos += wait * u128::from(ip_len);
         self.waiting_bytes += u64::from(ip_len);
-        if !PLAIN && let Some(room) = &mut self.room {
+        if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
             room.enter(ip_len);
         }
         let packets = self.tail + 1 - self.started;
         if packets > self.largest.packets || self.waiting_bytes > self.largest.bytes {
-            self.record(now, at, packets);
+            self.raise_peak(now, at, packets);
         }
     }
 
     /// The backlog has never been so large.
     #[cold]
-    fn record(&mut self, now: Instant, at: Instant, packets: usize) {
+    fn raise_peak(&mut self, now: Instant, at: Instant, packets: usize) {
         self.largest.packets = self.largest.packets.max(packets);
         self.largest.bytes = self.largest.bytes.max(self.waiting_bytes);
         // Of those that are past, the last one is the largest.
-        while self.records.get(1).is_some_and(|(at, _)| *at < now) {
-            self.records.pop_front();
+        while self.peaks.get(1).is_some_and(|(at, _)| *at < now) {
+            self.peaks.pop_front();
         }
-        self.records.push_back((at, self.largest));
+        self.peaks.push_back((at, self.largest));
     }
 
     #[cold]
@@ -294,17 +320,17 @@ impl<P> FifoLine<P> {
         if 2 * (self.tail - self.head) <= self.ring.len() {
             return;
         }
-        let mut ring: Vec<_> = (0..2 * self.ring.len()).map(|_| Slot::empty()).collect();
+        let mut ring: Vec<_> = (0..2 * self.ring.len()).map(|_| PacketRecord::empty()).collect();
         let wider = ring.len() - 1;
         for place in self.head..self.tail {
-            ring[place & wider] = std::mem::replace(&mut self.ring[place & mask], Slot::empty());
+            ring[place & wider] = std::mem::replace(&mut self.ring[place & mask], PacketRecord::empty());
         }
         self.ring = ring;
     }
 
     /// The next packet that has arrived by `now`, and when it did.
     #[inline]
-    pub fn take(&mut self, now: Instant) -> Option<(Instant, P)> {
+    pub fn poll_deliver(&mut self, now: Instant) -> Option<(Instant, P)> {
         let mask = self.ring.len() - 1;
         while self.head != self.tail {
             let slot = &mut self.ring[self.head & mask];
@@ -321,24 +347,24 @@ impl<P> FifoLine<P> {
             }
             self.head += 1;
             if let Some(packet) = packet {
-                self.handed_out += 1;
+                self.delivered += 1;
                 return Some((arrives, packet));
             }
         }
         None
     }
 
-    /// When to call [`FifoLine::take`] next.
+    /// When to call [`FifoLine::poll_deliver`] next, and when the packet that it may deliver was offered.
     #[must_use]
     #[inline]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let mask = self.ring.len() - 1;
-        (self.head != self.tail).then(|| self.ring[self.head & mask].arrives)
+    pub fn next_delivery(&self) -> Option<(Instant, Instant)> {
+        let first = &self.ring[self.head & (self.ring.len() - 1)];
+        (self.head != self.tail).then_some((first.arrives, first.offered))
     }
 
-    /// Packets that [`FifoLine::take`] has handed out.
-    pub const fn handed_out(&self) -> u64 {
-        self.handed_out
+    /// Packets that [`FifoLine::poll_deliver`] has handed out.
+    pub const fn delivered(&self) -> u64 {
+        self.delivered
     }
 
     /// The waits of single packets, if they are noted.
@@ -347,12 +373,12 @@ impl<P> FifoLine<P> {
     }
 
     /// What it has counted at `now`.
-    pub fn read(&self, now: Instant) -> Reading {
-        let taken = Tally { packets: self.tail as u64, bytes: self.bytes };
+    pub fn read(&self, now: Instant) -> FifoReading {
+        let accepted = Tally { packets: self.tail as u64, bytes: self.bytes };
         let mut counts = FifoCounts {
-            accepted: taken,
-            served: taken,
-            delivered: taken,
+            accepted,
+            served: accepted,
+            delivered: accepted,
             queue_full: self.queue_full,
             undeliverable: self.undeliverable,
             waited_nanos: self.waited,
@@ -366,21 +392,21 @@ impl<P> FifoLine<P> {
         let mask = self.ring.len() - 1;
         let slots = (self.head..self.tail).rev().map(|place| &self.ring[place & mask]);
         for slot in slots.take_while(|slot| slot.arrives > now) {
-            counts.delivered.take(slot.ip_len);
+            counts.delivered.subtract(slot.ip_len);
             if slot.start > now {
-                counts.served.take(slot.ip_len);
-                busy -= slot.takes(self.delay);
+                counts.served.subtract(slot.ip_len);
+                busy -= slot.sending_nanos(self.delay);
                 let wait = u128::from(slot.start.since(slot.offered).as_nanos());
                 let past = u128::from(now.since(slot.offered).as_nanos());
                 counts.waited_nanos -= wait;
                 counts.packet_nanos -= wait - past;
                 counts.byte_nanos -= (wait - past) * u128::from(slot.ip_len);
             } else {
-                let sent = (slot.start + Duration::from_nanos(slot.takes(self.delay))).since(now);
+                let sent = (slot.start + Duration::from_nanos(slot.sending_nanos(self.delay))).since(now);
                 busy -= sent.as_nanos();
             }
             if slot.offered > now {
-                counts.accepted.take(slot.ip_len);
+                counts.accepted.subtract(slot.ip_len);
                 continue;
             }
             inside += 1;
@@ -392,24 +418,24 @@ impl<P> FifoLine<P> {
         // What has arrived and has not been taken yet is still here.
         let slots = (self.head..self.tail).map(|place| &self.ring[place & mask]);
         for slot in slots.take_while(|slot| slot.arrives <= now).filter(|slot| slot.packet.is_some()) {
-            counts.delivered.take(slot.ip_len);
+            counts.delivered.subtract(slot.ip_len);
             inside += 1;
         }
         for drop in self.drops.iter().rev().take_while(|drop| drop.at > now) {
             let tally = if drop.undeliverable { &mut counts.undeliverable } else { &mut counts.queue_full };
-            tally.take(drop.ip_len);
+            tally.subtract(drop.ip_len);
         }
         // A backlog that has not lasted for any time is none.
-        if let Some((_, largest)) = self.records.iter().rev().find(|(at, _)| *at < now) {
+        if let Some((_, largest)) = self.peaks.iter().rev().find(|(at, _)| *at < now) {
             counts.largest = *largest;
         }
-        Reading { counters: counts.into(), busy: Duration::from_nanos(busy), inside }
+        FifoReading { counters: counts.into(), busy: Duration::from_nanos(busy), inside }
     }
 }
 
-impl<P> Slot<P> {
+impl<P> PacketRecord<P> {
     /// Time that the line sends it, nanoseconds.
-    fn takes(&self, delay: Duration) -> u64 {
+    fn sending_nanos(&self, delay: Duration) -> u64 {
         self.arrives.as_nanos() - delay.as_nanos() - self.start.as_nanos()
     }
 }

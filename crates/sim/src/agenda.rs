@@ -11,7 +11,7 @@ pub(crate) enum Actor {
     /// A wire, a channel or a host may have something to deliver.
     Network(Place),
     /// A line with a closed form has something to deliver.
-    Line(u32),
+    FifoLine(u32),
     /// A connection's timer.
     Timer(u32),
     /// The timer of the application at an end of a flow.
@@ -26,10 +26,12 @@ pub(crate) enum Actor {
     Tick,
 }
 
-/// An actor's call, in the list of a slot.
+/// An entry, in the list of its slot.
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct AgendaEntry {
     at: Instant,
+    /// When what it follows from happened.
+    since: Instant,
     actor: Actor,
     /// The next one of its slot, or of the free ones.
     next: u32,
@@ -39,33 +41,35 @@ struct Call {
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
-/// No call.
+/// No entry.
 const NONE: u32 = u32::MAX;
 
-/// First and last call of a slot.
+/// First and last entry of a slot.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct WheelSlot {
     first: u32,
     last: u32,
 }
 
-/// Events in the order of their moments: ties happen in the order in which they were entered, but for the one that was to be
-/// last.
+/// Events in the order of their moments. Of several of one moment the one comes first that follows from what happened first, and
+/// then the one that was entered first; one may be entered to come last.
 ///
-/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of base 64 of a moment. A call is at the level of
+/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of base 64 of a moment. An entry is at the level of
 /// the highest digit in which it differs from `base`, in the slot of this digit; when `base` comes to a slot with several calls,
-/// they go to lower levels. Calls of one moment are always in one slot, so they keep their order.
+/// they go to lower levels. Entries of one moment are always in one slot, so they keep their order.
 pub(crate) struct Agenda {
-    calls: Vec<Call>,
+    entries: Vec<AgendaEntry>,
     free: u32,
-    slots: Box<[[Slot; SLOTS]; LEVELS]>,
-    /// By level: the slots that have calls.
+    slots: Box<[[WheelSlot; SLOTS]; LEVELS]>,
+    /// By level: the slots that have entries.
     occupied: [u64; LEVELS],
-    /// The levels that have calls.
+    /// The levels that have entries.
     levels: u32,
-    /// No call is before it, nanoseconds.
+    /// No entry is before it, nanoseconds.
     base: u64,
-    /// The call that comes after all others of its moment.
+    /// The moment of the entry that was taken last.
+    now: Instant,
+    /// The entry that comes after all others of its moment.
     last: Option<(Instant, Actor)>,
     handled: u64,
 }
@@ -73,12 +77,13 @@ pub(crate) struct Agenda {
 impl Default for Agenda {
     fn default() -> Self {
         Self {
-            calls: Vec::new(),
+            entries: Vec::new(),
             free: NONE,
-            slots: Box::new([[Slot { first: NONE, last: NONE }; SLOTS]; LEVELS]),
+            slots: Box::new([[WheelSlot { first: NONE, last: NONE }; SLOTS]; LEVELS]),
             occupied: [0; LEVELS],
             levels: 0,
             base: 0,
+            now: Instant::ZERO,
             last: None,
             handled: 0,
         }
@@ -89,26 +94,33 @@ impl Agenda {
     /// Wakes `actor` at `at`. An entry cannot be taken back: who has changed its mind ignores the call.
     #[inline(always)]
     pub fn enter(&mut self, at: Instant, actor: Actor) {
-        let call = Call { at, actor, next: NONE };
+        self.enter_since(at, self.now, actor);
+    }
+
+    /// The same if the entry follows from what happens at `since`, which may be in the future: how early it is known makes no
+    /// difference to its place among the entries of its moment.
+    #[inline(always)]
+    pub fn enter_since(&mut self, at: Instant, since: Instant, actor: Actor) {
+        let entry = AgendaEntry { at, since, actor, next: NONE };
         let number = self.free;
-        if let Some(place) = self.calls.get_mut(number as usize) {
+        if let Some(place) = self.entries.get_mut(number as usize) {
             self.free = place.next;
-            *place = call;
+            *place = entry;
             self.put(number, at);
         } else {
-            self.calls.push(call);
-            self.put(self.calls.len() as u32 - 1, at);
+            self.entries.push(entry);
+            self.put(self.entries.len() as u32 - 1, at);
         }
     }
 
     /// Wakes `actor` at `at`, after all others of that moment: what happens at the end of an interval is part of it. There is
-    /// one such call at a time.
+    /// one such entry at a time.
     pub fn enter_last(&mut self, at: Instant, actor: Actor) {
-        debug_assert!(self.last.is_none(), "the last call of a moment is entered twice");
+        debug_assert!(self.last.is_none(), "the last entry of a moment is made twice");
         self.last = Some((at, actor));
     }
 
-    /// Appends a call to the list of its slot.
+    /// Appends an entry to the list of its slot.
     #[inline(always)]
     fn put(&mut self, number: u32, at: Instant) {
         // What is late comes at once.
@@ -117,47 +129,78 @@ impl Agenda {
         let digit = (key >> (level * BITS)) as usize % SLOTS;
         let slot = &mut self.slots[level as usize][digit];
         if slot.first == NONE {
-            *slot = Slot { first: number, last: number };
+            *slot = WheelSlot { first: number, last: number };
             self.occupied[level as usize] |= 1 << digit;
             self.levels |= 1 << level;
         } else {
             let before = std::mem::replace(&mut slot.last, number);
-            self.calls[before as usize].next = number;
+            self.entries[before as usize].next = number;
         }
     }
 
-    /// The next call not later than `end`.
+    /// The next entry not later than `end`.
     #[inline]
     pub fn next(&mut self, end: Instant) -> Option<(Instant, Actor)> {
         loop {
-            // The calls of a lower level are before those of a higher one, for they have more digits in common with `base`.
+            // The entries of a lower level are before those of a higher one, for they have more digits in common with `base`.
             let level = self.levels.trailing_zeros() as usize;
             let Some(occupied) = self.occupied.get(level) else { return self.next_last(end) };
             let digit = occupied.trailing_zeros() as usize % SLOTS;
-            let Slot { first, last } = self.slots[level][digit];
+            let WheelSlot { first, last } = self.slots[level][digit];
             if level > 0 && first != last {
-                if let Err(call) = self.spread(end, level, digit) {
-                    return call;
+                if let Err(other) = self.spread(end, level, digit) {
+                    return other;
                 }
                 continue;
             }
-            let Call { at, actor, next } = self.calls[first as usize];
+            let AgendaEntry { at, actor, next, .. } = self.entries[first as usize];
             if at > end || self.last.is_some_and(|(last, _)| last < at) {
                 return self.next_last(end);
             }
-            self.slots[level][digit].first = next;
-            if next == NONE {
-                self.vacate(level, digit);
-            }
-            self.calls[first as usize].next = self.free;
-            self.free = first;
             self.base = self.base.max(at.as_nanos());
+            self.now = at;
+            if next != NONE {
+                self.handled += 1;
+                return Some((at, self.take_first_cause(digit)));
+            }
+            self.slots[level][digit].first = NONE;
+            self.vacate(level, digit);
+            self.entries[first as usize].next = self.free;
+            self.free = first;
             self.handled += 1;
             return Some((at, actor));
         }
     }
 
-    /// A slot has no calls any more.
+    /// Takes the entry that follows from what happened first out of a slot of the lowest level, where all are of one moment.
+    #[inline(never)]
+    fn take_first_cause(&mut self, digit: usize) -> Actor {
+        let WheelSlot { first, last } = self.slots[0][digit];
+        let (mut before, mut best) = (NONE, first);
+        let mut place = first;
+        while let AgendaEntry { next, .. } = self.entries[place as usize]
+            && next != NONE
+        {
+            if self.entries[next as usize].since < self.entries[best as usize].since {
+                (before, best) = (place, next);
+            }
+            place = next;
+        }
+        let AgendaEntry { actor, next, .. } = self.entries[best as usize];
+        if before == NONE {
+            self.slots[0][digit].first = next;
+        } else {
+            self.entries[before as usize].next = next;
+        }
+        if best == last {
+            self.slots[0][digit].last = before;
+        }
+        self.entries[best as usize].next = self.free;
+        self.free = best;
+        actor
+    }
+
+    /// A slot has no entries any more.
     #[inline]
     fn vacate(&mut self, level: usize, digit: usize) {
         self.occupied[level] &= !(1 << digit);
@@ -166,14 +209,15 @@ impl Agenda {
         }
     }
 
-    /// The last call of a moment, which comes before all others that there are.
+    /// The last entry of a moment, which comes before all others that there are.
     fn next_last(&mut self, end: Instant) -> Option<(Instant, Actor)> {
         let last = self.last.take_if(|(at, _)| *at <= end);
+        self.now = last.map_or(self.now, |(at, _)| at);
         self.handled += u64::from(last.is_some());
         last
     }
 
-    /// Brings `base` to the begin of a slot, and the slot's calls to lower levels. If something else comes before the slot, or
+    /// Brings `base` to the begin of a slot, and the slot's entries to lower levels. If something else comes before the slot, or
     /// it is after `end`, gives that as an error.
     fn spread(&mut self, end: Instant, level: usize, digit: usize) -> Result<(), Option<(Instant, Actor)>> {
         let shift = level as u32 * BITS;
@@ -188,8 +232,8 @@ impl Agenda {
         self.vacate(level, digit);
         let mut number = first;
         while number != NONE {
-            let Call { at, next, .. } = self.calls[number as usize];
-            self.calls[number as usize].next = NONE;
+            let AgendaEntry { at, next, .. } = self.entries[number as usize];
+            self.entries[number as usize].next = NONE;
             self.put(number, at);
             number = next;
         }
@@ -246,10 +290,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a stable sort by the moment. New calls are entered while others are taken, near and far, and one is the
+        /// Against a stable sort by the moment. New entries are made while others are taken, near and far, and one is the
         /// last of its moment.
         #[test]
-        fn calls_come_in_the_order_of_their_moments(
+        fn entries_come_in_the_order_of_their_moments(
             steps in prop::collection::vec((prop_oneof![0u64..4, 0u64..300, 0u64..1 << 40], any::<bool>()), 1..300),
             tick in 1u64..1000,
         ) {
@@ -273,7 +317,7 @@ mod tests {
         }
     }
 
-    fn line(number: u32) -> Actor {
+    fn wire(number: u32) -> Actor {
         Actor::Network(Place::Wire(number))
     }
 
@@ -281,11 +325,23 @@ mod tests {
     fn ties_happen_in_the_order_of_entry() {
         let mut agenda = Agenda::default();
         let at = Instant::from_nanos(5);
-        agenda.enter(at, line(9));
-        agenda.enter(at, line(1));
+        agenda.enter(at, wire(9));
+        agenda.enter(at, wire(1));
         agenda.enter(Instant::from_nanos(4), Actor::Tick);
         let order: Vec<_> = std::iter::from_fn(|| agenda.next(at)).map(|(_, actor)| actor).collect();
-        assert_eq!(order, [Actor::Tick, line(9), line(1)]);
+        assert_eq!(order, [Actor::Tick, wire(9), wire(1)]);
+    }
+
+    #[test]
+    fn what_follows_from_something_earlier_comes_first_however_late_it_is_entered() {
+        let mut agenda = Agenda::default();
+        let at = Instant::from_nanos;
+        agenda.enter_since(at(9), at(6), wire(6));
+        agenda.enter_since(at(9), at(3), wire(3));
+        agenda.enter_since(at(9), at(8), wire(8));
+        agenda.enter_since(at(9), at(3), wire(4));
+        let order: Vec<_> = std::iter::from_fn(|| agenda.next(at(9))).map(|(_, actor)| actor).collect();
+        assert_eq!(order, [wire(3), wire(4), wire(6), wire(8)]);
     }
 
     #[test]
@@ -293,9 +349,9 @@ mod tests {
         let mut agenda = Agenda::default();
         let at = Instant::from_nanos(5);
         agenda.enter_last(at, Actor::Tick);
-        agenda.enter(at, line(1));
+        agenda.enter(at, wire(1));
         let order: Vec<_> = std::iter::from_fn(|| agenda.next(at)).map(|(_, actor)| actor).collect();
-        assert_eq!(order, [line(1), Actor::Tick]);
+        assert_eq!(order, [wire(1), Actor::Tick]);
     }
 
     #[test]

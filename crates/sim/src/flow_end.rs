@@ -242,7 +242,7 @@ impl FlowEnd {
             world.meter.received(ignored);
         }
         if let Some(event) = party.poll_event() {
-            self.tell_of(now, conn, event, world);
+            self.deliver_events(now, conn, event, world);
         }
         let Some(slot) = self.conns.get_mut(conn as usize) else { return };
         let Some(Conn { party, closed, appointment, timer, .. }) = slot else { return };
@@ -260,8 +260,8 @@ impl FlowEnd {
         }
     }
 
-    /// Tells the application of an event of a connection, and of all that follow.
-    fn tell_of(&mut self, now: Instant, conn: u32, event: ConnectionEvent, world: &mut World) {
+    /// Passes this event of a connection and all later ones to the application.
+    fn deliver_events(&mut self, now: Instant, conn: u32, event: ConnectionEvent, world: &mut World) {
         let mut next = Some(event);
         while let Some(Some(Conn { id, party, closed, .. })) = self.conns.get_mut(conn as usize)
             && let Some(event) = next.take().or_else(|| party.poll_event())

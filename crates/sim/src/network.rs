@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Lane, LinkEvent, Seeds, Sink, Timeline};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::wire::Events;
-use netrig_link::{Counters, FifoLine, Imbalance, LineSettings, Reading, Wire, WireId, WireMeters};
+use netrig_link::{Counters, FifoLine, FifoReading, Imbalance, LineSettings, Wire, WireId, WireMeters};
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
@@ -26,9 +26,8 @@ struct Passing {
 /// One direction of a line with a closed form.
 struct FifoPassing {
     line: FifoLine<Parcel>,
-    /// Whether the agenda has a call for its next packet. No packet comes out before one that came in earlier, so there is
-    /// one at a time.
-    called: bool,
+    /// Whether the agenda has an entry for its next packet. No packet overtakes another, so one entry at a time is enough.
+    is_scheduled: bool,
     /// The lines with a closed form to which this one alone leads: they get its packets ahead of time.
     fed: Vec<u32>,
 }
@@ -80,8 +79,8 @@ pub(crate) struct Network {
     /// One for each line, in the order of the links; not beside it, for they are looked at once per tick and the lines once
     /// per packet.
     meters: Vec<(Passage, WireMeters)>,
-    /// The places of those that somebody wants to hear.
-    wanted: Vec<usize>,
+    /// Indices in `meters` of the lines that have something to report.
+    reporting: Vec<usize>,
     airs: Vec<Air>,
     /// All cables as one: a packet comes out of it when it went in, and what differs is where it goes.
     cables: Cables,
@@ -97,7 +96,7 @@ pub(crate) struct Network {
     events: Events,
     /// Packets that hosts have sent.
     sent: u32,
-    /// Room of packets that have arrived.
+    /// Memory of packets that have arrived, for reuse.
     pool: Vec<Parcel>,
 }
 
@@ -119,7 +118,7 @@ impl Network {
             wires: Vec::new(),
             fifos: Vec::new(),
             meters: Vec::with_capacity(2 * scenario.links.len()),
-            wanted: Vec::new(),
+            reporting: Vec::new(),
             airs: Vec::new(),
             cables: Cables::default(),
             hosts: Vec::new(),
@@ -178,7 +177,7 @@ impl Network {
             FifoLine::new(id, settings, seeds, sink).map_err(failed)?
         };
         let passage = if let Some(line) = closed {
-            self.fifos.push(FifoPassing { line, called: false, fed: Vec::new() });
+            self.fifos.push(FifoPassing { line, is_scheduled: false, fed: Vec::new() });
             Passage::Fifo(self.fifos.len() as u32 - 1)
         } else {
             let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
@@ -187,8 +186,8 @@ impl Network {
         };
         self.links[number][direction as usize] = passage;
         let meters = WireMeters::new(id, settings, sink);
-        if !meters.is_idle() {
-            self.wanted.push(self.meters.len());
+        if !meters.is_unwanted() {
+            self.reporting.push(self.meters.len());
         }
         self.meters.push((passage, meters));
         Ok(())
@@ -288,11 +287,11 @@ impl Network {
                     parcel.0.stop += 1;
                 }
                 Stop::Over(Passage::Fifo(number)) => {
-                    let FifoPassing { line, called, .. } = &mut self.fifos[number as usize];
+                    let FifoPassing { line, is_scheduled, .. } = &mut self.fifos[number as usize];
                     if let Some(arrives) = line.offer(now, at, ip_len, Some(parcel))
-                        && !std::mem::replace(called, true)
+                        && !std::mem::replace(is_scheduled, true)
                     {
-                        self.agenda.enter(arrives, Actor::Line(number));
+                        self.agenda.enter_since(arrives, at, Actor::FifoLine(number));
                     }
                     return None;
                 }
@@ -331,21 +330,21 @@ impl Network {
     }
 
     /// The next packet that has come out of a line with a closed form and is at the end of its way, and at whose end. Makes the
-    /// line's next call when all that came by `now` have been taken.
+    /// line's next entry when all packets that came by `now` have been delivered.
     #[inline]
-    pub fn arrived_in_order(
+    pub fn arrived_from_fifo(
         &mut self,
         now: Instant,
         number: u32,
         sink: &mut dyn Sink,
     ) -> Option<(EndId, Box<Carriage>)> {
         loop {
-            let FifoPassing { line, called, .. } = &mut self.fifos[number as usize];
-            let Some((at, parcel)) = line.take(now) else {
-                let next = line.poll_timeout();
-                *called = next.is_some();
-                if let Some(at) = next {
-                    self.agenda.enter(at, Actor::Line(number));
+            let FifoPassing { line, is_scheduled, .. } = &mut self.fifos[number as usize];
+            let Some((at, parcel)) = line.poll_deliver(now) else {
+                let next = line.next_delivery();
+                *is_scheduled = next.is_some();
+                if let Some((arrives, offered)) = next {
+                    self.agenda.enter_since(arrives, offered.max(now), Actor::FifoLine(number));
                 }
                 return None;
             };
@@ -471,7 +470,7 @@ impl Network {
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
-        for place in &self.wanted {
+        for place in &self.reporting {
             let (passage, meters) = &mut self.meters[*place];
             match *passage {
                 Passage::Wire(wire) => meters.tick(now, &mut self.wires[wire as usize].wire, timeline, sink),
@@ -539,9 +538,9 @@ impl Network {
     /// held against what came out of it: the packets that were taken, and those that came to the lines behind it.
     fn account(&self, now: Instant, number: u32) -> Result<(Counters, usize), Imbalance> {
         let FifoPassing { line, fed, .. } = &self.fifos[number as usize];
-        let Reading { mut counters, inside, .. } = line.read(now);
+        let FifoReading { mut counters, inside, .. } = line.read(now);
         let offered = |line: &u32| self.fifos[*line as usize].line.read(now).counters.offered.packets;
-        counters.delivered.packets = line.handed_out() + fed.iter().map(offered).sum::<u64>();
+        counters.delivered.packets = line.delivered() + fed.iter().map(offered).sum::<u64>();
         counters.balance(inside).map(|()| (counters, inside))
     }
 }

@@ -110,8 +110,8 @@ impl<'a> Simulation<'a> {
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
             Actor::Network(place) => self.serve(now, place, sink),
-            Actor::Line(line) => {
-                while let Some((end, mut carriage)) = self.network.arrived_in_order(now, line, sink) {
+            Actor::FifoLine(line) => {
+                while let Some((end, mut carriage)) = self.network.arrived_from_fifo(now, line, sink) {
                     self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
                     self.network.recycle(carriage);
                 }
@@ -363,6 +363,113 @@ mod tests {
 
     impl Sink for Deaf {
         fn sample(&mut self, _: Subject, _: Sample) {}
+    }
+
+    /// Two ways to `c` on which packets are for the same time, one over two lines and one over one: they come to `c` at the same
+    /// moment, and `cd` takes them one after the other.
+    const TIE: &str = r#"
+        format = 1
+        name = "tie"
+        question = "Does it make a difference who watches?"
+        duration = "1 s"
+        sample_every = "100 ms"
+        replications = { count = 1 }
+        transport.udp = { kind = "udp", layer = "payload" }
+        response.arrived = { of = "flow.two", metric = "data_packets_received" }
+
+        [node.a]
+        [node.b]
+        [node.c]
+        [node.d]
+        [node.e]
+
+        [link.ab]
+        between = ["a", "b"]
+        rate = "1 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 5 }
+
+        [link.bc]
+        between = ["b", "c"]
+        rate = "1 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 5 }
+
+        [link.ec]
+        between = ["e", "c"]
+        rate = "1 Mbit/s"
+        delay = "2 ms"
+        queue = { kind = "fifo", packets = 5 }
+
+        [link.cd]
+        between = ["c", "d"]
+        rate = "1 Mbit/s"
+        queue = { kind = "fifo", packets = 5 }
+
+        [flow.two]
+        from = "a"
+        to = "d"
+        transport = "udp"
+        application = { kind = "cbr", interval = "20 ms", size = "125 B" }
+
+        [flow.one]
+        from = "e"
+        to = "d"
+        transport = "udp"
+        start = "1 ms"
+        application = { kind = "cbr", interval = "20 ms", size = "125 B" }
+    "#;
+
+    /// Writes all samples down, and wants the frames that pass a node, or the packets of a link.
+    #[derive(Default)]
+    struct Watcher {
+        node: Option<u32>,
+        link: Option<u32>,
+        samples: Vec<String>,
+    }
+
+    impl Sink for Watcher {
+        fn sample(&mut self, subject: Subject, sample: Sample) {
+            let Sample { at, quantity, value } = sample;
+            self.samples.push(format!("{subject:?} {} {at} {value}", quantity.name));
+        }
+
+        fn wants_frames(&self, node: u32) -> bool {
+            self.node == Some(node)
+        }
+
+        fn wants_packets(&self, link: u32, _: netrig_core::Direction) -> bool {
+            self.link == Some(link)
+        }
+    }
+
+    #[test]
+    fn who_watches_makes_no_difference_to_ties() {
+        let run = Experiment::parse_runs("tie.toml", TIE).unwrap().plan().run(0, 1).unwrap();
+        let samples = |mut watcher: Watcher| {
+            Simulation::new(&run, &watcher).unwrap().run(&mut watcher, &AtomicBool::new(false)).unwrap();
+            watcher.samples.sort();
+            watcher.samples
+        };
+        let alone = samples(Watcher::default());
+        assert!(
+            alone.iter().any(|line| line.contains("waiting_time") && line.ends_with(" 0.001")),
+            "{alone:?}"
+        );
+        for node in 0..5 {
+            assert_eq!(
+                samples(Watcher { node: Some(node), ..Watcher::default() }),
+                alone,
+                "frames of node {node}"
+            );
+        }
+        for link in 0..4 {
+            assert_eq!(
+                samples(Watcher { link: Some(link), ..Watcher::default() }),
+                alone,
+                "packets of link {link}"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! How fast one core reads and writes messages and makes calls in memory: `load_bench [SECONDS]`, in release.
-//! `load_bench messages NUMBER` only scans so many responses and writes so many requests, for who counts instructions.
+//! `load_bench messages NUMBER` only scans so many responses and writes so many requests, so that its instructions can be counted.
 //!
 //! Prints, each as the best of five and per second of this process's own time on a core: messages scanned, messages
 //! written, calls from INVITE to the 200 of their BYE between a caller and a callee of one process (six messages

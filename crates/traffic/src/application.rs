@@ -109,7 +109,7 @@ pub trait Application: Send {
     /// Something happened.
     fn handle(&mut self, now: Instant, event: AppEvent);
 
-    /// Whether it does nothing when it receives data without content. Asked once, when a connection begins.
+    /// Whether it ignores received data without content. Asked once per connection.
     fn ignores_data(&self) -> bool {
         false
     }

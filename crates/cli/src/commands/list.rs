@@ -44,7 +44,8 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
             let (id, number) = (&replication.run.identity, replication.number);
             print(format!("    {id:.12}  {number:>3}  {}", replication.point))?;
         }
-        let others = entry.runs - runs.len() as u64;
+        // Another process may have added some meanwhile.
+        let others = entry.runs.saturating_sub(runs.len() as u64);
         if others > 0 {
             print(format!("    … and {others} more, which `netrig export` has"))?;
         }

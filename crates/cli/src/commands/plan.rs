@@ -14,7 +14,7 @@ use crate::request::ExperimentRequest;
 
 /// Points of which one run is made to learn what a run costs.
 const TRIED: usize = 3;
-/// A run in virtual time is given up after so long, and what is left of it is taken to cost as much as what was done.
+/// A run is given up after so long, and the rest of it estimated from what was done.
 const TRIAL: Duration = Duration::from_millis(3);
 
 /// Shows points and runs, and what they will cost.
@@ -67,29 +67,48 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
 fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, Failure> {
     let cancel = AtomicBool::new(false);
     let start = Instant::now();
-    let mut progress = Progress { start, cancel: &cancel, reached: netrig_core::Instant::ZERO };
+    let gives_up = run.scenario.ends_with.is_empty();
+    let mut progress = TrialSink { start, cancel: &cancel, gives_up, first: None, last: Default::default() };
     match substrate.run(run, &mut progress, &cancel) {
         Ok(_) => Ok(start.elapsed()),
-        Err(RunError::Cancelled) => {
-            let done = progress.reached.as_nanos() as f64 / run.scenario.duration.as_nanos() as f64;
-            Ok(start.elapsed().div_f64(done))
-        }
+        Err(RunError::Cancelled) => Ok(progress.estimate(run)),
         Err(error) => Err(Failure::failed(error)),
     }
 }
 
-/// How far a run has come, told by its samples of intervals. Gives it up after [`TRIAL`].
-struct Progress<'a> {
+/// Follows a run by its samples of intervals, and gives it up after [`TRIAL`].
+struct TrialSink<'a> {
     start: Instant,
     cancel: &'a AtomicBool,
-    reached: netrig_core::Instant,
+    /// Not if the run ends when its flows do: how long it lasts shows only in the end.
+    gives_up: bool,
+    /// Moments of the first and the last interval, and when they were told: what is before the first may be set-up.
+    first: Option<(netrig_core::Instant, Duration)>,
+    last: (netrig_core::Instant, Duration),
 }
 
-impl Sink for Progress<'_> {
+impl TrialSink<'_> {
+    /// What the whole run takes, if the rest of it goes on as between the first interval and the last.
+    fn estimate(&self, run: &Run) -> Duration {
+        let (at, spent) = self.last;
+        let (from, before) = self.first.unwrap_or_default();
+        let rest = (netrig_core::Instant::ZERO + run.scenario.duration).since(at).as_nanos() as f64;
+        let each = (spent - before).as_secs_f64() / at.since(from).as_nanos() as f64;
+        spent + Duration::from_secs_f64(each * rest)
+    }
+}
+
+impl Sink for TrialSink<'_> {
     fn sample(&mut self, _: Subject, sample: Sample) {
-        if sample.at > self.reached {
-            self.reached = sample.at;
-            self.cancel.store(self.start.elapsed() > TRIAL, Ordering::Relaxed);
+        // Others are told whenever something happens.
+        if sample.quantity.kind != Kind::Count || sample.at <= self.last.0 {
+            return;
+        }
+        self.last = (sample.at, self.start.elapsed());
+        if self.first.is_some() {
+            self.cancel.store(self.gives_up && self.last.1 > TRIAL, Ordering::Relaxed);
+        } else {
+            self.first = Some(self.last);
         }
     }
 

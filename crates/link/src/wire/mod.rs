@@ -18,7 +18,7 @@ pub use self::meter::{Waits, WireMeter};
 use self::rule_meter::RuleMeter;
 use crate::counters::Imbalance;
 use crate::queue::Port;
-use crate::{Class, Counters, FifoLine, Line, LineSettings, Reading, SettingsError};
+use crate::{Class, Counters, FifoLine, FifoReading, Line, LineSettings, SettingsError};
 
 /// Which direction of which link it is, for names and reports.
 #[derive(Clone, Copy, Debug)]
@@ -153,8 +153,8 @@ pub struct WireMeters {
     wire: WireMeter,
     classes: Vec<WireMeter>,
     rules: Vec<RuleMeter>,
-    /// Nobody wants any of it.
-    idle: bool,
+    /// The sink wants none of its quantities.
+    is_unwanted: bool,
 }
 
 impl WireMeters {
@@ -171,16 +171,16 @@ impl WireMeters {
             (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect();
         let of_packets = sink.wants(&quantity::WAITING_TIME) || sink.wants_packets(link, direction);
         Self {
-            idle: !wire.is_wanted() && rules.is_empty() && !of_packets,
+            is_unwanted: !wire.is_wanted() && rules.is_empty() && !of_packets,
             wire,
             classes: settings.classes.iter().zip(0..).map(of_class).collect(),
             rules,
         }
     }
 
-    /// Whether nobody wants any of it, so that a tick would report nothing.
-    pub fn is_idle(&self) -> bool {
-        self.idle
+    /// Whether the sink wants none of its quantities, so that a tick reports nothing.
+    pub fn is_unwanted(&self) -> bool {
+        self.is_unwanted
     }
 
     /// The link and the direction: `primary (forward)`.
@@ -231,7 +231,7 @@ impl WireMeters {
         sink: &mut dyn Sink,
     ) {
         if self.wire.is_wanted() {
-            let Reading { counters, busy, .. } = line.read(now);
+            let FifoReading { counters, busy, .. } = line.read(now);
             self.wire.tick(now, &counters, busy, timeline, sink);
         }
         self.wire.report(now, &[], line.waits(), sink);

@@ -13,7 +13,7 @@ use crate::common::{Packet, packet};
 
 /// What a line counts, as of one moment.
 #[derive(Debug, PartialEq)]
-struct Account {
+struct LineAccount {
     counters: [(u64, u64); 5],
     waited: Duration,
     packet_nanos: u128,
@@ -22,7 +22,7 @@ struct Account {
     inside: usize,
 }
 
-fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> Account {
+fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> LineAccount {
     let tallies = [
         counters.offered,
         counters.served,
@@ -30,7 +30,7 @@ fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> 
         counters.dropped(DropReason::QueueFull),
         counters.dropped(DropReason::Undeliverable),
     ];
-    Account {
+    LineAccount {
         counters: tallies.map(|tally| (tally.packets, tally.bytes)),
         waited: counters.waited(),
         packet_nanos: counters.packet_nanos(now),
@@ -42,13 +42,13 @@ fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> 
 
 /// Packets come after these gaps; `read_every` so often the line is read.
 #[derive(Clone, Debug)]
-struct Course {
+struct LineCase {
     settings: LineSettings,
     packets: Vec<(u64, u32)>,
     read_every: u64,
 }
 
-fn courses() -> impl Strategy<Value = Course> {
+fn courses() -> impl Strategy<Value = LineCase> {
     let fifo = (prop::option::of(1u64..8), prop::option::of(600u64..4000), prop::option::of(1u64..4_000_000));
     let line =
         (1_000_000u64..100_000_000, 0u64..3_000_000, prop::option::of(900u64..1400), any::<bool>(), fifo);
@@ -67,12 +67,12 @@ fn courses() -> impl Strategy<Value = Course> {
         let line = LineSettings::new(rate, Duration::from_nanos(delay), Queue::Fifo(fifo));
         let framing = if framed { Framing::Ethernet } else { Framing::None };
         let settings = LineSettings { mtu: mtu.map(Size::from_bytes), framing, ..line };
-        Course { settings, packets, read_every }
+        LineCase { settings, packets, read_every }
     })
 }
 
 /// The moments at which packets come, and their lengths.
-fn offers(course: &Course) -> Vec<(Instant, u32)> {
+fn offers(course: &LineCase) -> Vec<(Instant, u32)> {
     let mut at = 0;
     let come = |(gap, ip_len): &(u64, u32)| {
         at += gap;
@@ -97,11 +97,11 @@ fn closed(settings: &LineSettings) -> Option<FifoLine<u64>> {
 }
 
 /// What becomes of each packet, what the line says at each reading, and its largest backlog in the end.
-type Told = (Vec<(Instant, u64)>, Vec<Account>, Backlog);
+type LineRun = (Vec<(Instant, u64)>, Vec<LineAccount>, Backlog);
 
 const READINGS: u64 = 40;
 
-fn by_events(course: &Course) -> Told {
+fn by_events(course: &LineCase) -> LineRun {
     let mut line: Line<Packet> = Line::new(&course.settings, &Seeds::new(1), "test/forward").unwrap();
     let (mut counters, mut arrivals, mut readings) = (Counters::new(), Vec::new(), Vec::new());
     let offers = offers(course);
@@ -124,7 +124,7 @@ fn by_events(course: &Course) -> Told {
 }
 
 /// The driver takes packets as their moments come.
-fn in_time(course: &Course) -> Told {
+fn in_time(course: &LineCase) -> LineRun {
     let mut line = closed(&course.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
     let offers = offers(course);
@@ -133,14 +133,14 @@ fn in_time(course: &Course) -> Told {
     for reading in 1..=READINGS {
         let now = Instant::from_nanos(reading * course.read_every);
         while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now) {
-            arrivals.extend(std::iter::from_fn(|| line.take(*at)));
+            arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)));
             line.offer(*at, *at, *ip_len, Some(next as u64));
             next += 1;
         }
-        arrivals.extend(std::iter::from_fn(|| line.take(now)));
+        arrivals.extend(std::iter::from_fn(|| line.poll_deliver(now)));
         let told = line.read(now);
         assert_eq!(told.counters.balance(told.inside), Ok(()));
-        assert_eq!(told.counters.delivered.packets, line.handed_out());
+        assert_eq!(told.counters.delivered.packets, line.delivered());
         readings.push(account(&told.counters, now, told.busy, told.inside));
         largest = told.counters.largest_backlog();
     }
@@ -148,7 +148,7 @@ fn in_time(course: &Course) -> Told {
 }
 
 /// The driver offers each packet `ahead` of its own time, and packets go on without the line.
-fn ahead_of_time(course: &Course, ahead: Duration) -> Told {
+fn ahead_of_time(course: &LineCase, ahead: Duration) -> LineRun {
     let mut line = closed(&course.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
     let offers = offers(course);
@@ -174,7 +174,7 @@ proptest! {
     fn a_closed_form_says_what_the_line_does(course in courses(), ahead in 0u64..5_000_000) {
         let end = Instant::from_nanos(READINGS * course.read_every);
         let (arrivals, readings, largest) = by_events(&course);
-        let known = |(_, _, backlog): &Told| {
+        let known = |(_, _, backlog): &LineRun| {
             // A backlog counts for the line once it has changed again.
             let drained = readings.last().is_some_and(|last| last.inside == 0);
             if drained { *backlog } else { largest }

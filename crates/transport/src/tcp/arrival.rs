@@ -122,12 +122,12 @@ impl Connection {
 
     /// RFC 9293 section 3.10.7.4.
     fn arrives_synchronised(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
-        if self.predicts(segment) {
+        if self.is_predicted(segment) {
             if segment.ack == self.iss.plus(self.sender.una() as u32) {
-                if self.takes_predicted_data(now, segment) {
+                if self.accept_predicted_data(now, segment) {
                     return;
                 }
-            } else if self.takes_predicted_acknowledgement(now, segment) {
+            } else if self.accept_predicted_acknowledgement(now, segment) {
                 return;
             }
         }
@@ -175,10 +175,9 @@ impl Connection {
         }
     }
 
-    /// Whether the segment may be the next one of a transfer that nothing disturbs, of which most checks say nothing (header
-    /// prediction: Jacobson 1990, RFC 1323 appendix D).
+    /// Whether the segment is a candidate for header prediction (Jacobson 1990; RFC 1323, appendix D).
     #[inline]
-    fn predicts(&self, segment: &Segment) -> bool {
+    fn is_predicted(&self, segment: &Segment) -> bool {
         let stamped = match segment.timestamps {
             Some(timestamps) => self.options.timestamps && !self.receiver.is_outdated(timestamps.value),
             None => !self.options.timestamps,
@@ -191,23 +190,28 @@ impl Connection {
             && segment.seq == self.receiver.next_number()
     }
 
-    /// Takes the next data of a peer that hears nothing from here but acknowledgements.
+    /// Accepts the next in-order data of a peer to which this end has nothing outstanding.
     #[inline]
-    fn takes_predicted_data(&mut self, now: Instant, segment: &Segment) -> bool {
+    fn accept_predicted_data(&mut self, now: Instant, segment: &Segment) -> bool {
         let window = u64::from(segment.window) << self.options.peer_shift;
-        if !self.receiver.expects(&segment.data) || !self.sender.expects_nothing_of(window) {
+        if !self.receiver.is_next_in_order(&segment.data) || !self.sender.is_idle_with_window(window) {
             return false;
         }
         let start = self.receiver.next() as i64;
         self.note_predicted(start, segment);
         self.sender.confirm_window(start, self.sender.una());
-        self.receiver.take_next(now, segment.data.size(), &mut self.events, &mut self.telemetry.counters);
+        self.receiver.accept_in_order(
+            now,
+            segment.data.size(),
+            &mut self.events,
+            &mut self.telemetry.counters,
+        );
         true
     }
 
-    /// Takes an acknowledgement without data, of data that were sent, while nothing is missing.
+    /// Accepts an acknowledgement of new data that carries none, while nothing is missing.
     #[inline]
-    fn takes_predicted_acknowledgement(&mut self, now: Instant, segment: &Segment) -> bool {
+    fn accept_predicted_acknowledgement(&mut self, now: Instant, segment: &Segment) -> bool {
         if segment.data.size() > 0 {
             return false;
         }
@@ -215,13 +219,13 @@ impl Connection {
         let advance = i64::from(segment.ack.offset_from(self.iss.plus(una as u32)));
         let number = una.wrapping_add_signed(advance);
         let window = u64::from(segment.window) << self.options.peer_shift;
-        if advance <= 0 || number > self.sender.nxt() || !self.sender.expects_progress(window) {
+        if advance <= 0 || number > self.sender.nxt() || !self.sender.may_acknowledge_fast(window) {
             return false;
         }
         let start = self.receiver.next() as i64;
         self.note_predicted(start, segment);
         let echo = segment.timestamps.and_then(|timestamps| echoed(now, timestamps.echo));
-        self.sender.progress(now, start, number, echo, &mut self.telemetry);
+        self.sender.acknowledge_fast(now, start, number, echo, &mut self.telemetry);
         true
     }
 

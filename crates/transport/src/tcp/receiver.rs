@@ -73,7 +73,7 @@ pub(crate) struct Receiver {
     recent_timestamp: u32,
     last_ack_sent: u64,
 
-    /// Bytes without content that the user did not want to be told of since it asked last; nothing if it wants to.
+    /// Bytes without content that arrived since the last `take_ignored`. None if such data raise events.
     pub ignored: Option<u64>,
 }
 
@@ -182,14 +182,14 @@ impl Receiver {
 
     /// Whether the next data may be these: without content, with room for them and nothing beyond.
     #[inline]
-    pub fn expects(&self, data: &Data) -> bool {
+    pub fn is_next_in_order(&self, data: &Data) -> bool {
         let Data::Fill(len) = *data else { return false };
         len > 0 && self.fin_at.is_none() && self.beyond.is_empty() && self.next + len <= self.edge
     }
 
     /// What [`Receiver::accept`] does to data that are expected.
     #[inline]
-    pub fn take_next(
+    pub fn accept_in_order(
         &mut self,
         now: Instant,
         len: u64,

@@ -167,7 +167,7 @@ pub struct Association {
     counters: Counters,
     /// User bytes of all chunks that were taken.
     arrived: u64,
-    /// Bytes without content that the user did not want to be told of since it asked last; nothing if it wants to.
+    /// Bytes without content that arrived since the last `take_ignored`. None if such data raise events.
     ignored: Option<u64>,
 }
 

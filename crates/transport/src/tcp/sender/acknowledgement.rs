@@ -66,7 +66,7 @@ impl Sender {
             // The common case of an end that only receives: nothing is asked, nothing is answered.
             return;
         }
-        let mut delivered = Delivered::new(self.by_time(now), self.timed);
+        let mut delivered = Delivered::new(self.plausible_until(now), self.timed);
         let sack =
             if ack.sack.is_empty() { SackNews::default() } else { self.read_sack(ack, &mut delivered) };
         if advanced {
@@ -106,7 +106,7 @@ impl Sender {
     }
 
     /// Until when repeated segments tell of the latest arrival, if losses are found by time.
-    fn by_time(&self, now: Instant) -> Option<Instant> {
+    fn plausible_until(&self, now: Instant) -> Option<Instant> {
         (self.recovery == Recovery::Rack).then(|| self.rack.plausible_until(now))
     }
 
@@ -156,14 +156,19 @@ impl Sender {
         self.board.nxt() + u64::from(self.window_probe.sent)
     }
 
-    /// Whether an acknowledgement of what is acknowledged already, with this window, tells nothing.
+    /// Whether the peer's window is known, is this one, and is not probed.
     #[inline]
-    pub fn expects_nothing_of(&self, window: u64) -> bool {
-        self.board.is_empty()
-            && self.peer_window == window
+    fn window_is_steady(&self, window: u64) -> bool {
+        self.peer_window == window
             && !self.window_from_syn
             && !self.window_probe.sent
             && self.window_probe.backoffs == 0
+    }
+
+    /// Whether nothing is outstanding, so that an acknowledgement with this window and without news changes nothing.
+    #[inline]
+    pub fn is_idle_with_window(&self, window: u64) -> bool {
+        self.board.is_empty() && self.window_is_steady(window)
     }
 
     /// The window of before was told again by the segment at `carrier`, which acknowledges everything before `number`.
@@ -178,12 +183,9 @@ impl Sender {
 
     /// Whether an acknowledgement of new data with this window, and without selective blocks, says nothing beside that.
     #[inline]
-    pub fn expects_progress(&self, window: u64) -> bool {
+    pub fn may_acknowledge_fast(&self, window: u64) -> bool {
         self.phase == Phase::Open
-            && self.peer_window == window
-            && !self.window_from_syn
-            && !self.window_probe.sent
-            && self.window_probe.backoffs == 0
+            && self.window_is_steady(window)
             && !self.board.has_gaps()
             && self.recovery != Recovery::Rack
             && self.frto.is_none()
@@ -194,7 +196,7 @@ impl Sender {
 
     /// What [`Sender::on_acknowledgement`] does with such an acknowledgement of everything before `number`.
     #[inline]
-    pub fn progress(
+    pub fn acknowledge_fast(
         &mut self,
         now: Instant,
         carrier: i64,
