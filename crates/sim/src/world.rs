@@ -366,7 +366,7 @@ mod tests {
     }
 
     /// Two ways to `c` on which packets are for the same time, one over two lines and one over one: they come to `c` at the same
-    /// moment, and `cd` takes them one after the other.
+    /// moment, with 125 B and 250 B of IP, and `cd` takes them one after the other: how long the second waits tells which was first.
     const TIE: &str = r#"
         format = 1
         name = "tie"
@@ -374,7 +374,7 @@ mod tests {
         duration = "1 s"
         sample_every = "100 ms"
         replications = { count = 1 }
-        transport.udp = { kind = "udp", layer = "payload" }
+        transport.udp = { kind = "udp" }
         response.arrived = { of = "flow.two", metric = "data_packets_received" }
 
         [node.a]
@@ -398,7 +398,7 @@ mod tests {
         [link.ec]
         between = ["e", "c"]
         rate = "1 Mbit/s"
-        delay = "2 ms"
+        delay = "1 ms"
         queue = { kind = "fifo", packets = 5 }
 
         [link.cd]
@@ -410,14 +410,14 @@ mod tests {
         from = "a"
         to = "d"
         transport = "udp"
-        application = { kind = "cbr", interval = "20 ms", size = "125 B" }
+        application = { kind = "cbr", interval = "20 ms", size = "97 B" }
 
         [flow.one]
         from = "e"
         to = "d"
         transport = "udp"
         start = "1 ms"
-        application = { kind = "cbr", interval = "20 ms", size = "125 B" }
+        application = { kind = "cbr", interval = "20 ms", size = "222 B" }
     "#;
 
     /// Writes all samples down, and wants the frames that pass a node, or the packets of a link.
@@ -453,7 +453,7 @@ mod tests {
         };
         let alone = samples(Watcher::default());
         assert!(
-            alone.iter().any(|line| line.contains("waiting_time") && line.ends_with(" 0.001")),
+            alone.iter().any(|line| line.contains("waiting_time") && line.ends_with(" 0.002")),
             "{alone:?}"
         );
         for node in 0..5 {
