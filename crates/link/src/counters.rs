@@ -59,58 +59,17 @@ pub struct Counters {
     pub marked: Tally,
     /// Sent once more by the link layer, each time counted.
     pub repeated: Tally,
-    dropped: [Tally; DropReason::ALL.len()],
-    waited_nanos: u128,
+    pub(crate) dropped: [Tally; DropReason::ALL.len()],
+    pub(crate) waited_nanos: u128,
     /// The largest backlog that lasted, packets and bytes apart.
-    largest: Backlog,
+    pub(crate) largest: Backlog,
     /// What has waited since `since`.
-    backlog: Backlog,
-    since: Instant,
+    pub(crate) backlog: Backlog,
+    pub(crate) since: Instant,
     /// Integral over time of the packets that wait, up to `since`.
-    packet_nanos: u128,
+    pub(crate) packet_nanos: u128,
     /// Integral over time of the bytes that wait, up to `since`.
-    byte_nanos: u128,
-}
-
-/// What a first-in, first-out line has counted by `at`, from which its counters are made.
-pub(crate) struct FifoCounts {
-    /// Offered and not dropped.
-    pub accepted: Tally,
-    pub served: Tally,
-    pub delivered: Tally,
-    pub queue_full: Tally,
-    pub undeliverable: Tally,
-    pub waited_nanos: u128,
-    pub packet_nanos: u128,
-    pub byte_nanos: u128,
-    pub backlog: Backlog,
-    pub largest: Backlog,
-    pub at: Instant,
-}
-
-impl From<FifoCounts> for Counters {
-    fn from(counts: FifoCounts) -> Self {
-        let FifoCounts { accepted, queue_full, undeliverable, .. } = counts;
-        let offered = Tally {
-            packets: accepted.packets + queue_full.packets + undeliverable.packets,
-            bytes: accepted.bytes + queue_full.bytes + undeliverable.bytes,
-        };
-        let mut counters = Self {
-            offered,
-            served: counts.served,
-            delivered: counts.delivered,
-            waited_nanos: counts.waited_nanos,
-            packet_nanos: counts.packet_nanos,
-            byte_nanos: counts.byte_nanos,
-            backlog: counts.backlog,
-            largest: counts.largest,
-            since: counts.at,
-            ..Self::default()
-        };
-        counters.dropped[DropReason::QueueFull.index()] = queue_full;
-        counters.dropped[DropReason::Undeliverable.index()] = undeliverable;
-        counters
-    }
+    pub(crate) byte_nanos: u128,
 }
 
 impl Counters {

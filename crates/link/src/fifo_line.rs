@@ -9,13 +9,13 @@
 
 use std::collections::VecDeque;
 
-use netrig_core::{Backlog, Duration, Instant, Seeds, Sink, Size, quantity};
+use netrig_core::{Backlog, DropReason, Duration, Instant, Seeds, Sink, Size, quantity};
 
-use crate::counters::{Counters, FifoCounts, Tally};
+use crate::counters::{Counters, Tally};
 use crate::pace::Pace;
 use crate::queue::Place;
 use crate::queue::buffer::Limit;
-use crate::queue::fifo::{Fifo, Room};
+use crate::queue::fifo::{Fifo, TimeRoom};
 use crate::wire::{Waits, WireId};
 use crate::{LineSettings, Queue, Service, SettingsError};
 
@@ -74,7 +74,7 @@ pub struct FifoLine<P> {
     waiting_bytes: u64,
     limit: Limit,
     /// If the queue has a limit in time.
-    room: Option<Box<Room>>,
+    room: Option<Box<TimeRoom>>,
     pace: Pace,
     /// Sums over all accepted packets, whenever they start.
     bytes: u64,
@@ -153,7 +153,7 @@ impl<P> FifoLine<P> {
             mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
             waiting_bytes: 0,
             limit: Limit::new(fifo.packets, fifo.bytes),
-            room: fifo.time.map(|time| Box::new(Room::new(time, &place))),
+            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &place))),
             pace: Pace::new(settings, seeds, &name),
             bytes: 0,
             busy: 0,
@@ -172,8 +172,8 @@ impl<P> FifoLine<P> {
     /// A packet of `ip_len` bytes comes to the line at `at`, which is not before the last one's. Returns when it arrives;
     /// nothing if the line drops it.
     ///
-    /// A packet that is given is handed out by [`FifoLine::poll_deliver`]. One that is not goes on without this line; the driver is
-    /// at `now` then, and `at` may be later.
+    /// If `packet` is given, [`FifoLine::poll_deliver`] hands it out. If not, the packet goes on ahead of time: the driver is at
+    /// `now`, and `at` may be later.
     #[inline(always)]
     pub fn offer(&mut self, now: Instant, at: Instant, ip_len: u32, packet: Option<P>) -> Option<Instant> {
         if self.packet_limit_only {
@@ -205,13 +205,13 @@ impl<P> FifoLine<P> {
     ) -> Option<Instant> {
         let mask = self.ring.len() - 1;
         while self.started != self.tail {
-            let slot = &self.ring[self.started & mask];
-            if slot.start > at {
+            let record = &self.ring[self.started & mask];
+            if record.start > at {
                 break;
             }
-            self.waiting_bytes -= u64::from(slot.ip_len);
+            self.waiting_bytes -= u64::from(record.ip_len);
             if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
-                room.leave(slot.ip_len);
+                room.leave(record.ip_len);
             }
             self.started += 1;
         }
@@ -303,16 +303,16 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// Gives up the places of packets that arrived by `now` and went on ahead of time; if more than half of all are still taken,
-    /// makes twice as many places.
+    /// Frees the records of packets that arrived by `now` and went on ahead of time. If more than half of the ring is still
+    /// occupied, doubles it.
     #[inline(never)]
     fn make_room(&mut self, now: Instant) {
         let mask = self.ring.len() - 1;
-        // A packet that is about to take its place may have started already.
+        // The packet that is being offered has no record yet, but may count as started.
         let started = self.started.min(self.tail);
         while self.head < started {
-            let slot = &self.ring[self.head & mask];
-            if slot.arrives > now || slot.packet.is_some() {
+            let record = &self.ring[self.head & mask];
+            if record.arrives > now || record.packet.is_some() {
                 break;
             }
             self.head += 1;
@@ -333,11 +333,11 @@ impl<P> FifoLine<P> {
     pub fn poll_deliver(&mut self, now: Instant) -> Option<(Instant, P)> {
         let mask = self.ring.len() - 1;
         while self.head != self.tail {
-            let slot = &mut self.ring[self.head & mask];
-            if slot.arrives > now {
+            let record = &mut self.ring[self.head & mask];
+            if record.arrives > now {
                 break;
             }
-            let (arrives, packet, ip_len) = (slot.arrives, slot.packet.take(), slot.ip_len);
+            let (arrives, packet, ip_len) = (record.arrives, record.packet.take(), record.ip_len);
             if self.started == self.head {
                 self.started += 1;
                 self.waiting_bytes -= u64::from(ip_len);
@@ -375,61 +375,67 @@ impl<P> FifoLine<P> {
     /// What it has counted at `now`.
     pub fn read(&self, now: Instant) -> FifoReading {
         let accepted = Tally { packets: self.tail as u64, bytes: self.bytes };
-        let mut counts = FifoCounts {
-            accepted,
+        let mut counters = Counters {
+            offered: accepted,
             served: accepted,
             delivered: accepted,
-            queue_full: self.queue_full,
-            undeliverable: self.undeliverable,
             waited_nanos: self.waited,
             packet_nanos: self.waited,
             byte_nanos: self.byte_nanos,
-            backlog: Backlog::default(),
-            largest: Backlog::default(),
-            at: now,
+            since: now,
+            ..Counters::default()
         };
+        let (mut queue_full, mut undeliverable) = (self.queue_full, self.undeliverable);
         let (mut busy, mut inside) = (self.busy, 0);
         let mask = self.ring.len() - 1;
-        let slots = (self.head..self.tail).rev().map(|place| &self.ring[place & mask]);
-        for slot in slots.take_while(|slot| slot.arrives > now) {
-            counts.delivered.subtract(slot.ip_len);
-            if slot.start > now {
-                counts.served.subtract(slot.ip_len);
-                busy -= slot.sending_nanos(self.delay);
-                let wait = u128::from(slot.start.since(slot.offered).as_nanos());
-                let past = u128::from(now.since(slot.offered).as_nanos());
-                counts.waited_nanos -= wait;
-                counts.packet_nanos -= wait - past;
-                counts.byte_nanos -= (wait - past) * u128::from(slot.ip_len);
+        let records = (self.head..self.tail).rev().map(|place| &self.ring[place & mask]);
+        for record in records.take_while(|record| record.arrives > now) {
+            counters.delivered.subtract(record.ip_len);
+            if record.start > now {
+                counters.served.subtract(record.ip_len);
+                busy -= record.sending_nanos(self.delay);
+                let wait = u128::from(record.start.since(record.offered).as_nanos());
+                let past = u128::from(now.since(record.offered).as_nanos());
+                counters.waited_nanos -= wait;
+                counters.packet_nanos -= wait - past;
+                counters.byte_nanos -= (wait - past) * u128::from(record.ip_len);
             } else {
-                let sent = (slot.start + Duration::from_nanos(slot.sending_nanos(self.delay))).since(now);
+                let sent = (record.start + Duration::from_nanos(record.sending_nanos(self.delay))).since(now);
                 busy -= sent.as_nanos();
             }
-            if slot.offered > now {
-                counts.accepted.subtract(slot.ip_len);
+            if record.offered > now {
+                counters.offered.subtract(record.ip_len);
                 continue;
             }
             inside += 1;
-            if slot.start > now {
-                counts.backlog.packets += 1;
-                counts.backlog.bytes += u64::from(slot.ip_len);
+            if record.start > now {
+                counters.backlog.packets += 1;
+                counters.backlog.bytes += u64::from(record.ip_len);
             }
         }
-        // What has arrived and has not been taken yet is still here.
-        let slots = (self.head..self.tail).map(|place| &self.ring[place & mask]);
-        for slot in slots.take_while(|slot| slot.arrives <= now).filter(|slot| slot.packet.is_some()) {
-            counts.delivered.subtract(slot.ip_len);
+        // A packet that has arrived is inside until it is polled.
+        let records = (self.head..self.tail).map(|place| &self.ring[place & mask]);
+        for record in
+            records.take_while(|record| record.arrives <= now).filter(|record| record.packet.is_some())
+        {
+            counters.delivered.subtract(record.ip_len);
             inside += 1;
         }
         for drop in self.drops.iter().rev().take_while(|drop| drop.at > now) {
-            let tally = if drop.undeliverable { &mut counts.undeliverable } else { &mut counts.queue_full };
+            let tally = if drop.undeliverable { &mut undeliverable } else { &mut queue_full };
             tally.subtract(drop.ip_len);
         }
         // A backlog that has not lasted for any time is none.
         if let Some((_, largest)) = self.peaks.iter().rev().find(|(at, _)| *at < now) {
-            counts.largest = *largest;
+            counters.largest = *largest;
         }
-        FifoReading { counters: counts.into(), busy: Duration::from_nanos(busy), inside }
+        for (why, tally) in [(DropReason::QueueFull, queue_full), (DropReason::Undeliverable, undeliverable)]
+        {
+            counters.offered.packets += tally.packets;
+            counters.offered.bytes += tally.bytes;
+            counters.dropped[why.index()] = tally;
+        }
+        FifoReading { counters, busy: Duration::from_nanos(busy), inside }
     }
 }
 

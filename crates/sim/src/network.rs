@@ -28,7 +28,7 @@ struct FifoPassing {
     line: FifoLine<Parcel>,
     /// Whether the agenda has an entry for its next packet. No packet overtakes another, so one entry at a time is enough.
     is_scheduled: bool,
-    /// The lines with a closed form to which this one alone leads: they get its packets ahead of time.
+    /// The lines that only this one feeds: they are offered its packets ahead of time.
     fed: Vec<u32>,
 }
 
@@ -170,7 +170,7 @@ impl Network {
     ) -> Result<(), RunError> {
         let id = WireId { link: number as u32, name: &link.name, direction };
         let failed = |error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name));
-        // What a scenario's event changes, and what each packet is to be told of, is not decided ahead.
+        // A line that an event changes, or whose packets are logged, cannot decide a packet ahead of time.
         let closed = if changes || sink.wants_packets(id.link, direction) {
             None
         } else {
@@ -224,8 +224,8 @@ impl Network {
         first as u32
     }
 
-    /// Finds the lines that get their packets ahead of time, once all ways have been added: each has a closed form, and all
-    /// its packets come from one other line that has one too, over a node whose frames nobody wants.
+    /// Finds the lines that are offered packets ahead of time. Call it once all ways have been added. Such a line has a closed
+    /// form, and a single other line with a closed form feeds it; the node between the two is not captured.
     pub fn chain(&mut self) {
         #[derive(Clone, Copy, PartialEq)]
         enum Feeder {
@@ -265,7 +265,7 @@ impl Network {
         }
     }
 
-    /// Whether somebody wants the frames that pass the node behind this stop.
+    /// Whether the frames at the node behind this stop are captured.
     fn is_tapped(&self, stop: usize) -> bool {
         self.tap.as_ref().is_some_and(|tap| tap.is_behind(stop))
     }
@@ -304,7 +304,7 @@ impl Network {
         }
     }
 
-    /// A packet comes to what holds it until its moment has come.
+    /// A packet comes to a link or a host that holds it until it goes on.
     #[inline(never)]
     fn enter_place(&mut self, now: Instant, stop: Stop, parcel: Parcel) {
         match stop {
@@ -354,13 +354,13 @@ impl Network {
         }
     }
 
-    /// A packet has been taken by its receiver.
+    /// Keeps the memory of a packet that has arrived.
     #[inline]
     pub fn recycle(&mut self, carriage: Box<Carriage>) {
         self.pool.push(Parcel(carriage));
     }
 
-    /// A place for a packet to be sent.
+    /// Memory for a packet to be sent.
     #[inline]
     pub fn vacant(&mut self) -> Box<Carriage> {
         self.pool.pop().map_or_else(Carriage::vacant, |parcel| parcel.0)
@@ -534,8 +534,8 @@ impl Network {
         Ok(sum)
     }
 
-    /// What a line with a closed form has counted at `now`, and how many packets are inside. What it says it has delivered is
-    /// held against what came out of it: the packets that were taken, and those that came to the lines behind it.
+    /// The counters of a line with a closed form at `now`, and the number of packets inside. `delivered` is not the line's own
+    /// count: it is the packets that came out of it, and those offered to the lines that it feeds.
     fn account(&self, now: Instant, number: u32) -> Result<(Counters, usize), Imbalance> {
         let FifoPassing { line, fed, .. } = &self.fifos[number as usize];
         let FifoReading { mut counters, inside, .. } = line.read(now);

@@ -313,114 +313,39 @@ fn paths_of(
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Sample;
+    use netrig_core::{Direction, Sample};
     use netrig_experiment::Experiment;
 
     use super::*;
 
-    /// Three lines one behind the other.
-    const ROW: &str = r#"
-        format = 1
-        name = "row"
-        question = "Is a packet missed that vanishes between two lines?"
-        duration = "2 s"
-        sample_every = "1 s"
-        replications = { count = 1 }
-        transport.udp = { kind = "udp" }
-        response.arrived = { of = "flow.voice", metric = "data_packets_received" }
+    /// A constant flow between two nodes, from this moment on, of packets of this payload.
+    type ConstantFlow = (&'static str, [char; 2], &'static str, &'static str);
 
-        [node.a]
-        [node.b]
-        [node.c]
-        [node.d]
-
-        [link.ab]
-        between = ["a", "b"]
-        rate = "1 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 5 }
-
-        [link.bc]
-        between = ["b", "c"]
-        rate = "1 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 5 }
-
-        [link.cd]
-        between = ["c", "d"]
-        rate = "1 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 5 }
-
-        [flow.voice]
-        from = "a"
-        to = "d"
-        transport = "udp"
-        application = { kind = "cbr", interval = "20 ms", size = "160 B" }
-    "#;
-
-    struct Deaf;
-
-    impl Sink for Deaf {
-        fn sample(&mut self, _: Subject, _: Sample) {}
+    /// The run of these flows over lines of 1 Mbit/s and 1 ms, each called after the two nodes that it joins.
+    fn run(links: &[&str], flows: &[ConstantFlow]) -> Run {
+        let nodes: std::collections::BTreeSet<_> = links.iter().flat_map(|link| link.chars()).collect();
+        let nodes = nodes.iter().map(|node| format!("[node.{node}]\n"));
+        let links = links.iter().map(|link| {
+            let (from, to) = link.split_at(1);
+            format!(
+                "[link.{link}]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+                 queue = {{ kind = \"fifo\", packets = 5 }}\n"
+            )
+        });
+        let flows = flows.iter().map(|(name, [from, to], start, size)| {
+            format!(
+                "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\ntransport = \"udp\"\nstart = \"{start}\"\n\
+                 application = {{ kind = \"cbr\", interval = \"20 ms\", size = \"{size}\" }}\n"
+            )
+        });
+        let head = "format = 1\nname = \"lines\"\nquestion = \"?\"\nduration = \"1 s\"\nsample_every = \"100 ms\"\n\
+                    replications = { count = 1 }\ntransport.udp = { kind = \"udp\" }\n\
+                    response.arrived = { of = \"flow.two\", metric = \"data_packets_received\" }\n";
+        let text = head.to_owned() + &nodes.chain(links).chain(flows).collect::<String>();
+        Experiment::parse_runs("lines.toml", text).unwrap().plan().run(0, 1).unwrap()
     }
 
-    /// Two ways to `c` on which packets are for the same time, one over two lines and one over one: they come to `c` at the same
-    /// moment, with 125 B and 250 B of IP, and `cd` takes them one after the other: how long the second waits tells which was first.
-    const TIE: &str = r#"
-        format = 1
-        name = "tie"
-        question = "Does it make a difference who watches?"
-        duration = "1 s"
-        sample_every = "100 ms"
-        replications = { count = 1 }
-        transport.udp = { kind = "udp" }
-        response.arrived = { of = "flow.two", metric = "data_packets_received" }
-
-        [node.a]
-        [node.b]
-        [node.c]
-        [node.d]
-        [node.e]
-
-        [link.ab]
-        between = ["a", "b"]
-        rate = "1 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 5 }
-
-        [link.bc]
-        between = ["b", "c"]
-        rate = "1 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 5 }
-
-        [link.ec]
-        between = ["e", "c"]
-        rate = "1 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 5 }
-
-        [link.cd]
-        between = ["c", "d"]
-        rate = "1 Mbit/s"
-        queue = { kind = "fifo", packets = 5 }
-
-        [flow.two]
-        from = "a"
-        to = "d"
-        transport = "udp"
-        application = { kind = "cbr", interval = "20 ms", size = "97 B" }
-
-        [flow.one]
-        from = "e"
-        to = "d"
-        transport = "udp"
-        start = "1 ms"
-        application = { kind = "cbr", interval = "20 ms", size = "222 B" }
-    "#;
-
-    /// Writes all samples down, and wants the frames that pass a node, or the packets of a link.
+    /// Writes all samples down, and wants the frames of a node or the packets of a link.
     #[derive(Default)]
     struct Watcher {
         node: Option<u32>,
@@ -438,14 +363,30 @@ mod tests {
             self.node == Some(node)
         }
 
-        fn wants_packets(&self, link: u32, _: netrig_core::Direction) -> bool {
+        fn wants_packets(&self, link: u32, _: Direction) -> bool {
             self.link == Some(link)
         }
     }
 
     #[test]
+    fn a_packet_that_vanishes_in_a_chain_fails_the_run() {
+        let run = run(&["ab", "bc", "cd"], &[("two", ['a', 'd'], "0 s", "160 B")]);
+        let mut watcher = Watcher::default();
+        let sound = Simulation::new(&run, &watcher).unwrap().run(&mut watcher, &AtomicBool::new(false));
+        let balance = sound.unwrap().balance;
+        assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
+        let mut broken = Simulation::new(&run, &watcher).unwrap();
+        assert!(broken.network.break_chain());
+        let failed = broken.run(&mut watcher, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(failed.contains("ab (forward): packets do not balance"), "{failed}");
+    }
+
+    /// Flow `two` goes over two lines to `c`, and flow `one` over one line. Packets of 125 B and 250 B arrive there at the same
+    /// moment, and line `cd` sends one after the other: the wait of the second tells which was first.
+    #[test]
     fn who_watches_makes_no_difference_to_ties() {
-        let run = Experiment::parse_runs("tie.toml", TIE).unwrap().plan().run(0, 1).unwrap();
+        let flows = [("two", ['a', 'd'], "0 s", "97 B"), ("one", ['e', 'd'], "1 ms", "222 B")];
+        let run = run(&["ab", "bc", "ec", "cd"], &flows);
         let samples = |mut watcher: Watcher| {
             Simulation::new(&run, &watcher).unwrap().run(&mut watcher, &AtomicBool::new(false)).unwrap();
             watcher.samples.sort();
@@ -470,17 +411,5 @@ mod tests {
                 "packets of link {link}"
             );
         }
-    }
-
-    #[test]
-    fn a_packet_that_vanishes_in_a_chain_fails_the_run() {
-        let run = Experiment::parse_runs("row.toml", ROW).unwrap().plan().run(0, 1).unwrap();
-        let sound = Simulation::new(&run, &Deaf).unwrap().run(&mut Deaf, &AtomicBool::new(false));
-        let balance = sound.unwrap().balance;
-        assert!(balance.holds() && balance.delivered > 290, "{balance:?}");
-        let mut broken = Simulation::new(&run, &Deaf).unwrap();
-        assert!(broken.network.break_chain());
-        let failed = broken.run(&mut Deaf, &AtomicBool::new(false)).unwrap_err().to_string();
-        assert!(failed.contains("ab (forward): packets do not balance"), "{failed}");
     }
 }

@@ -51,13 +51,13 @@ impl Fifo {
 
 /// Room in time: bytes on the line, which a packet takes for as long as it waits.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
+pub(crate) struct TimeRoom {
     framing: Framing,
     taken: u64,
     limit: u64,
 }
 
-impl Room {
+impl TimeRoom {
     pub(crate) fn new(time: Duration, place: &Place<'_>) -> Self {
         let (rate, framing) = place.drain();
         // At most 2⁶⁴ ns at 2⁶⁴ bit/s, in 128 bits.
@@ -86,13 +86,13 @@ impl Room {
 pub struct FifoQueue<P> {
     buffer: Buffer<P>,
     /// If there is a limit in time.
-    room: Option<Box<Room>>,
+    room: Option<Box<TimeRoom>>,
 }
 
 impl<P: PacketMeta> FifoQueue<P> {
     /// An empty queue; a limit in time depends on its place.
     pub fn new(settings: &Fifo, place: &Place<'_>) -> Self {
-        let room = settings.time.map(|time| Box::new(Room::new(time, place)));
+        let room = settings.time.map(|time| Box::new(TimeRoom::new(time, place)));
         Self { buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)), room }
     }
 

@@ -82,9 +82,9 @@ fn offers(course: &LineCase) -> Vec<(Instant, u32)> {
 }
 
 /// Wants nothing.
-struct Deaf;
+struct WantsNothing;
 
-impl Sink for Deaf {
+impl Sink for WantsNothing {
     fn sample(&mut self, _: Subject, _: Sample) {}
     fn wants(&self, _: &'static Quantity) -> bool {
         false
@@ -93,7 +93,7 @@ impl Sink for Deaf {
 
 fn closed(settings: &LineSettings) -> Option<FifoLine<u64>> {
     let id = WireId { link: 0, name: "test", direction: Direction::Forward };
-    FifoLine::new(id, settings, &Seeds::new(1), &Deaf).unwrap()
+    FifoLine::new(id, settings, &Seeds::new(1), &WantsNothing).unwrap()
 }
 
 /// What becomes of each packet, what the line says at each reading, and its largest backlog in the end.
@@ -123,46 +123,33 @@ fn by_events(course: &LineCase) -> LineRun {
     (arrivals, readings, counters.largest_backlog())
 }
 
-/// The driver takes packets as their moments come.
-fn in_time(course: &LineCase) -> LineRun {
-    let mut line = closed(&course.settings).unwrap();
+/// The driver takes packets as their moments come; or it offers each packet so much ahead of its own time, and packets go on
+/// without the line.
+fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
+    let mut line = closed(&case.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
-    let offers = offers(course);
+    let offers = offers(case);
     let mut next = 0;
     let mut largest = Backlog::default();
     for reading in 1..=READINGS {
-        let now = Instant::from_nanos(reading * course.read_every);
-        while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now) {
-            arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)));
-            line.offer(*at, *at, *ip_len, Some(next as u64));
+        let now = Instant::from_nanos(reading * case.read_every);
+        while let Some((at, ip_len)) =
+            offers.get(next).filter(|(at, _)| *at <= now + ahead.unwrap_or_default())
+        {
+            let number = next as u64;
+            if let Some(ahead) = ahead {
+                let driver = Instant::from_nanos(at.as_nanos().saturating_sub(ahead.as_nanos()));
+                arrivals.extend(line.offer(driver, *at, *ip_len, None).map(|at| (at, number)));
+            } else {
+                arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)));
+                line.offer(*at, *at, *ip_len, Some(number));
+            }
             next += 1;
         }
         arrivals.extend(std::iter::from_fn(|| line.poll_deliver(now)));
         let told = line.read(now);
         assert_eq!(told.counters.balance(told.inside), Ok(()));
-        assert_eq!(told.counters.delivered.packets, line.delivered());
-        readings.push(account(&told.counters, now, told.busy, told.inside));
-        largest = told.counters.largest_backlog();
-    }
-    (arrivals, readings, largest)
-}
-
-/// The driver offers each packet `ahead` of its own time, and packets go on without the line.
-fn ahead_of_time(course: &LineCase, ahead: Duration) -> LineRun {
-    let mut line = closed(&course.settings).unwrap();
-    let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
-    let offers = offers(course);
-    let mut next = 0;
-    let mut largest = Backlog::default();
-    for reading in 1..=READINGS {
-        let now = Instant::from_nanos(reading * course.read_every);
-        while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now + ahead) {
-            let driver = Instant::from_nanos(at.as_nanos().saturating_sub(ahead.as_nanos()));
-            arrivals.extend(line.offer(driver, *at, *ip_len, None::<u64>).map(|at| (at, next as u64)));
-            next += 1;
-        }
-        let told = line.read(now);
-        assert_eq!(told.counters.balance(told.inside), Ok(()));
+        assert!(ahead.is_some() || told.counters.delivered.packets == line.delivered());
         readings.push(account(&told.counters, now, told.busy, told.inside));
         largest = told.counters.largest_backlog();
     }
@@ -179,11 +166,11 @@ proptest! {
             let drained = readings.last().is_some_and(|last| last.inside == 0);
             if drained { *backlog } else { largest }
         };
-        let told = in_time(&course);
+        let told = in_closed_form(&course, None);
         prop_assert_eq!(&told.0, &arrivals);
         prop_assert_eq!(&told.1, &readings);
         prop_assert_eq!(known(&told), largest);
-        let told = ahead_of_time(&course, Duration::from_nanos(ahead));
+        let told = in_closed_form(&course, Some(Duration::from_nanos(ahead)));
         let by_then: Vec<_> = told.0.iter().copied().filter(|(at, _)| *at <= end).collect();
         prop_assert_eq!(&by_then, &arrivals);
         prop_assert_eq!(&told.1, &readings);
