@@ -63,6 +63,56 @@ fn copies_of_datagrams_count_once() {
     assert!((all["received"] - 979.0 * 500.0).abs() <= 500.0, "{}", all["received"]);
 }
 
+/// A host gives packets a hop limit of 64 (Linux's default), which each router lowers by one: the 64th router drops them
+/// (RFC 791 section 3.2).
+#[test]
+fn a_packet_takes_64_links_and_not_one_more() {
+    let loss = |links: usize| {
+        let nodes: String = (0..=links).map(|n| format!("[node.n{n}]\n")).collect();
+        let line = |n| {
+            format!(
+                "[link.l{n}]\nbetween = [\"n{n}\", \"n{}\"]\nrate = \"8 Mbit/s\"\ndelay = \"1 ms\"\n\
+                 queue = {{ kind = \"fifo\", packets = 10 }}\n",
+                n + 1
+            )
+        };
+        let lines: String = (0..links).map(line).collect();
+        let text = format!(
+            "format = 1\nname = \"hops\"\nduration = \"2 s\"\n{nodes}{lines}[transport.t]\nkind = \"udp\"\n\
+             [flow.f]\nfrom = \"n0\"\nto = \"n{links}\"\ntransport = \"t\"\n\
+             application = {{ kind = \"cbr\", interval = \"10 ms\", size = \"100 B\" }}\n\
+             [response.loss]\nof = \"flow.f\"\nmetric = \"datagram_loss\"\n"
+        );
+        simulate(&text, None, 1, |_| true).remove(0).responses["loss"]
+    };
+    assert_eq!((loss(64), loss(65)), (0.0, 1.0));
+}
+
+/// Ten segments of 1448 B. All acknowledgements of them are lost, so data arrive once more when everything has arrived. The copies
+/// take no time of the transfer.
+#[test]
+fn copies_do_not_lengthen_a_transfer() {
+    let measured = |line: &str| {
+        let rest = r#"
+[transport.t]
+kind = "tcp"
+profile = "rfc"
+[flow.f]
+from = "a"
+to = "b"
+transport = "t"
+application = { kind = "bulk", bytes = "14480 B" }
+"#;
+        let of = |metric: &'static str| (metric, "flow.f", metric, "");
+        let metrics = ["transfer_time", "transfer_rate", "retransmitted_bytes", "data_packets_received"];
+        measure(line, rest, &metrics.map(of))
+    };
+    let (clean, copied) = (measured(""), measured("reverse = { drop = [2, 3, 4, 5, 6, 7, 8] }"));
+    assert!(copied["retransmitted_bytes"] > 0.0 && copied["data_packets_received"] > 10.0, "{copied:?}");
+    assert_eq!(copied["transfer_time"], clean["transfer_time"]);
+    assert_eq!(copied["transfer_rate"], clean["transfer_rate"]);
+}
+
 /// The n-th of the datagrams arrives at 10n + 10.528 ms: 998 of them. At 4 ms each the host is busy for 3.992 s. At
 /// 25.0007 ms each it is never idle from the first one on; it has served 399 when the run ends, and has two more, of
 /// which one waits.

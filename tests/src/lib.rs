@@ -105,7 +105,7 @@ fn levels(plan: &Plan, place: usize) -> Levels {
 }
 
 fn carry_out(run: &Run, levels: &Levels, sink: &mut dyn Sink) -> Outcome {
-    let outcome = Simulator
+    let outcome = Simulator::default()
         .run(run, sink, &AtomicBool::new(false))
         .unwrap_or_else(|error| panic!("{levels:?}: {error}"));
     assert!(outcome.balance.holds(), "{levels:?}: {:?}", outcome.balance);

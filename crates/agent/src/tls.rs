@@ -1,6 +1,5 @@
 //! TLS, versions 1.2 and 1.3, by rustls on ring: identities, and whom one trusts (for SIP RFC 3261 section 26.3, RFC 5922).
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,8 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+
+use crate::user_file::{self, UserFileError};
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +22,8 @@ pub enum TlsError {
         what: &'static str,
         /// Which file.
         file: PathBuf,
-        /// What the system answered.
-        source: io::Error,
+        /// Why.
+        source: UserFileError,
     },
     /// A file has not what it is said to have.
     #[error("{} has no {what}: expected {expected}", file.display())]
@@ -74,7 +75,7 @@ impl Identity {
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
         let what = "private key";
-        let key = PrivateKeyDer::from_pem_slice(&contents(what, key)?).map_err(|_| TlsError::NoPem {
+        let key = PrivateKeyDer::from_pem_slice(&user_file::read_secret(key).map_err(unreadable(what, key))?).map_err(|_| TlsError::NoPem {
             what,
             file: key.to_owned(),
             expected: "one in PEM, as `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost \
@@ -165,13 +166,13 @@ fn unusable<E: ToString>(what: &str) -> impl FnOnce(E) -> TlsError {
     move |why| TlsError::Unusable { what: what.to_owned(), why: why.to_string() }
 }
 
-fn contents(what: &'static str, file: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(file).map_err(|source| TlsError::Unreadable { what, file: file.to_owned(), source })
+fn unreadable(what: &'static str, file: &Path) -> impl FnOnce(UserFileError) -> TlsError {
+    move |source| TlsError::Unreadable { what, file: file.to_owned(), source }
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let what = "certificate";
-    let contents = contents(what, file)?;
+    let contents = user_file::read(file, user_file::LONGEST_SETTINGS).map_err(unreadable(what, file))?;
     let read: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&contents).collect();
     read.ok().filter(|found| !found.is_empty()).ok_or_else(|| TlsError::NoPem {
         what,

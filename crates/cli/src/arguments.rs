@@ -1,9 +1,12 @@
 //! What may be typed.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use netrig_agent::SlotLimits;
 use netrig_core::{Duration, Fraction, Size};
+use netrig_sim::Simulator;
 
 /// The store that is meant if none is named.
 pub const STORE: &str = "netrig.db";
@@ -95,9 +98,31 @@ pub struct Changes {
     /// Seed of the first replication, in the place of the file's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// The most memory that one simulated run may take; one that would take more fails
+    #[arg(long, value_name = "SIZE", default_value_t = Simulator::MOST_MEMORY)]
+    pub memory: Size,
     /// Substrates, with commas between; `sim` if not given, and `netns` where the simulator can run no point
     #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',')]
     pub on: Vec<String>,
+}
+
+/// How many connections a server takes from where.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ConnectionLimits {
+    /// Connections from one address (of IPv6 from a /64); loopback addresses have a limit only if it is given
+    #[arg(long, help_heading = "Limits", value_name = "N")]
+    pub connections_per_address: Option<NonZeroUsize>,
+    /// Connections from one /24 of IPv4 or /48 of IPv6; loopback addresses have a limit only if it is given
+    #[arg(long, help_heading = "Limits", value_name = "N")]
+    pub connections_per_group: Option<NonZeroUsize>,
+}
+
+impl ConnectionLimits {
+    /// The limits of a server with what was typed.
+    pub fn of(&self, limits: SlotLimits) -> SlotLimits {
+        let get = |count: Option<NonZeroUsize>| count.map(NonZeroUsize::get);
+        limits.set(get(self.connections_per_address), get(self.connections_per_group))
+    }
 }
 
 /// Where results are kept.
@@ -137,7 +162,7 @@ pub struct Run {
     pub place: Where,
     /// Runs at the same time; as many as there are cores if not given
     #[arg(long, value_name = "N")]
-    pub jobs: Option<std::num::NonZeroUsize>,
+    pub jobs: Option<NonZeroUsize>,
     /// Keep the time series and the time line of each run that is made in the store
     #[arg(long)]
     pub traces: bool,
@@ -147,6 +172,9 @@ pub struct Run {
     /// Where the report goes, `.html`, `.md`, `.csv` or `.json` by its ending; beside the store if not given
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Replace a report even if it was made of more points or runs
+    #[arg(long)]
+    pub force: bool,
     /// End with exit code 1 if a claim is not supported
     #[arg(long)]
     pub require_claims: bool,
@@ -246,6 +274,9 @@ pub struct Report {
     /// Where it goes: `.html`, `.md`, `.csv` or `.json` by its ending
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Replace a report even if it was made of more points or runs
+    #[arg(long, requires = "out")]
+    pub force: bool,
 }
 
 /// `netrig compare`.
@@ -283,6 +314,9 @@ pub struct Export {
     /// A file (`/dev/stdout` for the next program); a folder for svg and for the captures of several nodes
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
+    /// Replace files even if they were made of more points or runs
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub capture: Capture,
 }

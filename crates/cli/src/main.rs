@@ -9,6 +9,7 @@
 mod arguments;
 mod build;
 mod commands;
+mod coverage;
 mod failure;
 mod interruption;
 mod output;

@@ -1,18 +1,20 @@
 //! From what was typed to an experiment and the substrates to run it on.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::OnceLock;
 
-use netrig_core::Duration;
+use netrig_agent::user_file::{self, UserFileError};
 use netrig_experiment::{
-    Assignment, Experiment, LONGEST_FILE, Paper, Replications, Scenario, SetError, Substrate, with_captures,
-    with_files, with_moments,
+    Assignment, Experiment, LONGEST_FILE, Paper, Point, Replications, Scenario, SetError, Substrate,
+    with_captures, with_files, with_moments,
 };
 use netrig_sim::Simulator;
 use netrig_sip::load::moments_of;
+use netrig_store::Replication;
 use netrig_traffic::{Trace, TracedDatagram};
 
-use crate::arguments::Which;
+use crate::arguments::{Changes, Which};
 use crate::failure::Failure;
 use crate::studies;
 
@@ -22,12 +24,18 @@ pub struct ExperimentRequest {
     pub experiment: Experiment,
     /// The factors that were given other levels.
     pub set: BTreeSet<String>,
+    /// Whether it is less than its file asks for: other levels, or fewer replications.
+    pub is_part: bool,
+    /// What the names of its files begin with: the experiment's name, and of a part what was changed.
+    pub stem: String,
     /// The text of its file.
     pub text: String,
     /// The study's README, if it is a shipped one or lies beside the file.
     pub readme: Option<String>,
     /// Where it is to run.
     pub substrates: Vec<&'static dyn Substrate>,
+    /// What was changed, as it was typed.
+    changes: Changes,
 }
 
 impl ExperimentRequest {
@@ -42,6 +50,7 @@ impl ExperimentRequest {
         };
         let mut experiment = parsed.map_err(Failure::request)?;
         let mut named = BTreeSet::new();
+        let mut changed: Vec<String> = changes.set.clone();
         for set in &changes.set {
             let assignments =
                 Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
@@ -56,8 +65,14 @@ impl ExperimentRequest {
             if n == 0 {
                 return Err(Failure::request("--replications 0: at least one is needed"));
             }
+            if n < experiment.design.replications.max {
+                changed.push(format!("replications={n}"));
+            }
             experiment.design.replications = Replications::exactly(n);
         }
+        check_runs(&experiment)?;
+        // A program makes one request.
+        SIMULATOR.get_or_init(|| Simulator { most_memory: changes.memory });
         if let Some(seed) = changes.seed {
             experiment.seed = seed;
         }
@@ -68,7 +83,61 @@ impl ExperimentRequest {
             [] => vec![usual(&experiment)?],
             names => names.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?,
         };
-        Ok(Self { experiment, set: named, text: source.text, readme: source.readme, substrates })
+        let stem = stem(&experiment.design.name, &changed);
+        Ok(Self {
+            experiment,
+            set: named,
+            is_part: !changed.is_empty(),
+            stem,
+            text: source.text,
+            readme: source.readme,
+            substrates,
+            changes: changes.clone(),
+        })
+    }
+}
+
+/// Characters of a file's name that say what was changed; of more a digest stands for the rest.
+const LONGEST_CHANGE: usize = 80;
+
+/// What the names of an experiment's files begin with: `link-down/failover` becomes `link-down-failover`, and with
+/// `--set down_for=10s` `link-down-failover-down_for-10s`.
+fn stem(name: &str, changed: &[String]) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '+') { c } else { '-' };
+    let words: String = changed.join("-").chars().map(plain).collect();
+    let mut words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    if words.chars().count() > LONGEST_CHANGE {
+        let digest = changed.join(",").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            // FNV-1a: it only has to tell the names of files apart.
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        words = format!("{}-{digest:016x}", words.chars().take(LONGEST_CHANGE).collect::<String>());
+    }
+    let name = name.replace('/', "-");
+    if words.is_empty() { name } else { format!("{name}-{words}") }
+}
+
+impl ExperimentRequest {
+    /// Whether a stored run is one of those that were asked for: of the levels, the replications, the seeds and the substrates
+    /// that were named.
+    pub fn wants(&self, run: &Replication) -> bool {
+        self.wants_levels(&run.point) && self.wants_whatever_level(run)
+    }
+
+    /// The same without a look at levels.
+    pub fn wants_whatever_level(&self, run: &Replication) -> bool {
+        let Changes { replications, seed, on, .. } = &self.changes;
+        replications.is_none_or(|most| run.number <= most)
+            && seed.is_none_or(|first| run.run.seed == first.wrapping_add(u64::from(run.number) - 1))
+            && (on.is_empty() || on.contains(&run.run.substrate))
+    }
+
+    /// Whether the factors that were set have one of their levels at a point, however it is written.
+    pub fn wants_levels(&self, point: &Point) -> bool {
+        let design = &self.experiment.design;
+        let factors = design.factors.iter().filter(|factor| self.set.contains(&factor.name));
+        let mut found = factors.map(|factor| (point.level(&factor.name), &factor.levels));
+        found.all(|(level, levels)| level.is_some_and(|level| levels.iter().any(|own| own.means(level))))
     }
 }
 
@@ -85,19 +154,34 @@ impl Source {
     /// A file if there is one, else a study of that name.
     fn find(wanted: &str) -> Result<Self, Failure> {
         let path = Path::new(wanted);
-        if path.is_file() {
-            let beside = |name: &str| path.with_file_name(name);
-            let paper_path: PathBuf = beside("paper.toml");
-            let text = with_captures(wanted, &read(path)?, |name| datagrams(&beside(name)))
-                .and_then(|text| with_moments(wanted, &text, |name| moments(&beside(name))))
-                .and_then(|text| with_files(wanted, &text, |name| read_beside(&beside(name))))
+        if path.exists() && !path.is_dir() {
+            let text = user_file::read_text(path, LONGEST_FILE as u64).map_err(|error| match error {
+                UserFileError::NotText { .. } => {
+                    Failure::request(format!("{wanted}: {error}; an experiment file is TOML"))
+                }
+                other => Failure::request(format!("cannot read {wanted}: {other}")),
+            })?;
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let inside = |name: &str| user_file::read_text_inside(folder, name, LONGEST_FILE as u64);
+            let text = with_captures(wanted, &text, |name| datagrams(folder, name))
+                .and_then(|text| {
+                    with_moments(wanted, &text, |name| {
+                        moments_of(&inside(name).map_err(said)?).map_err(|error| error.to_string())
+                    })
+                })
+                .and_then(|text| with_files(wanted, &text, |name| inside(name).map_err(said)))
                 .map_err(Failure::request)?;
+            let beside = |name: &str| {
+                let file = folder.join(name);
+                let read = file.is_file().then(|| inside(name)).transpose();
+                read.map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))
+            };
             return Ok(Self {
                 name: wanted.to_owned(),
                 text,
-                paper: paper_path.is_file().then(|| read(&paper_path)).transpose()?,
-                paper_name: paper_path.display().to_string(),
-                readme: beside("README.md").is_file().then(|| read(&beside("README.md"))).transpose()?,
+                paper: beside("paper.toml")?,
+                paper_name: folder.join("paper.toml").display().to_string(),
+                readme: beside("README.md")?,
             });
         }
         match studies::find(wanted) {
@@ -125,47 +209,14 @@ fn unknown(wanted: &str) -> Failure {
     ))
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    let name = path.display();
-    let size = std::fs::metadata(path).map(|meta| meta.len()).unwrap_or(0);
-    if size > LONGEST_FILE as u64 {
-        return Err(Failure::request(format!(
-            "{name}: {size} bytes are too many for an experiment file (at most {LONGEST_FILE})"
-        )));
-    }
-    let bytes =
-        std::fs::read(path).map_err(|error| Failure::request(format!("cannot read {name}: {error}")))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Failure::request(format!("{name}: byte {at} is no UTF-8 text; an experiment file is TOML"))
-    })
-}
-
-/// The text of a file that an experiment gives a program.
-fn read_beside(path: &Path) -> Result<String, String> {
-    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > LONGEST_FILE as u64 {
-        return Err(format!("{size} bytes are too many (at most {LONGEST_FILE})"));
-    }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
-}
-
-/// The longest capture that is read, bytes.
-const LONGEST_CAPTURE: u64 = 1 << 28;
-
-/// The datagrams of a capture.
-fn datagrams(path: &Path) -> Result<Vec<TracedDatagram>, String> {
-    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > LONGEST_CAPTURE {
-        return Err(format!("{size} bytes are too many (at most {LONGEST_CAPTURE})"));
-    }
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+/// The datagrams of a capture in an experiment's folder.
+fn datagrams(folder: &Path, name: &str) -> Result<Vec<TracedDatagram>, String> {
+    let bytes = user_file::read_inside(folder, name, user_file::LONGEST_DATA).map_err(said)?;
     Trace::datagrams_of(&bytes).map_err(|error| error.to_string())
 }
 
-/// The moments of a trace.
-fn moments(path: &Path) -> Result<Vec<Duration>, String> {
-    moments_of(&read_beside(path)?).map_err(|error| error.to_string())
+fn said(error: UserFileError) -> String {
+    error.to_string()
 }
 
 fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
@@ -176,10 +227,29 @@ fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
     })
 }
 
+/// The simulator, with the memory that its runs may take.
+static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
+
+/// The most runs of an experiment: what is known of each is kept until the last has ended.
+const MOST_RUNS: u64 = 10_000_000;
+
+/// That an experiment has no more runs than can be handled.
+fn check_runs(experiment: &Experiment) -> Result<(), Failure> {
+    let plan = experiment.plan();
+    let (points, each) = (plan.len() as u64, u64::from(plan.replications().max));
+    match points.checked_mul(each) {
+        Some(0..=MOST_RUNS) => Ok(()),
+        _ => Err(Failure::request(format!(
+            "{points} points with {each} replications of each are more than {MOST_RUNS} runs, the most that can be handled; \
+             --set and --replications make it fewer"
+        ))),
+    }
+}
+
 /// The substrate called `name`: the only place that names one.
 pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     match name {
-        "sim" => Ok(&Simulator),
+        "sim" => Ok(SIMULATOR.get_or_init(Simulator::default)),
         #[cfg(target_os = "linux")]
         "netns" => Ok(namespaces()),
         other => Err(Failure::request(format!(
@@ -229,8 +299,6 @@ pub fn not_allowed(scenario: &Scenario, on: &str) -> Option<Failure> {
 /// The substrate of Linux's network namespaces.
 #[cfg(target_os = "linux")]
 pub fn namespaces() -> &'static netrig_netns::Namespaces {
-    use std::sync::OnceLock;
-
     use netrig_netns::Namespaces;
 
     static NAMESPACES: OnceLock<Namespaces> = OnceLock::new();

@@ -53,6 +53,7 @@ pub static STUDIES: &[Study] = &[
             ("reservable", text!("diffserv/reservable.toml")),
             ("rtt-factors", text!("diffserv/rtt-factors.toml")),
             ("transfer", text!("diffserv/transfer.toml")),
+            ("video", text!("diffserv/video.toml")),
         ],
         paper: Some(text!("diffserv/paper.toml")),
         readme: Some(text!("diffserv/README.md")),

@@ -46,7 +46,7 @@ pub use link::{
     Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
     Waiting, Watch,
 };
-pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
+pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};
 pub use random::{Seeds, Stream};

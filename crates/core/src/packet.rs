@@ -104,6 +104,10 @@ impl Header {
     }
 }
 
+/// Links that a packet passes at most: the hop limit that hosts give to packets (RFC 791 section 3.2, RFC 8200 section 3), as
+/// Linux does by default. A router that would lower it to zero drops the packet.
+pub const HOP_LIMIT: usize = 64;
+
 /// The first of the ports that a flow's first end may have: RFC 6335's dynamic ports, of which there are 16,384. A kernel
 /// gives its own.
 pub const CLIENT_PORT: u16 = 49_152;

@@ -45,10 +45,10 @@ quantities! {
     // Flows, moments.
     /// The handshake was done at the opening end.
     ESTABLISHED = "established", "s", Mark;
-    /// A packet with user data reached the receiving host: the first of the run, and the first after each pause of
-    /// more than one sampling interval.
+    /// User data that had not arrived before reached the receiving host: the first of the run, and the first after each pause
+    /// of more than one sampling interval. A copy is none.
     DATA_RESUMED = "data_resumed", "s", Mark;
-    /// A packet with user data reached the receiving host: the last before each pause of more than one
+    /// User data that had not arrived before reached the receiving host: the last before each pause of more than one
     /// sampling interval, and the last of the run.
     DATA_PAUSED = "data_paused", "s", Mark;
     /// The connection ended; the value is 0 if everything had arrived, 1 aborted, 2 timed out, 3 refused.

@@ -370,9 +370,12 @@ pub struct TimedEvent {
 }
 
 impl TimedEvent {
-    /// Whether the event changes this direction of link number `number`.
-    pub fn changes(&self, number: usize, towards: Direction) -> bool {
-        matches!(self.action, Action::Link { link, direction, .. } if link == number && direction == towards)
+    /// The change of this direction of link number `number`, if the event is one.
+    pub fn change_of(&self, number: usize, towards: Direction) -> Option<LinkEvent> {
+        match self.action {
+            Action::Link { link, direction, event } if link == number && direction == towards => Some(event),
+            _ => None,
+        }
     }
 }
 

@@ -14,8 +14,14 @@ pub struct Tally {
 impl Tally {
     #[inline]
     pub(crate) fn add(&mut self, packet: &impl PacketMeta) {
+        self.add_len(packet.header().ip_len);
+    }
+
+    /// Adds a packet of this IP length.
+    #[inline]
+    pub(crate) fn add_len(&mut self, ip_len: u32) {
         self.packets += 1;
-        self.bytes += u64::from(packet.header().ip_len);
+        self.bytes += u64::from(ip_len);
     }
 
     /// Subtracts a packet that was counted before its time.

@@ -5,6 +5,9 @@
 //! packet changes that, so a driver may offer packets ahead of its own time, in the order of their moments. What the
 //! line has counted is computed when it is read, as of any moment that is not before the last one.
 //!
+//! An outage that drops all packets inside is part of the form: it takes back what was decided about them. A line that has
+//! outages is never offered packets ahead of the driver's time.
+//!
 //! [`Line`](crate::Line) is the model; this is the same line at a part of its cost, for settings that allow it.
 
 use std::collections::VecDeque;
@@ -90,6 +93,22 @@ pub struct FifoLine<P> {
     drops: VecDeque<AheadDrop>,
     peaks: VecDeque<(Instant, Backlog)>,
     waits: Waits,
+    /// As `packet_limit_only`, which is false while the line is down.
+    packet_limit_only_when_up: bool,
+    is_down: bool,
+    outages: Box<OutageLosses>,
+}
+
+/// What outages have dropped.
+#[derive(Clone, Copy, Debug, Default)]
+struct OutageLosses {
+    /// All packets.
+    dropped: Tally,
+    /// Those among them that had started.
+    started: Tally,
+    /// What the others had waited, in packets × nanoseconds and bytes × nanoseconds.
+    packet_nanos: u128,
+    byte_nanos: u128,
 }
 
 impl LineSettings {
@@ -139,11 +158,10 @@ impl<P> FifoLine<P> {
         let name = format!("{}/{}", id.name, id.direction);
         let place = Place::new(seeds, &name, settings.rate, settings.framing);
         let waits = sink.wants(&quantity::WAITING_TIME);
+        let packet_limit_only =
+            fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits;
         Ok(Some(Self {
-            packet_limit_only: fifo.bytes.is_none()
-                && fifo.time.is_none()
-                && settings.mtu.is_none()
-                && !waits,
+            packet_limit_only,
             ring: (0..8).map(|_| PacketRecord::empty()).collect(),
             head: 0,
             started: 0,
@@ -166,6 +184,9 @@ impl<P> FifoLine<P> {
             drops: VecDeque::new(),
             peaks: VecDeque::new(),
             waits: Waits::new(waits, &[]),
+            packet_limit_only_when_up: packet_limit_only,
+            is_down: false,
+            outages: Box::default(),
         }))
     }
 
@@ -203,17 +224,10 @@ impl<P> FifoLine<P> {
         ip_len: u32,
         packet: Option<P>,
     ) -> Option<Instant> {
-        let mask = self.ring.len() - 1;
-        while self.started != self.tail {
-            let record = &self.ring[self.started & mask];
-            if record.start > at {
-                break;
-            }
-            self.waiting_bytes -= u64::from(record.ip_len);
-            if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
-                room.leave(record.ip_len);
-            }
-            self.started += 1;
+        self.start_by::<PACKET_LIMIT_ONLY>(at);
+        if !PACKET_LIMIT_ONLY && self.is_down && ip_len <= self.mtu {
+            self.outages.dropped.add_len(ip_len);
+            return None;
         }
         let waiting = Backlog { packets: self.tail - self.started, bytes: self.waiting_bytes };
         let has_room = if PACKET_LIMIT_ONLY {
@@ -252,6 +266,77 @@ impl<P> FifoLine<P> {
         self.ring[self.tail & mask] = PacketRecord { offered: at, start, arrives, ip_len, packet };
         self.tail += 1;
         Some(arrives)
+    }
+
+    /// Notes which packets have started by `at`.
+    #[inline(always)]
+    fn start_by<const PACKET_LIMIT_ONLY: bool>(&mut self, at: Instant) {
+        let mask = self.ring.len() - 1;
+        while self.started != self.tail {
+            let record = &self.ring[self.started & mask];
+            if record.start > at {
+                break;
+            }
+            self.waiting_bytes -= u64::from(record.ip_len);
+            if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
+                room.leave(record.ip_len);
+            }
+            self.started += 1;
+        }
+    }
+
+    /// The line goes down at `now`: packets that wait, that are on it and that are offered meanwhile are dropped. Returns
+    /// whether the next packet to be delivered is among them, so that [`FifoLine::next_delivery`] has changed.
+    ///
+    /// The line must not have been offered packets ahead of `now`, and must not note the waits of single packets.
+    pub fn go_down(&mut self, now: Instant) -> bool {
+        self.start_by::<false>(now);
+        let mask = self.ring.len() - 1;
+        let first = (self.head != self.tail).then_some(self.head);
+        while self.tail != self.head {
+            let record = &mut self.ring[(self.tail - 1) & mask];
+            if record.arrives <= now {
+                break;
+            }
+            let PacketRecord { offered, start, ip_len, .. } = *record;
+            let sending = record.sending_nanos(self.delay);
+            record.packet = None;
+            self.tail -= 1;
+            self.bytes -= u64::from(ip_len);
+            self.outages.dropped.add_len(ip_len);
+            if start > now {
+                self.busy -= sending;
+                let wait = u128::from(start.since(offered).as_nanos());
+                let past = u128::from(now.since(offered).as_nanos());
+                self.waited -= wait;
+                self.byte_nanos -= wait * u128::from(ip_len);
+                self.outages.packet_nanos += past;
+                self.outages.byte_nanos += past * u128::from(ip_len);
+                self.waiting_bytes -= u64::from(ip_len);
+                if let Some(room) = &mut self.room {
+                    room.leave(ip_len);
+                }
+            } else {
+                self.busy -= (start + Duration::from_nanos(sending)).since(now).as_nanos();
+                self.outages.started.add_len(ip_len);
+            }
+        }
+        self.started = self.started.min(self.tail);
+        while self.peaks.back().is_some_and(|(at, _)| *at >= now) {
+            self.peaks.pop_back();
+        }
+        self.largest = self.peaks.back().map(|(_, largest)| *largest).unwrap_or_default();
+        self.free_at = self.free_at.min(now);
+        self.pace.rest();
+        self.is_down = true;
+        self.packet_limit_only = false;
+        first == Some(self.tail)
+    }
+
+    /// The line is up again.
+    pub const fn go_up(&mut self) {
+        self.is_down = false;
+        self.packet_limit_only = self.packet_limit_only_when_up;
     }
 
     /// Counts a packet that waits from `at` until `start`.
@@ -293,14 +378,21 @@ impl<P> FifoLine<P> {
     fn drop(&mut self, now: Instant, at: Instant, ip_len: u32) {
         let undeliverable = ip_len > self.mtu;
         let tally = if undeliverable { &mut self.undeliverable } else { &mut self.queue_full };
-        tally.packets += 1;
-        tally.bytes += u64::from(ip_len);
+        tally.add_len(ip_len);
         while self.drops.front().is_some_and(|drop| drop.at <= now) {
             self.drops.pop_front();
         }
         if at > now {
             self.drops.push_back(AheadDrop { at, ip_len, undeliverable });
         }
+    }
+
+    /// Memory of its records, bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.ring[..])
+            + self.drops.len() * size_of::<AheadDrop>()
+            + self.peaks.len() * size_of::<(Instant, Backlog)>()
+            + self.waits.bytes()
     }
 
     /// Frees the records of packets that arrived by `now` and went on ahead of time. If more than half of the ring is still
@@ -385,6 +477,10 @@ impl<P> FifoLine<P> {
             since: now,
             ..Counters::default()
         };
+        counters.served.packets += self.outages.started.packets;
+        counters.served.bytes += self.outages.started.bytes;
+        counters.packet_nanos += self.outages.packet_nanos;
+        counters.byte_nanos += self.outages.byte_nanos;
         let (mut queue_full, mut undeliverable) = (self.queue_full, self.undeliverable);
         let (mut busy, mut inside) = (self.busy, 0);
         let mask = self.ring.len() - 1;
@@ -429,8 +525,12 @@ impl<P> FifoLine<P> {
         if let Some((_, largest)) = self.peaks.iter().rev().find(|(at, _)| *at < now) {
             counters.largest = *largest;
         }
-        for (why, tally) in [(DropReason::QueueFull, queue_full), (DropReason::Undeliverable, undeliverable)]
-        {
+        let dropped = [
+            (DropReason::QueueFull, queue_full),
+            (DropReason::Undeliverable, undeliverable),
+            (DropReason::LinkDown, self.outages.dropped),
+        ];
+        for (why, tally) in dropped {
             counters.offered.packets += tally.packets;
             counters.offered.bytes += tally.bytes;
             counters.dropped[why.index()] = tally;

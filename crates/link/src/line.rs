@@ -213,6 +213,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
             // The packet that was being sent is gone, and its time on the line ends here.
             self.busy = self.busy(now);
             self.free_at = self.free_at.min(now);
+            self.pace.rest();
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::process::ProcessId;
 
 /// The first line of every journal.
 const HEAD: &str = "netrig-testbed 1";
+/// The longest journal that is read, bytes.
+const LONGEST_JOURNAL: u64 = 16 << 20;
 
 /// One thing that was made, or is about to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +171,10 @@ fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
         return Ok(None);
     }
     let mut text = String::new();
-    let read = file.read_to_string(&mut text).map_err(|error| error.to_string());
+    let read = match metadata.is_file() && metadata.len() <= LONGEST_JOURNAL {
+        true => file.read_to_string(&mut text).map_err(|error| error.to_string()),
+        false => Err(format!("it is no file of at most {LONGEST_JOURNAL} bytes")),
+    };
     // Processes are killed and mounts undone on its word.
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
     let entries = match read {

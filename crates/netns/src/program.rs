@@ -5,15 +5,16 @@ mod output;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_agent::Clock;
 use netrig_agent::sip::{self, Transport};
+use netrig_agent::user_file::{UserFileError, open_regular};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
 use sha2::{Digest, Sha256};
@@ -91,12 +92,36 @@ impl Errand {
 
     /// Which program it is: its file and a hash of it, with the versions of its packages.
     pub fn version(&self) -> Result<String, RunError> {
-        let bytes = std::fs::read(&self.executable).map_err(|error| {
+        let hash = hash(&self.executable).map_err(|error| {
             RunError::Failed(format!("cannot read {}: {error}", self.executable.display()))
         })?;
-        let hash: String = Sha256::digest(&bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let packages: String = packages(&self.program.packages).into_iter().map(|one| one + ", ").collect();
         Ok(format!("{packages}{} (SHA-256 {hash}…)", self.executable.display()))
+    }
+}
+
+/// The longest program that is told by its contents, bytes.
+const LONGEST_PROGRAM: u64 = 1 << 32;
+
+/// A hash of a file, which is never in memory as a whole.
+fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
+    let (file, _) = open_regular(path, "a regular file")?;
+    let mut hash = Sha256::new();
+    let mut rest = BufReader::with_capacity(1 << 20, file.take(LONGEST_PROGRAM + 1));
+    let mut len = 0;
+    loop {
+        let piece = rest.fill_buf()?;
+        if piece.is_empty() {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(piece);
+        let taken = piece.len();
+        len += taken as u64;
+        rest.consume(taken);
+        if len > LONGEST_PROGRAM {
+            return Err(UserFileError::TooLong { limit: LONGEST_PROGRAM });
+        }
     }
 }
 

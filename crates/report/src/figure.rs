@@ -2,7 +2,8 @@
 
 use netrig_core::{Kind, quantity};
 use netrig_experiment::{
-    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Level, Panel, PaperPoint,
+    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPoint,
+    Point,
 };
 
 use crate::Report;
@@ -32,7 +33,7 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
         series: builder.legend(),
         theory: builder.theory(),
         panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
-        grid: figure.grid.as_ref().map(|grid| builder.grid(grid)),
+        grid: figure.grid.as_ref().map(Builder::grid),
         note: builder.spec.and_then(|spec| spec.note.as_deref()).map(prose::plain).unwrap_or_default(),
     }
 }
@@ -60,8 +61,8 @@ struct Builder<'a> {
     spec: Option<&'a FigureSpec>,
     x: Unit,
     y: Unit,
-    /// The names of all panels' series, each once, in the order of their first appearance.
-    names: Vec<&'a str>,
+    /// The legends of all panels' series, each once, in the order of their first appearance.
+    legends: Vec<&'a Legend>,
 }
 
 /// Values that differ by less than this share of themselves hardly differ.
@@ -71,19 +72,19 @@ impl<'a> Builder<'a> {
     fn new(report: &'a Report<'a>, figure: &'a FigureData) -> Self {
         let figures = &report.experiment.design.figures;
         let spec = figures.iter().find(|(id, _)| *id == figure.id).map(|(_, spec)| spec);
-        let mut names: Vec<&str> = Vec::new();
+        let mut legends: Vec<&Legend> = Vec::new();
         let all = figure.panels.iter().flat_map(|panel| {
-            panel.series.iter().map(|s| s.name.as_str()).chain(panel.paper.iter().map(|p| p.name.as_str()))
+            panel.series.iter().map(|s| &s.legend).chain(panel.paper.iter().map(|p| &p.legend))
         });
-        for name in all {
-            if !names.contains(&name) {
-                names.push(name);
+        for legend in all {
+            if !legends.contains(&legend) {
+                legends.push(legend);
             }
         }
         let asked = spec.is_some_and(|spec| spec.y.0.iter().any(|response| is_asked_for(report, response)));
         let y =
             if asked { Unit::fixed(&figure.y.unit) } else { Unit::fitting(&figure.y.unit, values(figure)) };
-        Self { report, figure, spec, x: Unit::fixed(&figure.x.unit), y, names }
+        Self { report, figure, spec, x: Unit::fixed(&figure.x.unit), y, legends }
     }
 
     fn x_scale(&self) -> AxisKind {
@@ -121,26 +122,11 @@ impl<'a> Builder<'a> {
     fn legend(&self) -> Vec<String> {
         let others =
             self.figure.panels.iter().any(|panel| !panel.paper.is_empty() || !panel.theory.is_empty());
-        match self.names[..] {
+        match self.legends[..] {
             [_] if others => vec!["measured".to_owned()],
             [_] => vec![String::new()],
-            _ => self.names.iter().map(|name| self.in_words(name)).collect(),
+            _ => self.legends.iter().map(|legend| in_words(legend)).collect(),
         }
-    }
-
-    /// A series' name with as much of its factors as one needs: `5 s` becomes `down for 5 s`.
-    fn in_words(&self, name: &str) -> String {
-        let factors = self.spec.map_or(&[][..], |spec| &spec.series.0);
-        let (levels, rest) = match name.split_once(" (") {
-            Some((levels, rest)) => (levels, format!(" ({rest}")),
-            None => (name, String::new()),
-        };
-        let parts: Vec<&str> = levels.split(", ").collect();
-        if parts.len() != factors.len() {
-            return words(name);
-        }
-        let level = |(factor, part): (&String, &&str)| level_in_words(factor, &Level((**part).to_owned()));
-        factors.iter().zip(&parts).map(level).collect::<Vec<_>>().join(", ") + &rest
     }
 
     /// What the dashed lines are, each curve once.
@@ -190,16 +176,22 @@ impl<'a> Builder<'a> {
     fn panel(&self, panel: &Panel) -> chart::Panel {
         let (mut layers, curves): (Vec<Layer>, _) = (Vec::new(), self.theory());
         for line in &panel.theory {
-            let of_series = panel.series.iter().find(|s| line.name.ends_with(&format!(", {}", s.name)));
+            let is_of = |legend: &Legend| {
+                line.of.as_ref().is_some_and(|of| {
+                    let is_there = of.substrate.is_none() || of.substrate == legend.substrate;
+                    is_there && !of.levels.is_empty() && of.levels == legend.levels
+                })
+            };
+            let of_series = panel.series.iter().find(|series| is_of(&series.legend));
             let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
             layers.push(Layer {
-                series: of_series.and_then(|s| self.series(&s.name)),
+                series: of_series.and_then(|series| self.series(&series.legend)),
                 marks: Marks::Theory(curves.iter().position(|curve| *curve == line.label).unwrap_or(0)),
                 points,
             });
         }
         for line in &panel.paper {
-            let series = self.series(&line.name);
+            let series = self.series(&line.legend);
             let across = |point: &&PaperPoint| point.x.is_none();
             let (levels, points): (Vec<_>, Vec<_>) = line.points.iter().partition(across);
             for (marks, points) in [(Marks::PaperLevel, levels), (Marks::Paper, points)] {
@@ -214,12 +206,12 @@ impl<'a> Builder<'a> {
         }
         for series in &panel.series {
             let points = series.points.iter().map(|point| self.measured(point)).collect();
-            layers.push(Layer { series: self.series(&series.name), marks: self.marks(), points });
+            layers.push(Layer { series: self.series(&series.legend), marks: self.marks(), points });
         }
         let end = || values_across(panel).fold(0.0, f64::max);
         let outage = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
         let spans = outage.into_iter().chain(self.knees(panel)).collect();
-        chart::Panel { title: self.heading(&panel.title), layers, spans }
+        chart::Panel { title: heading(&panel.levels), layers, spans }
     }
 
     /// The intervals in which claims that lead to this figure have found a knee of it.
@@ -237,8 +229,11 @@ impl<'a> Builder<'a> {
             .filter(|claim| specs.iter().any(|(id, spec)| *id == claim.id && is_here(spec)));
         // A place of the claim that is in another panel has another level than this one's title.
         let of_panel = |place: &&ClaimPoint| {
-            let mut levels = panel.title.split(", ").filter_map(|part| part.split_once(" = "));
-            levels.all(|(factor, level)| place.factors.get(factor).is_none_or(|own| own.0 == level))
+            panel
+                .levels
+                .0
+                .iter()
+                .all(|(factor, level)| place.factors.get(factor).is_none_or(|own| own == level))
         };
         let span = |place: &ClaimPoint| {
             let unit = Unit::fitting(&self.figure.x.unit, [place.estimate]);
@@ -248,9 +243,9 @@ impl<'a> Builder<'a> {
         claims.flat_map(|claim| claim.points.iter().filter(of_panel).filter_map(span)).collect()
     }
 
-    fn grid(&self, grid: &Grid) -> chart::Grid {
-        let words = |titles: &[String]| titles.iter().map(|title| self.heading(title)).collect();
-        chart::Grid { rows: words(&grid.rows), columns: words(&grid.columns) }
+    fn grid(grid: &Grid) -> chart::Grid {
+        let headings = |points: &[Point]| points.iter().map(heading).collect();
+        chart::Grid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
     }
 
     fn marks(&self) -> Marks {
@@ -262,21 +257,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `down_for = 5 s, profile = ns2` as words.
-    fn heading(&self, title: &str) -> String {
-        let part = |part: &str| match part.split_once(" = ") {
-            Some((factor, level)) => level_in_words(factor, &Level(level.to_owned())),
-            None => part.to_owned(),
-        };
-        title.split(", ").map(part).collect::<Vec<_>>().join(", ")
-    }
-
     /// The place of a series; values of a paper know no substrate and go with the first.
-    fn series(&self, name: &str) -> Option<usize> {
-        let same = |known: &&str| {
-            *known == name || known.strip_prefix(name).is_some_and(|rest| rest.starts_with(" ("))
-        };
-        self.names.iter().position(|known| *known == name).or_else(|| self.names.iter().position(same))
+    fn series(&self, legend: &Legend) -> Option<usize> {
+        let exactly = self.legends.iter().position(|known| *known == legend);
+        exactly.or_else(|| self.legends.iter().position(|known| known.is_same_line(legend)))
     }
 
     fn measured(&self, point: &FigurePoint) -> Mark {
@@ -309,6 +293,16 @@ impl<'a> Builder<'a> {
             None => format!("{} {}", words(&self.figure.x.label), self.x.behind(&as_given(x))),
         }
     }
+}
+
+/// A legend with as much of its factors as one needs: `5 s` becomes `down for 5 s`.
+fn in_words(legend: &Legend) -> String {
+    legend.in_words(words, level_in_words)
+}
+
+/// The levels of a panel, a row or a column as words.
+fn heading(levels: &Point) -> String {
+    levels.0.iter().map(|(factor, level)| level_in_words(factor, level)).collect::<Vec<_>>().join(", ")
 }
 
 /// All that has a place on the vertical axis.

@@ -29,6 +29,7 @@ mod sequence;
 mod sheet;
 mod terminal;
 mod text_table;
+mod warnings;
 
 pub use delivery::delivery;
 pub use report::{Picture, Report};

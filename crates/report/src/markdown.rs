@@ -9,6 +9,7 @@ use crate::number::percent;
 use crate::prose;
 use crate::sheet::{Sheet, replications, sign, tally, unit_words, words};
 use crate::text_table::{TextTable, padded};
+use crate::warnings::ResultWarning;
 
 pub(crate) fn text(report: &Report<'_>) -> String {
     let results = report.results;
@@ -19,6 +20,14 @@ pub(crate) fn text(report: &Report<'_>) -> String {
     if !results.claims.is_empty() {
         out += &format!("## Verdicts\n\n{}.\n\n", tally(report));
         out += &aligned(&claims(report));
+    }
+    let warnings = ResultWarning::all(report);
+    if !warnings.is_empty() {
+        out += "\n## Warnings\n\n";
+    }
+    for warning in &warnings {
+        out += &format!("* **{}**: {}\n", escaped(&warning.what), escaped(&warning.why));
+        out.extend(warning.named_places().map(|place| format!("  * {}\n", escaped(&place))));
     }
     for result in &results.tables {
         out += &format!("\n## {} ({})\n\n", escaped(&result.title), result.substrate);

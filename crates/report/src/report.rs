@@ -95,7 +95,7 @@ impl<'a> Report<'a> {
     /// The results as one JSON document, the contract in `schema/results.schema.json`; in lines if `pretty`. The
     /// same results give the same bytes.
     pub fn json(&self, pretty: bool) -> String {
-        json::document(self.results, pretty)
+        json::document(self, pretty)
     }
 
     /// Each figure by its name in the file, drawn for a paper.

@@ -1,14 +1,15 @@
 //! What `netrig run` prints when it is done.
 
-use netrig_experiment::{Accord, Agreement, Status, Verdict};
+use netrig_experiment::{Accord, Agreement, Verdict};
 
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::{ClaimLine, Seen};
 use crate::number::percent;
 use crate::prose;
-use crate::sheet::{Sheet, replications, sign, tally, word};
+use crate::sheet::{Sheet, replications, sign, tally};
 use crate::text_table::{TextTable, padded};
+use crate::warnings::ResultWarning;
 
 /// Points beyond which the derived tables are shown in their place.
 const MOST_POINTS: usize = 40;
@@ -109,23 +110,15 @@ fn columns(table: &TextTable, width: usize) -> String {
     out
 }
 
-/// A line for each kind of point that has no numbers, with the first one's reason.
+/// What to look at before the numbers are trusted.
 fn troubles(report: &Report<'_>, width: usize) -> String {
-    let mut out = String::new();
-    for status in [Status::Failed, Status::Invalid, Status::Unsupported] {
-        let mut ended = report.results.points.iter().filter(|point| point.status == status);
-        let Some(first) = ended.next() else { continue };
-        let why = first.why.as_deref().unwrap_or("no reason is given");
-        let line = format!(
-            "{} {}: {} on {}: {why}",
-            ended.count() + 1,
-            word(status),
-            first.factors,
-            first.substrate
-        );
-        out += &format!("\n{}\n", wrapped(&printable(&line), width, 2));
-    }
-    out
+    let line = |warning: &ResultWarning| {
+        let places: Vec<String> = warning.named_places().collect();
+        let at = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
+        let text = format!("warning: {}: {}{at}", warning.what, warning.why);
+        format!("\n{}\n", wrapped(&printable(&text), width, 2))
+    };
+    ResultWarning::all(report).iter().map(line).collect()
 }
 
 /// How many points agree as the file asks, and those that do not or cannot be told; nothing if it asks nothing.

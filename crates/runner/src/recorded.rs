@@ -20,7 +20,7 @@ pub struct Kept {
 ///
 /// Unlike [`carry_out`](crate::carry_out) this does not ask which netrig made the runs: it is for comparing
 /// what two of them found. Numbers of two builds are still not mixed: only runs of `build` are looked at; if none is
-/// named, of each substrate only those of the latest.
+/// named, of each substrate only those of the latest. Of these the ones that are `wanted`.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -29,12 +29,14 @@ pub fn recorded(
     design: &Design,
     version: ExperimentId,
     build: Option<&str>,
+    wanted: impl Fn(&Replication) -> bool,
 ) -> Result<Kept, StoreError> {
     let mut replications = store.replications(version)?;
     match build {
         Some(build) => replications.retain(|replication| replication.build == build),
         None => retain_latest_build(&mut replications),
     }
+    replications.retain(wanted);
     Ok(Kept { points: point_by_point(&replications, design), runs: replications })
 }
 

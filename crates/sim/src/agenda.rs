@@ -240,6 +240,11 @@ impl Agenda {
         Ok(())
     }
 
+    /// Memory of its entries, bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.entries[..])
+    }
+
     /// Entries taken so far.
     pub const fn handled(&self) -> u64 {
         self.handled

@@ -194,7 +194,7 @@ impl FlowEnd {
     /// A packet arrived. A datagram's duplicates go no further.
     pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
-            world.meter.data_arrived(now, carriage.packet.header.ip_len, world.sink);
+            world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
         if let Some(conn) = carriage.conn {
             return self.segment(now, conn, &mut carriage.packet, world);
@@ -213,6 +213,9 @@ impl FlowEnd {
         if !first {
             return;
         }
+        if !self.plan.sends_data {
+            world.meter.data_arrived(now, world.sink);
+        }
         let from = SocketAddr::new(header.flow.src, header.flow.src_port);
         let event = match answers {
             Some(datagram) => AppEvent::Answered { datagram, data },
@@ -223,37 +226,60 @@ impl FlowEnd {
 
     #[inline]
     fn segment(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) {
-        let known = matches!(self.conns.get(conn as usize), Some(Some(_)));
-        if (known || self.answer(now, conn, packet, world))
-            && let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize)
-        {
-            party.take_packet(now, packet);
-            self.settle(now, conn, world);
+        let is_known = matches!(self.conns.get(conn as usize), Some(Some(_)));
+        if !is_known && !self.answer(now, conn, packet, world) {
+            return;
+        }
+        let Some(slot) = self.conns.get_mut(conn as usize) else { return };
+        let Some(connection) = slot else { return };
+        let arrived = connection.party.arrived();
+        connection.party.take_packet(now, packet);
+        if connection.party.arrived() != arrived && !self.plan.sends_data {
+            world.meter.data_arrived(now, world.sink);
+        }
+        if let Some(event) = connection.drain(now, conn, &self.plan, world) {
+            self.deliver_events(now, conn, event, world);
+            self.conclude(now, conn, world);
+        } else {
+            Self::follow_up(now, slot, &self.plan, &mut self.gone, world);
         }
     }
 
     /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
     /// mutation, drained in its own turn.
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
-        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
-        transmit(now, conn, party, &self.plan.paths, world);
-        let ignored = party.take_ignored();
-        if !self.plan.sends_data {
-            world.meter.received(ignored);
-        }
-        if let Some(event) = party.poll_event() {
+        let Some(Some(connection)) = self.conns.get_mut(conn as usize) else { return };
+        if let Some(event) = connection.drain(now, conn, &self.plan, world) {
             self.deliver_events(now, conn, event, world);
         }
-        let Some(slot) = self.conns.get_mut(conn as usize) else { return };
+        self.conclude(now, conn, world);
+    }
+
+    /// The last step of settling a connection.
+    fn conclude(&mut self, now: Instant, conn: u32, world: &mut World) {
+        if let Some(slot) = self.conns.get_mut(conn as usize) {
+            Self::follow_up(now, slot, &self.plan, &mut self.gone, world);
+        }
+    }
+
+    /// The same, for the connection in `slot`.
+    #[inline]
+    fn follow_up(
+        now: Instant,
+        slot: &mut Option<Conn>,
+        plan: &Blueprint,
+        gone: &mut Counters,
+        world: &mut World,
+    ) {
         let Some(Conn { party, closed, appointment, timer, .. }) = slot else { return };
         while let Some(incident) = party.poll_incident() {
-            self.plan.report(now, &incident, party, world);
+            plan.report(now, &incident, party, world);
         }
-        if self.plan.traces {
-            trace(now, self.plan.flow, self.plan.paths.len(), party, world.sink);
+        if plan.traces {
+            trace(now, plan.flow, plan.paths.len(), party, world.sink);
         }
         if *closed && party.may_be_forgotten() {
-            self.gone += party.counters();
+            *gone += party.counters();
             *slot = None;
         } else {
             appointment.keep(party.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
@@ -412,6 +438,25 @@ impl FlowEnd {
                 self.settle(now, conn, world);
             }
         }
+    }
+}
+
+impl Conn {
+    /// Sends what the connection has to send, and returns its first event.
+    #[inline]
+    fn drain(
+        &mut self,
+        now: Instant,
+        conn: u32,
+        plan: &Blueprint,
+        world: &mut World,
+    ) -> Option<ConnectionEvent> {
+        transmit(now, conn, &mut self.party, &plan.paths, world);
+        let ignored = self.party.take_ignored();
+        if !plan.sends_data {
+            world.meter.received(ignored);
+        }
+        self.party.poll_event()
     }
 }
 

@@ -102,9 +102,14 @@ impl FlowMeter {
 
     /// A packet with user data reached its host.
     #[inline]
-    pub fn data_arrived(&mut self, now: Instant, ip_len: u32, sink: &mut dyn Sink) {
+    pub fn packet_arrived(&mut self, ip_len: u32) {
         self.counts.wire_bytes += u64::from(ip_len);
         self.counts.data_packets += 1;
+    }
+
+    /// Data arrived for the first time. A copy is no progress.
+    #[inline]
+    pub fn data_arrived(&mut self, now: Instant, sink: &mut dyn Sink) {
         match self.last_data {
             None => self.mark(now, &quantity::DATA_RESUMED, 0.0, sink),
             Some(last) if now.since(last) > self.pause => {

@@ -26,7 +26,7 @@ mod world;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Sink;
+use netrig_core::{Sink, Size};
 use netrig_experiment::{Carrier, Flow, Outcome, Route, Run, RunError, Scenario, Substrate, Unsupported};
 use netrig_sip::settings::LoadSettings;
 use netrig_traffic::{Settings, UDP_IPV4_HEADERS};
@@ -61,8 +61,22 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
 }
 
 /// The substrate `sim`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Simulator;
+#[derive(Clone, Copy, Debug)]
+pub struct Simulator {
+    /// The most memory that the packets, connections and events of one run may take, about. A run that would take more fails.
+    pub most_memory: Size,
+}
+
+impl Simulator {
+    /// The memory of a run where nothing is said: 1 GB, some five million packets at once.
+    pub const MOST_MEMORY: Size = Size::from_bytes(1_000_000_000);
+}
+
+impl Default for Simulator {
+    fn default() -> Self {
+        Self { most_memory: Self::MOST_MEMORY }
+    }
+}
 
 impl Substrate for Simulator {
     fn name(&self) -> &'static str {
@@ -141,7 +155,7 @@ impl Substrate for Simulator {
     }
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
-        world::Simulation::new(run, sink)?.run(sink, cancel)
+        world::Simulation::new(run, self.most_memory, sink)?.run(sink, cancel)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Lane, LinkEvent, Seeds, Sink, Timeline};
+use netrig_core::{
+    Delivery, Direction, Duration, HOP_LIMIT, Heading, InFlight, Instant, Lane, LinkEvent, Seeds, Sink,
+    Timeline, Waiting, quantity,
+};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::wire::Events;
 use netrig_link::{Counters, FifoLine, FifoReading, Imbalance, LineSettings, Wire, WireId, WireMeters};
@@ -26,10 +29,37 @@ struct Passing {
 /// One direction of a line with a closed form.
 struct FifoPassing {
     line: FifoLine<Parcel>,
-    /// Whether the agenda has an entry for its next packet. No packet overtakes another, so one entry at a time is enough.
-    is_scheduled: bool,
+    /// The moment of the agenda's entry for its next packet; never if there is none. No packet overtakes another, so one entry
+    /// at a time is enough. An outage may leave an entry behind that has no packet; it is earlier or no longer expected.
+    entry_at: Instant,
+    /// It has outages: it is not offered packets ahead of time, and offers none.
+    has_outages: bool,
     /// The lines that only this one feeds: they are offered its packets ahead of time.
     fed: Vec<u32>,
+}
+
+/// What the events of a scenario do to one direction of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineChanges {
+    None,
+    /// Outages that drop all packets inside.
+    Outages,
+    Others,
+}
+
+impl LineChanges {
+    /// Of this direction of link `number`.
+    fn new(scenario: &Scenario, number: usize, towards: Direction) -> Self {
+        const LOSES_ALL: LinkEvent = LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose };
+        let mut changes = Self::None;
+        for change in scenario.events.iter().filter_map(|event| event.change_of(number, towards)) {
+            if change != LOSES_ALL && change != LinkEvent::Up {
+                return Self::Others;
+            }
+            changes = Self::Outages;
+        }
+        changes
+    }
 }
 
 /// What holds packets until their moment has come, by its number.
@@ -69,6 +99,14 @@ enum Stop {
     Host(u32, Duration),
     /// To this end of a flow.
     End(EndId),
+    /// To a router that drops it, for its hop limit runs out there.
+    Expires(u32),
+}
+
+/// A router at which hop limits run out, and the packets that it dropped for that.
+pub(crate) struct ExpiringNode {
+    pub node: usize,
+    pub packets: u64,
 }
 
 /// All wires and channels of a run, the ways over them, and the packets on them.
@@ -91,6 +129,9 @@ pub(crate) struct Network {
     stops: Vec<Stop>,
     /// The stops at which a way begins.
     beginnings: BTreeSet<usize>,
+    expiring: Vec<ExpiringNode>,
+    /// The two nodes of each link.
+    ends: Vec<[usize; 2]>,
     tap: Option<Box<Tap>>,
     /// What happened to packets on the links whose packets are wanted.
     events: Events,
@@ -98,6 +139,8 @@ pub(crate) struct Network {
     sent: u32,
     /// Memory of packets that have arrived, for reuse.
     pool: Vec<Parcel>,
+    /// Packets for which memory was taken. It is never given back.
+    made: usize,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -125,16 +168,19 @@ impl Network {
             links: vec![[Passage::Wire(u32::MAX); 2]; scenario.links.len()],
             stops: Vec::new(),
             beginnings: BTreeSet::new(),
+            expiring: Vec::new(),
+            ends: scenario.links.iter().map(|link| link.ends).collect(),
             tap: Tap::new(scenario, sink),
             events: Events::default(),
             sent: 0,
             pool: Vec::new(),
+            made: 0,
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
                 match link.towards(direction) {
                     LinkSettings::Line(settings) => {
-                        let changes = scenario.events.iter().any(|event| event.changes(number, direction));
+                        let changes = LineChanges::new(scenario, number, direction);
                         network.add_line((number, link, direction), settings, changes, seeds, sink)?;
                     }
                     LinkSettings::Direct(_) => {
@@ -164,20 +210,25 @@ impl Network {
         &mut self,
         (number, link, direction): (usize, &LinkSpec, Direction),
         settings: &LineSettings,
-        changes: bool,
+        changes: LineChanges,
         seeds: &Seeds,
         sink: &dyn Sink,
     ) -> Result<(), RunError> {
         let id = WireId { link: number as u32, name: &link.name, direction };
         let failed = |error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name));
-        // A line that an event changes, or whose packets are logged, cannot decide a packet ahead of time.
-        let closed = if changes || sink.wants_packets(id.link, direction) {
+        // A line that an event changes, or whose packets are logged, cannot decide a packet ahead of time. An outage takes back
+        // what was decided, but not the waits that were noted.
+        let has_outages = changes == LineChanges::Outages;
+        let closed = if changes == LineChanges::Others
+            || has_outages && sink.wants(&quantity::WAITING_TIME)
+            || sink.wants_packets(id.link, direction)
+        {
             None
         } else {
             FifoLine::new(id, settings, seeds, sink).map_err(failed)?
         };
         let passage = if let Some(line) = closed {
-            self.fifos.push(FifoPassing { line, is_scheduled: false, fed: Vec::new() });
+            self.fifos.push(FifoPassing { line, entry_at: Instant::NEVER, has_outages, fed: Vec::new() });
             Passage::Fifo(self.fifos.len() as u32 - 1)
         } else {
             let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
@@ -212,6 +263,15 @@ impl Network {
         if back {
             self.stops[first..].reverse();
         }
+        if let Some(node) = self.expires_at(route, back) {
+            self.stops.truncate(first + HOP_LIMIT);
+            self.stops.push(Stop::Expires(self.expiring.len() as u32));
+            self.expiring.push(ExpiringNode { node, packets: 0 });
+            if let Some(tap) = &mut self.tap {
+                tap.add_way(route, back, self.stops.len());
+            }
+            return first as u32;
+        }
         let host = service.and_then(|(node, takes)| {
             let place = self.hosts.iter().position(|host| host.is_node(node))?;
             Some(Stop::Host(place as u32, takes))
@@ -224,6 +284,22 @@ impl Network {
         first as u32
     }
 
+    /// The node at which the hop limit of packets along `route`, or back along it, runs out.
+    fn expires_at(&self, route: &Route, back: bool) -> Option<usize> {
+        if route.hops.len() <= HOP_LIMIT {
+            return None;
+        }
+        let place = if back { route.hops.len() - HOP_LIMIT } else { HOP_LIMIT - 1 };
+        let hop = &route.hops[place];
+        let [first, second] = self.ends[hop.link];
+        Some(if (hop.direction == Direction::Forward) != back { second } else { first })
+    }
+
+    /// The routers at which hop limits ran out.
+    pub fn expired(&self) -> impl Iterator<Item = &ExpiringNode> {
+        self.expiring.iter().filter(|place| place.packets > 0)
+    }
+
     /// Finds the lines that are offered packets ahead of time. Call it once all ways have been added. Such a line has a closed
     /// form, and a single other line with a closed form feeds it; the node between the two is not captured.
     pub fn chain(&mut self) {
@@ -234,7 +310,7 @@ impl Network {
             Several,
         }
         let fifo_at = |place: usize| match self.stops.get(place) {
-            Some(Stop::Over(Passage::Fifo(line))) => Some(*line),
+            Some(Stop::Over(Passage::Fifo(line))) if !self.fifos[*line as usize].has_outages => Some(*line),
             _ => None,
         };
         let mut feeders = vec![Feeder::None; self.fifos.len()];
@@ -287,10 +363,11 @@ impl Network {
                     parcel.0.stop += 1;
                 }
                 Stop::Over(Passage::Fifo(number)) => {
-                    let FifoPassing { line, is_scheduled, .. } = &mut self.fifos[number as usize];
+                    let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
                     if let Some(arrives) = line.offer(now, at, ip_len, Some(parcel))
-                        && !std::mem::replace(is_scheduled, true)
+                        && *entry_at == Instant::NEVER
                     {
+                        *entry_at = arrives;
                         self.agenda.enter_since(arrives, at, Actor::FifoLine(number));
                     }
                     return None;
@@ -324,6 +401,10 @@ impl Network {
                 self.hosts[host as usize].take(now, takes, parcel);
                 self.reappoint(Place::Host(host));
             }
+            Stop::Expires(place) => {
+                self.expiring[place as usize].packets += 1;
+                self.recycle(parcel.0);
+            }
             // These hold no packet, or have taken it already.
             Stop::Over(Passage::Fifo(_) | Passage::Ahead(_)) | Stop::End(_) => {}
         }
@@ -339,11 +420,14 @@ impl Network {
         sink: &mut dyn Sink,
     ) -> Option<(EndId, Box<Carriage>)> {
         loop {
-            let FifoPassing { line, is_scheduled, .. } = &mut self.fifos[number as usize];
+            let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
             let Some((at, parcel)) = line.poll_deliver(now) else {
-                let next = line.next_delivery();
-                *is_scheduled = next.is_some();
-                if let Some((arrives, offered)) = next {
+                if now < *entry_at {
+                    return None;
+                }
+                *entry_at = Instant::NEVER;
+                if let Some((arrives, offered)) = line.next_delivery() {
+                    *entry_at = arrives;
                     self.agenda.enter_since(arrives, offered.max(now), Actor::FifoLine(number));
                 }
                 return None;
@@ -363,7 +447,29 @@ impl Network {
     /// Memory for a packet to be sent.
     #[inline]
     pub fn vacant(&mut self) -> Box<Carriage> {
-        self.pool.pop().map_or_else(Carriage::vacant, |parcel| parcel.0)
+        match self.pool.pop() {
+            Some(parcel) => parcel.0,
+            None => self.make(),
+        }
+    }
+
+    /// Takes memory for one more packet than there ever were at once.
+    #[cold]
+    fn make(&mut self) -> Box<Carriage> {
+        self.made += 1;
+        Carriage::vacant()
+    }
+
+    /// Packets that there ever were at once.
+    pub const fn most_packets(&self) -> usize {
+        self.made
+    }
+
+    /// Memory of packets, of what lines note of them, and of what is to happen, bytes.
+    pub fn bytes(&self) -> usize {
+        let lines: usize = self.fifos.iter().map(|passing| passing.line.bytes()).sum();
+        let wires: usize = self.wires.iter().map(|passing| passing.wire.noted_bytes()).sum();
+        self.made * Carriage::BYTES + lines + wires + self.events.bytes() + self.agenda.bytes()
     }
 
     /// A host sends a packet on the way that begins at its stop.
@@ -418,6 +524,9 @@ impl Network {
             tap.show(at, stop - 1, Heading::Inbound, packet, sink);
             tap.show(at, *stop, Heading::Outbound, packet, sink);
         }
+        if let Stop::End(end) = self.stops[parcel.0.stop as usize] {
+            return Some((end, parcel.0));
+        }
         self.advance(at, parcel)
     }
 
@@ -463,8 +572,17 @@ impl Network {
                 self.airs[air as usize].apply(now, lane, event);
                 self.reappoint(Place::Air(air));
             }
-            // Nothing happens to a cable, and a line to which something happens has no closed form.
-            Passage::Cable | Passage::Fifo(_) | Passage::Ahead(_) => {}
+            // Of the events of lines, only outages that drop all packets inside happen to a line with a closed form.
+            Passage::Fifo(number) => {
+                let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
+                match event {
+                    LinkEvent::Down { .. } if line.go_down(now) => *entry_at = Instant::NEVER,
+                    LinkEvent::Up => line.go_up(),
+                    _ => {}
+                }
+            }
+            // Nothing happens to a cable, or to a line whose packets go on ahead of time.
+            Passage::Cable | Passage::Ahead(_) => {}
         }
     }
 

@@ -21,6 +21,9 @@ pub(crate) struct Carriage {
 }
 
 impl Carriage {
+    /// Memory that one takes with what the allocator adds, bytes.
+    pub const BYTES: usize = size_of::<Self>() + 16;
+
     /// Room for a packet.
     pub fn vacant() -> Box<Self> {
         Box::new(Self { packet: Packet::empty(), conn: None, number: 0, stop: 0 })

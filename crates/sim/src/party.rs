@@ -88,6 +88,11 @@ impl Party {
         }
     }
 
+    #[inline]
+    pub fn arrived(&self) -> u64 {
+        either!(self, end => end.arrived())
+    }
+
     pub fn counters(&self) -> Counters {
         either!(self, end => end.counters())
     }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{CLIENT_PORT, Duration, Instant, Seeds, Sink, Subject, Timeline, quantity};
+use netrig_core::{
+    CLIENT_PORT, Duration, HOP_LIMIT, Instant, Seeds, Sink, Size, Subject, Timeline, quantity,
+};
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
@@ -17,6 +19,9 @@ use crate::opening::{answering, carrier_at};
 /// Events between two looks at the cancel flag: a few milliseconds.
 const CANCEL_EVERY: u64 = 1 << 14;
 
+/// Memory of a connection, about, bytes.
+const CONNECTION: usize = 4096;
+
 /// One run in virtual time.
 pub(crate) struct Simulation<'a> {
     scenario: &'a Scenario,
@@ -30,6 +35,8 @@ pub(crate) struct Simulation<'a> {
     end: Instant,
     /// Why it is to be given up, once somebody says so.
     given_up: Option<String>,
+    /// The most memory that it may take.
+    most_memory: Size,
 }
 
 impl<'a> Simulation<'a> {
@@ -37,7 +44,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// If the scenario cannot be built, which the experiment should have found.
-    pub fn new(run: &'a Run, sink: &dyn Sink) -> Result<Self, RunError> {
+    pub fn new(run: &'a Run, most_memory: Size, sink: &dyn Sink) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let seeds = Seeds::new(run.seed);
         let mut network = Network::new(scenario, &seeds, sink)?;
@@ -51,7 +58,8 @@ impl<'a> Simulation<'a> {
         network.chain();
         let end = Instant::ZERO + scenario.duration;
         let timeline = Timeline::new(sink);
-        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), timeline, end, given_up: None })
+        let (timers, given_up) = (Vec::new(), None);
+        Ok(Self { scenario, network, ends, meters, timers, timeline, end, given_up, most_memory })
     }
 
     /// Lets time pass until the end of the run.
@@ -67,8 +75,11 @@ impl<'a> Simulation<'a> {
             self.timeline.note(Instant::ZERO, Subject::Node(number), words, sink);
         }
         while let Some((now, actor)) = self.network.agenda.next(self.end) {
-            if self.network.agenda.handled().is_multiple_of(CANCEL_EVERY) && cancel.load(Ordering::Relaxed) {
-                return Err(RunError::Cancelled);
+            if self.network.agenda.handled().is_multiple_of(CANCEL_EVERY) {
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(RunError::Cancelled);
+                }
+                self.check_memory(now)?;
             }
             self.wake(now, actor, sink);
             if let Some(why) = self.given_up {
@@ -82,6 +93,13 @@ impl<'a> Simulation<'a> {
         self.tick(self.end, sink);
         for meter in &self.meters {
             meter.finish(self.end, sink);
+        }
+        for place in self.network.expired() {
+            let words = || {
+                let (node, packets) = (&self.scenario.nodes[place.node].name, place.packets);
+                format!("node {node} dropped packets whose hop limit of {HOP_LIMIT} ran out there: {packets}")
+            };
+            self.timeline.note(self.end, Subject::Node(place.node as u32), words, sink);
         }
         self.check_bytes()?;
         let balance = self.network.balance(self.end)?;
@@ -164,6 +182,23 @@ impl<'a> Simulation<'a> {
             sink,
         };
         act(&mut self.ends[end.place()], &mut world);
+    }
+
+    /// That the run takes no more memory than it may. It is looked at now and then only: a run may exceed it by what some
+    /// thousand events take.
+    fn check_memory(&self, now: Instant) -> Result<(), RunError> {
+        let taken = self.network.bytes() + self.timers.len() * CONNECTION;
+        if taken as u64 <= self.most_memory.bytes() {
+            return Ok(());
+        }
+        Err(RunError::Failed(format!(
+            "the run takes more memory than it may ({}) after {:.6} s of its time: {} packets were under way at once, and {} \
+             connections were opened; offer less, bound the queues, or allow more by --memory",
+            self.most_memory,
+            now.since(Instant::ZERO).as_secs_f64(),
+            self.network.most_packets(),
+            self.timers.len()
+        )))
     }
 
     /// Where all connections of a flow said that everything arrived, everything did.
@@ -316,6 +351,8 @@ mod tests {
     use netrig_core::{Direction, Sample};
     use netrig_experiment::Experiment;
 
+    use crate::Simulator;
+
     use super::*;
 
     /// A constant flow between two nodes, from this moment on, of packets of this payload.
@@ -372,10 +409,12 @@ mod tests {
     fn a_packet_that_vanishes_in_a_chain_fails_the_run() {
         let run = run(&["ab", "bc", "cd"], &[("two", ['a', 'd'], "0 s", "160 B")]);
         let mut watcher = Watcher::default();
-        let sound = Simulation::new(&run, &watcher).unwrap().run(&mut watcher, &AtomicBool::new(false));
+        let sound = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher)
+            .unwrap()
+            .run(&mut watcher, &AtomicBool::new(false));
         let balance = sound.unwrap().balance;
         assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
-        let mut broken = Simulation::new(&run, &watcher).unwrap();
+        let mut broken = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
         assert!(broken.network.break_chain());
         let failed = broken.run(&mut watcher, &AtomicBool::new(false)).unwrap_err().to_string();
         assert!(failed.contains("ab (forward): packets do not balance"), "{failed}");
@@ -388,7 +427,10 @@ mod tests {
         let flows = [("two", ['a', 'd'], "0 s", "97 B"), ("one", ['e', 'd'], "1 ms", "222 B")];
         let run = run(&["ab", "bc", "ec", "cd"], &flows);
         let samples = |mut watcher: Watcher| {
-            Simulation::new(&run, &watcher).unwrap().run(&mut watcher, &AtomicBool::new(false)).unwrap();
+            Simulation::new(&run, Simulator::MOST_MEMORY, &watcher)
+                .unwrap()
+                .run(&mut watcher, &AtomicBool::new(false))
+                .unwrap();
             watcher.samples.sort();
             watcher.samples
         };

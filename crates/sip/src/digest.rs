@@ -11,6 +11,10 @@ use sha2::{Digest as _, Sha256, Sha512_256};
 use crate::Method;
 use crate::header::{self, AuthScheme};
 
+mod client;
+
+pub use client::{ChallengeError, DigestClient, NonceCounts, Proven};
+
 /// By what is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hash {
@@ -279,15 +283,24 @@ impl Session {
     /// calculated only once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in whether
     /// they calculate it of that one or of each.
     pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> Answer {
-        self.used = self.used.saturating_add(1);
+        let count = self.used.saturating_add(1);
+        self.answer_counted(method, uri, body, cnonce, count)
+    }
+
+    /// Like [`Session::answer`] with a nonce count that is kept elsewhere, 1 for the first request with the nonce.
+    fn answer_counted(
+        &mut self,
+        method: &Method,
+        uri: &str,
+        body: &[u8],
+        cnonce: &str,
+        count: u32,
+    ) -> Answer {
+        self.used = count;
         let first = self.cnonce.get_or_insert_with(|| cnonce.to_owned());
         let cnonce = if self.challenge.algorithm.session { first.as_str() } else { cnonce };
         let Challenge { realm, nonce, opaque, algorithm, qualities, .. } = &self.challenge;
-        let quality = qualities
-            .iter()
-            .copied()
-            .find(|quality| *quality == Quality::Auth)
-            .or(qualities.first().copied());
+        let quality = preferred(qualities);
         let protection =
             quality.map(|quality| Protection { quality, cnonce: cnonce.to_owned(), count: self.used });
         let mut answer = Answer {
@@ -300,9 +313,14 @@ impl Session {
             opaque: opaque.clone(),
             protection,
         };
-        answer.response = answer.proof(method, body, &self.secret);
+        answer.response = answer.proof(method.as_str(), body, &self.secret);
         answer
     }
+}
+
+/// `auth-int` only if the server offers nothing else.
+fn preferred(offered: &[Quality]) -> Option<Quality> {
+    offered.iter().copied().find(|quality| *quality == Quality::Auth).or(offered.first().copied())
 }
 
 impl Answer {
@@ -364,19 +382,21 @@ impl Answer {
     /// has not been seen, is for the server to check.
     pub fn proves(&self, method: &Method, body: &[u8], secret: &Secret) -> bool {
         self.algorithm.hash == secret.hash
-            && self.proof(method, body, secret).eq_ignore_ascii_case(&self.response)
+            && is_same_proof(&self.proof(method.as_str(), body, secret), &self.response.to_ascii_lowercase())
     }
 
     /// RFC 7616 section 3.4.1; without `qop` that of RFC 2069 section 2.1.2.
-    fn proof(&self, method: &Method, body: &[u8], secret: &Secret) -> String {
+    ///
+    /// With an empty `method` it is what the server proves to the client in `rspauth` (RFC 7616 section 3.5).
+    fn proof(&self, method: &str, body: &[u8], secret: &Secret) -> String {
         let hash = self.algorithm.hash;
         let cnonce = self.protection.as_ref().map_or("", |protection| &protection.cnonce);
         let first = secret.first(self.algorithm, &self.nonce, cnonce);
         let second = match &self.protection {
             Some(Protection { quality: Quality::AuthInt, .. }) => {
-                hash.hex(&[method.as_str(), &self.uri, &hash.hex_of(body)])
+                hash.hex(&[method, &self.uri, &hash.hex_of(body)])
             }
-            _ => hash.hex(&[method.as_str(), &self.uri]),
+            _ => hash.hex(&[method, &self.uri]),
         };
         match &self.protection {
             Some(Protection { quality, cnonce, count }) => {
@@ -385,6 +405,13 @@ impl Answer {
             None => hash.hex(&[&first, &self.nonce, &second]),
         }
     }
+}
+
+/// Whether two proofs are the same. How long that takes does not tell where they differ.
+pub(crate) fn is_same_proof(ours: &str, theirs: &str) -> bool {
+    let pairs = ours.bytes().zip(theirs.bytes());
+    let differ = pairs.fold(0, |differ, (ours, theirs)| std::hint::black_box(differ | (ours ^ theirs)));
+    ours.len() == theirs.len() && differ == 0
 }
 
 #[cfg(test)]
@@ -491,5 +518,13 @@ mod tests {
             );
         }
         assert_eq!(scheme(&format!("{start}, qop=auth, nc=00000001")), Err(DigestError::Missing("cnonce")));
+    }
+
+    #[test]
+    fn a_proof_is_the_same_only_as_a_whole() {
+        assert!(is_same_proof("00ff", "00ff") && is_same_proof("", ""));
+        for theirs in ["00fe", "10ff", "00f", "00fff", ""] {
+            assert!(!is_same_proof("00ff", theirs), "{theirs}");
+        }
     }
 }

@@ -146,7 +146,7 @@ impl SipUri {
         /// component with its default value."
         const MUST_BE_IN_BOTH: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
         let same = |a: &Option<String>, b: &Option<String>| {
-            a.as_deref().map(unescaped) == b.as_deref().map(unescaped)
+            a.as_deref().map(canonical) == b.as_deref().map(canonical)
         };
         let parameters = |a: &Self, b: &Self| {
             a.parameters.iter().all(|(name, value)| match b.parameters.get(name) {
@@ -156,9 +156,10 @@ impl SipUri {
         };
         let headers = |a: &Self, b: &Self| {
             let equals = |x: &(String, String), y: &(String, String)| {
-                unescaped(&x.0).eq_ignore_ascii_case(&unescaped(&y.0)) && unescaped(&x.1) == unescaped(&y.1)
+                canonical(&x.0).eq_ignore_ascii_case(&canonical(&y.0)) && canonical(&x.1) == canonical(&y.1)
             };
-            a.headers.iter().all(|x| b.headers.iter().any(|y| equals(x, y)))
+            let count = |all: &[(String, String)], x| all.iter().filter(|y| equals(x, y)).count();
+            a.headers.iter().all(|x| count(&a.headers, x) == count(&b.headers, x))
         };
         self.scheme == other.scheme
             && same(&self.user, &other.user)
@@ -184,7 +185,7 @@ impl Host {
 
 fn same_value(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => unescaped(a).eq_ignore_ascii_case(&unescaped(b)),
+        (Some(a), Some(b)) => canonical(a).eq_ignore_ascii_case(&canonical(b)),
         (None, None) => true,
         _ => false,
     }
@@ -208,16 +209,30 @@ const fn is_header(byte: u8) -> bool {
 
 /// `%41` as `A`. What is no escape stays as it is.
 pub(crate) fn unescaped(text: &str) -> String {
+    String::from_utf8_lossy(&unescaped_but(text, |_| false)).into_owned()
+}
+
+/// A part of a URI as it is compared: characters are equivalent to their escapes, but for the reserved ones (RFC 3261
+/// section 19.1.4).
+fn canonical(text: &str) -> Vec<u8> {
+    unescaped_but(text, |byte| b";/?:@&=+$,".contains(&byte))
+}
+
+/// Without escapes, but for those of bytes that are `kept`: their hexadecimal digits are made large.
+fn unescaped_but(text: &str, kept: impl Fn(u8) -> bool) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, tail @ ..] = rest {
         let escape = match (first, tail) {
             (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
             _ => None,
         };
-        out.push(escape.unwrap_or(*first));
+        match escape {
+            Some(byte) if kept(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            _ => out.push(escape.unwrap_or(*first)),
+        }
         rest = if escape.is_some() { &tail[2..] } else { tail };
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -470,6 +485,7 @@ mod tests {
             ("sip:%61lice@atlanta.com;transport=TCP", "sip:alice@AtLanTa.CoM;Transport=tcp"),
             ("sip:carol@chicago.com", "sip:carol@chicago.com;newparam=5"),
             ("sip:carol@chicago.com", "sip:carol@chicago.com;security=on"),
+            ("sip:carol@chicago.com;newparam=5", "sip:carol@chicago.com;security=on"),
             (
                 "sip:biloxi.com;transport=tcp;method=REGISTER?to=sip:bob%40biloxi.com",
                 "sip:biloxi.com;method=REGISTER;transport=tcp?to=sip:bob%40biloxi.com",
@@ -478,6 +494,24 @@ mod tests {
                 "sip:alice@atlanta.com?subject=project%20x&priority=urgent",
                 "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
             ),
+        ];
+        // Beside the RFC's own list: hosts, escapes, and default values.
+        let same_beside = [
+            ("sip:a%3bb@h", "sip:a%3Bb@h"),
+            ("sip:a@[2001:DB8:0::1]", "sip:a@[2001:db8::1]"),
+            ("sip:a@h;lr", "sip:a@h;LR"),
+            ("sip:h?a=1&a=2", "sip:h?A=2&a=1"),
+            ("tel:+1", "TEL:+1"),
+        ];
+        let different_beside = [
+            ("sip:a%3Bb@h", "sip:a;b@h"),
+            ("sip:%ff@h", "sip:%fe@h"),
+            ("sip:a@h;user=ip", "sip:a@h"),
+            ("sip:a@h;ttl=1", "sip:a@h"),
+            ("sip:a@h;maddr=h", "sip:a@h"),
+            ("sip:a:p@h", "sip:a@h"),
+            ("sip:h?a=1&a=1", "sip:h?a=1"),
+            ("sip:+1@h", "tel:+1"),
         ];
         let different = [
             ("SIP:ALICE@AtLanTa.CoM;Transport=udp", "sip:alice@AtLanTa.CoM;Transport=UDP"),
@@ -489,10 +523,10 @@ mod tests {
             ("sip:carol@chicago.com;security=on", "sip:carol@chicago.com;security=off"),
             ("sip:bob@biloxi.com", "sips:bob@biloxi.com"),
         ];
-        for (a, b) in same {
+        for (a, b) in same.into_iter().chain(same_beside) {
             assert!(read(a).is_equivalent(&read(b)) && read(b).is_equivalent(&read(a)), "{a} {b}");
         }
-        for (a, b) in different {
+        for (a, b) in different.into_iter().chain(different_beside) {
             assert!(!read(a).is_equivalent(&read(b)) && !read(b).is_equivalent(&read(a)), "{a} {b}");
         }
     }

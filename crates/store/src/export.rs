@@ -8,7 +8,7 @@ use crate::read::Replication;
 use crate::write::ExperimentId;
 use crate::{Store, StoreError};
 
-/// All replications of an experiment, one a row: the substrate, a column for each factor, the replication,
+/// Replications of an experiment, one a row: the substrate, a column for each factor, the replication,
 /// its seed, whether it counts and else why not, a column for each response, the build and the identity.
 ///
 /// Rows of all builds and substrates that the store has are there; each says its own. A response's column
@@ -17,27 +17,51 @@ pub struct Table {
     experiment: String,
     columns: Vec<(String, Column)>,
     rows: usize,
+    points: usize,
+    substrates: BTreeSet<String>,
 }
 
 impl Table {
-    /// The table of `experiment`.
+    /// The table of the replications of `experiment` that are `wanted`.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn of(store: &Store, experiment: ExperimentId) -> Result<Self, StoreError> {
+    pub fn of(
+        store: &Store,
+        experiment: ExperimentId,
+        wanted: impl Fn(&Replication) -> bool,
+    ) -> Result<Self, StoreError> {
         let name = store
             .experiments()?
             .into_iter()
             .find(|entry| entry.id == experiment)
             .map(|entry| entry.name)
             .ok_or_else(|| store.damaged(format!("it has no experiment {}", experiment.0)))?;
-        let replications = store.replications(experiment)?;
-        Ok(Self { experiment: name, columns: columns(&replications), rows: replications.len() })
+        let mut replications = store.replications(experiment)?;
+        replications.retain(wanted);
+        let points: BTreeSet<_> = replications.iter().map(|r| (&r.run.substrate, &r.point)).collect();
+        Ok(Self {
+            experiment: name,
+            columns: columns(&replications),
+            rows: replications.len(),
+            points: points.len(),
+            substrates: replications.iter().map(|r| r.run.substrate.clone()).collect(),
+        })
     }
 
     /// How many rows it has, the header not counted.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// How many points its rows are of; the same point on two substrates counts twice.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// The substrates of its rows.
+    pub fn substrates(&self) -> BTreeSet<String> {
+        self.substrates.clone()
     }
 
     /// The table as RFC 4180 has it, with a header line (section 2.3). An absent value is an empty field.
@@ -55,12 +79,13 @@ impl Table {
         Ok(output.flush()?)
     }
 
-    /// The table as a Parquet file; an absent value is null.
+    /// The table as a Parquet file; an absent value is null. `about` are further pairs of the file's metadata.
     ///
     /// # Errors
     /// If `output` cannot be written.
-    pub fn write_parquet(&self, output: impl Write + Send) -> Result<(), StoreError> {
-        Ok(parquet_file::write(output, &self.columns, &[("experiment", &self.experiment)])?)
+    pub fn write_parquet(&self, output: impl Write + Send, about: &[(&str, &str)]) -> Result<(), StoreError> {
+        let about = [&[("experiment", self.experiment.as_str())], about].concat();
+        Ok(parquet_file::write(output, &self.columns, &about)?)
     }
 }
 

@@ -60,6 +60,9 @@ pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
     /// Bytes that were given to [`Connection::send`] and are not yet acknowledged.
     fn unacknowledged(&self) -> u64;
 
+    /// User bytes that arrived, each once, in order or not: what waits for missing bytes before it is among them. Never falls.
+    fn arrived(&self) -> u64;
+
     /// What was counted since the start.
     fn counters(&self) -> Counters;
 

@@ -18,11 +18,13 @@ impl FlowEnd {
         for _ in 0..PACKETS {
             let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
             let handled = sctp.handle_next(around.clock, around.offset)?;
-            let Some(Handled { at, data, place }) = handled else { break };
+            let Some(Handled { at, data, is_new, place }) = handled else { break };
             if let Some(ip_len) = data.filter(|_| !self.order.sends_data()) {
                 self.meter.count(Counted::WireBytes, ip_len.into());
                 self.meter.count(Counted::DataPacketsReceived, 1);
-                self.meter.data_arrived(at, around.samples);
+                if is_new {
+                    self.meter.data_arrived(at, around.samples);
+                }
             }
             if let Some(place) = place {
                 self.take_turn(around.clock.now(), place, around)?;

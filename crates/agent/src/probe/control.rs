@@ -20,7 +20,7 @@ use super::stamp::Key;
 use super::two_way::Plan;
 use crate::SourceReport;
 use crate::control::{ControlError, read_frame, write_frame};
-use crate::random;
+use crate::{Busy, random, shown_up_to};
 
 /// The version of what is said: both sides must have the same.
 pub const VERSION: u32 = 3;
@@ -70,6 +70,11 @@ pub enum FromFarEnd {
     },
     /// Nothing follows about the stream.
     Done(Done),
+    /// There is no room for the probe now.
+    Busy {
+        /// Why, in words.
+        why: String,
+    },
     /// It will not do what it was asked for.
     Refused {
         /// Why, in words.
@@ -181,6 +186,9 @@ pub enum GreetingError {
     /// The keys differ.
     #[error("its key is another one")]
     KeyWrong,
+    /// It has no room for this probe.
+    #[error("it is busy: {0}")]
+    Busy(String),
     /// It said no.
     #[error("it refuses: {0}")]
     Refused(String),
@@ -218,6 +226,7 @@ pub(crate) fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError
         GreetingError::KeyWrong => "give both ends the same --key FILE",
         GreetingError::KeyUnknown => "start it with --key FILE, or leave --key away",
         GreetingError::Version(_) => "take the same version of netrig at both ends",
+        GreetingError::Busy(_) => "try again when other probes have ended",
         _ => "is it `netrig probe reflect` that listens there?",
     };
     ProbeError::FarEnd { target, why: error.to_string(), advice }
@@ -229,11 +238,12 @@ pub fn boot() -> Option<String> {
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
-/// The far end's side of the greeting, over a stream with time-outs.
+/// The far end's side of the greeting, over a stream with time-outs. Who has shown the key is let in if `admit` has room.
 pub(crate) fn greet_probe(
     stream: &mut (impl Read + Write),
     key: Option<&Key>,
     boot: String,
+    admit: impl FnOnce() -> Result<(), Busy>,
 ) -> Result<(), GreetingError> {
     let nonce: [u8; 32] = random().map_err(ControlError::from)?;
     write_frame(stream, &FromFarEnd::Hello { version: VERSION, nonce, keyed: key.is_some() })?;
@@ -250,6 +260,11 @@ pub(crate) fn greet_probe(
             return Err(GreetingError::KeyWrong);
         }
     }
+    if let Err(busy) = admit() {
+        let why = busy.to_string();
+        write_frame(stream, &FromFarEnd::Busy { why: why.clone() })?;
+        return Err(GreetingError::Busy(why));
+    }
     let tag = key.map(|key| key.digest(&[FAR_END, &nonce, &theirs]));
     Ok(write_frame(stream, &FromFarEnd::Welcome { tag, boot })?)
 }
@@ -259,8 +274,10 @@ pub(crate) fn greet_far_end(
     stream: &mut (impl Read + Write),
     key: Option<&Key>,
 ) -> Result<String, GreetingError> {
-    let Some(FromFarEnd::Hello { version, nonce: theirs, keyed }) = read_frame(stream)? else {
-        return Err(GreetingError::Unexpected);
+    let (version, theirs, keyed) = match read_frame(stream)? {
+        Some(FromFarEnd::Hello { version, nonce, keyed }) => (version, nonce, keyed),
+        Some(FromFarEnd::Busy { why }) => return Err(GreetingError::Busy(shown_up_to(LONGEST_WHY, &why))),
+        _ => return Err(GreetingError::Unexpected),
     };
     if version != VERSION {
         return Err(GreetingError::Version(version));
@@ -278,6 +295,7 @@ pub(crate) fn greet_far_end(
             let proof = |key: &Key| tag.is_some_and(|tag| key.verify(&[FAR_END, &theirs, &nonce], &tag));
             if key.is_none_or(proof) { Ok(boot) } else { Err(GreetingError::KeyWrong) }
         }
+        Some(FromFarEnd::Busy { why }) => Err(GreetingError::Busy(shown_up_to(LONGEST_WHY, &why))),
         Some(FromFarEnd::Refused { .. }) if keyed => Err(GreetingError::KeyWrong),
         Some(FromFarEnd::Refused { why }) => Err(GreetingError::Refused(why)),
         _ => Err(GreetingError::Unexpected),
@@ -287,6 +305,9 @@ pub(crate) fn greet_far_end(
 /// What each side's proof begins with, so that none is the other's.
 const PROBE: &[u8] = b"netrig probe";
 const FAR_END: &[u8] = b"netrig far end";
+
+/// Letters of a far end's reason that are shown.
+const LONGEST_WHY: usize = 240;
 
 #[cfg(test)]
 mod tests {
@@ -303,7 +324,8 @@ mod tests {
         let (far_key, probe_key) = (key(far_end), key(probe));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
-            let far_end = scope.spawn(move || greet_probe(&mut far, far_key.as_ref(), "boot".into()));
+            let far_end =
+                scope.spawn(move || greet_probe(&mut far, far_key.as_ref(), "boot".into(), || Ok(())));
             let probe = greet_far_end(&mut near, probe_key.as_ref());
             drop(near);
             (far_end.join().unwrap(), probe)
@@ -347,6 +369,20 @@ mod tests {
             });
             let probe = greet_far_end(&mut near, Key::new(RIGHT).as_ref());
             assert!(matches!(probe, Err(GreetingError::KeyWrong)), "{probe:?}");
+        });
+    }
+
+    #[test]
+    fn who_finds_no_room_is_told_so_and_not_that_the_key_is_wrong() {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let key = || Key::new(RIGHT).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || greet_probe(&mut far, Some(&key()), "boot".into(), || Err(Busy::Full)));
+            let probe = greet_far_end(&mut near, Some(&key()));
+            assert!(
+                matches!(&probe, Err(GreetingError::Busy(why)) if why.contains("try again later")),
+                "{probe:?}"
+            );
         });
     }
 

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Prefix, Rate};
@@ -29,10 +29,30 @@ use super::wire::{Wire, is_readable};
 use crate::control::{ControlError, read_frame, write_frame};
 use crate::socket::{LONGEST_DATAGRAM, Making, refused};
 use crate::sys::KernelClock;
-use crate::{Clock, SocketError, realtime_nanos};
+use crate::{
+    Clock, DescriptorShortage, NoSlot, SlotLimits, SocketError, ThreadSlot, ThreadSlots, connections_within,
+    realtime_nanos,
+};
 
 /// Probes that are served at the same time; another one is told to come later.
 pub const MOST_PROBES: usize = 16;
+
+/// Connections that have not shown the key yet. They have a thread each, for ten seconds at most.
+const STRANGERS: usize = 64;
+
+/// Connections from one address, and from a /24 of IPv4 or a /48 of IPv6.
+const PER_ADDRESS: usize = 24;
+const PER_GROUP: usize = 48;
+
+/// Descriptors of a probe that is served, and those of everything else.
+const DESCRIPTORS_OF_ONE: u64 = 4;
+const OTHER_DESCRIPTORS: u64 = 24;
+
+/// What is done about it that no connection can be accepted: others may end meanwhile.
+const RESPITE: StdDuration = StdDuration::from_millis(1);
+
+/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 1024;
 
 /// The longest stream that is carried out.
 pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
@@ -69,6 +89,20 @@ pub struct FarEndOrder {
     pub format: Format,
     /// The most that a probe may have sent to itself, application bits.
     pub most_rate: Rate,
+    /// How many connections there may be; [`FarEndOrder::SLOTS`] if nothing else is wanted.
+    pub slots: SlotLimits,
+}
+
+impl FarEndOrder {
+    /// As many connections as a far end has if it is not told otherwise.
+    pub const SLOTS: SlotLimits = SlotLimits {
+        strangers: STRANGERS,
+        known: MOST_PROBES,
+        total: STRANGERS + MOST_PROBES,
+        per_address: PER_ADDRESS,
+        per_group: PER_GROUP,
+        on_loopback: false,
+    };
 }
 
 /// What a far end did.
@@ -97,6 +131,7 @@ pub struct FarEnd {
     order: FarEndOrder,
     stamps: Vec<(ProbeSocket, SocketAddr)>,
     listeners: Vec<(TcpListener, SocketAddr)>,
+    shortage: Option<DescriptorShortage>,
 }
 
 impl FarEnd {
@@ -104,7 +139,7 @@ impl FarEnd {
     ///
     /// # Errors
     /// If an address can be reached from other hosts and there is no key, or a port cannot be had.
-    pub fn open(order: FarEndOrder) -> Result<Self, ProbeError> {
+    pub fn open(mut order: FarEndOrder) -> Result<Self, ProbeError> {
         let open = order.listen.iter().find(|address| !address.is_loopback());
         if let (Some(address), None) = (open, &order.key) {
             return Err(ProbeError::Request(format!(
@@ -128,7 +163,17 @@ impl FarEnd {
             let bound = listener.local_addr().map_err(ProbeError::kernel("getsockname"))?;
             listeners.push((listener, bound));
         }
-        Ok(Self { order, stamps, listeners })
+        let known = order.slots.known as u64 * DESCRIPTORS_OF_ONE;
+        let others = OTHER_DESCRIPTORS + known + 4 * listeners.len() as u64;
+        let (strangers, shortage) = connections_within(order.slots.strangers, 2, others);
+        // Without one stranger at a time there would be no far end.
+        order.slots.strangers = strangers.max(1);
+        Ok(Self { order, stamps, listeners, shortage })
+    }
+
+    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
     }
 
     /// Where STAMP is answered, over UDP.
@@ -146,9 +191,9 @@ impl FarEnd {
     /// # Errors
     /// If the kernel refuses what it always grants.
     pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
-        let Self { order, stamps, listeners } = self;
+        let Self { order, stamps, listeners, .. } = self;
         let (order, tally) = (&order, &Mutex::new(Tally::default()));
-        let served = &Served::default();
+        let served = &Served { slots: ThreadSlots::new(order.slots), memory: Memory::default() };
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (socket, address) in stamps {
@@ -169,9 +214,8 @@ impl FarEnd {
 }
 
 /// What is being served, and what it takes.
-#[derive(Default)]
 struct Served {
-    probes: AtomicUsize,
+    slots: Arc<ThreadSlots>,
     memory: Memory,
 }
 
@@ -196,7 +240,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
     // A search for the path's MTU asks with which MSS the SYN came.
     making.number("TCP_SAVE_SYN", libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, 1)?;
     let socket = making.bound()?;
-    rustix::net::listen(&socket, MOST_PROBES as i32).map_err(|error| refused("listen", address, error))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| refused("listen", address, error))?;
     Ok(socket.into())
 }
 
@@ -293,19 +337,27 @@ fn accept<'scope>(
     while !cancel.load(Ordering::Relaxed) {
         pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         // What a caller does wrong is no reason to stop.
-        while let Ok((control, from)) = listener.accept() {
-            if served.probes.fetch_add(1, Ordering::Relaxed) >= MOST_PROBES {
-                served.probes.fetch_sub(1, Ordering::Relaxed);
-                count_reason(
-                    &mut locked(tally).failures,
-                    format!("{MOST_PROBES} probes were there already"),
-                    1,
-                );
-                continue;
-            }
+        loop {
+            let (control, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    count_reason(&mut locked(tally).failures, format!("it was not accepted: {error}"), 1);
+                    std::thread::sleep(RESPITE);
+                    break;
+                }
+            };
+            let slot = match served.slots.enter(&control, from.ip()) {
+                Ok(slot) => slot,
+                Err(why) => {
+                    turn_away(control, &why);
+                    count_reason(&mut locked(tally).failures, format!("there was no room: {why}"), 1);
+                    continue;
+                }
+            };
             scope.spawn(move || {
-                let done = serve(control, from, order, &served.memory, cancel);
-                served.probes.fetch_sub(1, Ordering::Relaxed);
+                let done = serve(control, from, order, &slot, &served.memory, cancel);
+                drop(slot);
                 let mut tally = locked(tally);
                 match done {
                     Ok(streams) => tally.streams += streams,
@@ -315,6 +367,14 @@ fn accept<'scope>(
         }
     }
     Ok(())
+}
+
+/// Tells a probe that there is no room for it. Its socket has room for that, for nothing was said before.
+fn turn_away(mut control: TcpStream, why: &NoSlot) {
+    if let NoSlot::Busy(busy) = why {
+        // Who has gone need not know.
+        let _ = write_frame(&mut control, &FromFarEnd::Busy { why: busy.to_string() });
+    }
 }
 
 /// Why a probe was not served to its end.
@@ -335,6 +395,7 @@ fn serve(
     mut control: TcpStream,
     from: SocketAddr,
     order: &FarEndOrder,
+    slot: &ThreadSlot,
     memory: &Memory,
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
@@ -342,7 +403,8 @@ fn serve(
     let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(ControlError::from)?;
     // Until it has shown the key, whoever calls holds a place for no longer than this.
     wire.until = Some(StdInstant::now() + PATIENCE);
-    control::greet_probe(&mut wire, order.key.as_ref(), control::boot().unwrap_or_default())?;
+    let boot = control::boot().unwrap_or_default();
+    control::greet_probe(&mut wire, order.key.as_ref(), boot, || slot.prove())?;
     wire.until = None;
     let stream = match read_frame(&mut wire)? {
         Some(FromProbe::Stream(stream)) => stream,

@@ -88,6 +88,8 @@ pub(crate) struct Handled {
     pub at: Instant,
     /// Its length with its IP header, bytes, if user data is in it.
     pub data: Option<u32>,
+    /// Whether some of the data had not arrived before.
+    pub is_new: bool,
     /// The place of the association that now has something to say.
     pub place: Option<u32>,
 }
@@ -211,8 +213,9 @@ impl SctpEnd {
         let at = stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now));
         self.lateness.record(now - at);
         let data = packet.payload.carries_data().then_some(packet.header.ip_len);
-        let place = self.handle(now, packet)?;
-        Ok(Some(Handled { at, data, place }))
+        let handled = self.handle(now, packet)?;
+        let is_new = handled.is_some_and(|(_, is_new)| is_new);
+        Ok(Some(Handled { at, data, is_new, place: handled.map(|(place, _)| place) }))
     }
 
     /// Takes packets from the sockets.
@@ -234,16 +237,19 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// A packet arrived. The place of the association that has it.
-    fn handle(&mut self, now: Instant, packet: Packet) -> Result<Option<u32>, AgentError> {
+    /// A packet arrived. The place of the association that has it, and whether it brought data that had not arrived before.
+    fn handle(&mut self, now: Instant, packet: Packet) -> Result<Option<(u32, bool)>, AgentError> {
         let Payload::Sctp(body) = &packet.payload else { return Ok(None) };
         let client_port = if self.side == Side::Client { body.dst_port } else { body.src_port };
         if let Some(place) = self.by_port.get(&client_port).copied() {
-            if let Some(conn) = self.associations.get_mut(place) {
-                conn.association.handle_packet(now, packet);
+            let mut is_new = false;
+            if let Some(Conn { association, .. }) = self.associations.get_mut(place) {
+                let arrived = association.arrived();
+                association.handle_packet(now, packet);
+                is_new = association.arrived() != arrived;
             }
             self.transmit(place, now)?;
-            return Ok(Some(place));
+            return Ok(Some((place, is_new)));
         }
         let response = match &mut self.listener {
             Some(listener) => listener.handle_packet(now, packet),
@@ -255,10 +261,11 @@ impl SctpEnd {
                 Ok(None)
             }
             Some(Response::Accepted(association)) => {
+                let is_new = association.arrived() > 0;
                 // Those that this end has opened or accepted are numbered apart; a server only accepts.
                 let place = self.enrol(ConnId::Accepted(self.associations.made()), client_port, association);
                 self.transmit(place, now)?;
-                Ok(Some(place))
+                Ok(Some((place, is_new)))
             }
             None => Ok(None),
         }

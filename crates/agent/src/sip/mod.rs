@@ -13,9 +13,9 @@
 mod answers;
 mod call;
 mod datagrams;
-mod descriptors;
 pub mod dns;
 mod flow;
+mod ledger;
 pub mod load;
 mod point;
 pub mod server;

@@ -24,7 +24,10 @@ const TURN: usize = 64 * 1024;
 const PIECES: usize = 16;
 
 /// The answer to a keep-alive (RFC 5626 section 4.4.1).
-const PONG: Bytes = Bytes::from_static(b"\r\n");
+const PONG: &[u8] = b"\r\n";
+
+/// Pongs that are given to the kernel at once.
+const PONGS: usize = 256;
 
 /// How much is kept for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,8 @@ pub struct SipStream {
     /// Of the first of them, how much has gone.
     gone: usize,
     waiting: usize,
+    /// Pongs that are owed, beside those that are among the unsent: they are counted, so that pings take no room.
+    pongs: u64,
     /// When the kernel received what was read last, ns of `CLOCK_REALTIME`.
     stamp: Option<u64>,
 }
@@ -166,6 +171,7 @@ impl SipStream {
             unsent: VecDeque::new(),
             gone: 0,
             waiting: 0,
+            pongs: 0,
             stamp: None,
         }
     }
@@ -214,7 +220,7 @@ impl SipStream {
 
     /// Whether there is anything that the kernel has not taken, TLS's own records included.
     pub fn has_unsent(&self) -> bool {
-        self.waiting > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.waiting > 0 || self.pongs > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Puts a message behind those that wait. [`SipStream::flush`] sends them.
@@ -234,7 +240,7 @@ impl SipStream {
 
     /// Messages that were not sent as a whole, for who wants to tell of them when the connection is over.
     pub fn into_unsent(self) -> impl Iterator<Item = Bytes> {
-        self.unsent.into_iter().filter(|message| *message != PONG)
+        self.unsent.into_iter().filter(|message| !message.starts_with(PONG))
     }
 
     /// Gives the kernel as much of what waits as it takes.
@@ -245,6 +251,19 @@ impl SipStream {
         if !self.is_connected()? {
             return Ok(());
         }
+        loop {
+            self.flush_queue()?;
+            if self.pongs == 0 || !self.unsent.is_empty() {
+                return Ok(());
+            }
+            let count = self.pongs.min(PONGS as u64) as usize;
+            self.pongs -= count as u64;
+            self.waiting += count * PONG.len();
+            self.unsent.push_back(PONG.repeat(count).into());
+        }
+    }
+
+    fn flush_queue(&mut self) -> Result<(), StreamError> {
         match self.tls.take() {
             None => self.flush_plain(),
             Some(mut tls) => {
@@ -365,7 +384,7 @@ impl SipStream {
     fn cut(&mut self, each: &mut impl FnMut(Framed, Option<u64>)) -> Result<(), StreamError> {
         while let Some(framed) = self.framer.poll()? {
             if framed == Framed::Ping {
-                self.queue(PONG)?;
+                self.pongs += 1;
             }
             each(framed, self.stamp);
         }

@@ -196,3 +196,32 @@ fn nobody_there_is_an_error() {
     );
     assert_eq!(stream.into_unsent().count(), 1);
 }
+
+/// One peer sends eight million pings, and reads nothing until they have been read.
+#[test]
+fn pings_of_a_peer_that_reads_nothing_take_no_room() {
+    let (mut near, mut far) = pair(Ipv4Addr::LOCALHOST, None, Bounds::default());
+    let burst = Bytes::from(b"\r\n\r\n".repeat(16 * 1024));
+    let (mut pings, until) = (0_u64, Instant::now() + PATIENCE);
+    while pings < 8_000_000 {
+        assert!(Instant::now() < until, "the pings are read");
+        if near.waiting() == 0 {
+            near.queue(burst.clone()).unwrap();
+        }
+        near.flush().unwrap();
+        far.receive(true, |framed, _| pings += u64::from(framed == Framed::Ping)).unwrap();
+        far.flush().unwrap();
+        assert!(far.waiting() <= 512, "{} bytes wait for {pings} pings", far.waiting());
+    }
+    assert!(far.has_unsent());
+    // A message still finds its way among the pongs.
+    far.queue(message(1, 0)).unwrap();
+    let mut messages = 0;
+    while messages == 0 {
+        assert!(Instant::now() < until, "the message comes");
+        near.flush().unwrap();
+        far.receive(true, |_, _| ()).unwrap();
+        far.flush().unwrap();
+        near.receive(true, |framed, _| messages += u64::from(matches!(framed, Framed::Message(_)))).unwrap();
+    }
+}

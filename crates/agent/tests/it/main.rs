@@ -21,3 +21,4 @@ mod probe_media;
 mod sctp;
 mod sip_load;
 mod sip_serve;
+mod sip_strangers;

@@ -46,6 +46,7 @@ fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> Tally {
         stateful: false,
         format: Format::Ntp,
         most_rate: Rate::from_bits_per_s(1_000_000),
+        slots: FarEndOrder::SLOTS,
     };
     let far_end = FarEnd::open(order).unwrap();
     let address = far_end.control_addresses()[0];

@@ -149,7 +149,9 @@ fn calls_go_through_over_each_transport_and_version_of_ip() {
     for ((transport, address), number) in running.listens.clone().into_iter().zip(1..) {
         let mut client = Client::new(transport, address);
         // Each its own call: the same one on two ways is refused (RFC 3261 section 8.2.2.2).
-        let invite = client.request(Method::Invite, &format!("sip:bob@{address}"), number);
+        let mut invite = client.request(Method::Invite, &format!("sip:bob@{address}"), number);
+        // The answer with its description has to fit into three times what an unproven address sent.
+        invite.headers.push(Name::Subject, "x".repeat(400));
         client.send(invite.clone());
         let answer = client.answer();
         assert_eq!(answer.status, Status::OK);
@@ -238,9 +240,18 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
     let sockets = SocketsOrder { names, ..sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]) };
     let contact =
         format!("sip:{{user}}@callee.example:{};transport=tcp", callee.local_addr().unwrap().port());
-    let bob = User { name: "bob".into(), password: String::new(), contact: None };
+    // One is where no zone knows a host, and one where no server listens.
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = format!("sip:x@{unused};transport=tcp");
+    let user = |name: &str, contact: Option<&str>| User {
+        name: name.into(),
+        password: String::new(),
+        contact: contact.map(Into::into),
+    };
+    let users =
+        vec![user("bob", None), user("carol", Some("sip:x@nowhere.example")), user("dave", Some(&refused))];
     let order = ServerOrder {
-        users: Some(vec![bob]),
+        users: Some(users),
         contact: Some(contact),
         ..server(Role::Proxy { record_route: true })
     };
@@ -262,13 +273,12 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
     stream.write_all(&Message::from(ok).to_bytes()).unwrap();
     let answer = caller.answer();
     assert_eq!((answer.status, answer.headers.all(&Name::Via).count()), (Status::OK, 1));
-    // Foreign domains are where they say: nobody knows this one, and nobody listens there.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let refused = format!("sip:x@{nobody};transport=tcp");
-    for (uri, number) in [("sip:x@nowhere.example", 2), (refused.as_str(), 3)] {
-        let answer = ask(&running, Transport::Udp, Method::Invite, uri, number);
-        assert_eq!(answer.status, Status::SERVER_INTERNAL_ERROR, "a 503 of its own is told as 500: {uri}");
+    for (name, number) in [("carol", 2), ("dave", 3)] {
+        let answer = ask(&running, Transport::Udp, Method::Invite, &format!("sip:{name}@{udp}"), number);
+        assert_eq!(answer.status, Status::SERVER_INTERNAL_ERROR, "a 503 of its own is told as 500: {name}");
     }
+    let answer = ask(&running, Transport::Udp, Method::Invite, "sip:x@nowhere.example", 4);
+    assert_eq!(answer.status.code(), 403, "a stranger's request goes to users only");
     let tally = running.finish();
     let unsent: Vec<&str> = tally.unsent.0.keys().map(String::as_str).collect();
     let expected = [
@@ -283,13 +293,20 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
 #[test]
 fn a_long_request_goes_over_tcp_where_somebody_takes_it() {
     let points = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"];
-    let running = Running::start(sockets(&points), server(Role::Proxy { record_route: false }));
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
     let callee = datagrams.local_addr().unwrap();
-    let mut caller = Client::new(Transport::Udp, running.address(Transport::Udp));
+    let bob = User { name: "bob".into(), password: String::new(), contact: None };
+    let order = ServerOrder {
+        users: Some(vec![bob]),
+        contact: Some(format!("sip:{{user}}@{callee}")),
+        ..server(Role::Proxy { record_route: false })
+    };
+    let running = Running::start(sockets(&points), order);
+    let proxy = running.address(Transport::Udp);
+    let mut caller = Client::new(Transport::Udp, proxy);
     let mut call = |number| {
-        let mut invite = caller.request(Method::Invite, &format!("sip:bob@{callee}"), number);
+        let mut invite = caller.request(Method::Invite, &format!("sip:bob@{proxy}"), number);
         invite.headers.push(Name::Subject, "x".repeat(1300));
         caller.send(invite);
     };

@@ -27,6 +27,7 @@ mod linux {
     use netrig_core::{Quantity, Sample, Sink, Subject};
     use netrig_experiment::Node;
     use netrig_netns::{Lab, LabError};
+    use netrig_sim::Simulator;
 
     use crate::arguments::{self, Changes, Which};
     use crate::failure::{FAILED, Failure, INTERRUPTED};
@@ -58,6 +59,7 @@ mod linux {
                 set: arguments.set.clone(),
                 replications: None,
                 seed: None,
+                memory: Simulator::MOST_MEMORY,
                 on: vec!["netns".into()],
             },
         })?;

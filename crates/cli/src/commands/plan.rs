@@ -1,13 +1,17 @@
 //! `netrig plan`.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_core::{Kind, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{Plan as Runs, Run, RunError, Substrate};
+use netrig_runner::found;
+use netrig_store::Store;
 
 use crate::arguments::Plan;
+use crate::build::BUILD;
 use crate::failure::{Failure, print};
 use crate::progress::words;
 use crate::request::ExperimentRequest;
@@ -35,7 +39,25 @@ pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
     for substrate in &request.substrates {
         print(cost(&plan, *substrate)?)?;
     }
+    if let Some(found) = already_made(&request, &arguments.place.store)? {
+        print(found)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many of the runs a store has; nothing without a store.
+fn already_made(request: &ExperimentRequest, path: &Path) -> Result<Option<String>, Failure> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let store = Store::open_read_only(path).map_err(Failure::request)?;
+    let ended = found(&request.experiment, &request.substrates, &BUILD, &store).map_err(Failure::failed)?;
+    let path = path.display();
+    Ok(Some(match (ended.found, ended.interrupted) {
+        (0, _) => format!("the store {path} has none of these runs"),
+        (found, true) => format!("the store {path} has {found} of these runs; the others would be made"),
+        (_, false) => format!("the store {path} has all runs that are needed"),
+    }))
 }
 
 /// What the runs will take, from runs of a few points spread over the plan.
@@ -47,7 +69,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         if substrate.check(&run).is_err() {
             continue;
         }
-        spent += trial(&run, substrate)?;
+        spent += trial(&run, substrate).map_err(|error| told_of(&run, error))?;
         tried += 1;
     }
     let name = substrate.name();
@@ -64,7 +86,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
 }
 
 /// What a run takes.
-fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, Failure> {
+fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, RunError> {
     let cancel = AtomicBool::new(false);
     let start = Instant::now();
     let gives_up = run.scenario.ends_with.is_empty();
@@ -72,8 +94,15 @@ fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, Failure> {
     match substrate.run(run, &mut progress, &cancel) {
         Ok(_) => Ok(start.elapsed()),
         Err(RunError::Cancelled) => Ok(progress.estimate(run)),
-        Err(error) => Err(Failure::failed(error)),
+        Err(error) => Err(error),
     }
+}
+
+/// Why a run of a point cannot be tried.
+fn told_of(run: &Run, error: RunError) -> Failure {
+    let point = run.point.to_string();
+    let of = if point.is_empty() { String::new() } else { format!(" of the point {point}") };
+    Failure::failed(format!("the first run{of} was tried: {error}"))
 }
 
 /// Follows a run by its samples of intervals, and gives it up after [`TRIAL`].

@@ -13,6 +13,7 @@ use super::traced::traced;
 use super::watched::watched;
 use crate::arguments;
 use crate::build::BUILD;
+use crate::coverage::Coverage;
 use crate::failure::{Failure, print};
 use crate::output;
 use crate::request::ExperimentRequest;
@@ -21,12 +22,16 @@ use crate::request::ExperimentRequest;
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;
-    let (store, results) = stored(&request, &arguments.place.store)?;
+    let Stored { store, results, is_complete } = stored(&request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
     let report = of(&request, &results, &provenance, &store, &AtomicBool::new(false))?;
     match out {
         Some((out, form)) => {
-            form.write(&report, out)?;
+            let made = Coverage::of(&request, &results, is_complete);
+            if !arguments.force {
+                made.may_replace(out)?;
+            }
+            form.write(&report, &made, out)?;
             output::tell(out, &format!("report: {}", out.display()))?;
         }
         None => print(report.terminal(100).trim_end())?,
@@ -34,8 +39,17 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a store has of an experiment.
+pub struct Stored {
+    pub store: Store,
+    /// Judged.
+    pub results: Results,
+    /// Whether the store has every run that was asked for.
+    pub is_complete: bool,
+}
+
 /// The store, and what it has of an experiment as it was asked for, judged. Nothing is run.
-pub fn stored(request: &ExperimentRequest, path: &Path) -> Result<(Store, Results), Failure> {
+pub fn stored(request: &ExperimentRequest, path: &Path) -> Result<Stored, Failure> {
     if !path.exists() {
         return Err(Failure::request(format!(
             "there is no store {}; `netrig run` makes one",
@@ -52,7 +66,7 @@ pub fn stored(request: &ExperimentRequest, path: &Path) -> Result<(Store, Result
         )));
     }
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
-    Ok((store, results))
+    Ok(Stored { store, results, is_complete: !ended.interrupted })
 }
 
 /// The report of results, with its figures of single runs.
@@ -102,10 +116,10 @@ impl Form {
     }
 
     /// Writes the report in this form.
-    pub fn write(self, report: &Report<'_>, out: &Path) -> Result<(), Failure> {
+    pub fn write(self, report: &Report<'_>, made: &Coverage, out: &Path) -> Result<(), Failure> {
         let text = match self {
-            Self::Html => report.html(),
-            Self::Markdown => report.markdown(),
+            Self::Html => report.html() + &made.comment(),
+            Self::Markdown => format!("{}\n{}", report.markdown(), made.comment()),
             Self::Csv => report.csv(),
             Self::Json => report.json(true),
         };

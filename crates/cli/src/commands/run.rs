@@ -1,6 +1,5 @@
 //! `netrig run`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -11,6 +10,7 @@ use netrig_store::{Provenance, Store};
 use crate::arguments::Run;
 use crate::build::BUILD;
 use crate::commands::report::{Form, of};
+use crate::coverage::Coverage;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
 use crate::output::tell;
@@ -25,9 +25,12 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
         eprintln!("warning: {}", warning.message);
     }
     permit(&request, arguments.allow_programs || is_shipped(&request.text))?;
-    let beside = || beside(&arguments.place.store, &request.experiment.design.name);
+    let beside = || arguments.place.store.with_file_name(format!("{}.html", request.stem));
     let out = arguments.out.clone().unwrap_or_else(beside);
     let form = Form::of(&out)?;
+    if !arguments.force {
+        Coverage::planned(&request).may_replace(&out)?;
+    }
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
     // What repeats itself is in memory; all else builds something that must not outlive it.
@@ -41,7 +44,6 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     } else {
         print(report.terminal(width()).trim_end())?;
     }
-    form.write(&report, &out)?;
     if !arguments.json {
         print(format!(
             "\n{} runs made, {} found in {}",
@@ -49,7 +51,18 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
             ended.found,
             arguments.place.store.display()
         ))?;
-        tell(&out, &format!("report: {}", out.display()))?;
+    }
+    let made = Coverage::of(&request, &results, !ended.interrupted);
+    let measure = if ended.interrupted && !arguments.force { made.may_replace(&out) } else { Ok(()) };
+    match measure {
+        Ok(()) => {
+            form.write(&report, &made, &out)?;
+            if !arguments.json {
+                tell(&out, &format!("report: {}", out.display()))?;
+            }
+        }
+        Err(Failure::Request(why)) => eprintln!("no report was written: {why}"),
+        Err(other) => return Err(other),
     }
     if ended.interrupted {
         eprintln!("interrupted: what was done is kept; the same command goes on where this one stopped");
@@ -102,11 +115,6 @@ fn code(results: &Results, require_claims: bool) -> ExitCode {
     let failed = results.points.iter().any(|point| point.status == Status::Failed);
     let open = require_claims && results.claims.iter().any(|claim| claim.verdict != Verdict::Supported);
     if failed || open { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
-}
-
-/// The report beside the store: `link-down/failover` becomes `link-down-failover.html`.
-fn beside(store: &Path, name: &str) -> PathBuf {
-    store.with_file_name(format!("{}.html", name.replace('/', "-")))
 }
 
 /// Columns of the terminal, or a usual width where there is none.

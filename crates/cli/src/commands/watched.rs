@@ -1,7 +1,7 @@
 //! Figures over the pictures of a video: what each run's viewer saw, with a picture side by side.
 
 use netrig_agent::probe::video::{Frame, Watched, has_ffmpeg, png, worst};
-use netrig_experiment::{FigureSpec, PointResult, Results, Run, Status, WatchedRun};
+use netrig_experiment::{FigureSpec, Legend, PointResult, Results, Run, Status, WatchedRun};
 use netrig_report::{Picture, Report};
 use netrig_store::Store;
 
@@ -73,9 +73,13 @@ pub fn watched<'a>(
     let mut pictures = vec![picture("as it was sent".to_owned(), says, sent)?];
     for viewer in &viewers {
         let Some(shown) = viewer.viewing.watched.shown.get(place) else { continue };
-        let name = spec.name_of(design, &viewer.run.point, several.then_some(viewer.substrate));
-        let title = if tells_flow { format!("{name}, {}", viewer.flow) } else { name };
-        pictures.push(picture(title, viewer.says(request, place), &shown.frame)?);
+        let legend = spec.name_of(design, &viewer.run.point, several.then_some(viewer.substrate));
+        let part = tells_flow.then(|| viewer.flow.clone());
+        pictures.push(picture(
+            Legend { part, ..legend }.to_string(),
+            viewer.says(request, place),
+            &shown.frame,
+        )?);
     }
     Ok(report.with_pictures(id, pictures))
 }

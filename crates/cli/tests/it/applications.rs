@@ -370,7 +370,7 @@ of = "flow.video"
         return;
     }
     // As it was sent, as it came in the simulation, as it came in real time: what two decoders made of the same packets.
-    let pictures = ["seen-1.png", "seen-2.png", "seen-3.png"]
+    let pictures = ["applied-seen-1.png", "applied-seen-2.png", "applied-seen-3.png"]
         .map(|name| std::fs::read(folder.path().join(name)).unwrap_or_else(|_| panic!("no {name}: {told}")));
     assert!(pictures[0].starts_with(b"\x89PNG\r\n\x1a\n") && pictures[0] != pictures[1]);
     assert_eq!(pictures[1], pictures[2]);

@@ -70,6 +70,134 @@ fn a_level_that_is_set_is_refused_once() {
     assert!(told.contains("factor `size` has the level `1 Kb`"), "{told}");
 }
 
+/// An experiment may come from a stranger: it takes neither all memory nor other people's files, and hangs on nothing.
+#[cfg(unix)]
+#[test]
+fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::symlink;
+    let above = tempfile::tempdir().expect("a folder for the test");
+    let own = above.path().join("own");
+    fs::create_dir(&own).expect("our own folder");
+    fs::write(above.path().join("secret"), "for nobody else").expect("our own folder");
+    mknodat(CWD, own.join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    symlink("../secret", own.join("link")).expect("a link");
+    let program = |file: &str| {
+        let words = "application = { kind = \"program\", command = [\"cat\"], files = { a = { file = ";
+        EXPERIMENT.replace("[node.b]", &format!("[node.b]\n{words}\"{file}\" }} }} }}"))
+    };
+    let traffic = |application: &str| EXPERIMENT.replace("{ kind = \"bulk\" }", application);
+    let outside = "outside of the experiment's folder";
+    for (experiment, line, why) in [
+        (program("/dev/zero"), 11, "it is a device, and only a regular file of the experiment's folder"),
+        (program("pipe"), 11, "it is a pipe, and only a regular file"),
+        (program("../secret"), 11, outside),
+        (program("link"), 11, outside),
+        (traffic(r#"{ kind = "trace", capture = "/dev/zero" }"#), 23, "it is a device"),
+        (
+            traffic(r#"{ kind = "sip", scenario = "call", trace = "link", server = { role = "uas" } }"#),
+            23,
+            outside,
+        ),
+    ] {
+        fs::write(own.join("small.toml"), experiment).expect("our own folder");
+        let told = refused(&own, &["check", "small.toml"]);
+        assert!(told.contains(why) && told.contains(&format!("small.toml:{line}:")), "{told}");
+        assert!(!told.contains("for nobody else"), "{told}");
+    }
+    // What netrig looks for by itself is no way out either.
+    fs::write(own.join("small.toml"), EXPERIMENT).expect("our own folder");
+    symlink("../secret", own.join("README.md")).expect("a link");
+    let told = refused(&own, &["check", "small.toml"]);
+    assert!(told.contains("README.md") && told.contains(outside), "{told}");
+    fs::remove_file(own.join("README.md")).expect("our own link");
+    symlink("small.toml", own.join("also.toml")).expect("a link");
+    ok(&own, &["check", "also.toml"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_experiment_comes_from_a_file_or_a_pipe_but_from_no_device() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let folder = folder_with(EXPERIMENT);
+    let told = refused(folder.path(), &["check", "/dev/zero"]);
+    assert!(
+        told.contains("cannot read /dev/zero: it is a device, and only a regular file or a pipe"),
+        "{told}"
+    );
+    mknodat(CWD, folder.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(folder.path().join("pipe"), EXPERIMENT).expect("netrig reads it"));
+        ok(folder.path(), &["check", "pipe"]);
+    });
+}
+
+/// A line that gets a thousand times what it carries, into a queue without an end, and the same within reason.
+const FLOOD: &str = r#"
+format = 1
+name = "small"
+duration = "100 s"
+sample_every = "100 s"
+[factors]
+gap = ["1 us", "50 ms"]
+[replications]
+count = 1
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", unlimited = true }
+[transport.udp]
+kind = "udp"
+[flow.f]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", interarrival = "${gap}", size = { constant = "500 B" } }
+[response.wait]
+of = "link.line"
+metric = "waiting_time"
+"#;
+
+#[test]
+fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
+    let folder = folder_with(FLOOD);
+    let few = ["--memory", "32MB"];
+    let lost = netrig(folder.path(), &[&["run", "small.toml", "--json"], &few[..]].concat());
+    assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
+    let told = text(&lost.stdout) + &text(&lost.stderr);
+    assert!(told.contains("the run takes more memory than it may (32 MB)"), "{told}");
+    assert!(told.contains("bound the queues") && told.contains("allow more by --memory"), "{told}");
+    // It fails alone.
+    let document: serde_json::Value = serde_json::from_slice(&lost.stdout).expect("a document");
+    let status = |place: usize| document["points"][place]["status"].as_str();
+    assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
+    let plan = netrig(folder.path(), &[&["plan", "small.toml", "--set", "gap=1 ns"], &few[..]].concat());
+    let told = text(&plan.stderr);
+    assert_eq!(plan.status.code(), Some(1), "{told}");
+    assert!(told.contains("the point gap = 1 ns was tried: the run takes more memory"), "{told}");
+    ok(folder.path(), &["plan", "small.toml", "--set", "gap=50 ms"]);
+}
+
+#[test]
+fn more_runs_than_can_be_handled_are_refused_before_they_are_made() {
+    let folder = folder_with(EXPERIMENT);
+    let told = refused(folder.path(), &["plan", "small.toml", "--replications", "4294967295"]);
+    assert!(
+        told.contains("2 points with 4294967295 replications of each are more than 10000000 runs"),
+        "{told}"
+    );
+    let levels: Vec<_> = (1..=10_000).map(|rate| format!("\"{rate} Mbit/s\"")).collect();
+    let wide = EXPERIMENT
+        .replace("[\"1 Mbit/s\", \"2 Mbit/s\"]", &format!("[{}]", levels.join(", ")))
+        .replace("count = 3", "count = 1000000");
+    fs::write(folder.path().join("small.toml"), wide).expect("our own folder");
+    let told = refused(folder.path(), &["plan", "small.toml"]);
+    assert!(told.contains("10000 points with 1000000 replications of each"), "{told}");
+}
+
 const CSV: [&str; 4] = ["export", "small.toml", "--format", "csv"];
 
 #[cfg(unix)]
@@ -458,4 +586,110 @@ fn every_listed_name_of_a_study_can_be_shown() {
     assert!(file.contains("name = \"link-down/failover\"") && file.contains("[factors]"), "{file}");
     assert!(ok(folder.path(), &["show", "study", "mm1"]).contains("netrig run mm1"));
     assert!(refused(folder.path(), &["show", "study", "moon"]).contains("link-down/failover"));
+}
+
+/// What a part, or fewer runs, would replace stays as it was, unless it is asked for.
+#[test]
+fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
+    let folder = folder_with(&format!("{EXPERIMENT}[figure.f]\nx = \"rate\"\ny = \"goodput\"\n"));
+    let at = |name: &str| folder.path().join(name);
+    let read = |name: &str| fs::read(at(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    ok(folder.path(), &["run", "small.toml"]);
+    let whole = read("small.html");
+    ok(folder.path(), &["run", "small.toml", "--set", "rate=1 Mbit/s"]);
+    ok(folder.path(), &["run", "small.toml", "--replications", "2"]);
+    assert!(read("small.html") == whole, "the report of the whole stays");
+    assert!(at("small-rate-1-Mbit-s.html").is_file() && at("small-replications-2.html").is_file());
+    let reports = ["all.html", "all.md", "all.json", "all.csv"];
+    let exports = [("csv", "runs.csv"), ("parquet", "runs.parquet"), ("svg", "figures")];
+    let commands = || {
+        let reports = reports.map(|out| vec!["report", "small.toml", "--out", out]);
+        let exports = exports.map(|(form, out)| vec!["export", "small.toml", "--format", form, "--out", out]);
+        reports.into_iter().chain(exports)
+    };
+    let files = || {
+        reports.map(&read).into_iter().chain(["runs.csv", "runs.parquet", "figures/small-f.svg"].map(&read))
+    };
+    for command in commands() {
+        ok(folder.path(), &command);
+    }
+    let wholes: Vec<Vec<u8>> = files().collect();
+    for part in [["--set", "rate=1 Mbit/s"], ["--replications", "2"]] {
+        for command in commands() {
+            let asked = [&command[..], &part].concat();
+            // The name of a part's figure says that it is one.
+            if asked.contains(&"svg") {
+                ok(folder.path(), &asked);
+                continue;
+            }
+            let told = refused(folder.path(), &asked);
+            assert!(told.contains("was made of") && told.contains("--force"), "{asked:?}: {told}");
+        }
+        assert!(files().eq(wholes.iter().cloned()), "{part:?}");
+    }
+    assert!(at("figures/small-rate-1-Mbit-s-f.svg").is_file());
+    // The same part again and the whole again take each other's own place.
+    ok(folder.path(), &["run", "small.toml", "--set", "rate=1 Mbit/s"]);
+    for command in commands() {
+        ok(folder.path(), &command);
+    }
+    assert!(files().eq(wholes.iter().cloned()), "the same results give the same bytes");
+    // A store with fewer runs is a part too, without a word of the command line that says so.
+    let less = refused(
+        folder.path(),
+        &["run", "small.toml", "--store", "less.db", "--replications", "1", "--out", "all.html"],
+    );
+    assert!(less.contains("all.html was made of 2 points and 6 runs on sim"), "{less}");
+    assert!(!at("less.db").exists(), "it is refused before anything is run");
+    for command in commands() {
+        let forced = [&command[..], &["--set", "rate=1 Mbit/s", "--force"]].concat();
+        ok(folder.path(), &forced);
+    }
+    assert!(reports.map(&read).iter().zip(&wholes).all(|(now, whole)| now != whole), "--force replaces");
+    fs::write(at("own.html"), "<p>my own page</p>").expect("our own folder");
+    let own = ["report", "small.toml", "--set", "rate=1 Mbit/s", "--out", "own.html"];
+    assert!(refused(folder.path(), &own).contains("does not say what it was made of"));
+}
+
+/// Levels, replications, seeds and substrates that are named choose among the stored runs, in every format and command.
+#[test]
+fn an_export_obeys_what_is_set() {
+    let queues = EXPERIMENT
+        .replace("[replications]", "packets = [5, 20]\n[replications]")
+        .replace("packets = 50", "packets = \"${packets}\"");
+    let folder = folder_with(&queues);
+    ok(folder.path(), &["run", "small.toml"]);
+    let rows = |more: &[&str]| {
+        ok(folder.path(), &[&CSV[..], &["--out", "x.csv", "--force"], more].concat());
+        let text = fs::read_to_string(folder.path().join("x.csv")).expect("it was exported");
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&[]).len(), 12);
+    let set = rows(&["--set", "packets=20"]);
+    assert_eq!(set.len(), 6);
+    assert!(set.iter().all(|row| row.starts_with("sim,20,")), "{set:?}");
+    assert_eq!(
+        rows(&["--set", "packets=20", "--set", "rate=1000 kbit/s"]).len(),
+        3,
+        "equal levels are equal"
+    );
+    assert_eq!(rows(&["--replications", "2"]).len(), 8);
+    assert_eq!(rows(&["--on", "sim"]).len(), 12);
+    let told = refused(folder.path(), &[&CSV[..], &["--out", "y.csv", "--seed", "77"]].concat());
+    assert!(told.contains("has no runs of `small` at the levels, replications, seeds"), "{told}");
+    let parquet =
+        ["export", "small.toml", "--format", "parquet", "--out", "x.parquet", "--set", "packets=20"];
+    assert!(ok(folder.path(), &parquet).contains("6 runs: x.parquet"));
+    let svg = ["export", "small.toml", "--format", "svg", "--out", ".", "--set", "packets=20"];
+    ok(folder.path(), &svg);
+    let plan = |store: &str| ok(folder.path(), &["plan", "small.toml", "--store", store]);
+    assert!(plan("netrig.db").contains("the store netrig.db has all runs that are needed"));
+    assert!(!plan("none.db").contains("none.db"));
+    let compared = |more: &[&str]| {
+        let stores = ["compare", "small.toml", "--with", "netrig.db"];
+        ok(folder.path(), &[&stores[..], more].concat())
+    };
+    assert!(compared(&[]).contains("n = 3 and 3"));
+    assert!(compared(&["--replications", "2"]).contains("n = 2 and 2"));
+    assert!(compared(&["--seed", "77"]).contains("no point in common"));
 }

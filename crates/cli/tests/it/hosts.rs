@@ -425,8 +425,9 @@ fn judged_alone(text: &str) -> Option<(Seen, String)> {
 fn simulated(client: &str, flow: &str) -> Seen {
     let mut seen = Seen::default();
     let run = run(&experiment(client, flow), 0);
-    Simulator.check(&run).unwrap_or_else(|why| panic!("{why}"));
-    Simulator.run(&run, &mut seen, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
+    let simulator = Simulator::default();
+    simulator.check(&run).unwrap_or_else(|why| panic!("{why}"));
+    simulator.run(&run, &mut seen, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
     seen
 }
 

@@ -16,6 +16,7 @@ use rustix::process::Signal;
 
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
 use crate::common::namespace::{Namespace, can};
+use crate::common::write_secret;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -23,7 +24,7 @@ const KEY: &str = "0123456789abcdef0123456789abcdef";
 
 fn key(folder: &Path) -> String {
     let path = folder.join("key");
-    std::fs::write(&path, KEY).expect("the folder can be written");
+    write_secret(&path, KEY);
     path.to_str().expect("a plain path").to_owned()
 }
 
@@ -432,9 +433,7 @@ fn a_third_party_sender_is_answered() {
 fn hex_key(folder: &Path) -> String {
     let path = folder.join("key.hex");
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
-    std::fs::write(&path, hex).expect("the folder can be written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&path, mode).expect("it is ours");
+    write_secret(&path, &hex);
     path.to_str().expect("a plain path").to_owned()
 }
 

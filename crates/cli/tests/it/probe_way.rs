@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::common::far_end;
 use crate::common::far_end::FarEnd;
 use crate::common::path_lab::{PathLab, Unheard};
+use crate::common::write_secret;
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle carries 1400 B.
 const WAY: &str = r#"
@@ -386,7 +387,7 @@ fn who_has_no_rights_may_trace_with_datagrams() {
 
 fn far_end(way: &Way, folder: &tempfile::TempDir) -> (FarEnd, String) {
     let key = folder.path().join("key");
-    std::fs::write(&key, "0123456789abcdef").expect("it can be written");
+    write_secret(&key, "0123456789abcdef");
     let key = key.to_str().expect("a plain path").to_owned();
     let listen = ["--listen", "10.0.0.10,fd00:0:0:2::2", "--key", &key];
     (FarEnd::start_by(way.inside("far", env!("CARGO_BIN_EXE_netrig")), &listen), key)

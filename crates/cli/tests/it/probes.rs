@@ -15,6 +15,7 @@ use netrig_agent::realtime_nanos;
 use rustix::process::Signal;
 
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};
+use crate::common::{connect_from, write_secret};
 
 /// Few packets, close together.
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -191,7 +192,7 @@ fn authenticated_stamp_needs_the_key() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("the folder can be written");
+        write_secret(&path, text);
         path.to_str().expect("a plain path").to_owned()
     };
     let (right, wrong) = (key("right", "0123456789abcdef\n"), key("wrong", "0123456789abcdeF"));
@@ -479,4 +480,50 @@ fn a_reflector_that_tells_no_times_is_said_to() {
         assert!(document["sections"][section]["delay_p50"]["value"].is_null(), "{document}");
     }
     assert!(notes(&document).contains("nothing bounds the offset of the clocks"), "{document}");
+}
+
+/// Sixteen connections that said nothing shut out who had the key, and it was told that the key was wrong.
+#[test]
+fn strangers_that_say_nothing_shut_out_nobody_who_has_the_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("key");
+    write_secret(&key, "0123456789abcdef");
+    let key = key.to_str().expect("a plain path");
+    let far_end = FarEnd::start(&["--key", key]);
+    let address = &far_end.probes[0];
+    let silent: Vec<_> = (0..200).map(|_| connect_from("127.0.0.2", address).expect("it listens")).collect();
+    let told = quick(&["loss", address, "--key", key]);
+    assert!(told.status.success(), "{}", err(&told));
+    // Who comes from the address that has most is told why it has to wait.
+    let mut last = silent.last().expect("there are some");
+    last.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
+    let mut said = [0; 300];
+    let len = last.read(&mut said).expect("it is told");
+    assert!(String::from_utf8_lossy(&said[..len]).contains("as many connections as it can hold"), "{said:?}");
+    drop(silent);
+    let told = far_end.finish();
+    assert_eq!(told["streams"], 1, "{told:#}");
+}
+
+#[test]
+fn a_probe_that_finds_no_room_says_that_the_far_end_is_busy() {
+    let far_end = FarEnd::start(&["--connections-per-address", "1"]);
+    let address = &far_end.probes[0];
+    let silent = TcpStream::connect(address).expect("it listens");
+    // It has a slot once it is greeted.
+    (&silent).read_exact(&mut [0]).expect("it is greeted");
+    let told = quick(&["loss", address]);
+    assert_eq!(told.status.code(), Some(1), "{}", err(&told));
+    assert!(
+        err(&told).contains("it is busy: your address has as many connections here as one may have (1)"),
+        "{}",
+        err(&told)
+    );
+    drop(silent);
+    let mut tries = 0;
+    while !quick(&["loss", address]).status.success() {
+        tries += 1;
+        assert!(tries < 100, "its slot is not free again");
+    }
+    far_end.finish();
 }

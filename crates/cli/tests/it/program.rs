@@ -141,7 +141,7 @@ fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
     for (format, out) in [("csv", "runs.csv"), ("svg", ".")] {
         run(&format!("export traced.toml --format {format} --out {out}"));
     }
-    for file in ["runs.csv", "window.svg"] {
+    for file in ["runs.csv", "traced-window.svg"] {
         all.push(std::fs::read_to_string(folder.path().join(file)).expect("it was exported"));
     }
     let store = Store::open_read_only(&folder.path().join("netrig.db")).expect("the store opens");

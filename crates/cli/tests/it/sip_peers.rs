@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::common::capture::{Capture, found};
 use crate::common::free_port::free_port;
-use crate::common::sip_server::SipServer;
+use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
 /// Calls of each test.
 const CALLS: u64 = 200;
@@ -174,7 +174,7 @@ fn users_of_sipp_register_with_their_passwords() {
     let names: Vec<String> = (0..CALLS).map(|number| format!("user{number:06}")).collect();
     let file = users(folder.path(), &names);
     for transport in ["udp", "tcp"] {
-        let asks = ["registrar", "--users", "200", "--password", "zanzibar", "--digest", "md5"];
+        let asks = ["registrar", "--users", "200", "--password-env", PASSWORD_ENV, "--digest", "md5"];
         let server = serve(&asks);
         let arguments =
             ["-sf", &scenario("register.xml"), "-inf", &file, "-key", "contact", "192.0.2.1:5060"];
@@ -213,7 +213,8 @@ fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
     let file = users(folder.path(), &["user000000".to_owned()]);
     for transport in ["udp", "tcp"] {
         let (_callee, at) = Peer::callee(transport, &["-sf", &scenario("routed-callee.xml")]);
-        let asks = ["proxy", "--record-route", "--users", "1", "--password", "zanzibar", "--digest", "md5"];
+        let asks =
+            ["proxy", "--record-route", "--users", "1", "--password-env", PASSWORD_ENV, "--digest", "md5"];
         let server = serve(&asks);
         let register = scenario("register.xml");
         let once =

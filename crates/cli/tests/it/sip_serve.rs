@@ -5,7 +5,7 @@
     reason = "a test of a program starts it and speaks to it over sockets"
 )]
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
         ),
         (
             &["registrar", here[0], here[1], "--digest", "md5", "--users", "5"],
-            "give that of all --users with --password",
+            "give that of all --users with --password-env",
         ),
         (&["registrar", here[0], here[1], "--users", "0"], "--users 0: expected 1 to 1000000"),
         (&["registrar", here[0], here[1], "--users-file", "nowhere"], "cannot read the users nowhere"),
@@ -207,4 +207,74 @@ fn a_flood_leaves_a_server_answering_and_its_memory_bounded() {
     assert!(server.most_memory() < 120 << 20, "{} B", server.most_memory());
     let told = server.finish();
     assert!(!told["unreadable"].as_object().expect("reasons").is_empty(), "{told}");
+}
+
+/// The answer to an OPTIONS along a connection.
+fn asked_along(mut stream: &TcpStream, number: u32) -> String {
+    use std::io::{Read as _, Write as _};
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
+    stream.write_all(options(number, "").replace("/UDP", "/TCP").as_bytes()).expect("it is sent");
+    let mut text = String::new();
+    let mut piece = [0; 4096];
+    while !text.contains("\r\n\r\n") {
+        match stream.read(&mut piece) {
+            Ok(1..) => text.push_str(&String::from_utf8_lossy(&piece)),
+            _ => break,
+        }
+    }
+    text
+}
+
+#[test]
+fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
+    let server =
+        SipServer::start(&["uas", "--json", "--listen", "tcp:127.0.0.1:0", "--max-connections", "8"]);
+    let connect = || TcpStream::connect(server.address("tcp")).expect("it listens");
+    // An eighth is left to strangers.
+    let known: Vec<_> = (0..7).map(|_| connect()).collect();
+    for (stream, number) in known.iter().zip(1..) {
+        assert!(asked_along(stream, number).starts_with("SIP/2.0 200 "));
+    }
+    let last = connect();
+    let told = asked_along(&last, 8);
+    assert!(told.starts_with("SIP/2.0 503 ") && told.contains("\r\nRetry-After: 10\r\n"), "{told}");
+    // Those that are known are served still, and one that goes makes room.
+    assert!(asked_along(&known[0], 9).starts_with("SIP/2.0 200 "));
+    drop(known);
+    let mut number = 10;
+    while !asked_along(&connect(), number).starts_with("SIP/2.0 200 ") {
+        number += 1;
+        assert!(number < 1000, "no room comes");
+    }
+    let told = server.finish();
+    assert!(told["connections"]["refused"].as_u64() >= Some(1), "{told:#}");
+}
+
+/// A server that could hold no connection said that it was ready, and refused all.
+#[test]
+fn a_server_that_the_system_allows_too_few_files_says_so() {
+    let bare = ["--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"];
+    let limited = |words: &str| {
+        let script = format!("ulimit -n 64 && exec {} {words} < /dev/null", env!("CARGO_BIN_EXE_netrig"));
+        let is_root = rustix::process::geteuid().is_root();
+        let mut command = Command::new(if is_root { "setpriv" } else { "sh" });
+        if is_root {
+            command.args(bare).arg("sh");
+        }
+        command.arg("-c").arg(script).output()
+    };
+    let Ok(output) = limited("sip serve uas --listen tcp:127.0.0.1:0 --for 10ms") else {
+        eprintln!("skipped: needs setpriv");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("64 are allowed; `ulimit -n 10064` before it") && !said.contains("ready"),
+        "{said}"
+    );
+    let output =
+        limited("probe reflect --stamp-port 0 --control-port 0 & sleep 1; kill $!").expect("as before");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("warning: the system allows 64 open files"), "{said}");
 }

@@ -90,6 +90,7 @@ impl Line {
             iperf3: Vec::new(),
             keys: Keyring::default(),
             open: true,
+            origins: Vec::new(),
             identity: None,
             limits,
         };

@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::far_end::{interrupt, until_it_worked};
+use crate::common::{connect_from, write_secret};
 
 fn netrig(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -152,7 +153,8 @@ fn the_document_of_a_meter_keeps_to_its_schema() {
 #[test]
 fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     let folder = std::env::temp_dir().join(format!("netrig-keys-{}", std::process::id()));
-    std::fs::write(&folder, "ann short\n").unwrap();
+    std::fs::write(&folder, "ann 0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let keys = folder.to_str().unwrap().to_owned();
     let refused = |arguments: &[&str], words: &str| {
         let output = ended(&[&["serve"], arguments].concat());
@@ -160,6 +162,13 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
         assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
     };
     refused(&["--listen", "0.0.0.0"], "can be reached from other hosts: give a key");
+    for option in ["--keys", "--key"] {
+        refused(
+            &[option, &keys],
+            "other users can read it (its mode is 644), so it is no secret; `chmod 600 ",
+        );
+    }
+    write_secret(&folder, "ann short\n");
     refused(&["--keys", &keys], "line 1: the key of ann has 5 bytes");
     std::fs::write(&folder, "ann 0123456789abcdef\nbob 0123456789abcdef0\n").unwrap();
     refused(
@@ -168,7 +177,7 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     );
     let server = Server::start(&["--keys", &keys, "--per-key", "1"], 1);
     let key = folder.with_extension("key");
-    std::fs::write(&key, "0123456789abcdef0\n").unwrap();
+    write_secret(&key, "0123456789abcdef0\n");
     let host = server.addresses[0].clone();
     let arguments: Vec<_> = [host.as_str()].into_iter().chain(SHORT).collect();
     let output = ended(&[&arguments[..], &["--key", key.to_str().unwrap()]].concat());
@@ -277,5 +286,115 @@ fn who_interrupts_it_gets_what_there_is() {
     }
     let told = json(&ended(&all));
     assert_eq!(told["partial"], false, "{told:#}");
+    server.end();
+}
+
+/// The answer to a request, as far as one comes.
+fn fetched(mut stream: TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut told = String::new();
+    // Who is hung up on has heard what it has heard.
+    let _ = stream.read_to_string(&mut told);
+    told
+}
+
+const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// A thousand connections from four addresses said a byte each and were closed: nobody got in for ten seconds.
+#[test]
+fn who_says_a_byte_and_goes_shuts_nobody_out() {
+    let server = Server::start(&[], 1);
+    let address = &server.addresses[0];
+    for host in 2..6 {
+        for _ in 0..270 {
+            let mut stream = connect_from(&format!("127.0.0.{host}"), address).unwrap();
+            stream.write_all(b"G").unwrap();
+        }
+    }
+    let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    // Nor do those that stay and say nothing.
+    let silent: Vec<_> = (2..8)
+        .flat_map(|host| (0..250).map(move |_| host))
+        .map(|host| connect_from(&format!("127.0.0.{host}"), address))
+        .collect();
+    let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    drop(silent);
+    server.end();
+}
+
+/// Those that have begun a handshake have a thread each, and one address may have so many. Who comes then is told so.
+#[test]
+fn who_finds_no_room_is_told_that_the_server_is_busy() {
+    let server = Server::start(&[], 1);
+    let address = &server.addresses[0];
+    let mut held = Vec::new();
+    // They are hung up on after ten seconds, which may be short on a busy machine.
+    let mut hold = || {
+        for _ in 0..50 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // It may have been turned away already.
+            let _ = stream.write_all(b"\x16\x03\x01");
+            held.push(stream);
+        }
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        hold();
+        let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
+        if told.starts_with("HTTP/1.1 503 ") {
+            assert!(
+                told.contains("Retry-After: ") && told.contains("your address has as many connections"),
+                "{told}"
+            );
+            break;
+        }
+        assert!(told.starts_with("HTTP/1.1 200 ") && Instant::now() < until, "{told}");
+    }
+    loop {
+        hold();
+        let output = ended(&[&[address.as_str()][..], &SHORT].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("the server turns us away: the server is full") {
+            break;
+        }
+        assert!(output.status.success() && Instant::now() < until, "{said}");
+    }
+    // Other addresses are served, and so is this one when they have gone.
+    let told = fetched(connect_from("127.0.0.9", address).unwrap(), METRICS);
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    drop(held);
+    loop {
+        let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
+        if told.starts_with("HTTP/1.1 200 ") {
+            break;
+        }
+        assert!(Instant::now() < until, "{told}");
+    }
+    server.end();
+}
+
+#[test]
+fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
+    let asks = |server: &Server, origin: &str| {
+        let request = format!(
+            "GET /ndt/v7/download HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: net.measurementlab.ndt.v7\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(&server.addresses[0]).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).unwrap();
+        String::from_utf8_lossy(&first).into_owned()
+    };
+    let server = Server::start(&[], 1);
+    assert_eq!(asks(&server, "https://evil.example"), "HTTP/1.1 403");
+    assert_eq!(asks(&server, "http://localhost"), "HTTP/1.1 101");
+    server.end();
+    let server = Server::start(&["--allow-origin", "https://good.example"], 1);
+    assert_eq!(asks(&server, "https://good.example"), "HTTP/1.1 101");
+    assert_eq!(asks(&server, "https://evil.example"), "HTTP/1.1 403");
     server.end();
 }

@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Kind, Quantity, Subject};
 
-use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Panel, Series, has, heading};
+use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Legend, Panel, Series, has};
 use super::spec::{Axis, FigureSpec, TIME};
 use crate::judge::Design;
 use crate::reduce::{Layout, Trace};
@@ -44,7 +44,7 @@ impl FigureSpec {
             let seconds = |at: Instant| at.as_secs_f64();
             let outage = here.first().and_then(|run| Layout::of(run.scenario).outage);
             Panel {
-                title: heading(key),
+                levels: Point(key.clone()),
                 series: self.courses(&here, design),
                 paper: Vec::new(),
                 theory: Vec::new(),
@@ -96,10 +96,9 @@ impl FigureSpec {
             for name in &self.y.0 {
                 for course in self.of.iter().flat_map(|of| courses_of(of, run, name)) {
                     let legend = self.legend(&key, name, several.then_some(run.substrate));
-                    let name =
-                        if course.part.is_empty() { legend } else { format!("{legend}, {}", course.part) };
+                    let part = Some(course.part.clone()).filter(|part| !part.is_empty());
                     series.push(Series {
-                        name,
+                        legend: Legend { part, ..legend },
                         substrate: run.substrate.to_owned(),
                         points: course.points(),
                     });

@@ -1,6 +1,7 @@
 //! The numbers of a figure over the levels of a factor.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use netrig_stats::theory;
 use serde::Serialize;
@@ -33,10 +34,10 @@ pub struct FigureData {
 /// The headings of a grid of panels, which has one panel for each pair of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
-    /// The levels of each row: `direction = up`.
-    pub rows: Vec<String>,
-    /// The levels of each column; one without words if only rows are told apart.
-    pub columns: Vec<String>,
+    /// The levels of each row.
+    pub rows: Vec<Point>,
+    /// The levels of each column; one without levels if only rows are told apart.
+    pub columns: Vec<Point>,
 }
 
 /// An axis.
@@ -56,8 +57,8 @@ pub struct AxisData {
 /// One picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Panel {
-    /// The levels that it is of; empty if there is only one.
-    pub title: String,
+    /// The levels that it is of; none if there is only one panel.
+    pub levels: Point,
     /// What was measured.
     pub series: Vec<Series>,
     /// What the paper says.
@@ -71,11 +72,60 @@ pub struct Panel {
     pub outage: Option<(f64, Option<f64>)>,
 }
 
+/// What tells a line of a figure from the others. It is data until it is drawn: a level may hold any character.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Legend {
+    /// The response or the quantity; absent where all lines are of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+    /// The factors whose levels make the lines, in the order of the figure, with the line's levels.
+    pub levels: Vec<(String, Level)>,
+    /// The substrate; absent where all lines are of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub substrate: Option<String>,
+    /// A flow, a path or a member of a group; absent where that goes without saying.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+}
+
+impl Legend {
+    /// The same in words, each level as `level` writes it.
+    pub fn in_words(
+        &self,
+        response: impl Fn(&str) -> String,
+        level: impl Fn(&str, &Level) -> String,
+    ) -> String {
+        // A factor may tell which of the responses a point has.
+        let is_told = |name: &&String| self.levels.first().is_some_and(|(_, level)| level.0 == **name);
+        let response = self.response.as_ref().filter(|name| !is_told(name)).map(|name| response(name));
+        let levels = self.levels.iter().map(|(factor, own)| level(factor, own));
+        let mut words = response.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
+        if let Some(substrate) = &self.substrate {
+            words += &format!(" ({substrate})");
+        }
+        match &self.part {
+            Some(part) => format!("{words}, {part}"),
+            None => words,
+        }
+    }
+
+    /// Whether both are of the same line, wherever it was measured.
+    pub fn is_same_line(&self, other: &Self) -> bool {
+        (&self.response, &self.levels, &self.part) == (&other.response, &other.levels, &other.part)
+    }
+}
+
+impl fmt::Display for Legend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(str::to_owned, |_, level| level.0.clone()))
+    }
+}
+
 /// One line of a picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// Its legend.
-    pub name: String,
+    /// What tells it from the others.
+    pub legend: Legend,
     /// Where it was measured.
     pub substrate: String,
     /// Its points, from left to right.
@@ -100,8 +150,8 @@ pub struct FigurePoint {
 /// The paper's values that belong to a line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PaperSeries {
-    /// The legend of the line.
-    pub name: String,
+    /// The legend of the line; it has no substrate.
+    pub legend: Legend,
     /// Its values.
     pub points: Vec<PaperPoint>,
 }
@@ -124,8 +174,9 @@ pub struct PaperPoint {
 pub struct TheoryLine {
     /// What the curve is.
     pub label: String,
-    /// That, and the line to which it belongs, if there are several.
-    pub name: String,
+    /// The line to which it belongs; absent if it belongs to all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<Legend>,
     /// Where the formula stands.
     pub source: String,
     /// Its points, from left to right; where the formula says nothing (an unstable queue) there is none.
@@ -153,7 +204,7 @@ impl FigureSpec {
             // A grid has a panel for each pair of its headings; else levels that no point of the experiment has need none.
             let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
             (is_needed || !paper.is_empty()).then(|| Panel {
-                title: heading(key),
+                levels: Point(key.clone()),
                 series: self.series_of(&here, &axis, &unit, design),
                 paper,
                 theory: self.theory_of(key, &here, &axis, &unit, design),
@@ -192,7 +243,7 @@ impl FigureSpec {
     }
 
     pub(super) fn grid(&self, design: &Design) -> Option<Grid> {
-        let headings = |factors: &[String]| self.keys(factors, design).iter().map(heading).collect();
+        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point).collect();
         let is_grid = !self.rows.is_empty();
         is_grid.then(|| Grid { rows: headings(&self.rows.0), columns: headings(&self.panels.0) })
     }
@@ -227,8 +278,8 @@ impl FigureSpec {
                         mine.filter_map(|point| self.place(point, response, scale, axis)).collect();
                     points.sort_by(|a, b| a.x.total_cmp(&b.x));
                     if !points.is_empty() {
-                        let name = self.legend(&key, response, (substrates.len() > 1).then_some(substrate));
-                        series.push(Series { name, substrate: (*substrate).to_owned(), points });
+                        let legend = self.legend(&key, response, (substrates.len() > 1).then_some(substrate));
+                        series.push(Series { legend, substrate: (*substrate).to_owned(), points });
                     }
                 }
             }
@@ -247,14 +298,14 @@ impl FigureSpec {
         })
     }
 
-    pub(super) fn legend(&self, key: &Key, response: &str, substrate: Option<&str>) -> String {
-        let levels = self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.clone());
-        let several = (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned());
-        let mut words: Vec<String> = several.into_iter().chain(levels).collect();
-        // A factor may tell which of the responses a point has.
-        words.dedup();
-        let name = words.join(", ");
-        substrate.map_or(name.clone(), |substrate| format!("{name} ({substrate})"))
+    pub(super) fn legend(&self, key: &Key, response: &str, substrate: Option<&str>) -> Legend {
+        let level = |factor: &String| Some((factor.clone(), key.get(factor)?.clone()));
+        Legend {
+            response: (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned()),
+            levels: self.series.0.iter().filter_map(level).collect(),
+            substrate: substrate.map(str::to_owned),
+            part: None,
+        }
     }
 
     /// The paper's values of this panel, line by line.
@@ -278,7 +329,7 @@ impl FigureSpec {
                     .flat_map(|value| self.paper_points(value, axis, unit))
                     .collect();
                 if !points.is_empty() {
-                    lines.push(PaperSeries { name: self.legend(&key, response, None), points });
+                    lines.push(PaperSeries { legend: self.legend(&key, response, None), points });
                 }
             }
         }
@@ -348,8 +399,6 @@ impl FigureSpec {
                 continue;
             }
             let drawn = DrawnTheory { figure: self, spec, curve, scale, fixed, axis, design };
-            let levels =
-                || self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.as_str());
             let curves: Vec<(Option<&str>, Curve)> = if spec.names_a_response(design) {
                 let of = |substrate: &'a str| {
                     let mine = here.iter().filter(|p| p.substrate == substrate && has(&p.factors, &key));
@@ -363,17 +412,16 @@ impl FigureSpec {
                 if points.is_empty() || lines.iter().any(|line| line.points == points) {
                     continue;
                 }
-                let name = [label.as_str()].into_iter().chain(levels()).chain(substrate);
                 lines.push(TheoryLine {
                     label: label.clone(),
-                    name: name.collect::<Vec<_>>().join(", "),
+                    of: Some(Legend { response: None, ..self.legend(&key, "", substrate) }),
                     source: curve.source.to_owned(),
                     points,
                 });
             }
         }
         if let ([only], true) = (&mut lines[..], spec.at.is_empty()) {
-            only.name = label;
+            only.of = None;
         }
         lines
     }
@@ -459,12 +507,6 @@ fn mean_in_base_unit(point: &PointResult, response: &str, design: &Design) -> Op
 /// Whether a point has these levels.
 pub(super) fn has(point: &Point, key: &Key) -> bool {
     key.iter().all(|(factor, level)| point.level(factor) == Some(level))
-}
-
-/// `down_for = 5 s, profile = ns2`.
-pub(super) fn heading(key: &Key) -> String {
-    let levels: Vec<String> = key.iter().map(|(factor, level)| format!("{factor} = {level}")).collect();
-    levels.join(", ")
 }
 
 /// Where levels stand on the x axis.

@@ -8,7 +8,7 @@ mod watched;
 
 pub use course::TracedRun;
 pub use evaluate::{
-    AxisData, FigureData, FigurePoint, Grid, Panel, PaperPoint, PaperSeries, Series, TheoryLine,
+    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPoint, PaperSeries, Series, TheoryLine,
 };
 pub use expression::{Expression, ExpressionError};
 pub use spec::{Axis, FigureSpec, PICTURE, TIME, Theories, TheorySpec};

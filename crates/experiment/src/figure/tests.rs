@@ -1,7 +1,7 @@
 //! Series, panels, the paper's points and theory curves.
 
-use crate::FigureData;
 use crate::judge::fixture::Study;
+use crate::{FigureData, Point, TheoryLine};
 
 const FACTORS: &[(&str, &[&str])] =
     &[("transport", &["tcp", "sctp"]), ("down_for", &["0 s", "5 s"]), ("gap", &["45 ms", "0.1 s", "200 ms"])];
@@ -25,9 +25,9 @@ fn series_and_panels() {
         figure(study(), "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = ['down_for']\nlog = ['x']");
     assert_eq!((data.x.label.as_str(), data.x.unit.as_str(), data.x.log), ("gap", "ms", true));
     assert_eq!((data.y.label.as_str(), data.y.unit.as_str(), data.y.log), ("r", "B/s", false));
-    let titles: Vec<&str> = data.panels.iter().map(|panel| panel.title.as_str()).collect();
+    let titles: Vec<String> = data.panels.iter().map(|panel| panel.levels.to_string()).collect();
     assert_eq!(titles, ["down_for = 0 s", "down_for = 5 s"]);
-    let names: Vec<&str> = data.panels[0].series.iter().map(|series| series.name.as_str()).collect();
+    let names: Vec<String> = data.panels[0].series.iter().map(|series| series.legend.to_string()).collect();
     assert_eq!(names, ["tcp", "sctp"]);
     let points = &data.panels[1].series[0].points;
     assert_eq!(points.iter().map(|point| point.x).collect::<Vec<_>>(), [45.0, 100.0, 200.0]);
@@ -47,7 +47,10 @@ fn levels_that_no_point_has_take_no_room() {
             && point.point.level("gap").is_some_and(|level| level.0 == "0.1 s")
     });
     let data = figure(study, "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'");
-    assert_eq!(data.panels.iter().map(|panel| panel.title.as_str()).collect::<Vec<_>>(), ["down_for = 5 s"]);
+    assert_eq!(
+        data.panels.iter().map(|panel| panel.levels.to_string()).collect::<Vec<_>>(),
+        ["down_for = 5 s"]
+    );
     assert_eq!(data.x.unit, "s");
     assert!((data.panels[0].series[0].points[0].x - 0.1).abs() < 1e-12);
 }
@@ -59,7 +62,7 @@ fn levels_that_are_no_numbers_are_categories() {
     assert_eq!(data.panels.len(), 1);
     let points = &data.panels[0].series[0].points;
     assert_eq!((points[0].x, points[1].x), (0.0, 1.0));
-    assert_eq!(data.panels[0].series[0].name, "r");
+    assert_eq!(data.panels[0].series[0].legend.to_string(), "r");
 }
 
 /// Two substrates are two lines; a point that was not measured leaves a gap.
@@ -68,9 +71,9 @@ fn substrates_are_lines_of_their_own() {
     let mut study = Study::new(FACTORS).run_on("sim", 1, |_| Some(1.0)).run_on("vm", 1, |_| Some(2.0));
     study.points[0].runs[0].responses.insert("r".into(), None);
     let data = figure(study, "x = 'gap'\ny = 'r'\nwhere = { down_for = '0 s', transport = 'tcp' }");
-    let lines: Vec<(&str, usize)> =
-        data.panels[0].series.iter().map(|series| (series.name.as_str(), series.points.len())).collect();
-    assert_eq!(lines, [("r (sim)", 2), ("r (vm)", 3)]);
+    let lines: Vec<(String, usize)> =
+        data.panels[0].series.iter().map(|series| (series.legend.to_string(), series.points.len())).collect();
+    assert_eq!(lines, [("r (sim)".to_owned(), 2), ("r (vm)".to_owned(), 3)]);
 }
 
 const PAPER: &str = "title = 'p'\n\
@@ -85,7 +88,7 @@ fn the_papers_points() {
     let data = figure(study().paper(PAPER), text);
     assert!(data.panels[0].paper.is_empty());
     let paper = &data.panels[1].paper;
-    assert_eq!((paper[0].name.as_str(), paper[1].name.as_str()), ("tcp", "sctp"));
+    assert_eq!([paper[0].legend.to_string(), paper[1].legend.to_string()], ["tcp", "sctp"]);
     // About 54 B/s wherever the gap: no place of its own. 59 B/s at 200 ms.
     assert_eq!(
         (paper[0].points[0].x, paper[0].points[0].y, paper[0].points[0].approximate),
@@ -120,11 +123,11 @@ fn a_theory_of_what_was_measured_is_drawn_for_each_substrate() {
     let study = study.run_on("sim", 2, |_| Some(1.0)).run_on("netns", 2, |_| Some(2.0));
     let text = "x = 'gap'\ny = 'delay'\ntheory = { curve = 'mm1', label = 'M/M/1', with = { arrivals_per_s = '1 / gap', service_per_s = '10 * r' } }";
     let lines = &figure(study, text).panels[0].theory;
-    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-    assert_eq!(names, ["M/M/1, sim", "M/M/1, netns"]);
+    let of = |line: &TheoryLine| line.of.as_ref().and_then(|of| of.substrate.clone());
+    assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), [Some("sim".to_owned()), Some("netns".to_owned())]);
     for line in lines {
         let places: Vec<f64> = line.points.iter().map(|(x, _)| *x).collect();
-        assert_eq!(places, [200.0, 500.0, 1000.0], "{}", line.name);
+        assert_eq!(places, [200.0, 500.0, 1000.0], "{line:?}");
     }
 }
 
@@ -175,15 +178,16 @@ fn faults_are_told_by_field() {
 fn a_grid_has_a_panel_for_each_pair_of_its_headings() {
     let data = figure(study(), "x = 'gap'\ny = 'r'\nrows = 'transport'\npanels = 'down_for'");
     let grid = data.grid.unwrap();
-    assert_eq!(grid.rows, ["transport = tcp", "transport = sctp"]);
-    assert_eq!(grid.columns, ["down_for = 0 s", "down_for = 5 s"]);
-    let titles: Vec<&str> = data.panels.iter().map(|panel| panel.title.as_str()).collect();
+    let texts = |points: &[Point]| points.iter().map(Point::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(&grid.rows), ["transport = tcp", "transport = sctp"]);
+    assert_eq!(texts(&grid.columns), ["down_for = 0 s", "down_for = 5 s"]);
+    let titles: Vec<String> = data.panels.iter().map(|panel| panel.levels.to_string()).collect();
     let pair = |outage: &str, transport: &str| format!("down_for = {outage}, transport = {transport}");
     assert_eq!(titles, [pair("0 s", "tcp"), pair("5 s", "tcp"), pair("0 s", "sctp"), pair("5 s", "sctp")]);
     assert!((data.panels[3].series[0].points[1].y - 252.1).abs() < 1e-9);
     // Rows alone stand below each other.
     let stack = figure(study(), "x = 'gap'\ny = 'r'\nrows = 'transport'\nseries = 'down_for'");
-    assert_eq!((stack.grid.unwrap().columns, stack.panels.len()), (vec![String::new()], 2));
+    assert_eq!((stack.grid.unwrap().columns, stack.panels.len()), (vec![Point::default()], 2));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The numbers of a figure over the pictures of videos that came through single runs.
 
-use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Panel, Series, has, heading};
+use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Legend, Panel, Series, has};
 use super::spec::{Axis, FigureSpec, PICTURE};
 use crate::judge::Design;
 use crate::scenario::Scenario;
@@ -28,7 +28,7 @@ impl FigureSpec {
     }
 
     /// What a line of the figure is called, of a run at this point: its levels, and the substrate if there are several.
-    pub fn name_of(&self, design: &Design, point: &Point, substrate: Option<&str>) -> String {
+    pub fn name_of(&self, design: &Design, point: &Point, substrate: Option<&str>) -> Legend {
         let key = self.keys(&self.series.0, design).into_iter().find(|key| has(point, key));
         self.legend(&key.unwrap_or_default(), &self.y.0.join(", "), substrate)
     }
@@ -37,11 +37,11 @@ impl FigureSpec {
     pub fn watched(&self, id: &str, design: &Design, runs: &[WatchedRun<'_>]) -> FigureData {
         let several = runs.iter().any(|run| run.substrate != runs[0].substrate);
         let series = |run: &WatchedRun<'_>| {
-            let name = self.name_of(design, run.point, several.then_some(run.substrate));
+            let legend = self.name_of(design, run.point, several.then_some(run.substrate));
             let values = (0_u32..).zip(&run.values).filter(|(_, value)| value.is_finite());
             let point = |(x, y): (u32, &f64)| FigurePoint { x: x.into(), y: *y, low: None, high: None, n: 1 };
             Series {
-                name: run.flow.map_or(name.clone(), |flow| format!("{name}, {flow}")),
+                legend: Legend { part: run.flow.map(str::to_owned), ..legend },
                 substrate: run.substrate.to_owned(),
                 points: values.map(point).collect(),
             }
@@ -49,7 +49,7 @@ impl FigureSpec {
         let panel = |key: &Key| {
             let here = runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key));
             Panel {
-                title: heading(key),
+                levels: Point(key.clone()),
                 series: here.map(series).collect(),
                 paper: Vec::new(),
                 theory: Vec::new(),

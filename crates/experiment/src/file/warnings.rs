@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use netrig_core::{Direction, Duration};
+use netrig_core::{Direction, Duration, HOP_LIMIT};
 use netrig_link::LinkSettings;
 
 use super::buckets::Buckets;
@@ -27,6 +27,8 @@ pub(super) struct Warnings<'a> {
     overloads: BTreeMap<(String, Direction), Overload>,
     transports_used: BTreeSet<String>,
     links_used: BTreeSet<String>,
+    /// By group of flows, the links of the longest path, where these are more than a packet passes.
+    too_long: BTreeMap<String, usize>,
     /// Groups of flows whose sizes have no variance.
     unbounded: BTreeSet<String>,
     misfits: Misfits,
@@ -69,6 +71,7 @@ impl<'a> Warnings<'a> {
             overloads: BTreeMap::new(),
             transports_used: BTreeSet::new(),
             links_used: BTreeSet::new(),
+            too_long: BTreeMap::new(),
             unbounded: BTreeSet::new(),
             misfits: Misfits::default(),
             conditioned: Conditioned::default(),
@@ -87,6 +90,11 @@ impl<'a> Warnings<'a> {
                 if !self.links_used.contains(link) {
                     self.links_used.insert(link.clone());
                 }
+            }
+            let longest = flow.paths.iter().map(|path| path.hops.len()).max().unwrap_or(0);
+            if longest > HOP_LIMIT {
+                let known = self.too_long.entry(flow.group.clone()).or_default();
+                *known = longest.max(*known);
             }
             if flow.application.has_infinite_variance() {
                 self.unbounded.insert(flow.group.clone());
@@ -157,6 +165,13 @@ impl<'a> Warnings<'a> {
             all.extend(self.unused("link", &self.links_used, "no flow passes over the link"));
         }
         all.extend(self.events_in_warm_up());
+        all.extend(self.too_long.iter().map(|(flow, links)| {
+            let why =
+                format!("a path of flow `{flow}` has {links} links, and a packet passes at most {HOP_LIMIT}");
+            Diagnostic::warning(self.at(&["flow", flow]), why).note(
+                "a router drops a packet whose hop limit runs out (RFC 791, RFC 8200), so nothing arrives",
+            )
+        }));
         all.extend(self.means_without_variance());
         all.extend(self.shares_of_percentages());
         all.extend(self.misfits.finish(self.definition));

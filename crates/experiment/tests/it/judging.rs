@@ -203,8 +203,11 @@ fn traces_become_figures_over_time() {
     let figure = spec.trace(id, &experiment.design, &traced);
     assert_eq!((figure.x.unit.as_str(), figure.y.unit.as_str(), figure.panels.len()), ("s", "B", 2));
     let panel = &figure.panels[1];
-    assert_eq!((panel.title.as_str(), panel.outage), ("down_for = 10 s", Some((50.0, Some(60.0)))));
-    let names: Vec<&str> = panel.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(
+        (panel.levels.to_string().as_str(), panel.outage),
+        ("down_for = 10 s", Some((50.0, Some(60.0))))
+    );
+    let names: Vec<String> = panel.series.iter().map(|series| series.legend.to_string()).collect();
     assert_eq!(
         names,
         ["tcp, primary", "sctp, primary", "sctp-multihomed, primary", "sctp-multihomed, alternate"]

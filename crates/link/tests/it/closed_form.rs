@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
-    Backlog, Direction, DropReason, Duration, Instant, Lane, Link, Quantity, Rate, Sample, Seeds, Sink, Size,
-    Subject,
+    Backlog, Direction, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Quantity, Rate,
+    Sample, Seeds, Sink, Size, Subject, Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::{Counters, FifoLine, Framing, Line, LineSettings, Queue, Service, WireId};
@@ -14,7 +14,7 @@ use crate::common::{Packet, packet};
 /// What a line counts, as of one moment.
 #[derive(Debug, PartialEq)]
 struct LineAccount {
-    counters: [(u64, u64); 5],
+    counters: [(u64, u64); 6],
     waited: Duration,
     packet_nanos: u128,
     byte_nanos: u128,
@@ -29,6 +29,7 @@ fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> 
         counters.delivered,
         counters.dropped(DropReason::QueueFull),
         counters.dropped(DropReason::Undeliverable),
+        counters.dropped(DropReason::LinkDown),
     ];
     LineAccount {
         counters: tallies.map(|tally| (tally.packets, tally.bytes)),
@@ -40,12 +41,22 @@ fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> 
     }
 }
 
-/// Packets come after these gaps; `read_every` so often the line is read.
+/// Packets come after these gaps; `read_every` so often the line is read. Outages begin so long after the end of the last one,
+/// and last so long.
 #[derive(Clone, Debug)]
 struct LineCase {
     settings: LineSettings,
     packets: Vec<(u64, u32)>,
     read_every: u64,
+    outages: Vec<(u64, u64)>,
+}
+
+/// What happens to a line.
+#[derive(Clone, Copy, Debug)]
+enum LineStep {
+    Packet(u32),
+    Down,
+    Up,
 }
 
 fn courses() -> impl Strategy<Value = LineCase> {
@@ -67,18 +78,29 @@ fn courses() -> impl Strategy<Value = LineCase> {
         let line = LineSettings::new(rate, Duration::from_nanos(delay), Queue::Fifo(fifo));
         let framing = if framed { Framing::Ethernet } else { Framing::None };
         let settings = LineSettings { mtu: mtu.map(Size::from_bytes), framing, ..line };
-        LineCase { settings, packets, read_every }
+        LineCase { settings, packets, read_every, outages: Vec::new() }
     })
 }
 
-/// The moments at which packets come, and their lengths.
-fn offers(course: &LineCase) -> Vec<(Instant, u32)> {
+/// What happens when.
+fn steps(course: &LineCase) -> Vec<(Instant, LineStep)> {
     let mut at = 0;
-    let come = |(gap, ip_len): &(u64, u32)| {
+    let mut after = |gap: u64| {
         at += gap;
-        (Instant::from_nanos(at), *ip_len)
+        Instant::from_nanos(at)
     };
-    course.packets.iter().map(come).collect()
+    let mut steps = Vec::new();
+    for (gap, lasts) in &course.outages {
+        steps.push((after(*gap), LineStep::Down));
+        steps.push((after(*lasts), LineStep::Up));
+    }
+    at = 0;
+    for (gap, ip_len) in &course.packets {
+        at += gap;
+        steps.push((Instant::from_nanos(at), LineStep::Packet(*ip_len)));
+    }
+    steps.sort_by_key(|(at, _)| *at);
+    steps
 }
 
 /// Wants nothing.
@@ -104,15 +126,22 @@ const READINGS: u64 = 40;
 fn by_events(course: &LineCase) -> LineRun {
     let mut line: Line<Packet> = Line::new(&course.settings, &Seeds::new(1), "test/forward").unwrap();
     let (mut counters, mut arrivals, mut readings) = (Counters::new(), Vec::new(), Vec::new());
-    let offers = offers(course);
+    let steps = steps(course);
     let mut next = 0;
     for reading in 1..=READINGS {
         let now = Instant::from_nanos(reading * course.read_every);
-        while let Some((at, ip_len)) = offers.get(next).filter(|(at, _)| *at <= now) {
+        while let Some((at, step)) = steps.get(next).filter(|(at, _)| *at <= now) {
             while let Some(delivery) = line.poll_deliver(*at, &mut counters) {
                 arrivals.push((delivery.at, delivery.packet.id));
             }
-            line.offer(*at, Lane::ONLY, packet(next as u64, *ip_len), &mut counters);
+            let down = LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose };
+            match step {
+                LineStep::Packet(ip_len) => {
+                    line.offer(*at, Lane::ONLY, packet(next as u64, *ip_len), &mut counters);
+                }
+                LineStep::Down => line.apply(*at, Lane::ONLY, down, &mut counters),
+                LineStep::Up => line.apply(*at, Lane::ONLY, LinkEvent::Up, &mut counters),
+            }
             next += 1;
         }
         while let Some(delivery) = line.poll_deliver(now, &mut counters) {
@@ -128,23 +157,32 @@ fn by_events(course: &LineCase) -> LineRun {
 fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
     let mut line = closed(&case.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
-    let offers = offers(case);
+    let steps = steps(case);
     let mut next = 0;
     let mut largest = Backlog::default();
     for reading in 1..=READINGS {
         let now = Instant::from_nanos(reading * case.read_every);
-        while let Some((at, ip_len)) =
-            offers.get(next).filter(|(at, _)| *at <= now + ahead.unwrap_or_default())
+        while let Some((at, step)) = steps.get(next).filter(|(at, _)| *at <= now + ahead.unwrap_or_default())
         {
             let number = next as u64;
-            if let Some(ahead) = ahead {
+            next += 1;
+            if let (Some(ahead), LineStep::Packet(ip_len)) = (ahead, step) {
                 let driver = Instant::from_nanos(at.as_nanos().saturating_sub(ahead.as_nanos()));
                 arrivals.extend(line.offer(driver, *at, *ip_len, None).map(|at| (at, number)));
-            } else {
-                arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)));
-                line.offer(*at, *at, *ip_len, Some(number));
+                continue;
             }
-            next += 1;
+            arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)));
+            match step {
+                LineStep::Packet(ip_len) => {
+                    line.offer(*at, *at, *ip_len, Some(number));
+                }
+                LineStep::Down => {
+                    let before = line.next_delivery();
+                    let changed = line.go_down(*at);
+                    assert_eq!(changed, before != line.next_delivery());
+                }
+                LineStep::Up => line.go_up(),
+            }
         }
         arrivals.extend(std::iter::from_fn(|| line.poll_deliver(now)));
         let told = line.read(now);
@@ -175,6 +213,23 @@ proptest! {
         prop_assert_eq!(&by_then, &arrivals);
         prop_assert_eq!(&told.1, &readings);
         prop_assert_eq!(known(&told), largest);
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_outage_takes_back_what_was_decided(
+        course in courses(),
+        outages in prop::collection::vec((prop_oneof![0u64..8_000_000, (0u64..40).prop_map(|n| n * 80_000)], 0u64..4_000_000), 1..4),
+    ) {
+        let course = LineCase { outages, ..course };
+        let (arrivals, readings, largest) = by_events(&course);
+        let told = in_closed_form(&course, None);
+        prop_assert_eq!(&told.0, &arrivals);
+        prop_assert_eq!(&told.1, &readings);
+        if readings.last().is_some_and(|last| last.inside == 0) {
+            prop_assert_eq!(told.2, largest);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::base64::encoded;
 use crate::chart::{Chart, Marks};
 use crate::figure;
 use crate::markup::Markup;
-use crate::sheet::words;
+use crate::sheet::{level_in_words, words};
 use crate::{Picture, Report};
 
 /// Panels are drawn anew for a page this narrow, in pixels; below what width that is, the style says.
@@ -107,7 +107,12 @@ fn traced(spec: &FigureSpec) -> Vec<(String, String)> {
 fn sources(data: &FigureData) -> String {
     let mut said: Vec<String> = Vec::new();
     for line in data.panels.iter().flat_map(|panel| &panel.theory) {
-        let source = format!("Dashed: {}, {}.", line.name, line.source);
+        let of = line.of.iter().flat_map(|of| {
+            let levels = of.levels.iter().map(|(factor, level)| level_in_words(factor, level));
+            levels.chain(of.substrate.clone())
+        });
+        let name: Vec<String> = std::iter::once(line.label.clone()).chain(of).collect();
+        let source = format!("Dashed: {}, {}.", name.join(", "), line.source);
         if !said.contains(&source) {
             said.push(source);
         }

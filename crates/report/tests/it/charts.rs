@@ -3,7 +3,7 @@
 use netrig_report::chart::{Axis, AxisKind, Chart, Grid, Layer, Mark, Marks, Panel, Theme, contrast};
 use roxmltree::{Document, Node};
 
-use super::fixture;
+use super::fixture::{self, Study};
 use super::page::{report, text};
 
 const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];
@@ -433,4 +433,70 @@ fn a_long_trace_stays_a_small_picture() {
     let (_, svg) = figures.iter().find(|(name, _)| name == "window").expect("the trace");
     // 100 000 samples; four per pixel and series are at most 6000 places of a dozen characters.
     assert!(svg.len() < 100_000, "{} bytes", svg.len());
+}
+
+/// Two factors make the lines, and one has a level that reads like two of them.
+const COMMA: &str = r#"
+format = 1
+name = "comma"
+duration = "2 s"
+[factors]
+delay = ["10 ms", "20 ms"]
+rate = ["1 Mbit/s", "2 Mbit/s"]
+variant = ["quick, clean (sim)", "a = b, c", "slow"]
+[replications]
+count = 2
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "${rate}"
+delay = "${delay}"
+queue = { kind = "fifo", packets = 50 }
+[transport.tcp]
+kind = "tcp"
+[flow.x]
+from = "a"
+to = "b"
+transport = "tcp"
+application = { kind = "bulk" }
+where = { variant = ["quick, clean (sim)", "a = b, c", "slow"] }
+[response.goodput]
+of = "flow.x"
+metric = "goodput"
+[figure.f]
+x = "rate"
+y = "goodput"
+series = ["delay", "variant"]
+[figure.g]
+x = "rate"
+y = "goodput"
+panels = ["delay", "variant"]
+[figure.h]
+x = "rate"
+y = "goodput"
+rows = ["delay"]
+panels = ["variant"]
+"#;
+
+#[test]
+fn a_level_with_a_comma_is_one_level_in_legends_and_headings() {
+    let study = Study::new(COMMA, None, 2, |place| vec![("goodput", place.number("rate") / 10.0)]);
+    let drawn = report(&study).figures_svg(Theme::Light);
+    let variants = ["quick, clean (sim)", "a = b, c", "slow"];
+    for (name, svg) in &drawn {
+        let (document, delays) = (parsed(svg), ["delay 10 ms", "delay 20 ms"]);
+        let told = words(&document);
+        let wanted: Vec<String> = match name.as_str() {
+            "h" => delays.iter().chain(&variants).map(|&word| word.to_owned()).collect(),
+            _ => delays
+                .iter()
+                .flat_map(|delay| variants.iter().map(move |variant| format!("{delay}, {variant}")))
+                .collect(),
+        };
+        for wanted in wanted {
+            let count = told.iter().filter(|told| **told == wanted).count();
+            assert_eq!(count, 1, "{wanted:?} in {name}: {told:?}");
+        }
+    }
 }

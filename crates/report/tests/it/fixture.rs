@@ -3,8 +3,8 @@
 
 use netrig_core::{Seeds, Stream};
 use netrig_experiment::{
-    AxisData, Experiment, FigureData, FigurePoint, Panel, Paper, Point, PointRuns, Results, RunRecord,
-    Series, Status,
+    AxisData, Experiment, FigureData, FigurePoint, Legend, Level, Panel, Paper, Point, PointRuns, Results,
+    RunRecord, Series, Status,
 };
 
 pub const OUTAGE: &str = include_str!("outage.toml");
@@ -179,7 +179,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
         categories: Vec::new(),
     };
     let series = |name: &str, period: f64, top: f64| Series {
-        name: name.into(),
+        legend: Legend { levels: vec![("transport".into(), Level(name.into()))], ..Legend::default() },
         substrate: "sim".into(),
         points: (0..50_000)
             .map(|n| f64::from(n) * 0.002)
@@ -192,7 +192,10 @@ pub fn windows(panels: &[&str]) -> FigureData {
     };
     let all = [("tcp", 7.0, 67_500.0), ("sctp", 6.1, 66_000.0)];
     let panel = |transport: &&str| Panel {
-        title: if transport.is_empty() { String::new() } else { format!("transport = {transport}") },
+        levels: match *transport {
+            "" => Point::default(),
+            own => Point([("transport".to_owned(), Level(own.into()))].into()),
+        },
         series: all
             .iter()
             .filter(|(name, ..)| transport.is_empty() || name == transport)

@@ -1,5 +1,6 @@
 //! Names that want to be markup, and stay names.
 
+use netrig_experiment::Level;
 use netrig_report::Report;
 use roxmltree::Node;
 
@@ -28,7 +29,8 @@ fn hostile_names_stay_text_everywhere() {
     study.results.points[0].substrate = NASTY.into();
     let mut figure = fixture::window();
     (figure.title, figure.x.label) = (NASTY.into(), NASTY.into());
-    (figure.panels[0].title, figure.panels[0].series[0].name) = (NASTY.into(), NASTY.into());
+    figure.panels[0].levels.0.insert("panel".into(), Level(NASTY.into()));
+    figure.panels[0].series[0].legend.part = Some(NASTY.into());
     let report = Report::new(&study.experiment, NASTY, &study.results).with_figure(figure).with_readme(NASTY);
 
     let page = report.html();

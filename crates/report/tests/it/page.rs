@@ -242,7 +242,9 @@ fn a_page_of_failures_tells_them() {
         assert!(warnings.contains(wanted), "{wanted} in {warnings}");
     }
     assert!(
-        report.terminal(80).contains("1 failed: interarrival = 20 ms on sim: mptcp runs on vm and netns")
+        report.terminal(100).contains(
+            "warning: 1 of 5 points failed: mptcp runs on vm and netns (interarrival = 20 ms on sim)"
+        )
     );
 }
 

@@ -252,7 +252,7 @@ fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     let design = experiment(&text).design;
     let recorded = |lab: &Lab, version: usize, build: Option<&str>| {
         let id = lab.store().experiments().unwrap()[version].id;
-        netrig_runner::recorded(&lab.store(), &design, id, build).unwrap()
+        netrig_runner::recorded(&lab.store(), &design, id, build, |_| true).unwrap()
     };
     let fails = |run: &_| if rate(run) == "2 Mbit/s" { Act::Fail } else { Act::Measure(1.0) };
     let ended = lab.run(&text, &Fake::new(fails));

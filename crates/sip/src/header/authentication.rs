@@ -25,6 +25,10 @@ pub struct Scheme {
     pub parameters: Parameters,
 }
 
+/// `Authentication-Info`: what a server says of itself after it has accepted credentials (RFC 3261 section 20.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthenticationInfo(pub Parameters);
+
 impl Scheme {
     /// Without parameters.
     pub fn new(name: &str) -> Self {
@@ -36,16 +40,23 @@ impl Scheme {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
         let mut found = Self::new(cursor.token("an authentication scheme")?);
         cursor.white()?;
-        loop {
-            let name = cursor.token("the name of a parameter")?;
-            if !cursor.eat_separator(b'=') {
-                return Err(cursor.error("`=` after the name of a parameter"));
-            }
-            let value = auth_value(cursor)?;
-            found.parameters.add(name, Some(value), cursor)?;
-            if !cursor.eat_separator(b',') {
-                return Ok(found);
-            }
+        found.parameters = auth_parameters(cursor)?;
+        Ok(found)
+    }
+}
+
+/// `param *( COMMA param )`.
+fn auth_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, ParseError> {
+    let mut found = Parameters::default();
+    loop {
+        let name = cursor.token("the name of a parameter")?;
+        if !cursor.eat_separator(b'=') {
+            return Err(cursor.error("`=` after the name of a parameter"));
+        }
+        let value = auth_value(cursor)?;
+        found.add(name, Some(value), cursor)?;
+        if !cursor.eat_separator(b',') {
+            return Ok(found);
         }
     }
 }
@@ -80,6 +91,12 @@ impl Challenge {
 impl Credentials {
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
         Scheme::read(cursor).map(Self)
+    }
+}
+
+impl AuthenticationInfo {
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        auth_parameters(cursor).map(Self)
     }
 }
 

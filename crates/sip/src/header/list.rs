@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{CSeq, Challenge, Credentials, Name, NameAddr, RAck, Via};
+use super::{AuthenticationInfo, CSeq, Challenge, Credentials, Name, NameAddr, RAck, Via};
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_word};
 
@@ -199,6 +199,14 @@ impl Headers {
     /// One that does not follow the grammar.
     pub fn credentials(&self, name: &Name) -> Values<Credentials> {
         self.each(name, "RFC 3261 section 20.7", Credentials::read)
+    }
+
+    /// `Authentication-Info`.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn authentication_info(&self) -> Result<Option<AuthenticationInfo>, ParseError> {
+        self.one(&Name::AuthenticationInfo, "RFC 3261 section 20.6", AuthenticationInfo::read)
     }
 
     fn one<T>(

@@ -9,7 +9,7 @@ mod sequence;
 mod via;
 
 pub use address::NameAddr;
-pub use authentication::{Challenge, Credentials, Scheme as AuthScheme};
+pub use authentication::{AuthenticationInfo, Challenge, Credentials, Scheme as AuthScheme};
 pub use list::{Headers, Values};
 pub use name::Name;
 pub use parameters::Parameters;

@@ -60,13 +60,18 @@ pub enum TraceError {
     Empty,
 }
 
-/// The moments of a trace: a time in seconds on each line, none before the one above it; empty lines are left out.
+/// The moments of a trace: a time in seconds on each line, none before the one above it. Empty lines, those
+/// that begin with `#`, and a byte order mark are left out.
 ///
 /// # Errors
 /// The first line that is none, or that there is none at all.
 pub fn moments_of(text: &str) -> Result<Vec<Duration>, TraceError> {
     let mut moments: Vec<Duration> = Vec::new();
-    for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.trim().is_empty() || text.starts_with('#') {
+            continue;
+        }
         let wrong = |why| TraceError::Line { line, why };
         let seconds: f64 = text.trim().parse().map_err(|_| wrong("expected a time in seconds"))?;
         if !seconds.is_finite() || seconds < 0.0 {
@@ -256,7 +261,10 @@ mod tests {
 
     #[test]
     fn a_trace_is_a_moment_on_each_line() {
-        assert_eq!(moments_of("0.5\n\n 1 \n1\n").unwrap(), [500, 1000, 1000].map(Duration::from_millis));
+        assert_eq!(
+            moments_of("\u{feff}0.5\n\n 1 \n# a remark\n1\n").unwrap(),
+            [500, 1000, 1000].map(Duration::from_millis)
+        );
         let wrong = |text: &str| moments_of(text).unwrap_err().to_string();
         assert_eq!(wrong("1\n0.5\n"), "line 2: it is before the one above it");
         assert_eq!(wrong("soon"), "line 1: expected a time in seconds");

@@ -1,49 +1,112 @@
-//! Answers to challenges, as lines of a request.
+//! The credentials of an attempt, as lines of its requests.
 
 use super::scan::{Field, Scan};
 use super::text::put_unfolded;
-use crate::digest::{Challenge, Session};
+use crate::digest::{Challenge, DigestClient, NonceCounts, Proven};
+use crate::error::ParseError;
 use crate::grammar::Cursor;
 use crate::{Method, Name, header};
 
-/// Who answers.
-pub(super) struct Credentials<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) password: &'a [u8],
+/// Whether the response asks who sends the request.
+pub(super) const fn is_challenge(status: u16) -> bool {
+    matches!(status, 401 | 407)
 }
 
-/// The line that answers a response's challenge; `None` if there is none that can be answered, or if it is not the
-/// `first` and does not say that the last answer was only too old. `cnonce` is the client's nonce: a text that no other
-/// request has.
-pub(super) fn authorize(
-    scan: &Scan<'_>,
-    credentials: &Credentials<'_>,
-    method: &Method,
-    uri: &[u8],
-    cnonce: &[u8],
-    first: bool,
-) -> Option<Vec<u8>> {
-    // Of several "the topmost header field that it supports" (RFC 8760 section 2.4).
-    let (challenge, name) =
-        [(Field::WwwAuthenticate, Name::Authorization), (Field::ProxyAuthenticate, Name::ProxyAuthorization)]
-            .into_iter()
-            .find_map(|(field, name)| {
-                scan.all(field).find_map(challenge).map(|challenge| (challenge, name))
-            })?;
-    let [uri, cnonce, user, password] =
-        [uri, cnonce, credentials.name, credentials.password].map(|bytes| std::str::from_utf8(bytes).ok());
-    if !first && !challenge.stale {
-        return None;
+/// What an attempt proves to those who have asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proof {
+    client: DigestClient,
+    /// The `CSeq` of the request that has the last credentials.
+    number: u32,
+    /// The server has given a nonce for the next request.
+    goes_on: bool,
+    /// The credentials of the last request, as lines.
+    pub(super) lines: Box<[u8]>,
+    /// Those of the last PRACK, which is sent beside an INVITE that has its own.
+    pub(super) acknowledging: Box<[u8]>,
+}
+
+impl Proof {
+    /// Takes the challenges of a response. Whether the request may be sent again.
+    pub(super) fn challenged(
+        proof: &mut Option<Box<Self>>,
+        scan: &Scan<'_>,
+        name: &[u8],
+        password: &[u8],
+    ) -> bool {
+        let fields = [
+            (Field::WwwAuthenticate, Name::WwwAuthenticate),
+            (Field::ProxyAuthenticate, Name::ProxyAuthenticate),
+        ];
+        let challenges = fields.into_iter().flat_map(|(field, name)| {
+            scan.all(field).filter_map(challenge).map(move |found| (name.clone(), found))
+        });
+        let [name, password] = [name, password].map(String::from_utf8_lossy);
+        let client = &mut proof.get_or_insert_default().client;
+        client.challenged(challenges, &name, &password).is_ok()
     }
-    let answer = Session::new(challenge, user?, password?).answer(method, uri?, b"", cnonce?);
-    Some(format!("{name}: {}\r\n", answer.write()).into_bytes())
+
+    /// A response other than a challenge has come to the request with this number.
+    ///
+    /// # Errors
+    /// The rule that the response breaks: the server does not know the password that it asked for.
+    pub(super) fn accepted(&mut self, scan: &Scan<'_>, number: u32) -> Result<(), &'static str> {
+        self.client.accepted(scan.status().is_some_and(|status| status >= 200));
+        let Some(value) = scan.all(Field::AuthenticationInfo).next().filter(|_| number == self.number) else {
+            return Ok(());
+        };
+        let rule = "RFC 3261 section 20.6";
+        let info = read(value, rule, header::AuthenticationInfo::read).ok_or(rule)?;
+        match self.client.informed(&info, scan.body) {
+            Proven::Wrong => Err("RFC 7616 section 3.5"),
+            Proven::NextNonce => {
+                self.goes_on = true;
+                Ok(())
+            }
+            Proven::Nothing => Ok(()),
+        }
+    }
+
+    /// Whether the server has given a nonce for the next request.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Whether the credentials depend on the body of the request.
+    pub(super) fn needs_body(&self) -> bool {
+        self.client.needs_body()
+    }
+
+    /// The credentials of a request, which counts each nonce once more. `cnonce` is a text that no other request has.
+    pub(super) fn lines_of(
+        &mut self,
+        (method, number): (&Method, u32),
+        uri: &[u8],
+        body: &[u8],
+        cnonce: &[u8],
+        (account, nonces): (u32, &mut NonceCounts),
+    ) -> Box<[u8]> {
+        self.number = number;
+        self.goes_on = false;
+        let [uri, cnonce] = [uri, cnonce].map(String::from_utf8_lossy);
+        let answers = self.client.answers(method, &uri, body, &cnonce, (account, nonces));
+        let lines = answers.map(|(name, answer)| format!("{name}: {}\r\n", answer.write()));
+        lines.collect::<String>().into_bytes().into()
+    }
 }
 
 /// A challenge as it stands in a response, often in several lines, if it is one that can be answered.
 fn challenge(value: &[u8]) -> Option<Challenge> {
+    let challenge = read(value, "RFC 3261 section 20.44", header::Challenge::read)?;
+    Challenge::read(&challenge).ok()
+}
+
+fn read<T>(
+    value: &[u8],
+    rule: &'static str,
+    parse: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
+) -> Option<T> {
     let mut line = Vec::with_capacity(value.len());
     put_unfolded(value, &mut line);
-    let text = std::str::from_utf8(&line).ok()?;
-    let challenge = header::Challenge::read(&mut Cursor::new(text, "RFC 3261 section 20.44")).ok()?;
-    Challenge::read(&challenge).ok()
+    parse(&mut Cursor::new(std::str::from_utf8(&line).ok()?, rule)).ok()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 
+use super::authorize::Proof;
 use super::lookup::Located;
 use super::session::Session;
 use super::setup::Setup;
@@ -238,8 +239,6 @@ pub(super) struct Call {
     pub(super) step: u8,
     /// Other dialogs of a forked call that are not ended.
     pub(super) branches: u8,
-    /// Challenges that were answered of the last request.
-    pub(super) challenged: u8,
     /// Whether the scenario's own condition has been met: early media, a reliable response, a NOTIFY, a second answer.
     pub(super) is_met: bool,
     /// Whether its record is out.
@@ -257,8 +256,8 @@ pub(super) struct Call {
     pub(super) target: Text<46>,
     /// The route set, as lines.
     pub(super) routes: Text<78>,
-    /// The credentials of the last request, as a line.
-    pub(super) authorization: Option<Box<[u8]>>,
+    /// The credentials of the last request, if it has any.
+    pub(super) proof: Option<Box<Proof>>,
     /// Where requests within the dialog go.
     pub(super) next_hop: SocketAddr,
     /// Its servers, if they were looked for.

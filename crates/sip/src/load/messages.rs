@@ -137,17 +137,15 @@ fn described(more: &str, description: &[u8]) -> String {
 impl Requests {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
         let plain = |method, to: To| request(setup, &method, &to, "", b"");
-        let Setup { local, description, .. } = setup;
+        let Setup { description, .. } = setup;
         // A request that begins a dialog, or changes it, says where the other side finds this one.
-        let at = |place: &str| {
-            format!("Contact: <sip:{}{place}@{local}{}>\r\n", Hole::User.text(), setup.transport_parameter())
-        };
-        let own = at("");
+        let at = |place| format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place));
+        let own = at(1);
         let invite = |to: To, more: &str, description: &[u8]| {
             request(setup, &Method::Invite, &to, &described(more, description), description)
         };
         let expires = format!("Expires: {}\r\n", Hole::Expires.text());
-        let places = (2..=setup.contacts).map(|number| at(&format!("~{number}")));
+        let places = (2..=setup.contacts).map(at);
         let registering = places.fold(own.clone(), |lines, place| lines + &place) + &expires;
         let subscribing = format!("{own}{EVENT}{expires}");
         let reliably = format!("{own}Require: 100rel\r\n");

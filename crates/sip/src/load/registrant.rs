@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 
-use super::authorize::{Credentials, authorize};
+use super::authorize::{Proof, is_challenge};
 use super::call::Clock;
 use super::lookup::Located;
 use super::messages::Requests;
@@ -17,17 +17,15 @@ use super::template::{Hole, TemplateError, Values};
 use super::timed::Timed;
 use super::user::{Registration, User};
 use super::wheel::Wheel;
-use crate::Method;
 use crate::deadline::{Deadline, Repetition};
+use crate::digest::NonceCounts;
 use crate::digits::{Decimal, decimal};
 use crate::record::{
     Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, number_of, server_of,
     stamp, transaction,
 };
 use crate::transaction::Timer;
-
-/// How often a challenge is answered within one registration.
-const CHALLENGES: u16 = 2;
+use crate::{Method, Uri};
 
 /// The users of one shard. It is driven by [`Registrant::register`], [`Registrant::unregister`],
 /// [`Registrant::handle_response`] and [`Registrant::handle_timeout`].
@@ -37,6 +35,7 @@ pub struct Registrant {
     requests: Requests,
     names: Directory,
     passwords: Directory,
+    nonces: NonceCounts,
     users: Vec<User>,
     wheel: Wheel,
     registered: u32,
@@ -68,6 +67,7 @@ impl Registrant {
             setup,
             names,
             passwords,
+            nonces: NonceCounts::default(),
             registered: 0,
             arrived: Instant::ZERO,
             strays: 0,
@@ -180,6 +180,13 @@ impl Registrant {
             // the request says.
             user.broken = user.broken.or(Some("RFC 3261 section 8.2.6.2"));
         }
+        if status > 100
+            && !is_challenge(status)
+            && let Some(proof) = &mut user.proof
+            && let Err(rule) = proof.accepted(scan, cseq.number)
+        {
+            user.broken = user.broken.or(Some(rule));
+        }
         let (asked, was_too_brief) = (user.expires, user.was_too_brief);
         match (status, scan.min_expires) {
             (100..200, _) => user.clock.again.slow_down(self.setup.timing.t2),
@@ -243,7 +250,7 @@ impl Registrant {
         user.server += 1;
         user.counts.failed_over += 1;
         // Who takes over has made none of the challenges, and wanted nothing yet.
-        user.authorization = None;
+        user.proof = None;
         user.was_too_brief = false;
         self.send(now, index, out);
         true
@@ -287,6 +294,7 @@ impl Registrant {
         user.clock.end = Deadline::after(now, timing.patience());
         user.clock.act.stop();
         let is_first = user.stamps.request == now;
+        self.prove(index);
         self.write(index, out);
         if is_first {
             out.messages.departs(Departure::Request);
@@ -312,7 +320,7 @@ impl Registrant {
             .with(Hole::Branch, &branch)
             .with(Hole::CSeq, cseq.as_bytes())
             .with(Hole::Expires, expires.as_bytes())
-            .with(Hole::Authorization, user.authorization.as_deref().unwrap_or_default());
+            .with(Hole::Authorization, user.proof.as_deref().map_or(&[][..], |proof| &proof.lines));
         let way = Way::Of { user: index, attempt: token };
         let server = self.setup.current(user.located.as_deref(), user.server);
         out.messages.write(server, way, &self.requests.register, &values);
@@ -320,17 +328,18 @@ impl Registrant {
 
     fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {
         let name = self.names.of(index);
+        let name = String::from_utf8_lossy(name.as_bytes());
         let Some(user) = self.users.get_mut(index as usize) else { return };
         let was = user.until != Instant::ZERO;
         let is = user.state == Registration::Registering;
         if is {
             // "The 2xx response to the REGISTER request will contain, in a Contact header field, a complete list of
-            // bindings" (RFC 3261 section 10.2.4): that of the own user, or what stands for all.
-            let is_own = |uri: &[u8]| {
-                uri.split(|byte| *byte == b'@').next().is_some_and(|user| user.ends_with(name.as_bytes()))
-            };
-            let own = scan.contacts().find(|contact| is_own(contact.uri));
-            let granted = own.and_then(|own| own.parameter(b"expires")).and_then(decimal);
+            // bindings" (RFC 3261 section 10.2.4): the shortest of the own ones, or what stands for all.
+            let own: Vec<String> =
+                (1..=self.setup.contacts).map(|place| self.setup.contact(&name, place)).collect();
+            let is_own = |uri: &[u8]| own.iter().any(|own| is_equivalent(own, uri));
+            let contacts = scan.contacts().filter(|contact| is_own(contact.uri));
+            let granted = contacts.filter_map(|own| own.parameter(b"expires").and_then(decimal)).min();
             let granted = granted.or(scan.expires).unwrap_or(user.expires);
             user.until = now + Duration::from_secs(granted.into());
             // A tenth of the time is left for it, for which F is the least but for short ones.
@@ -367,7 +376,7 @@ impl Registrant {
         stamp(&mut user.stamps.answered, self.arrived);
         user.clock.again.stop();
         user.clock.end.stop();
-        user.authorization = None;
+        user.proof = user.proof.take().filter(|proof| proof.goes_on());
         let User { what, stamps, broken, counts, .. } = *user;
         let failure = broken.map(Failure::Rule).or(failure);
         out.records.push(Record {
@@ -384,24 +393,28 @@ impl Registrant {
         });
     }
 
+    /// Takes the challenges of a response: the next REGISTER has the credentials that were asked for. Whether there are any.
     fn authorize(&mut self, scan: &Scan<'_>, index: u32) -> bool {
         let [name, password] = [self.names.of(index), self.passwords.of(index)];
-        let token = self.token(index);
         let Some(user) = self.users.get_mut(index as usize) else { return false };
-        if user.counts.challenges >= CHALLENGES {
+        if !Proof::challenged(&mut user.proof, scan, name.as_bytes(), password.as_bytes()) {
             return false;
         }
-        let uri = [b"sip:", self.setup.domain.as_bytes()].concat();
-        let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
-        let first = user.authorization.is_none();
-        let cnonce = token.branch(transaction(user.cseq, user.server));
-        let Some(line) = authorize(scan, &credentials, &Method::Register, &uri, &cnonce, first) else {
-            return false;
-        };
-        user.authorization = Some(line.into());
         user.counts.challenges += 1;
         user.cseq += 1;
         true
+    }
+
+    /// Makes the credentials of a REGISTER that is sent for the first time. Its repetitions have the same.
+    fn prove(&mut self, index: u32) {
+        let token = self.token(index);
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        let Some(proof) = &mut user.proof else { return };
+        let uri = [b"sip:", self.setup.domain.as_bytes()].concat();
+        let cnonce = token.branch(transaction(user.cseq, user.server));
+        let which = (&Method::Register, user.cseq);
+        // A REGISTER has no body.
+        proof.lines = proof.lines_of(which, &uri, b"", &cnonce, (index, &mut self.nonces));
     }
 
     /// Does what is due of one user.
@@ -425,6 +438,17 @@ impl Registrant {
             let _renewed = self.begin(now, now, index, (What::Renew, expires), out);
         }
     }
+}
+
+/// Whether a contact of a response is this one (RFC 3261 section 19.1.4). Most servers repeat it as it was.
+fn is_equivalent(own: &str, uri: &[u8]) -> bool {
+    let read = |text: &str| text.parse::<Uri>().ok();
+    own.as_bytes() == uri
+        || std::str::from_utf8(uri)
+            .ok()
+            .and_then(read)
+            .zip(read(own))
+            .is_some_and(|(other, own)| other.is_equivalent(&own))
 }
 
 impl Timed for Registrant {

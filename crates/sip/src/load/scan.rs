@@ -108,6 +108,8 @@ pub enum Field {
     WwwAuthenticate,
     /// `Proxy-Authenticate`.
     ProxyAuthenticate,
+    /// `Authentication-Info`.
+    AuthenticationInfo,
     /// `Expires`.
     Expires,
     /// `Min-Expires`.
@@ -156,6 +158,7 @@ impl Field {
                 (b"Proxy-Authenticate", Self::ProxyAuthenticate),
                 (b"Subscription-State", Self::SubscriptionState),
             ]),
+            19 => among(&[(b"Authentication-Info", Self::AuthenticationInfo)]),
             _ => None,
         }
     }

@@ -84,6 +84,13 @@ impl Setup {
         }
     }
 
+    /// The URI of a user's `Contact` at the first place, or at another (see [`Setup::contacts`]).
+    pub(super) fn contact(&self, user: &str, place: u8) -> String {
+        let Self { local, .. } = self;
+        let behind = if place > 1 { format!("~{place}") } else { String::new() };
+        format!("sip:{user}{behind}@{local}{}", self.transport_parameter())
+    }
+
     /// The server that is asked when so many have failed; `None` if there are no more. Of an attempt that has looked for its
     /// own, one of those.
     pub(super) fn server(&self, located: Option<&Located>, failed: u8) -> Option<SocketAddr> {

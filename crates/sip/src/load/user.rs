@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use netrig_core::Instant;
 
+use super::authorize::Proof;
 use super::call::Clock;
 use super::lookup::Located;
 use crate::record::{Counts, Stamps, What};
@@ -44,8 +45,8 @@ pub(super) struct User {
     /// The first rule that an answer to the last REGISTER has broken.
     pub(super) broken: Option<&'static str>,
     pub(super) counts: Counts,
-    /// The credentials of the last REGISTER, as a line, while it may have to be sent again.
-    pub(super) authorization: Option<Box<[u8]>>,
+    /// The credentials of the last REGISTER, while it may have to be sent again or the server has given a nonce for the next.
+    pub(super) proof: Option<Box<Proof>>,
     /// Where its requests go, if that was looked for.
     pub(super) located: Option<Arc<Located>>,
 }
@@ -68,7 +69,7 @@ impl User {
             stamps: Stamps::new(Instant::NEVER, Instant::NEVER),
             broken: None,
             counts: Counts::default(),
-            authorization: None,
+            proof: None,
             located: None,
         }
     }

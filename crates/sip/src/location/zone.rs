@@ -42,48 +42,74 @@ pub enum ZoneAnswer<'a> {
 }
 
 impl Zone {
-    /// Reads lines of `NAME [TTL] [IN] TYPE DATA`, where the type is NAPTR, SRV, A or AAAA; `$TTL` says how long those are kept
-    /// that say nothing themselves, and `;` begins a remark. Names are whole, with or without the dot at their end.
+    /// Reads lines of `NAME [TTL] [IN] TYPE DATA`, where the type is NAPTR, SRV, A or AAAA. `$TTL` says how long those are kept
+    /// that say nothing themselves, and `;` begins a remark. Behind `$ORIGIN` names without a dot at their end are relative, and
+    /// `@` is the origin; before it all names are whole. A line that begins with a space has the name of the record above it,
+    /// and a record in parentheses may take several lines. A byte order mark is skipped.
     ///
     /// # Errors
     /// The first line that is none of these, or one too many.
     pub fn parse(text: &str) -> Result<Self, ZoneError> {
         let mut zone = Self { absence: TTL, ..Self::default() };
+        let (mut origin, mut owner): (Option<String>, Option<String>) = (None, None);
         let mut count = 0;
-        for (line, text) in (1..).zip(text.lines()) {
+        let mut entry = OpenEntry::default();
+        for (line, text) in (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()) {
+            entry.add(line, text).map_err(|why| ZoneError { line, why })?;
+            if entry.is_open {
+                continue;
+            }
+            let OpenEntry { line, words, has_owner, .. } = std::mem::take(&mut entry);
             let wrong = |why: String| ZoneError { line, why };
-            let words = words(text).map_err(wrong)?;
             match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 [] => {}
-                ["$TTL", ttl] => zone.absence = number(ttl, "a time in seconds").map_err(wrong)?,
+                ["$TTL", ttl] => zone.absence = seconds(ttl).map_err(wrong)?,
+                ["$ORIGIN", name] => {
+                    origin = Some(absolute(name, origin.as_deref()).map_err(wrong)?);
+                }
+                [directive, ..] if directive.starts_with('$') => {
+                    return Err(wrong(format!(
+                        "`{directive}` is not read here: $TTL or $ORIGIN and one word"
+                    )));
+                }
                 words => {
                     count += 1;
                     if count > MOST {
                         return Err(wrong(format!("there are {MOST} records at most")));
                     }
-                    zone.add(words).map_err(wrong)?;
+                    let rest = if has_owner {
+                        let (name, rest) = words.split_first().unwrap_or((&"", &[]));
+                        owner = Some(absolute(name, origin.as_deref()).map_err(wrong)?);
+                        rest
+                    } else {
+                        words
+                    };
+                    let name = owner.clone().ok_or_else(|| wrong("no line above has a name".to_owned()))?;
+                    zone.add(name, rest, origin.as_deref()).map_err(wrong)?;
                 }
             }
+        }
+        if entry.is_open {
+            let why = "a parenthesis is not closed".to_owned();
+            return Err(ZoneError { line: entry.line, why });
         }
         Ok(zone)
     }
 
-    fn add(&mut self, words: &[&str]) -> Result<(), String> {
-        let (name, mut rest) = words.split_first().ok_or("expected a name")?;
-        let name = canonical(name)?;
+    fn add(&mut self, name: String, mut rest: &[&str], origin: Option<&str>) -> Result<(), String> {
         let mut ttl = self.absence;
         while let Some((first, others)) = rest.split_first() {
             if first.eq_ignore_ascii_case("IN") {
                 rest = others;
-            } else if first.bytes().all(|byte| byte.is_ascii_digit()) {
-                (ttl, rest) = (number(first, "a time in seconds")?, others);
+            } else if first.starts_with(|digit: char| digit.is_ascii_digit()) {
+                (ttl, rest) = (seconds(first)?, others);
             } else {
                 break;
             }
         }
         let (kind, data) =
             rest.split_first().ok_or("expected a type behind the name: NAPTR, SRV, A or AAAA")?;
-        let (kind, records) = record(kind, data)?;
+        let (kind, records) = record(kind, data, origin)?;
         // A name is there if one below it is (RFC 8020).
         for (dot, _) in name.match_indices('.') {
             self.names.entry(name[dot + 1..].to_owned()).or_default();
@@ -144,7 +170,7 @@ impl Records {
 }
 
 /// A record's type and data.
-fn record(kind: &str, data: &[&str]) -> Result<(Kind, Records), String> {
+fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Records), String> {
     match (kind.to_ascii_uppercase().as_str(), data) {
         ("A", [address]) => {
             let address = address.parse().map_err(|_| format!("`{address}` is no IPv4 address"))?;
@@ -159,7 +185,7 @@ fn record(kind: &str, data: &[&str]) -> Result<(Kind, Records), String> {
                 priority: number(priority, "a priority")?,
                 weight: number(weight, "a weight")?,
                 port: number(port, "a port")?,
-                target: if *target == "." { (*target).to_owned() } else { canonical(target)? },
+                target: if *target == "." { (*target).to_owned() } else { absolute(target, origin)? },
             };
             Ok((Kind::Srv, Records::Srv(vec![srv])))
         }
@@ -173,7 +199,7 @@ fn record(kind: &str, data: &[&str]) -> Result<(Kind, Records), String> {
                 replacement: if *replacement == "." {
                     (*replacement).to_owned()
                 } else {
-                    canonical(replacement)?
+                    absolute(replacement, origin)?
                 },
             };
             Ok((Kind::Naptr, Records::Naptr(vec![naptr])))
@@ -192,6 +218,42 @@ fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is not {what}"))
 }
 
+/// A time in seconds, or with units: `3600`, `1h`, `1h30m`.
+fn seconds(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`{text}` is not a time in seconds");
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().map_err(|_| wrong());
+    }
+    let (mut all, mut rest) = (0_u32, text);
+    while !rest.is_empty() {
+        let end = rest.find(|sign: char| !sign.is_ascii_digit()).ok_or_else(wrong)?;
+        let count: u32 = rest[..end].parse().map_err(|_| wrong())?;
+        let unit = match rest.as_bytes()[end].to_ascii_lowercase() {
+            b's' => 1,
+            b'm' => 60,
+            b'h' => 3600,
+            b'd' => 86_400,
+            b'w' => 604_800,
+            _ => return Err(wrong()),
+        };
+        all = count.checked_mul(unit).and_then(|span| all.checked_add(span)).ok_or_else(wrong)?;
+        rest = &rest[end + 1..];
+    }
+    Ok(all)
+}
+
+/// A name as it is kept, behind the origin if it is relative to one.
+fn absolute(name: &str, origin: Option<&str>) -> Result<String, String> {
+    match origin {
+        _ if name == "." => Ok(String::new()),
+        None if name == "@" => Err("`@` is the origin, and there is no $ORIGIN above".to_owned()),
+        Some(origin) if name == "@" => Ok(origin.to_owned()),
+        Some("") => canonical(name),
+        Some(origin) if !name.ends_with('.') => canonical(&format!("{name}.{origin}")),
+        _ => canonical(name),
+    }
+}
+
 /// A name in lower case without a dot at its end: labels of at most 63 bytes, 253 in all (RFC 1035 section 2.3.4).
 fn canonical(name: &str) -> Result<String, String> {
     let bare = name.strip_suffix('.').unwrap_or(name);
@@ -204,19 +266,49 @@ fn canonical(name: &str) -> Result<String, String> {
     Err(format!("`{name}` is no name of the DNS"))
 }
 
-/// The words of a line, those in quotation marks as one, without a remark.
-fn words(line: &str) -> Result<Vec<String>, String> {
-    let (mut words, mut rest) = (Vec::new(), line.trim_start());
-    while let Some(first) = rest.chars().next().filter(|first| *first != ';') {
-        let (word, behind) = if first == '"' {
-            rest[1..].split_once('"').ok_or("a quotation mark has no other")?
-        } else {
-            rest.split_at(rest.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(rest.len()))
-        };
-        words.push(word.to_owned());
-        rest = behind.trim_start();
+/// Words that are read of one entry, until the line that ends it.
+#[derive(Debug, Default)]
+struct OpenEntry {
+    /// Its first line, counted from 1.
+    line: usize,
+    words: Vec<String>,
+    /// Its first line begins with a name.
+    has_owner: bool,
+    /// A parenthesis is open.
+    is_open: bool,
+}
+
+impl OpenEntry {
+    /// Reads the words of a line, those in quotation marks as one, without a remark.
+    fn add(&mut self, line: usize, text: &str) -> Result<(), String> {
+        if !self.is_open {
+            (self.line, self.has_owner) = (line, !text.starts_with([' ', '\t']));
+        }
+        let mut rest = text.trim_start();
+        while let Some(first) = rest.chars().next().filter(|first| *first != ';') {
+            let end = |c: char| c.is_whitespace() || matches!(c, ';' | '(' | ')');
+            let behind = match first {
+                '(' if self.is_open => return Err("a parenthesis in another".to_owned()),
+                ')' if !self.is_open => return Err("a parenthesis is closed that is not open".to_owned()),
+                '(' | ')' => {
+                    self.is_open = first == '(';
+                    &rest[1..]
+                }
+                '"' => {
+                    let (word, behind) = rest[1..].split_once('"').ok_or("a quotation mark has no other")?;
+                    self.words.push(word.to_owned());
+                    behind
+                }
+                _ => {
+                    let (word, behind) = rest.split_at(rest.find(end).unwrap_or(rest.len()));
+                    self.words.push(word.to_owned());
+                    behind
+                }
+            };
+            rest = behind.trim_start();
+        }
+        Ok(())
     }
-    Ok(words)
 }
 
 #[cfg(test)]
@@ -261,6 +353,44 @@ server1.example.com AAAA 2001:db8::1
         assert_eq!(zone.answer(&question(Kind::A, "x..com")), ZoneAnswer::NoSuchName);
         assert_eq!(zone.addresses().count(), 2);
         assert_eq!(zone.absence(), 60);
+    }
+
+    /// RFC 1035 section 5.1, as name servers write such files.
+    #[test]
+    fn names_may_be_relative_to_an_origin() {
+        let text = "\u{feff}; made by hand\r\n$ORIGIN example.com.\r\n$TTL 1h\r\n@ IN NAPTR 50 50 \"s\" \"SIP+D2U\" \"\" _sip._udp\r\n\
+            _sip._udp 1m30s IN SRV ( 0 1 5060 ; the port\r\n  server )\r\n\tSRV 1 1 5060 backup.example.net.\r\n\
+            server A 192.0.2.1\r\n       AAAA 2001:db8::1\r\n$ORIGIN sub\r\nhost A 192.0.2.2\r\n$ORIGIN .\r\nexample.net A 192.0.2.3\r\n";
+        let zone = Zone::parse(text).unwrap();
+        let records = |kind, name: &str| match zone.answer(&question(kind, name)) {
+            ZoneAnswer::Records(records, ttl) => Some((records.clone(), ttl)),
+            _ => None,
+        };
+        let Some((Records::Naptr(services), 3600)) = records(Kind::Naptr, "example.com") else {
+            panic!("{zone:?}")
+        };
+        assert_eq!(services[0].replacement, "_sip._udp.example.com");
+        let Some((Records::Srv(hosts), 90)) = records(Kind::Srv, "_sip._udp.example.com") else {
+            panic!("{zone:?}")
+        };
+        let targets: Vec<_> = hosts.iter().map(|srv| srv.target.as_str()).collect();
+        assert_eq!(targets, ["server.example.com", "backup.example.net"]);
+        assert!(records(Kind::Aaaa, "server.example.com").is_some());
+        assert!(records(Kind::A, "host.sub.example.com").is_some());
+        assert!(records(Kind::A, "example.net").is_some());
+        for (text, line, why) in [
+            ("x SRV ( 0 1\n 5060 y", 1, "not closed"),
+            ("a A 192.0.2.1\nx ) A 192.0.2.1", 2, "not open"),
+            (" A 192.0.2.1", 1, "no line above has a name"),
+            ("@ A 192.0.2.1", 1, "no $ORIGIN"),
+            ("$INCLUDE more", 1, "`$INCLUDE` is not read here"),
+            ("$ORIGIN a..b", 1, "no name of the DNS"),
+            ("a 1x A 192.0.2.1", 1, "a time in seconds"),
+            ("a 9999999w A 192.0.2.1", 1, "a time in seconds"),
+        ] {
+            let error = Zone::parse(text).unwrap_err();
+            assert!(error.line == line && error.why.contains(why), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(super) struct Identity {
 }
 
 impl Desk {
-    /// Composes a request. Nothing is changed by that but what is drawn.
+    /// Composes a request. That draws what has to be drawn and counts the use of nonces, and changes nothing else.
     ///
     /// # Errors
     /// There is nothing to acknowledge, to take back or to hang up, or it may not be.
@@ -158,12 +158,9 @@ impl Desk {
     fn prove(&mut self, request: &mut Request) {
         let cnonce = self.drawn();
         let (method, uri, body) = (request.method.clone(), request.uri.to_string(), request.body.clone());
-        for (name, session) in
-            [Name::Authorization, Name::ProxyAuthorization].into_iter().zip(&mut self.sessions)
-        {
-            if let Some(session) = session {
-                request.headers.push(name, session.answer(&method, &uri, &body, &cnonce).write());
-            }
+        let counts = (0, &mut self.nonces);
+        for (name, answer) in self.digest.answers(&method, &uri, &body, &cnonce, counts) {
+            request.headers.push(name.clone(), answer.write());
         }
     }
 

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Endpoint as _, Instant, Stream};
 use super::Step;
 use super::compose::{Draft, Identity, Party};
 use crate::dialog::{Dialog, Invitation, State, Told as Invited};
-use crate::digest::{Challenge, Session};
+use crate::digest::{Challenge, DigestClient, NonceCounts, Proven};
 use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};
 use crate::{Message, Method, Name, ParseError, Request, Response, Status, Violation};
 
@@ -21,8 +21,9 @@ pub struct Desk {
     pub(super) party: Party,
     pub(super) random: Stream,
     pub(super) identities: BTreeMap<Step, Identity>,
-    /// Of the server, and of a proxy.
-    pub(super) sessions: [Option<Session>; 2],
+    pub(super) digest: DigestClient,
+    can_answer: bool,
+    pub(super) nonces: NonceCounts,
     open: Vec<Open>,
     invitation: Option<Invitation>,
     /// Whose dialog the call is.
@@ -118,12 +119,14 @@ impl Came {
 
 impl Desk {
     /// Nothing was sent yet. What has to be drawn is drawn from `random`.
-    pub const fn new(party: Party, random: Stream) -> Self {
+    pub fn new(party: Party, random: Stream) -> Self {
         Self {
             party,
             random,
             identities: BTreeMap::new(),
-            sessions: [None, None],
+            digest: DigestClient::default(),
+            can_answer: false,
+            nonces: NonceCounts::default(),
             open: Vec::new(),
             invitation: None,
             tag: None,
@@ -272,10 +275,28 @@ impl Desk {
         for response in new {
             let was_answered = std::mem::replace(&mut self.open[at].is_answered, response.status.is_final());
             came.is_again |= was_answered;
+            came.violations.extend(self.proven(&response).filter(|_| !was_answered));
             if let Err(violation) = self.answered(now, at, &response, was_answered) {
                 came.violations.push(violation);
             }
         }
+    }
+
+    /// The credentials were accepted, and the server may have proved that it knows the password too.
+    fn proven(&mut self, response: &Response) -> Option<Violation> {
+        if matches!(response.status.code(), 100 | 401 | 407) {
+            return None;
+        }
+        self.digest.accepted(response.status.is_final());
+        let info = response.headers.authentication_info().ok().flatten()?;
+        let is_wrong = self.digest.informed(&info, &response.body) == Proven::Wrong;
+        let what = "`rspauth` is not that of a server that knows the password";
+        is_wrong.then(|| Violation::new("RFC 7616 section 3.5", what))
+    }
+
+    /// Whether the last challenge is one that the next request answers with credentials that were not refused.
+    pub const fn can_answer(&self) -> bool {
+        self.can_answer
     }
 
     /// A response that its transaction has not seen, or a 2xx to an INVITE.
@@ -331,11 +352,21 @@ impl Desk {
     /// The next of this step is to prove who sends it.
     fn challenged(&mut self, step: Step, response: &Response) {
         let fields = [Name::WwwAuthenticate, Name::ProxyAuthenticate];
-        for (name, session) in fields.iter().zip(&mut self.sessions) {
-            let challenges = response.headers.challenges(name).unwrap_or_default();
-            let challenge = challenges.iter().find_map(|challenge| Challenge::read(challenge).ok());
-            if let (Some(challenge), Some((user, password))) = (challenge, &self.party.credentials) {
-                *session = Some(Session::new(challenge, user, password));
+        let challenges: Vec<(Name, Challenge)> = fields
+            .iter()
+            .flat_map(|name| {
+                let found = response.headers.challenges(name).unwrap_or_default();
+                found.into_iter().map(move |challenge| (name.clone(), challenge))
+            })
+            .filter_map(|(name, challenge)| Some((name, Challenge::read(&challenge).ok()?)))
+            .collect();
+        if let Some((user, password)) = &self.party.credentials {
+            let result = self.digest.challenged(challenges.clone(), user, password);
+            self.can_answer = result.is_ok();
+            if !self.can_answer {
+                // Whether what was refused is sent once more is the person's to decide.
+                self.digest = DigestClient::default();
+                let _unanswerable = self.digest.challenged(challenges, user, password);
             }
         }
         if let Some(identity) = self.identities.get_mut(&step) {

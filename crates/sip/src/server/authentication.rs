@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use netrig_core::{Duration, Instant, Stream};
 use sha2::Sha256;
 
-use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret};
+use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret, is_same_proof};
 use crate::{Method, Name, Request};
 
 /// How long a nonce is taken.
@@ -112,7 +112,7 @@ impl Authenticator {
     fn read(&self, text: &str) -> Option<Nonce> {
         let number = |from: usize| u64::from_str_radix(text.get(from..from + 16)?, 16).ok();
         let nonce = Nonce { nanos: number(0)?, serial: number(16)? };
-        (self.signed(nonce) == text).then_some(nonce)
+        is_same_proof(&self.signed(nonce), text).then_some(nonce)
     }
 
     /// A new challenge.

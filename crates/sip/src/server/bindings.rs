@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant};
 
-use crate::header::NameAddr;
+use super::transport_of;
+use crate::header::{NameAddr, Transport};
 use crate::uri::unescaped;
 use crate::{SipUri, Uri};
 
@@ -13,6 +14,17 @@ pub const MOST_BINDINGS: usize = 16;
 
 /// The longest that is kept for one of them, bytes: its URI with all parameters, the proxies on the way, the Call-ID.
 pub const LONGEST_BINDING: usize = 4096;
+
+/// Bytes that all bindings may take for each user that there may be. Ordinary ones take about 700.
+const BYTES_PER_USER: usize = 1024;
+
+/// Bytes that bindings may take beside that, so that a few users may have all of theirs.
+const BYTES_BESIDE: usize = 1 << 20;
+
+/// Bytes that a binding takes beside its texts: its structures, and its places in the tables. Texts count four times: they are
+/// kept in parts, with the room that each of them has to grow.
+const OVERHEAD: usize = 320;
+const TEXT_FACTOR: usize = 4;
 
 /// One address of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +72,12 @@ pub(super) enum Conflict {
 pub struct Bindings {
     most: usize,
     users: BTreeMap<String, Vec<Binding>>,
+    /// Bytes that they take, and that they may take.
+    kept: usize,
+    most_kept: usize,
     due: BTreeSet<(Instant, String)>,
+    /// How many bindings lead to a host and port, as a contact or on the path to it.
+    places: BTreeMap<String, usize>,
 }
 
 impl Binding {
@@ -89,7 +106,15 @@ pub(super) fn record_of(uri: &Uri) -> Option<String> {
 impl Bindings {
     /// Of at most `most` users.
     pub const fn new(most: usize) -> Self {
-        Self { most, users: BTreeMap::new(), due: BTreeSet::new() }
+        let most_kept = most.saturating_mul(BYTES_PER_USER).saturating_add(BYTES_BESIDE);
+        Self {
+            most,
+            users: BTreeMap::new(),
+            kept: 0,
+            most_kept,
+            due: BTreeSet::new(),
+            places: BTreeMap::new(),
+        }
     }
 
     /// Gives the user of a URI an address that does not end, beside those that are registered. Whether there is room for it,
@@ -106,9 +131,24 @@ impl Bindings {
         self.users.len()
     }
 
+    /// Bytes that all bindings take, an estimate from above.
+    pub const fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Bytes that all bindings may take: 1 KiB for each user that there may be, and 1 MiB.
+    pub const fn most_kept(&self) -> usize {
+        self.most_kept
+    }
+
     /// Whether nobody is here.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
+    }
+
+    /// Whether a user has a contact at the host and port of a URI, or a path over them.
+    pub(super) fn lead_to(&self, uri: &SipUri) -> bool {
+        self.places.contains_key(&place_of(uri))
     }
 
     /// The bindings of a URI's user at `now`, the preferred first.
@@ -158,7 +198,11 @@ impl Bindings {
             }
         }
         let is_new = !all.is_empty() && !self.users.contains_key(record);
-        if all.len() > MOST_BINDINGS || is_new && self.users.len() >= self.most {
+        let before = self.users.get(record).map_or(0, |all| room(record, all));
+        let kept = self.kept - before + room(record, &all);
+        // Who asks for less room than it had is never refused.
+        let is_too_much = kept > self.most_kept && kept > self.kept;
+        if all.len() > MOST_BINDINGS || is_too_much || is_new && self.users.len() >= self.most {
             return Err(Conflict::Full);
         }
         self.put(record, all);
@@ -175,11 +219,24 @@ impl Bindings {
     fn put(&mut self, record: &str, all: Vec<Binding>) {
         let first = |all: &[Binding]| all.iter().map(|binding| binding.until).min();
         let due = first(&all);
+        self.kept += room(record, &all);
+        for place in places_of(&all) {
+            *self.places.entry(place).or_default() += 1;
+        }
         let before = if all.is_empty() {
             self.users.remove(record)
         } else {
             self.users.insert(record.to_owned(), all)
         };
+        self.kept -= before.as_deref().map_or(0, |all| room(record, all));
+        for place in places_of(before.as_deref().unwrap_or_default()) {
+            if let Some(count) = self.places.get_mut(&place) {
+                *count -= 1;
+                if *count == 0 {
+                    self.places.remove(&place);
+                }
+            }
+        }
         if let Some(at) = before.as_deref().and_then(first) {
             self.due.remove(&(at, record.to_owned()));
         }
@@ -201,6 +258,28 @@ impl Bindings {
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
+}
+
+/// The host and port that a URI leads to.
+fn place_of(uri: &SipUri) -> String {
+    let default = transport_of(uri).unwrap_or(Transport::Udp).default_port();
+    format!("{}:{}", uri.target(), uri.port.unwrap_or(default)).to_ascii_lowercase()
+}
+
+fn places_of(all: &[Binding]) -> impl Iterator<Item = String> {
+    let addresses = all.iter().flat_map(|binding| std::iter::once(&binding.contact).chain(&binding.path));
+    addresses.filter_map(|address| address.uri.as_sip()).map(place_of)
+}
+
+/// Bytes that the bindings of one user take, an estimate from above.
+fn room(record: &str, all: &[Binding]) -> usize {
+    let of = |binding: &Binding| {
+        let path: usize = binding.path.iter().map(|proxy| proxy.to_string().len() + OVERHEAD).sum();
+        OVERHEAD
+            + TEXT_FACTOR * (binding.contact.to_string().len() + binding.call_id.len())
+            + TEXT_FACTOR * path
+    };
+    if all.is_empty() { 0 } else { 2 * record.len() + all.iter().map(of).sum::<usize>() }
 }
 
 /// "If they are the same, the registrar compares the CSeq value. If the value is higher than that of the existing binding, it

@@ -15,6 +15,11 @@ pub(super) trait Element {
     /// Its transactions have told this.
     fn happened(&mut self, now: Instant, event: Happened);
 
+    /// Whether a message had valid credentials since this was last asked.
+    fn take_proof(&mut self) -> bool {
+        false
+    }
+
     /// When it has something to do by itself.
     fn next_work(&self) -> Option<Instant>;
 
@@ -52,5 +57,9 @@ impl<E: Element + Send> Server for E {
 
     fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
         self.transactions_mut().poll_transmit()
+    }
+
+    fn take_proof(&mut self) -> bool {
+        Element::take_proof(self)
     }
 }

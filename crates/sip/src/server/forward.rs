@@ -9,6 +9,9 @@ use crate::dialog::{MAX_FORWARDS, allowed_in_request, is_sips};
 use crate::header::{NameAddr, Transport};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
+/// The parameter of this proxy's `Record-Route` by which it knows that it has let a dialog begin.
+pub(super) const TOKEN: &str = "dialog";
+
 /// Where a request is to go.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
@@ -112,6 +115,17 @@ pub(super) fn preprocess(domain: &Domain, request: &mut Request) {
     }
 }
 
+/// Whether a request, of which what was written for this proxy is off, leaves for a place that is neither of the domain nor of
+/// one of its users: by its Request-URI, or by a route.
+pub(super) fn leads_away(registry: &Registry, request: &Request) -> bool {
+    let is_near = |uri: &Uri| {
+        let Some(own) = uri.as_sip() else { return false };
+        registry.is_own(uri) && !own.parameters.has("maddr") || registry.bindings.lead_to(own)
+    };
+    let routes = request.headers.addresses(&Name::Route).unwrap_or_default();
+    !is_near(&request.uri) || routes.first().is_some_and(|route| !is_near(&route.uri))
+}
+
 /// RFC 3261 section 16.5.
 ///
 /// # Errors
@@ -135,12 +149,13 @@ pub(super) fn targets(registry: &Registry, now: Instant, request: &Request) -> R
 }
 
 /// RFC 3261 section 16.6: the copy for one target, without the `Via` of one's own, and where it goes. `None` if that is no SIP
-/// URI.
+/// URI. `record_route` is the value of the parameter by which this proxy knows the dialog's later requests, if it stays in their
+/// way.
 pub(super) fn copy(
     domain: &Domain,
     request: &Request,
     target: Target,
-    record_route: bool,
+    record_route: Option<&str>,
 ) -> Option<(Request, Destination)> {
     let mut copy = request.clone();
     copy.uri = allowed_in_request(target.uri);
@@ -152,13 +167,13 @@ pub(super) fn copy(
     routes.splice(0..0, target.path);
     let next_uri = routes.first().map_or(&copy.uri, |route| &route.uri).clone();
     let destination = Destination::of_uri(next_uri.as_sip()?);
-    if record_route && makes_dialog(&request.method) {
+    if let Some(token) = record_route.filter(|_| makes_dialog(&request.method)) {
         // 4. "it MUST insert a Record-Route header field value into the copy before any existing Record-Route header field
         // values, even if a Route header field is already present".
         // "If the Request-URI contains a SIPS URI, or the topmost Route header field value (after the post processing of bullet
         // 6) contains a SIPS URI, the URI placed into the Record-Route header field MUST be a SIPS URI."
         let is_secure = is_sips(&copy.uri) || is_sips(&next_uri);
-        copy.headers.push_front(Name::RecordRoute, recorded(domain, is_secure, &destination));
+        copy.headers.push_front(Name::RecordRoute, recorded(domain, is_secure, &destination, token));
     }
     // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
     // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
@@ -176,7 +191,7 @@ const fn makes_dialog(method: &Method) -> bool {
 }
 
 /// "The URI placed in the Record-Route header field value MUST be a SIP or SIPS URI. This URI MUST contain an lr parameter".
-fn recorded(domain: &Domain, is_secure: bool, destination: &Destination) -> NameAddr {
+fn recorded(domain: &Domain, is_secure: bool, destination: &Destination, token: &str) -> NameAddr {
     let transport = destination.transport();
     let (host, port) = domain.listens_at(transport, destination.ip());
     let mut own = SipUri::new(host).with_parameter("lr", None);
@@ -186,6 +201,7 @@ fn recorded(domain: &Domain, is_secure: bool, destination: &Destination) -> Name
     } else if transport != Transport::Udp {
         own.parameters.set("transport", Some(&transport.name().to_lowercase()));
     }
+    own.parameters.set(TOKEN, Some(token));
     NameAddr::new(Uri::Sip(own))
 }
 

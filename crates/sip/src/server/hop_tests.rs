@@ -14,7 +14,9 @@ const SERVER: &str = "192.0.2.9:5062";
 fn listening(both: bool) -> Proxy {
     let mut domain = domain();
     domain.listens.extend(both.then(|| (Transport::Tcp, SERVER.parse().unwrap())));
-    Proxy::new(Registry::new(domain, 10), false, 10, Timing::default(), Seeds::new(1).stream("proxy"))
+    let mut registry = Registry::new(domain, 10);
+    registry.relays = true;
+    Proxy::new(registry, false, 10, Timing::default(), Seeds::new(1).stream("proxy"))
 }
 
 fn long(number: u32) -> Message {

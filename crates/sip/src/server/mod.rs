@@ -48,7 +48,7 @@ pub use registry::{Domain, Policy, Registry, Users};
 pub use stateless::StatelessProxy;
 
 use crate::header::{Transport, Via};
-use crate::{Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};
+use crate::{Headers, Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};
 
 /// Where a message came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +85,11 @@ pub trait Server: Send {
 
     /// The next message to send, until `None`.
     fn poll_transmit(&mut self) -> Option<(Destination, Message)>;
+
+    /// Whether a message had valid credentials since this was last asked: its sender receives what is sent to its address.
+    fn take_proof(&mut self) -> bool {
+        false
+    }
 }
 
 impl Destination {
@@ -205,9 +210,16 @@ pub(crate) fn reply(request: &Request, status: Status) -> Response {
         && let Ok(Some(to)) = request.headers.to()
         && to.tag().is_none()
     {
-        response.headers.set(Name::To, to.with_tag(&fingerprint(&identity(request))));
+        response.headers.set(Name::To, to.with_tag(&fingerprint(&identity(&request.headers))));
     }
     response
+}
+
+/// Whether the tag of a response's `To` can be computed from its request, so that to know it proves nothing: [`reply`] makes
+/// such ones.
+pub fn has_computed_tag(response: &Response) -> bool {
+    let to = response.headers.to().ok().flatten();
+    to.is_none_or(|to| to.tag().is_none_or(|tag| tag == fingerprint(&identity(&response.headers))))
 }
 
 /// With the methods that a server takes.
@@ -233,8 +245,8 @@ pub(crate) fn is_readable(request: &Request) -> bool {
 }
 
 /// What makes a request this one, also when it comes again.
-fn identity(request: &Request) -> String {
-    let get = |name: &Name| request.headers.get(name).unwrap_or_default();
+fn identity(headers: &Headers) -> String {
+    let get = |name: &Name| headers.get(name).unwrap_or_default();
     [get(&Name::Via), get(&Name::From), get(&Name::CallId), get(&Name::CSeq)].join("\n")
 }
 

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use netrig_core::{Duration, Instant, Stream};
 
 use super::element::Element;
-use super::forward::{copy, preprocess, refusal, targets, way, without_own_via};
+use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
 use super::hop::Hop;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply};
+use super::{Registry, fingerprint, is_readable, reply};
 use crate::header::MAGIC_COOKIE;
 use crate::status::Class;
 use crate::transaction::{ClientKey, ServerKey, Timing};
-use crate::{Method, Name, Request, Response, Status};
+use crate::{Method, Name, Request, Response, Status, Uri};
 
 /// "Timer C MUST be set for each client transaction when an INVITE request is proxied. The timer MUST be larger than 3
 /// minutes."
@@ -24,6 +24,8 @@ pub const TIMER_C: Duration = Duration::from_secs(181);
 pub struct Proxy {
     pub(super) registry: Registry,
     record_route: bool,
+    /// Makes the tokens of dialogs.
+    key: [u64; 2],
     random: Stream,
     transactions: Transactions,
     contexts: BTreeMap<ServerKey, Context>,
@@ -64,10 +66,17 @@ struct Branch {
 
 impl Proxy {
     /// With at most `most` transactions at once. With `record_route` it stays in the way of the dialogs that begin here.
-    pub fn new(registry: Registry, record_route: bool, most: usize, timing: Timing, random: Stream) -> Self {
+    pub fn new(
+        registry: Registry,
+        record_route: bool,
+        most: usize,
+        timing: Timing,
+        mut random: Stream,
+    ) -> Self {
         Self {
             registry,
             record_route,
+            key: [random.bits(), random.bits()],
             random,
             transactions: Transactions::new(most, timing),
             contexts: BTreeMap::new(),
@@ -124,12 +133,27 @@ impl Proxy {
     }
 
     /// Who speaks for a user of this domain proves it, once for each dialog. An ACK asks nobody to answer a challenge.
-    fn challenge(&mut self, now: Instant, request: &Request) -> Option<Response> {
-        let own = self.speaks_for(request).filter(|_| request.method != Method::Ack)?;
-        match self.registry.authenticate(now, request) {
-            Ok(proven) => proven.filter(|user| *user != own).map(|_| reply(request, Status::FORBIDDEN)),
-            Err(challenge) => Some(*challenge),
+    /// Whether they have.
+    fn challenge(&mut self, now: Instant, request: &Request) -> Result<bool, Box<Response>> {
+        let own = self.speaks_for(request).filter(|_| request.method != Method::Ack);
+        let Some(own) = own else { return Ok(false) };
+        match self.registry.authenticate(now, request)? {
+            Some(user) if user != own => Err(Box::new(reply(request, Status::FORBIDDEN))),
+            proven => Ok(proven.is_some()),
         }
+    }
+
+    /// What only this proxy can have written into a route of a dialog: it has let the dialog begin.
+    fn token(&self, request: &Request) -> String {
+        let [a, b] = self.key;
+        fingerprint(&format!("{a:016x}{b:016x}\n{}", request.headers.get(&Name::CallId).unwrap_or_default()))
+    }
+
+    /// Whether a request, as it came, is of a dialog that this proxy has let begin.
+    fn is_of_dialog(&self, request: &Request, token: &str) -> bool {
+        let has = |uri: &Uri| uri.as_sip().is_some_and(|uri| uri.parameters.value(TOKEN) == Some(token));
+        let routes = request.headers.addresses(&Name::Route).unwrap_or_default();
+        has(&request.uri) || routes.iter().any(|route| has(&route.uri))
     }
 
     /// The user of this domain that a request which begins something is from.
@@ -141,19 +165,28 @@ impl Proxy {
 
     /// A copy for each target, with its `Via`.
     fn hops(&mut self, now: Instant, request: &Request) -> Result<Vec<Hop>, Box<Response>> {
-        let refused = refusal(&self.registry.domain, request);
-        if let Some(response) = refused.or_else(|| self.challenge(now, request)) {
+        if let Some(response) = refusal(&self.registry.domain, request) {
             return Err(Box::new(response));
         }
+        let is_proven = self.challenge(now, request)?;
+        let token = self.token(request);
         let domain = &self.registry.domain;
         let way = way(request);
         let mut own = request.clone();
         preprocess(domain, &mut own);
+        // A stranger is led to the users of this domain, and on to nobody else.
+        let may_leave = self.registry.relays || is_proven || self.is_of_dialog(request, &token);
+        if !may_leave && leads_away(&self.registry, &own) {
+            return Err(Box::new(reply(request, Status::FORBIDDEN)));
+        }
         let targets =
             targets(&self.registry, now, &own).map_err(|status| Box::new(reply(request, status)))?;
         let mut hops = Vec::with_capacity(targets.len());
         for target in targets {
-            let Some((copy, to)) = copy(domain, &own, target, self.record_route) else { continue };
+            let Some((copy, to)) = copy(domain, &own, target, self.record_route.then_some(token.as_str()))
+            else {
+                continue;
+            };
             let branch = format!("{MAGIC_COOKIE}{:016x}.{way}", self.random.bits());
             hops.push(Hop::new(domain, copy, to, &branch));
         }
@@ -380,6 +413,10 @@ impl Element for Proxy {
             Happened::ClientEnded(key) => self.ended(&key),
             Happened::ServerEnded(key) => self.forget_if_over(&key),
         }
+    }
+
+    fn take_proof(&mut self) -> bool {
+        self.registry.take_proof()
     }
 
     fn next_work(&self) -> Option<Instant> {

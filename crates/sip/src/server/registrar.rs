@@ -57,6 +57,10 @@ impl Element for Registrar {
         }
     }
 
+    fn take_proof(&mut self) -> bool {
+        self.registry.take_proof()
+    }
+
     fn next_work(&self) -> Option<Instant> {
         self.registry.bindings.poll_timeout()
     }

@@ -63,6 +63,10 @@ pub struct Registry {
     pub bindings: Bindings,
     /// Who checks that they are who they say, by the passwords of [`Users::Known`]; `None` takes their word.
     pub authenticator: Option<Authenticator>,
+    /// Requests of anybody are forwarded to places that are neither of the domain nor of its users. Such a proxy is an open relay.
+    pub relays: bool,
+    /// A request had valid credentials.
+    has_proof: bool,
 }
 
 impl Domain {
@@ -140,6 +144,8 @@ impl Registry {
             policy: Policy::default(),
             bindings: Bindings::new(most),
             authenticator: None,
+            relays: false,
+            has_proof: false,
         }
     }
 
@@ -154,7 +160,7 @@ impl Registry {
     /// The challenge.
     pub fn authenticate(&mut self, now: Instant, request: &Request) -> Result<Option<String>, Box<Response>> {
         let is_registrar = request.method == Method::Register;
-        let Self { users, authenticator: Some(authenticator), .. } = self else { return Ok(None) };
+        let Self { users, authenticator: Some(authenticator), has_proof, .. } = self else { return Ok(None) };
         let (status, answer, challenge) = if is_registrar {
             (Status::UNAUTHORIZED, Name::Authorization, Name::WwwAuthenticate)
         } else {
@@ -164,13 +170,21 @@ impl Registry {
         let secret =
             |user: &str| users.password(user).map(|password| Secret::new(hash, user, &realm, password));
         match authenticator.check(now, request, &answer, secret) {
-            Verdict::Proven(user) => Ok(Some(user)),
+            Verdict::Proven(user) => {
+                *has_proof = true;
+                Ok(Some(user))
+            }
             Verdict::Challenge { stale } => {
                 let mut response = reply(request, status);
                 response.headers.push(challenge, authenticator.challenge(now, stale).write());
                 Err(Box::new(response))
             }
         }
+    }
+
+    /// Whether a request had valid credentials since this was last asked.
+    pub(super) const fn take_proof(&mut self) -> bool {
+        std::mem::replace(&mut self.has_proof, false)
     }
 
     /// Answers a REGISTER for this domain, step by step as RFC 3261 section 10.3 has it.

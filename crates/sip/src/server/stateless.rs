@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use netrig_core::Instant;
 
-use super::forward::{copy, preprocess, refusal, targets, without_own_via};
+use super::forward::{copy, leads_away, preprocess, refusal, targets, without_own_via};
 use super::hop::Hop;
 use super::{Destination, Registry, Server, Source, fingerprint, is_readable, reply, stamp};
 use crate::header::MAGIC_COOKIE;
@@ -52,9 +52,13 @@ impl StatelessProxy {
         let branch = branch_of(request);
         let mut own = request.clone();
         preprocess(domain, &mut own);
+        // It asks nobody for a proof, so it serves its users alone.
+        if !self.registry.relays && leads_away(&self.registry, &own) {
+            return Err(refuse(Status::FORBIDDEN));
+        }
         // "A stateless proxy MUST choose one and only one target from the target set": the preferred.
         let target = targets(&self.registry, now, &own).map_err(refuse)?.into_iter().next();
-        let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, false)) else {
+        let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, None)) else {
             return Err(refuse(Status::UNSUPPORTED_URI_SCHEME));
         };
         let Hop { request, to, .. } = Hop::new(domain, copy, to, &branch);

@@ -269,6 +269,8 @@ pub(super) fn proxy() -> Proxy {
     let contacts = format!("Contact: <sip:bob@{BOB}>, <sip:bob@{CAROL}>\r\n");
     proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
     assert_eq!(said(&mut proxy).len(), 1);
+    // Most tests are of what happens to requests that may leave.
+    proxy.registry.relays = true;
     proxy
 }
 
@@ -328,7 +330,8 @@ fn a_proxy_forks_to_all_and_cancels_who_was_late() {
     let first = copies[0].as_request().unwrap();
     assert_eq!(first.uri.to_string(), format!("sip:bob@{BOB}"));
     assert_eq!(first.headers.get(&Name::MaxForwards), Some("69"));
-    assert_eq!(first.headers.get(&Name::RecordRoute), Some("<sip:192.0.2.9:5060;lr>"));
+    let route = first.headers.get(&Name::RecordRoute).unwrap();
+    assert!(route.starts_with("<sip:192.0.2.9:5060;lr;dialog="), "{route}");
     assert_eq!((first.headers.vias().unwrap().len(), copies[0].violations()), (2, vec![]));
     respond(&mut proxy, 1.1, &copies[0], 100, "x");
     assert_eq!(told(&said(&mut proxy)), [""; 0], "100 goes no further");
@@ -618,4 +621,120 @@ fn what_is_long_takes_the_room_of_several() {
     assert_eq!(code(&mut server, 33.0, register("bob", "a", 3, "")), 200);
     let contact = format!("Contact: <sip:{}@h>\r\n", "x".repeat(5000));
     assert_eq!(code(&mut server, 34.0, register("bob", "a", 4, &contact)), 413);
+}
+
+/// RFC 3261 section 10.3: the registrar chooses, and its answer tells what it has chosen.
+#[test]
+fn no_binding_lasts_longer_than_its_most() {
+    let mut server = registrar();
+    for (number, expires) in
+        (1..).zip(["3601", "4000000000", "4294967295", "4294967296", "99999999999999999999"])
+    {
+        for (user, more) in [
+            ("bob", format!("Contact: <sip:bob@192.0.2.1>;expires={expires}\r\n")),
+            ("carol", format!("Contact: <sip:carol@192.0.2.1>\r\nExpires: {expires}\r\n")),
+        ] {
+            let response = answer(&mut server, at(0.0), register(user, user, number, &more));
+            assert_eq!(response.status.code(), 200);
+            let told = contacts(&response);
+            assert!(told.len() == 1 && told[0].ends_with(";expires=3600"), "{told:?} of {expires}");
+        }
+    }
+    server.handle_timeout(at(3600.0));
+    assert_eq!(server.registry().bindings.len(), 0);
+}
+
+/// However long they are, and however many users come.
+#[test]
+fn bindings_take_no_more_bytes_than_they_may() {
+    let mut bindings = Bindings::new(1000);
+    let most = bindings.most_kept();
+    assert_eq!(most, 1000 * 1024 + (1 << 20));
+    let contact = |number: usize| -> NameAddr {
+        let uri: Uri = format!("sip:{}{number}@192.0.2.1", "x".repeat(3800)).parse().unwrap();
+        NameAddr::new(uri)
+    };
+    let user = |number: usize| -> Uri { format!("sip:user{number}@biloxi.com").parse().unwrap() };
+    let (mut taken, mut refused) = (0, 0);
+    for number in 0..1000 {
+        for place in 0..2 {
+            if bindings.place(&user(number), contact(place)) {
+                taken += 1
+            } else {
+                refused += 1
+            }
+            assert!(bindings.kept() <= most, "{} of {most} bytes", bindings.kept());
+        }
+    }
+    assert!(taken > 100 && refused > 1000, "{taken} taken, {refused} refused");
+    // What is given back is there for others: ordinary users all find room in an empty table.
+    let mut bindings = Bindings::new(1000);
+    assert!((0..1000).all(|number| bindings.place(&user(number), NameAddr::new(user(number)))));
+}
+
+/// RFC 3261 section 16.3 leaves it to the proxy's policy: no open relay.
+#[test]
+fn a_proxy_sends_strangers_no_further_than_to_its_users() {
+    let mut proxy = Proxy::new(registry(), true, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));
+    let contacts = format!("Contact: <sip:bob@{BOB}>, <sip:bob@{CAROL}>\r\n");
+    proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
+    said(&mut proxy);
+    let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
+    proxy.registry.users = Users::Known(users.into());
+    let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
+    proxy.registry.authenticator = Some(authenticator);
+    let over = |transport| Source { transport, address: ALICE.parse().unwrap() };
+    let mut number = 10;
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let mut ask = |proxy: &mut Proxy, method: &str, uri: &str, from: &str, more: &str| {
+            number += 1;
+            let text =
+                request(method, uri, ALICE, number, more).to_string().replace("caller@elsewhere.com", from);
+            proxy.handle(at(1.0), message(&text), over(transport));
+            said(proxy)
+        };
+        let stranger = "x@evil.example";
+        for method in ["MESSAGE", "INVITE", "OPTIONS", "BYE", "FOO"] {
+            for (uri, more) in [
+                ("sip:y@192.0.2.99", ""),
+                ("sip:y@192.0.2.99:25;transport=tcp", ""),
+                ("sip:y@elsewhere.example", ""),
+                ("sip:bob@biloxi.com;maddr=192.0.2.99", ""),
+                ("sip:bob@biloxi.com", "Route: <sip:192.0.2.99;lr>\r\n"),
+                ("sip:bob@biloxi.com", "Route: <sip:192.0.2.9;lr>, <sip:192.0.2.99>\r\n"),
+                ("sip:192.0.2.9:5060;lr", "Route: <sip:y@192.0.2.99>\r\n"),
+                ("sip:y@192.0.2.99", "Route: <sip:192.0.2.9;lr;dialog=0123456789abcdef>\r\n"),
+            ] {
+                let answers = told(&ask(&mut proxy, method, uri, stranger, more));
+                // The proxy answers OPTIONS to itself, whatever route they carry.
+                let is_own = method == "OPTIONS" && uri == "sip:192.0.2.9:5060;lr";
+                assert_eq!(answers, [if is_own { "200" } else { "403" }], "{method} {uri} {more}");
+            }
+            // To its users it leads, by their address-of-record or where they are.
+            assert_eq!(told(&ask(&mut proxy, method, "sip:bob@biloxi.com", stranger, "")), [method; 2]);
+            assert_eq!(told(&ask(&mut proxy, method, &format!("sip:bob@{BOB}"), stranger, "")), [method]);
+        }
+        assert!(ask(&mut proxy, "ACK", "sip:y@192.0.2.99", stranger, "").is_empty(), "and nobody is told");
+        // Who has proved to be a user may go anywhere.
+        let challenged = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", "").remove(0).1;
+        let challenge = challenged.headers().challenges(&Name::ProxyAuthenticate).unwrap().remove(0);
+        let mut session = Session::new(Challenge::read(&challenge).unwrap(), "carol", "zanzibar");
+        let proof = session.answer(&Method::Message, "sip:y@192.0.2.99", b"", "0a4f113b").write();
+        let proof = format!("Proxy-Authorization: {proof}\r\n");
+        let sent = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", &proof);
+        assert_eq!(told(&sent), ["MESSAGE"]);
+    }
+    // A dialog that began with a user goes on in both directions, by the route that the proxy wrote.
+    proxy.handle(at(2.0), request("INVITE", "sip:bob@biloxi.com", ALICE, 500, ""), source(ALICE));
+    let invite = said(&mut proxy).remove(0).1;
+    let route = invite.headers().get(&Name::RecordRoute).unwrap().to_owned();
+    let mut bye =
+        request("BYE", "sip:caller@192.0.2.1:5060", BOB, 501, &format!("Route: {route}\r\n")).to_string();
+    bye = bye.replace("Call-ID: c501", "Call-ID: c500");
+    proxy.handle(at(3.0), message(&bye), source(BOB));
+    assert_eq!(told(&said(&mut proxy)), ["BYE"]);
+    // The same route is of no use to another call.
+    let other = bye.replace("Call-ID: c500", "Call-ID: c502").replace("z9hG4bK501", "z9hG4bK502");
+    proxy.handle(at(3.0), message(&other), source(BOB));
+    assert_eq!(told(&said(&mut proxy)), ["403"]);
 }

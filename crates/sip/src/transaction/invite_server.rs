@@ -5,7 +5,7 @@ use netrig_core::{Duration, Instant};
 use super::machine::{Core, Machine, Transaction, Trying};
 use super::{Event, Timer, Timing};
 use crate::deadline::Deadline;
-use crate::{Message, Method, Request, Response};
+use crate::{Message, Method, Request, Response, Status};
 
 /// "The server transaction MUST generate a 100 (Trying) response unless it knows that the TU will generate a provisional or
 /// final response within 200 ms".
@@ -64,8 +64,15 @@ impl InviteServerMachine {
             core.send(response);
         } else if response.status.is_final() {
             self.state = State::Completed;
-            // Timers G and H.
-            core.send_repeatedly(now, response.clone());
+            if matches!(response.status, Status::UNAUTHORIZED | Status::PROXY_AUTHENTICATION_REQUIRED) {
+                // A challenge is sent once, "forgoing the normal response retransmission algorithm" (RFC 3261 section
+                // 26.3.2.4): a request with an invented source address causes no flood there. Timer H alone.
+                core.end = Deadline::after(now, core.timing.patience());
+                core.send(response.clone());
+            } else {
+                // Timers G and H.
+                core.send_repeatedly(now, response.clone());
+            }
             self.response = Some(response);
         } else {
             core.send(response.clone());

@@ -305,3 +305,16 @@ fn a_message_is_of_its_transaction() {
     newer.headers.set(Name::CSeq, "986760 INVITE");
     assert_ne!(key(&old), key(&newer));
 }
+
+/// RFC 3261 section 26.3.2.4: "forgoing the normal response retransmission algorithm".
+#[test]
+fn a_challenge_is_sent_once_and_again_only_when_it_is_asked_for() {
+    for code in [401, 407] {
+        let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+        server.respond(at(0.0), response("INVITE", code));
+        assert_eq!(said(&mut server, at(0.0)), [code.to_string()]);
+        server.handle_packet(at(0.3), request("INVITE").into());
+        assert_eq!(said(&mut server, at(0.3)), [code.to_string()]);
+        assert_eq!(left_alone(&mut server), [(32000, "timer H".to_owned()), (32000, "ended".to_owned())]);
+    }
+}

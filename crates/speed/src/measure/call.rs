@@ -16,6 +16,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
+use crate::admission::Refusal;
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
 use crate::meter::Course;
 use crate::protocol::greeting::greet_server;
@@ -61,6 +62,12 @@ pub struct CallOrder {
 /// What the certificate of a server is held against that was asked for by such a name or address.
 pub fn server_name(host: &str, server: SocketAddr) -> ServerName<'static> {
     ServerName::try_from(host.to_owned()).unwrap_or_else(|_| server.ip().into())
+}
+
+/// Whether a server has answered the handshake with [`TLS_ACCESS_DENIED`](crate::protocol::TLS_ACCESS_DENIED).
+fn is_busy(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied)))
 }
 
 /// What is to be carried.
@@ -191,8 +198,13 @@ impl Call {
         let socket = connect(server, &options, WAIT).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
-        let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())
-            .map_err(|source| SpeedError::Tls { server, source })?;
+        let mut talk =
+            Talk::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
+                |source| match is_busy(&source) {
+                    true => SpeedError::Refused(Refusal::Full),
+                    false => SpeedError::Tls { server, source },
+                },
+            )?;
         let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
         let nonce = random().map_err(SpeedError::Carrying)?;
         greet_server(&mut talk, order.key.as_ref(), nonce, &binding)

@@ -48,6 +48,9 @@ pub enum UpgradeError {
     /// The query is too long, or not encoded as it should be.
     #[error("the query is longer than {LONGEST_QUERY} bytes, or its escapes are wrong")]
     Query,
+    /// A page of another site asks.
+    #[error("a page of {0} asks, which is not allowed to (--allow-origin)")]
+    Origin(String),
     /// `early_exit` is no number that means something.
     #[error("early_exit is not a number from 1 to {MOST_EARLY_EXIT}")]
     EarlyExit,
@@ -63,9 +66,26 @@ impl UpgradeError {
                 let fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];
                 Response::last(426, "Upgrade Required", &fields)
             }
+            Self::Origin(_) => Response::last(403, "Forbidden", &[]),
             _ => Response::last(400, "Bad Request", &[]),
         }
     }
+}
+
+/// That a browser's page may ask, by its `Origin` (RFC 6455 section 10.2): one of this server, or of an origin that is allowed; `*`
+/// allows all. Who is no browser has none.
+///
+/// # Errors
+/// If it is a page of another site.
+pub fn check_origin(request: &Request, allowed: &[String]) -> Result<(), UpgradeError> {
+    let Some(origin) = request.field("Origin") else { return Ok(()) };
+    let site = origin.split_once("://").map(|(_, site)| site);
+    let is_own = site.zip(request.field("Host")).is_some_and(|(site, host)| site.eq_ignore_ascii_case(host));
+    let is_allowed = |allowed: &String| allowed == "*" || allowed.eq_ignore_ascii_case(origin);
+    if is_own || allowed.iter().any(is_allowed) {
+        return Ok(());
+    }
+    Err(UpgradeError::Origin(shown(origin)))
 }
 
 impl Upgrade {
@@ -245,6 +265,30 @@ mod tests {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         assert_eq!(base64(b"fooba"), "Zm9vYmE=");
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused_unless_it_is_allowed() {
+        let asks = |origin: &str| {
+            let text = format!("GET /ndt/v7/download HTTP/1.1\r\nHost: speed.example:8621\r\n{origin}\r\n");
+            let (request, _) = Request::read(text.as_bytes()).unwrap().unwrap();
+            move |allowed: &[&str]| {
+                let allowed: Vec<_> = allowed.iter().map(|&origin| origin.to_owned()).collect();
+                check_origin(&request, &allowed)
+            }
+        };
+        assert_eq!(asks("")(&[]), Ok(()));
+        assert_eq!(asks("Origin: http://speed.example:8621\r\n")(&[]), Ok(()));
+        for foreign in
+            ["https://evil.example", "null", "http://speed.example", "http://evil.example/speed.example:8621"]
+        {
+            let page = asks(&format!("Origin: {foreign}\r\n"));
+            let refused = page(&["https://good.example"]).unwrap_err();
+            assert_eq!(refused, UpgradeError::Origin(foreign.to_owned()));
+            assert!(refused.response().to_string().starts_with("HTTP/1.1 403 "), "{refused}");
+            assert_eq!(page(&["https://good.example", foreign]), Ok(()));
+            assert_eq!(page(&["*"]), Ok(()));
+        }
     }
 
     proptest! {

@@ -19,7 +19,7 @@ mod measurement;
 mod server;
 
 pub use client::{ClientError, ClientEvent, ClientSession};
-pub use handshake::{Upgrade, UpgradeError, accept_key};
+pub use handshake::{Upgrade, UpgradeError, accept_key, check_origin};
 pub use load::Load;
 pub use measurement::{AppInfo, ConnectionInfo, Measurement, Origin, TcpInfo};
 pub use server::{ServerError, ServerEvent, ServerSession};

@@ -44,5 +44,9 @@ pub const VERSION: u32 = 1;
 /// Connections that a client may have underway to see how the path responds, beside its session's.
 pub const MOST_PROBES: usize = 12;
 
+/// What a server says, in the place of its part of the handshake, to a client for whom it has no room: an alert of TLS
+/// (`access_denied`, RFC 8446 section 6).
+pub const TLS_ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
 /// The port, of TCP and of UDP, at which a server listens by default.
 pub const PORT: u16 = 8621;

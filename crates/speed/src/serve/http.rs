@@ -12,7 +12,7 @@ use netrig_core::Duration;
 
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
-use super::{Shared, ndt7};
+use super::{Caller, Shared, ndt7};
 use crate::admission::Refusal;
 use crate::ndt7::Test;
 use crate::talk::{PATIENCE, is_nothing, write_until};
@@ -59,13 +59,14 @@ impl Failure for RequestError {
 }
 
 /// Answers a request, and counts why it came to nothing, if it did. A connection has one.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
-    if let Err(error) = answer(socket, peer, shared) {
-        shared.tally.failed(Protocol::Http, &error);
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &Caller) {
+    if let Err(error) = answer(socket, peer, caller) {
+        caller.tally.failed(Protocol::Http, &error);
     }
 }
 
-fn answer(mut socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), RequestError> {
+fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), RequestError> {
+    let shared: &Shared = caller;
     let (request, rest) = match read(&mut socket, shared) {
         Ok(read) => read,
         Err(RequestError::Http(error)) => {
@@ -75,6 +76,9 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<()
         }
         Err(error) => return Err(error),
     };
+    if caller.prove().is_err() {
+        return Ok(turn_away(&mut socket, shared.refuse(Protocol::Http, Refusal::Full))?);
+    }
     if !shared.serves_strangers(&socket) {
         say(&mut socket, &Response::last(403, "Forbidden", &[]), b"")?;
         return Err(RequestError::NoKey);
@@ -128,20 +132,28 @@ fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), R
 
 /// Says that there is no place now.
 pub(super) fn turn_away(socket: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
+    write_until(socket, &busy(refusal), StdInstant::now() + PATIENCE)
+}
+
+/// The response for somebody for whom there is no room.
+pub(super) fn busy(why: impl std::fmt::Display) -> Vec<u8> {
     let response = Response::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
-    say(socket, &response, format!("{refusal}\n").as_bytes())
+    with_body(&response, format!("{why}\n").as_bytes())
 }
 
 /// Says something with so much behind it.
 pub(super) fn say(socket: &mut TcpStream, response: &Response, body: &[u8]) -> io::Result<()> {
+    write_until(socket, &with_body(response, body), StdInstant::now() + PATIENCE)
+}
+
+fn with_body(response: &Response, body: &[u8]) -> Vec<u8> {
     let mut response = response.clone();
     for (name, value) in &mut response.fields {
         if name.eq_ignore_ascii_case("content-length") {
             *value = body.len().to_string();
         }
     }
-    let bytes = [response.to_string().as_bytes(), body].concat();
-    write_until(socket, &bytes, StdInstant::now() + PATIENCE)
+    [response.to_string().as_bytes(), body].concat()
 }
 
 /// Gives an object, within what the place allows.

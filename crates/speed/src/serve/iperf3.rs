@@ -8,10 +8,10 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Rate};
 
-use super::Shared;
 use super::booths::Arrival;
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
+use super::{Caller, Shared};
 use crate::admission;
 use crate::flows::{self, Flows, FlowsOrder, Socket, Stream};
 use crate::iperf3::{
@@ -71,11 +71,12 @@ pub(super) fn serve(
     peer: SocketAddr,
     cookie: Cookie,
     arrivals: Receiver<Arrival>,
-    shared: &Shared,
+    caller: &Caller,
 ) {
+    let shared: &Shared = caller;
     let _booth = OpenBooth { shared, host: peer.ip(), cookie };
     if let Err(error) =
-        Visit::begin(socket, peer, cookie, arrivals, shared).and_then(|mut visit| visit.serve())
+        Visit::begin(socket, peer, cookie, arrivals, caller).and_then(|mut visit| visit.serve())
     {
         shared.tally.failed(Protocol::Iperf3, &error);
     }
@@ -132,7 +133,7 @@ impl<'a> Stage<'a> {
 
 /// A session that lasts.
 struct Visit<'a> {
-    shared: &'a Shared,
+    shared: &'a Caller,
     socket: TcpStream,
     ends: [SocketAddr; 2],
     cookie: Cookie,
@@ -150,7 +151,7 @@ impl<'a> Visit<'a> {
         peer: SocketAddr,
         cookie: Cookie,
         arrivals: Receiver<Arrival>,
-        shared: &'a Shared,
+        shared: &'a Caller,
     ) -> Result<Self, Iperf3Error> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK))?;
@@ -242,6 +243,11 @@ impl<'a> Visit<'a> {
 
     /// Asks for a place, with what goes in each direction; nobody is told to wait.
     fn admit(&mut self, asked: Parameters) {
+        if self.shared.prove().is_err() {
+            self.stage = Stage::TurnedAway;
+            self.session.deny();
+            return;
+        }
         let rate = Some(asked.total_rate()).filter(|rate| *rate > 0).map(Rate::from_bits_per_s);
         self.asked = asked;
         match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {

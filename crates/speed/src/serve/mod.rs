@@ -17,16 +17,19 @@ mod session;
 mod slot;
 mod tally;
 
-use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::Deref;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::tls::{self, Identity};
-use netrig_agent::{Buffers, Clock, bulk};
+use netrig_agent::{
+    Buffers, Busy, Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, bulk,
+    connections_within,
+};
 use netrig_core::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
@@ -36,9 +39,11 @@ use self::door::{Door, Stranger};
 pub use self::order::{ServerError, ServerOrder};
 use self::rooms::{Arrival, Rooms};
 pub use self::tally::{Failure, Now, Protocol, Tally};
-use crate::admission::{Admission, Household, Limits, fits};
+use crate::admission::{Admission, HOUSEHOLDS_OF_A_SITE, Limits};
 use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State, datagram};
-use crate::protocol::{ECHO_LEN, Echo, Keyring, MOST_PROBES, Opening, PREAMBLE_LEN, Preamble};
+use crate::protocol::{
+    ECHO_LEN, Echo, Keyring, MOST_PROBES, MOST_STREAMS, Opening, PREAMBLE_LEN, Preamble, TLS_ACCESS_DENIED,
+};
 
 /// How often it looks whether it is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
@@ -61,15 +66,16 @@ const UNANSWERED_MS: u32 = 30_000;
 struct Shared {
     keys: Keyring,
     open: bool,
+    origins: Vec<String>,
     tls: Arc<ServerConfig>,
     clock: Clock,
     limits: Limits,
     admission: Mutex<Admission>,
     rooms: Rooms,
     booths: Booths,
-    /// Connections that have a thread, in all and of each household.
+    /// Connections that have a thread: threads that have not ended, and who has a slot.
     connections: AtomicUsize,
-    callers: Mutex<BTreeMap<Household, usize>>,
+    callers: Arc<ThreadSlots>,
     tally: Tally,
     stop: AtomicBool,
 }
@@ -78,6 +84,9 @@ struct Shared {
 pub struct Server {
     listeners: Vec<(TcpListener, UdpSocket)>,
     shared: Arc<Shared>,
+    /// The most connections that stand at the door.
+    door: usize,
+    shortage: Option<DescriptorShortage>,
 }
 
 impl Server {
@@ -99,6 +108,7 @@ impl Server {
         let shared = Shared {
             keys: order.keys,
             open: order.open,
+            origins: order.origins,
             tls: tls::server(&identity, None)?,
             clock: Clock::starting_in(Duration::ZERO),
             limits: order.limits,
@@ -106,11 +116,17 @@ impl Server {
             rooms: Rooms::default(),
             booths: Booths::default(),
             connections: AtomicUsize::new(0),
-            callers: Mutex::default(),
+            callers: ThreadSlots::new(slot_limits(&order.limits)),
             tally: Tally::default(),
             stop: AtomicBool::new(false),
         };
-        Ok(Self { listeners, shared: Arc::new(shared) })
+        let (door, shortage) = descriptors(&order.limits, listeners.len());
+        Ok(Self { listeners, shared: Arc::new(shared), door, shortage })
+    }
+
+    /// What the system lacks, if it allows fewer open files than all that the limits allow would need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
     }
 
     /// Where it listens: first as it was told for its own protocol, then for iperf3's clients.
@@ -143,7 +159,7 @@ impl Server {
 
     fn serve_until(&self, stop: &AtomicBool) -> Result<(), ServerError> {
         let kernel = |source| ServerError::Kernel { what: "poll", source };
-        let mut door = Door::default();
+        let mut door = Door::new(self.door);
         while !stop.load(Ordering::Relaxed) {
             let timeout =
                 Timespec::try_from(door.soon(LOOK)).map_err(|error| kernel(io::Error::other(error)))?;
@@ -160,6 +176,9 @@ impl Server {
             for (listener, datagrams) in &self.listeners {
                 self.accept(listener, &mut door);
                 self.hear_datagrams(datagrams);
+            }
+            for _ in 0..door.take_gone() {
+                self.shared.tally.failed(Protocol::Unknown, &Stranger::GaveWay);
             }
             for (socket, peer, told) in door.known() {
                 if let Err(error) = told.and_then(|opening| self.receive(socket, peer, opening)) {
@@ -239,13 +258,20 @@ impl Server {
         &self,
         socket: TcpStream,
         peer: SocketAddr,
-        serve: impl FnOnce(TcpStream, SocketAddr, &Shared) + Send + 'static,
+        serve: impl FnOnce(TcpStream, SocketAddr, &Caller) + Send + 'static,
     ) -> Result<(), Stranger> {
-        let caller = Caller::of(&self.shared, peer)?;
+        let caller = match Caller::of(&self.shared, &socket, peer) {
+            Ok(caller) => caller,
+            Err(NoSlot::Busy(busy)) => {
+                say_busy(socket, busy);
+                return Err(busy.into());
+            }
+            Err(NoSlot::Io(error)) => return Err(error.into()),
+        };
         socket.set_nonblocking(false)?;
         rustix::net::sockopt::set_tcp_user_timeout(&socket, UNANSWERED_MS).map_err(io::Error::from)?;
         let thread = std::thread::Builder::new().name("speed-session".to_owned());
-        thread.spawn(move || serve(socket, peer, &caller.shared))?;
+        thread.spawn(move || serve(socket, peer, &caller))?;
         Ok(())
     }
 }
@@ -253,26 +279,80 @@ impl Server {
 /// A connection that has a thread, until it is dropped.
 struct Caller {
     shared: Arc<Shared>,
-    household: Household,
+    slot: ThreadSlot,
 }
 
 impl Caller {
-    fn of(shared: &Arc<Shared>, peer: SocketAddr) -> Result<Self, Stranger> {
-        let (household, limits) = (Household::of(peer.ip()), &shared.limits);
-        let mut callers = shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = callers.iter().flat_map(|(household, count)| std::iter::repeat_n(*household, *count));
-        let most = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
-        if !fits(household, others, most) {
-            return Err(Stranger::Household);
-        }
-        let most = threads(limits.sessions, limits.queue, STRANGERS);
-        if shared.connections.load(Ordering::Relaxed) >= most {
-            return Err(Stranger::Crowd);
-        }
-        *callers.entry(household).or_default() += 1;
+    fn of(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr) -> Result<Self, NoSlot> {
+        let slot = shared.callers.enter(socket, peer.ip())?;
         shared.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { shared: Arc::clone(shared), household })
+        Ok(Self { shared: Arc::clone(shared), slot })
     }
+
+    /// The client has shown its key, or has asked a whole question: it does not give way to strangers any more.
+    ///
+    /// # Errors
+    /// If there are as many such clients as there may be.
+    fn prove(&self) -> Result<(), Busy> {
+        self.slot.prove()
+    }
+}
+
+impl Deref for Caller {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// Connections that may have a thread.
+const fn slot_limits(limits: &Limits) -> SlotLimits {
+    let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
+    let strangers = STRANGERS.saturating_add(limits.sessions.saturating_mul(MOST_PROBES));
+    let known = threads(limits.sessions, limits.queue, 0);
+    SlotLimits {
+        strangers,
+        known,
+        total: strangers.saturating_add(known),
+        per_address,
+        per_group: per_address.saturating_mul(HOUSEHOLDS_OF_A_SITE),
+        on_loopback: true,
+    }
+}
+
+/// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
+fn say_busy(mut socket: TcpStream, why: Busy) {
+    let mut said = [0; 1 << 12];
+    let Ok(len) = socket.peek(&mut said) else { return };
+    let words = match Opening::of(&said[..len]) {
+        Opening::Http => http::busy(why),
+        Opening::Control => TLS_ACCESS_DENIED.to_vec(),
+        Opening::Iperf3(_) => vec![State::AccessDenied.byte()],
+        Opening::Data(_) | Opening::More | Opening::Unknown => return,
+    };
+    // What was read is no reason for the kernel to throw away what is said. Who does not take it at once need not know.
+    let _ = socket.read(&mut said);
+    let _ = socket.write(&words);
+    let _ = socket.shutdown(Shutdown::Write);
+}
+
+/// Descriptors beside those of connections.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// How many connections may stand at the door, and what is lacking for all that the limits allow.
+fn descriptors(limits: &Limits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
+    let SlotLimits { strangers, known, .. } = slot_limits(limits);
+    let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
+    let threads = 2 * strangers as u64 + known as u64;
+    let others = OTHER_DESCRIPTORS + 2 * listeners as u64 + threads.saturating_add(data);
+    let (door, shortage) = connections_within(door::MOST, 1, others);
+    // Somebody has to come in, also where not all of them can measure at once.
+    let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(door::MOST);
+    (
+        door.max(least),
+        shortage.map(|shortage| DescriptorShortage { connections: door.max(least), ..shortage }),
+    )
 }
 
 /// Connections that may have a thread where so many sessions may measure, and so many wait.
@@ -282,13 +362,6 @@ const fn threads(measuring: usize, waiting: usize, strangers: usize) -> usize {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        let mut callers = self.shared.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(theirs) = callers.get_mut(&self.household) {
-            *theirs -= 1;
-            if *theirs == 0 {
-                callers.remove(&self.household);
-            }
-        }
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
 use super::{Shared, http};
-use crate::ndt7::{ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError};
+use crate::ndt7::{
+    ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError, check_origin,
+};
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// What a message is sent of: the path's load is zeros.
@@ -68,7 +70,8 @@ fn visit(
     rest: &[u8],
     shared: &Shared,
 ) -> Result<(), Ndt7Error> {
-    let upgrade = match Upgrade::read(request) {
+    let read = check_origin(request, &shared.origins).and_then(|()| Upgrade::read(request));
+    let upgrade = match read {
         Ok(upgrade) => upgrade,
         Err(error) => {
             http::say(&mut socket, &error.response(), b"")?;

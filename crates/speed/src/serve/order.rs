@@ -20,6 +20,8 @@ pub struct ServerOrder {
     /// Whoever reaches it may measure, also who can prove no key: iperf3, ndt7 and HTTP. Without it these are served on the
     /// loopback addresses only, and a server without keys can be reached there only.
     pub open: bool,
+    /// Origins of web pages, as `https://example.com`, that may measure by ndt7 beside its own; `*` is any.
+    pub origins: Vec<String>,
     /// As whom it answers; a new one that has signed itself if not given.
     pub identity: Option<Identity>,
     /// Whom it lets in.

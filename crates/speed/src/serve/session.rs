@@ -13,11 +13,11 @@ use netrig_agent::probe::control::boot;
 use netrig_agent::random;
 use netrig_core::{Duration, Instant, Rate};
 
-use super::Shared;
 use super::echo::Echoing;
 use super::rooms::Arrival;
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
+use super::{Caller, Shared};
 use crate::admission::Refusal;
 use crate::carry::{Allowance, Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};
@@ -94,14 +94,15 @@ impl Failure for SessionError {
 }
 
 /// Serves a client, and counts why it was broken off, if it was.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
-    if let Err(error) = visit(socket, peer, shared) {
-        shared.tally.failed(Protocol::Netrig, &error);
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &Caller) {
+    if let Err(error) = visit(socket, peer, caller) {
+        caller.tally.failed(Protocol::Netrig, &error);
     }
 }
 
 /// Greets a client, lets it in when it is its turn, and carries out its phases.
-fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), SessionError> {
+fn visit(socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), SessionError> {
+    let shared: &Shared = caller;
     let local = socket.local_addr().map_err(SessionError::Tls)?;
     let mut talk = Talk::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
@@ -122,7 +123,9 @@ fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), Ses
         carried: [0; 2],
         heard: StdInstant::now(),
     };
-    match visit.serve() {
+    let room =
+        caller.prove().map_err(|_| SessionError::Refused(shared.refuse(Protocol::Netrig, Refusal::Full)));
+    match room.and_then(|()| visit.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
             // Before it is told: it may be slow to hear.

@@ -152,7 +152,7 @@ impl Shared {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refuse(&self, protocol: Protocol, refusal: Refusal) -> Refusal {
+    pub(super) fn refuse(&self, protocol: Protocol, refusal: Refusal) -> Refusal {
         self.tally.refused(protocol, refusal);
         refusal
     }

@@ -22,7 +22,7 @@ fn filled() -> (tempfile::TempDir, Store, Table) {
     second.responses = responses(&[("throughput", "B/s", Measured::from(0.1))]);
     store.record(&first).unwrap();
     store.record(&second).unwrap();
-    let table = Table::of(&store, experiment).unwrap();
+    let table = Table::of(&store, experiment, |_| true).unwrap();
     (folder, store, table)
 }
 
@@ -42,7 +42,7 @@ fn csv_is_rfc_4180() {
 fn parquet_has_types_nulls_and_units() {
     let (_folder, _store, table) = filled();
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes).unwrap();
+    table.write_parquet(&mut bytes, &[]).unwrap();
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     let names: Vec<_> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
@@ -60,12 +60,12 @@ fn parquet_has_types_nulls_and_units() {
 #[test]
 fn an_experiment_without_runs_is_a_table_without_rows() {
     let (_folder, store, experiment, _) = store();
-    let table = Table::of(&store, experiment).unwrap();
+    let table = Table::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     assert_eq!(csv, b"substrate,replication,seed,valid,why,build,identity\r\n");
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes).unwrap();
+    table.write_parquet(&mut bytes, &[]).unwrap();
     assert_eq!(
         SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap().metadata().file_metadata().num_rows(),
         0

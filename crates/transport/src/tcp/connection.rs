@@ -375,6 +375,7 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.sender.reconsider_window();
         if self.opening.again_at <= now {
             self.opening.again_at = Instant::NEVER;
             let limit = self.config.syn_retries.count();
@@ -426,6 +427,7 @@ impl crate::Connection for Connection {
     fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
         let Payload::Tcp(segment) = &mut packet.payload else { return };
         self.telemetry.counters.packets_received += 1;
+        self.sender.reconsider_window();
         if self.state == State::Listen && self.config.handshake == Handshake::None {
             self.open_without_handshake();
         }
@@ -508,6 +510,7 @@ impl crate::Connection for Connection {
     }
 
     fn control(&mut self, _now: Instant, control: Control) {
+        self.sender.reconsider_window();
         match control {
             Control::InterfaceDown(PATH) => self.sender.interface_down = true,
             Control::InterfaceUp(PATH) => self.sender.interface_down = false,
@@ -517,6 +520,11 @@ impl crate::Connection for Connection {
 
     fn unacknowledged(&self) -> u64 {
         self.sender.unacknowledged()
+    }
+
+    #[inline]
+    fn arrived(&self) -> u64 {
+        self.receiver.arrived()
     }
 
     fn counters(&self) -> Counters {

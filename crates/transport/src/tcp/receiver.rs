@@ -35,7 +35,7 @@ pub(crate) struct Receiver {
     irs: Serial,
     /// RCV.NXT.
     next: u64,
-    /// What lies beyond RCV.NXT, and those of its bytes that have content, by their offset.
+    /// What lies beyond RCV.NXT, a FIN included, and those of its bytes that have content, by their offset.
     beyond: Ranges,
     content: BTreeMap<u64, Arc<[u8]>>,
     /// Where the peer's FIN stands, once it arrived.
@@ -53,6 +53,8 @@ pub(crate) struct Receiver {
     owed: Owed,
     unacknowledged: u64,
     largest_segment: u64,
+    /// Bytes of data that arrived, each once.
+    arrived: u64,
     ack_every: u64,
     ack_delay: Duration,
     quick_acks: u32,
@@ -94,6 +96,7 @@ impl Receiver {
             owed: Owed::No,
             unacknowledged: 0,
             largest_segment: DEFAULT_SEGMENT.min(config.mss.bytes()),
+            arrived: 0,
             ack_every: u64::from(config.ack_every.max(1)),
             ack_delay: config.ack_delay,
             quick_acks: config.quick_acks,
@@ -123,6 +126,12 @@ impl Receiver {
         self.sack = sack;
         self.buffer = self.buffer.min(0xffff << shift);
         self.edge = self.next + self.window();
+    }
+
+    /// Bytes of data that arrived, each once, in order or not.
+    #[inline]
+    pub fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     /// RCV.NXT as an offset.
@@ -198,6 +207,7 @@ impl Receiver {
     ) {
         counters.data_packets_received += 1;
         self.largest_segment = self.largest_segment.max(len);
+        self.arrived += len;
         self.next += len;
         self.hand_over(Data::Fill(len), events, counters);
         self.owe_for(now, len);
@@ -224,6 +234,7 @@ impl Receiver {
         }
         if start == self.next as i64 && self.beyond.is_empty() && end <= self.edge {
             self.next = end;
+            self.arrived += len;
             self.hand_over(data, events, counters);
             self.owe_for(now, len);
         } else if len > 0 {
@@ -238,11 +249,20 @@ impl Receiver {
             let data = if data.size() > room { data.split_front(room) } else { data };
             self.fill(from, data, events, counters);
         }
-        if self.fin_at == Some(self.next) {
-            self.next += 1;
-            self.owe();
-        } else if fin && !self.is_finished() {
-            self.owe_alone();
+        match self.fin_at {
+            Some(fin) if fin == self.next => {
+                self.next += 1;
+                self.beyond.remove_before(self.next);
+                self.owe();
+            }
+            // A FIN has a sequence number of its own (RFC 9293 section 3.4), which SACK covers like any other.
+            Some(fin) if fin > self.next && self.beyond.containing(fin).is_none() => {
+                self.beyond.insert(fin, fin + 1, |_, _| {});
+                self.note_recent(fin);
+                self.owe_alone();
+            }
+            _ if fin && !self.is_finished() => self.owe_alone(),
+            _ => {}
         }
     }
 
@@ -269,6 +289,7 @@ impl Receiver {
                 content.insert(fresh, part.into());
             }
         });
+        self.arrived += fresh_len;
         if fresh_len < end - from {
             counters.bytes_duplicated += end - from - fresh_len;
             if fresh_len == 0 {
@@ -287,8 +308,9 @@ impl Receiver {
         }
     }
 
-    /// Hands over everything up to `end`, which is now in order.
+    /// Hands over all data up to `end`, which are now in order.
     fn release(&mut self, end: u64, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
+        let end = self.fin_at.map_or(end, |fin| end.min(fin));
         while self.next < end {
             let next = self.next;
             let stored = self.content.first_key_value().map(|(start, bytes)| (*start, bytes.clone()));
@@ -524,6 +546,27 @@ mod tests {
 
     fn rfc() -> Config {
         Config::of(Profile::Rfc)
+    }
+
+    #[test]
+    fn a_fin_beyond_a_gap_is_acknowledged_selectively() {
+        let mut peer = Peer::new(&rfc());
+        peer.take(0, 1, b"one");
+        // `two` is lost. SND.NXT after the FIN is 11, and the peer's first sequence number is u32::MAX.
+        let data = Data::Bytes((*b"end").into());
+        peer.receiver.accept(Instant::ZERO, 7, data, true, &mut peer.events, &mut peer.counters);
+        assert_eq!(peer.blocks(), [(6, 10)]);
+        assert_eq!(peer.receiver.next(), 4);
+        peer.take(0, 4, b"two");
+        assert!(peer.receiver.is_finished() && peer.blocks().is_empty());
+        assert_eq!((peer.receiver.next(), peer.receiver.arrived()), (11, 9));
+        assert_eq!((peer.counters.bytes_delivered, peer.counters.bytes_duplicated), (9, 0));
+        // A FIN without data, which comes before all of them.
+        let mut peer = Peer::new(&rfc());
+        peer.receiver.accept(Instant::ZERO, 4, Data::Fill(0), true, &mut peer.events, &mut peer.counters);
+        assert_eq!(peer.blocks(), [(3, 4)]);
+        peer.take(0, 1, b"one");
+        assert_eq!((peer.receiver.next(), peer.counters.bytes_delivered), (5, 3));
     }
 
     #[test]

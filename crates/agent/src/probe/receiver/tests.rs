@@ -28,6 +28,7 @@ fn order(at: &str, key: Option<Key>) -> FarEndOrder {
         stateful: false,
         format: Format::Ntp,
         most_rate: Rate::from_bits_per_s(1_000_000),
+        slots: FarEndOrder::SLOTS,
     }
 }
 

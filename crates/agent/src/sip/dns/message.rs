@@ -169,6 +169,11 @@ fn absence(message: &Message) -> u32 {
 
 /// What a table's server answers to a message, and whether it has to be shorter to go over UDP; `None` to what is no question.
 pub fn answer(bytes: &[u8], zone: &Zone, over_udp: bool) -> Option<Vec<u8>> {
+    answer_within(bytes, zone, over_udp, usize::MAX)
+}
+
+/// The same. An answer over UDP of more than `bound` bytes is cut, with the bit TC; `None` if even that is longer.
+pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) -> Option<Vec<u8>> {
     // Who answers answers would talk to itself.
     if bytes.len() < HEADER || bytes[2] & 0x80 != 0 {
         return None;
@@ -192,10 +197,10 @@ pub fn answer(bytes: &[u8], zone: &Zone, over_udp: bool) -> Option<Vec<u8>> {
     response.metadata.response_code = fill(&mut response, &request, zone);
     let whole = response.to_vec().ok()?;
     let most = request.edns.as_ref().map_or(SHORT, |edns| usize::from(edns.max_payload()).max(SHORT));
-    if !over_udp || whole.len() <= most.min(usize::from(PAYLOAD)) {
+    if !over_udp || whole.len() <= most.min(usize::from(PAYLOAD)).min(bound) {
         return Some(whole);
     }
-    response.truncate().to_vec().ok()
+    response.truncate().to_vec().ok().filter(|cut| cut.len() <= bound)
 }
 
 /// Puts what is known into a response.

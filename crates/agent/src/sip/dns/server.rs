@@ -13,10 +13,11 @@ use netrig_sip::location::Zone;
 use rustix::net::SocketFlags;
 use serde::Serialize;
 
-use super::message::answer;
+use super::message::answer_within;
 use super::talk::{framed, is_early, take_framed};
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::DatagramSocket;
+use crate::sip::ledger::{AmplificationLedger, FACTOR};
 use crate::socket::Making;
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Clock, Pacer, SocketError, TcpOptions, Watch};
@@ -38,6 +39,12 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// What a connection may ask, or may leave unread, bytes.
 const MOST_BYTES: usize = 1 << 17;
+
+/// Batches that are taken from one socket before the clock, the stop flag and the other sockets are looked at.
+const BATCHES: usize = 16;
+
+/// Connections that are accepted in one turn.
+const ACCEPTED_AT_ONCE: usize = 64;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -103,6 +110,8 @@ pub struct NameServer {
     waiting: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
     connections: BTreeMap<u64, Connection>,
     number: u64,
+    /// Who has proved its address by a connection.
+    ledger: AmplificationLedger,
     tally: NameTally,
 }
 
@@ -146,6 +155,7 @@ impl NameServer {
             waiting: BTreeMap::new(),
             connections: BTreeMap::new(),
             number: 0,
+            ledger: AmplificationLedger::default(),
             tally: NameTally::default(),
         })
     }
@@ -170,14 +180,21 @@ impl NameServer {
             pacer.watch(listener, CONNECTIONS, Watch::Reading)?;
         }
         let (mut batch, mut heard) = (ReceiveBatch::new(KEPT), Instant::ZERO);
+        // Readiness is told once: what a turn leaves is taken in the next one.
+        let mut has_more = vec![true; self.datagrams.len()];
         while clock.now() < end && !stop.load(Ordering::Relaxed) {
-            let look = (clock.now() + LOOK).min(end);
+            let look = if has_more.contains(&true) { clock.now() } else { (clock.now() + LOOK).min(end) };
             let due = self.waiting.first_key_value().map(|((due, _), _)| *due);
             let ready = pacer.wait(due.map_or(look, |due| due.min(look)))?;
             let is_called = ready.iter().any(|(key, _)| *key == CONNECTIONS) || clock.now() >= heard + LOOK;
-            // Readiness is told once: all of it is taken.
-            for place in 0..self.datagrams.len() {
-                while self.receive(place, &mut batch, clock.now())? {}
+            for (place, has_more) in has_more.iter_mut().enumerate() {
+                *has_more = true;
+                for _ in 0..BATCHES {
+                    *has_more = self.receive(place, &mut batch, clock.now())?;
+                    if !*has_more {
+                        break;
+                    }
+                }
             }
             if is_called {
                 heard = clock.now();
@@ -197,7 +214,10 @@ impl NameServer {
         })?;
         for (from, bytes) in come {
             self.tally.over_udp += 1;
-            match answer(&bytes, &self.order.zone, true) {
+            // A question's answer may be cut: over TCP, which proves the address, all of it is to be had.
+            let is_proven = self.ledger.is_proven(now, from);
+            let most = if is_proven { usize::MAX } else { FACTOR as usize * bytes.len() };
+            match answer_within(&bytes, &self.order.zone, true, most) {
                 Some(_) if self.loss.chance(self.order.loss) => self.tally.lost += 1,
                 Some(message) => self.put(now, To::Datagram(place, from), message),
                 None => self.tally.ignored += 1,
@@ -220,7 +240,11 @@ impl NameServer {
     fn accept(&mut self, pacer: &Pacer, now: Instant) -> io::Result<()> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for listener in &self.listeners {
-            while let Ok((socket, _)) = rustix::net::acceptfrom_with(listener, flags) {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let Ok((socket, peer)) = rustix::net::acceptfrom_with(listener, flags) else { break };
+                if let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
+                    self.ledger.prove_host(now, peer.ip());
+                }
                 if self.connections.len() >= MOST_CONNECTIONS {
                     continue;
                 }
@@ -248,7 +272,7 @@ impl NameServer {
         });
         for (number, bytes) in asked {
             self.tally.over_tcp += 1;
-            match answer(&bytes, &self.order.zone, false) {
+            match answer_within(&bytes, &self.order.zone, false, usize::MAX) {
                 Some(message) => self.put(now, To::Connection(number), message),
                 None => self.tally.ignored += 1,
             }

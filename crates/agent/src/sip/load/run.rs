@@ -17,7 +17,6 @@ use super::report::{LoadReport, SecondRow, SoFar};
 use super::reporting::{Ending, Reporting};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
-use crate::sip::descriptors;
 use crate::sip::dns::Lookup;
 use crate::sip::point::source_towards;
 use crate::{Clock, random};
@@ -305,7 +304,7 @@ fn collect(
 /// What each thread sends and receives by.
 fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
     let needed = descriptors_of(order);
-    let allowed = descriptors::allowed(needed);
+    let allowed = crate::descriptors::allowed_descriptors(needed);
     if allowed < needed {
         return Err(LoadError::Request(format!(
             "{needed} descriptors are needed for {}, and this process may have {allowed}: {}`ulimit -Hn {needed}` as root",

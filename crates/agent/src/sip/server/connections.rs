@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use super::tally::ConnectionTally;
 use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
-use crate::{Pacer, Watch};
+use crate::{ConnectionSlots, Entered, Pacer, SlotId, SlotLimits, Watch};
 
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -31,9 +31,17 @@ pub(super) const FIRST_KEY: u64 = 1 << 33;
 /// How many connections there may be, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// At once; 10,000, or fewer if the system allows fewer descriptors, if it is not said. One more is closed as soon as it has
-    /// come.
+    /// At once; 10,000, or fewer if the system allows fewer descriptors, if it is not said. If there are as many, one that has
+    /// carried no message gives way for one more, which is closed at once if its own address has most of them.
     pub connections: Option<usize>,
+    /// Whether strangers share them. Then an eighth of all is left to those that have carried no message, and if it is not said
+    /// otherwise, one address that is not of the loopback interface has a half of all at most, and one group three quarters. A
+    /// server of an experiment has no such limits: one node may be its only client.
+    pub shared: bool,
+    /// From one address, or a /64 of IPv6.
+    pub per_address: Option<usize>,
+    /// From a /24 of IPv4 or a /48 of IPv6.
+    pub per_group: Option<usize>,
     /// One that carries no message for so long is closed.
     pub idle: Duration,
     /// How long a peer may take for its handshake, for the rest of a message, and for taking what is sent to it.
@@ -47,6 +55,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: None,
+            shared: false,
+            per_address: None,
+            per_group: None,
             idle: Duration::from_secs(120),
             patience: Duration::from_secs(10),
             bounds: Bounds::default(),
@@ -66,6 +77,9 @@ pub(super) struct Connections {
     most: usize,
     limits: Limits,
     tls: Tls,
+    /// Of those that peers have opened.
+    admission: ConnectionSlots,
+    by_slot: HashMap<SlotId, usize>,
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     by_peer: HashMap<Source, usize>,
@@ -83,6 +97,8 @@ pub(super) struct Connections {
 struct Connection {
     stream: SipStream,
     of: Source,
+    /// If the peer has opened it.
+    slot: Option<SlotId>,
     made: Instant,
     /// When the last message passed, or the connection was made.
     active: Instant,
@@ -113,6 +129,8 @@ impl Connections {
             most,
             limits,
             tls,
+            admission: ConnectionSlots::new(slot_limits(most, &limits)),
+            by_slot: HashMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
             by_peer: HashMap::new(),
@@ -132,15 +150,50 @@ impl Connections {
 
     /// A peer has called.
     pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
-        if self.len() >= self.most {
+        let opened = self.len() - self.admission.len();
+        self.admission.set_total(self.most.saturating_sub(opened));
+        let Ok(Entered { slot, gives_way }) = self.admission.enter(from.address.ip()) else {
             self.tally.refused += 1;
             return;
+        };
+        if let Some(place) = gives_way.and_then(|slot| self.by_slot.get(&slot)).copied() {
+            self.end(place, Some("it carried no message, and gave way to another".to_owned()));
         }
         let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
         let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
-        match made.and_then(|stream| self.insert(now, pacer, stream, from)) {
-            Ok(_) => self.tally.accepted += 1,
-            Err(error) => self.tally.broken.count(reason(&error)),
+        match made.and_then(|stream| self.insert(now, pacer, stream, from, Some(slot))) {
+            Ok(place) => {
+                self.by_slot.insert(slot, place);
+                self.tally.accepted += 1;
+            }
+            Err(error) => {
+                self.admission.leave(slot);
+                self.tally.broken.count(reason(&error));
+            }
+        }
+    }
+
+    /// A whole message has come along one: its peer does not give way any more. `false` if there is no room for it.
+    pub fn prove(&mut self, place: usize) -> bool {
+        let slot = self.slots[place].as_ref().and_then(|connection| connection.slot);
+        let Some(slot) = slot else { return true };
+        if self.admission.prove(slot).is_ok() {
+            return true;
+        }
+        self.by_slot.remove(&slot);
+        self.tally.refused += 1;
+        false
+    }
+
+    /// Says a last word along one, which is closed when that has left.
+    pub fn turn_away(&mut self, place: usize, last: &Message) {
+        let Some(connection) = &mut self.slots[place] else { return };
+        connection.has_finished = true;
+        if !std::mem::replace(&mut connection.is_dirty, true) {
+            self.dirty.push(place);
+        }
+        if let Err(error) = connection.stream.queue(last.to_bytes()) {
+            self.fail(place, &error);
         }
     }
 
@@ -150,6 +203,7 @@ impl Connections {
         pacer: &Pacer,
         stream: SipStream,
         of: Source,
+        slot: Option<SlotId>,
     ) -> Result<usize, StreamError> {
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -162,6 +216,7 @@ impl Connections {
         let connection = Connection {
             stream,
             of,
+            slot,
             made: now,
             active: now,
             incomplete: None,
@@ -252,7 +307,7 @@ impl Connections {
         };
         let local = SocketAddr::new(opening.local.ip(), 0);
         let made = SipStream::connect(local, to.address, tls, self.limits.bounds);
-        let place = made.and_then(|stream| self.insert(now, pacer, stream, to));
+        let place = made.and_then(|stream| self.insert(now, pacer, stream, to, None));
         let place = place.map_err(|error| reason(&error))?;
         self.tally.opened += 1;
         Ok(place)
@@ -371,6 +426,10 @@ impl Connections {
     fn end(&mut self, place: usize, why: Option<String>) {
         let Some(connection) = self.slots[place].take() else { return };
         self.free.push(place);
+        if let Some(slot) = connection.slot {
+            self.admission.leave(slot);
+            self.by_slot.remove(&slot);
+        }
         self.kept -= connection.kept;
         if self.by_peer.get(&connection.of) == Some(&place) {
             self.by_peer.remove(&connection.of);
@@ -417,6 +476,17 @@ impl Connections {
         }
         true
     }
+}
+
+/// The slots of connections that peers open. Of shared ones an eighth is left to those that have carried no message yet.
+fn slot_limits(most: usize, limits: &Limits) -> SlotLimits {
+    let (known, per_address, per_group) = match limits.shared {
+        true => (most - most / 8, (most / 2).max(1), (most - most / 4).max(1)),
+        false => (most, most, most),
+    };
+    let slots =
+        SlotLimits { strangers: most, known, total: most, per_address, per_group, on_loopback: false };
+    slots.set(limits.per_address, limits.per_group)
 }
 
 /// Why a connection broke, with few different words.

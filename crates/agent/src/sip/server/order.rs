@@ -11,8 +11,8 @@ use rustls::RootCertStore;
 
 use super::connections::{Limits, Tls};
 use super::names::Names;
+use crate::descriptors::{DescriptorShortage, connections_within};
 use crate::sip::ListeningPoint;
-use crate::sip::descriptors;
 use crate::socket::SocketError;
 use crate::tls::{self, Identity, TlsError, Trust};
 
@@ -94,16 +94,16 @@ pub(super) fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError
 }
 
 /// How many connections there may be, for which the process is given the descriptors.
-pub(super) fn allowed_connections(wanted: Option<usize>) -> Result<usize, ServeError> {
+pub(super) fn allowed_connections(
+    wanted: Option<usize>,
+) -> Result<(usize, Option<DescriptorShortage>), ServeError> {
     let connections = wanted.unwrap_or(CONNECTIONS);
-    let needed = connections as u64 + OTHER_DESCRIPTORS;
-    let allowed = descriptors::allowed(needed);
-    if allowed >= needed {
-        return Ok(connections);
-    }
-    match wanted {
-        None => Ok(usize::try_from(allowed.saturating_sub(OTHER_DESCRIPTORS)).unwrap_or(CONNECTIONS)),
-        Some(_) => Err(ServeError::Descriptors { connections, needed, allowed }),
+    match connections_within(connections, 1, OTHER_DESCRIPTORS) {
+        // A server that could hold none is none.
+        (held, Some(DescriptorShortage { allowed, needed, .. })) if wanted.is_some() || held == 0 => {
+            Err(ServeError::Descriptors { connections, needed, allowed })
+        }
+        (held, shortage) => Ok((held, shortage)),
     }
 }
 
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn more_connections_than_descriptors_are_refused() {
-        assert_eq!(allowed_connections(Some(1)).unwrap(), 1);
-        assert!(allowed_connections(None).unwrap() <= CONNECTIONS);
+        assert_eq!(allowed_connections(Some(1)).unwrap(), (1, None));
+        assert!(allowed_connections(None).unwrap().0 <= CONNECTIONS);
         let error = allowed_connections(Some(1 << 40)).unwrap_err();
         assert!(matches!(error, ServeError::Descriptors { .. }), "{error}");
     }

@@ -11,7 +11,7 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
 use netrig_sip::server::{Destination, Domain, Server, Source, Waiting};
-use netrig_sip::{Framed, Host, Message, Method};
+use netrig_sip::{Framed, Host, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -22,9 +22,10 @@ use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, ker
 use super::tally::Tally;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::is_without_room;
+use crate::sip::ledger::{AmplificationLedger, FACTOR, short_answer};
 use crate::socket::{Making, SocketError, refused};
 use crate::sys::ReceiveBatch;
-use crate::{Clock, Pacer, SPIN, TcpOptions, Watch};
+use crate::{Clock, DescriptorShortage, Pacer, SPIN, TcpOptions, Watch};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
 const CALLS: i32 = 4096;
@@ -42,6 +43,11 @@ const FIRST_LISTENER: u64 = 1 << 32;
 /// Senders of which is remembered at which of several sockets they are served.
 const MOST_STRANGERS: usize = 1 << 16;
 
+/// After how long a client for which there is no room may come again, s.
+const RETRY_AFTER: &str = "10";
+/// Why a message over UDP was not sent.
+const WITHHELD: &str = "the address had proved nothing, and had its share of bytes";
+
 /// How often who watches is told.
 const GLANCE: Duration = Duration::from_secs(1);
 
@@ -49,6 +55,14 @@ struct Listener {
     socket: OwnedFd,
     transport: Transport,
     ready: bool,
+}
+
+/// Why the kernel gives no connection that has come.
+fn not_accepted(error: Errno) -> String {
+    match error {
+        Errno::MFILE | Errno::NFILE => "the system allows no more open files (`ulimit -n`)".to_owned(),
+        other => io::Error::from(other).kind().to_string(),
+    }
 }
 
 /// Is told what a server has done so far.
@@ -65,6 +79,10 @@ pub struct Sockets {
     batch: ReceiveBatch,
     /// Senders who are served at another socket than the first that fits, and its place.
     strangers: HashMap<SocketAddr, usize>,
+    /// What addresses get over UDP that have not proved themselves.
+    ledger: AmplificationLedger,
+    /// Bytes that the datagram which is handled may cause at addresses that have not proved themselves.
+    purse: u64,
     names: Names,
     abilities: Abilities,
     seeds: Seeds,
@@ -74,6 +92,7 @@ pub struct Sockets {
     tally: Tally,
     /// Who is told of it each second.
     watcher: Option<Watcher>,
+    shortage: Option<DescriptorShortage>,
 }
 
 impl Sockets {
@@ -83,7 +102,8 @@ impl Sockets {
     /// One of them cannot be had as it was asked for.
     pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
         let has_streams = order.listen.iter().any(|point| point.transport != Transport::Udp);
-        let most = if has_streams { allowed_connections(order.limits.connections)? } else { 0 };
+        let (most, shortage) =
+            if has_streams { allowed_connections(order.limits.connections)? } else { (0, None) };
         let needs_identity = order.listen.iter().find(|point| point.transport == Transport::Tls);
         if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
             return Err(ServeError::NoIdentity(*point));
@@ -123,13 +143,21 @@ impl Sockets {
             connections: Connections::new(most, order.limits, speaking(&order)?),
             batch: DatagramPoint::batch(),
             strangers: HashMap::new(),
+            ledger: AmplificationLedger::default(),
+            purse: 0,
             names: order.names,
             seeds: order.seeds,
             waiting,
             unsent: Vec::new(),
             tally: Tally::default(),
             watcher: None,
+            shortage,
         })
+    }
+
+    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
     }
 
     /// Where they listen, with the ports that the system has chosen.
@@ -258,14 +286,21 @@ impl Sockets {
             if from.port() == 0 {
                 continue;
             }
+            self.ledger.receive(now, from, bytes.len());
             if self.point_for(from) != Some(place) {
                 self.remember(from, place);
             }
             if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | b' ' | 0)) {
                 self.tally.keep_alives += 1;
             } else if let Some(message) = self.read(&bytes) {
+                self.ledger.look(now, from, &message);
+                self.purse = FACTOR * bytes.len() as u64;
                 server.handle(now, message, Source { transport: Transport::Udp, address: from });
+                if server.take_proof() {
+                    self.ledger.prove(now, from);
+                }
                 self.transmit(now, server);
+                self.purse = 0;
             }
         }
         Ok(())
@@ -318,7 +353,7 @@ impl Sockets {
                     Err(error) => {
                         listener.ready = false;
                         if error != Errno::AGAIN {
-                            self.tally.connections.broken.count(io::Error::from(error).kind().to_string());
+                            self.tally.connections.broken.count(not_accepted(error));
                         }
                         break;
                     }
@@ -334,17 +369,34 @@ impl Sockets {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
                 Framed::Message(bytes) => match self.read(&bytes) {
+                    Some(message) if !self.connections.prove(place) => {
+                        self.turn_away(place, &message);
+                    }
                     Some(message) => {
                         if message.as_request().is_some_and(|request| request.method != Method::Ack) {
                             self.connections.asked(from);
                         }
+                        self.purse = FACTOR * bytes.len() as u64;
                         server.handle(now, message, from);
+                        let _ = server.take_proof();
                         self.transmit(now, server);
+                        self.purse = 0;
                     }
                     None => self.connections.unreadable(place),
                 },
             }
         }
+    }
+
+    /// There is no room for the connection along which this message came (RFC 3261 section 21.5.4).
+    fn turn_away(&mut self, place: usize, message: &Message) {
+        let request = message.as_request().filter(|request| request.method != Method::Ack);
+        let Some(request) = request else { return self.connections.unreadable(place) };
+        let mut response = request.response(Status::SERVICE_UNAVAILABLE);
+        response.headers.push(Name::RetryAfter, RETRY_AFTER);
+        let response = Message::Response(response);
+        self.tally.sent.count(&response);
+        self.connections.turn_away(place, &response);
     }
 
     /// Sends what the server has to say, and tells it of what cannot be sent.
@@ -370,10 +422,10 @@ impl Sockets {
     }
 
     fn send(&mut self, now: Instant, to: &Destination, message: Message) {
-        if let Err(why) = self.give(now, to, &message) {
-            self.has_not_left(message, why);
-        } else {
-            self.tally.sent.count(&message);
+        match self.give(now, to, &message) {
+            Ok(true) => self.tally.sent.count(&message),
+            Ok(false) => self.tally.unsent.count(WITHHELD),
+            Err(why) => self.has_not_left(message, why),
         }
     }
 
@@ -382,8 +434,9 @@ impl Sockets {
         self.unsent.push(message);
     }
 
-    /// Puts a message where it leaves with the next flush.
-    fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<(), String> {
+    /// Puts a message where it leaves with the next flush. Whether its address may have it: an address that has proved nothing
+    /// gets a bounded number of bytes.
+    fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<bool, String> {
         let (to, host) = match to {
             Destination::Address(source) => (*source, Host::Address(source.address.ip())),
             Destination::Uri(uri) => {
@@ -394,18 +447,30 @@ impl Sockets {
         };
         if to.transport == Transport::Udp {
             let place = self.point_for(to.address).ok_or_else(|| nowhere(to))?;
+            let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
             let point = &mut self.datagrams[place];
-            point.queue(to.address, message.to_bytes());
+            point.queue(to.address, bytes);
             if point.is_full() {
                 self.flush_datagrams(place);
             }
-            return Ok(());
+            return Ok(true);
         }
         // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
         // section 18.1.1).
         let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         let opening = local.map(|local| Opening { local, host: &host });
-        self.connections.send(now, &self.pacer, to, message, opening)
+        self.connections.send(now, &self.pacer, to, message, opening).map(|()| true)
+    }
+
+    /// What an address gets of a message over UDP: the message, a short answer in its place, or nothing.
+    fn admitted(&mut self, now: Instant, to: SocketAddr, message: &Message) -> Option<Bytes> {
+        let bytes = message.to_bytes();
+        if self.ledger.admit(now, to, message, bytes.len(), &mut self.purse) {
+            return Some(bytes);
+        }
+        let short = Message::from(message.as_response().and_then(short_answer)?);
+        let bytes = short.to_bytes();
+        self.ledger.admit(now, to, &short, bytes.len(), &mut self.purse).then_some(bytes)
     }
 
     fn flush_datagrams(&mut self, place: usize) {

@@ -419,7 +419,8 @@ fn registrations_are_kept_alive_and_taken_back() {
     let server = Running::with(sockets(&UDP), |listens| {
         let domain = Domain { names: Vec::new(), listens: listens.to_vec() };
         let policy = Policy { least: Duration::from_secs(1), ..Policy::default() };
-        let registry = Registry { policy, ..Registry::new(domain, 1000) };
+        let mut registry = Registry::new(domain, 1000);
+        registry.policy = policy;
         Box::new(Proxy::new(registry, true, 10_000, timing(), Seeds::new(1).stream("proxy")))
     });
     let order = with(order(address(&server), CALL, 50), |plan| {

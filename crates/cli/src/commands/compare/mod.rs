@@ -152,7 +152,9 @@ impl Side {
             None => Version { file: version::latest(&store, request)?, build: None },
         };
         let (design, build) = (&request.experiment.design, version.build.as_deref());
-        let mut kept = recorded(&store, design, version.file.id, build).map_err(Failure::failed)?;
+        let mut kept =
+            recorded(&store, design, version.file.id, build, |run| request.wants_whatever_level(run))
+                .map_err(Failure::failed)?;
         for point in &mut kept.points {
             name.clone_into(&mut point.substrate);
         }

@@ -17,8 +17,9 @@ use netrig_store::{Store, Table};
 
 use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
-use crate::commands::report::{of, stored};
+use crate::commands::report::{Stored, of, stored};
 use crate::commands::version;
+use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::request::ExperimentRequest;
@@ -64,10 +65,23 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
 
 fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -> Result<(), Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
-    let table = Table::of(&store, version::latest(&store, request)?.id).map_err(Failure::failed)?;
+    let version = version::latest(&store, request)?.id;
+    let table = Table::of(&store, version, |run| request.wants(run)).map_err(Failure::failed)?;
+    if table.rows() == 0 {
+        return Err(Failure::request(format!(
+            "the store {} has no runs of `{}` at the levels, replications, seeds and substrates that the command names; \
+             `netrig run` with the same options makes them",
+            store.path().display(),
+            request.experiment.design.name
+        )));
+    }
+    let made = Coverage::of_rows(request, table.points(), table.rows(), table.substrates());
+    if !arguments.force {
+        made.may_replace(&arguments.out)?;
+    }
     let mut bytes = Vec::new();
     match format {
-        ExportFormat::Parquet => table.write_parquet(&mut bytes),
+        ExportFormat::Parquet => table.write_parquet(&mut bytes, &[("coverage", &made.stamp())]),
         _ => table.write_csv(&mut bytes),
     }
     .map_err(Failure::failed)?;
@@ -76,18 +90,33 @@ fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -
 }
 
 fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failure> {
-    let (store, results) = stored(request, &arguments.place.store)?;
+    let Stored { store, results, is_complete } = stored(request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
     let report = of(request, &results, &provenance, &store, &AtomicBool::new(false))?;
-    for (name, svg) in report.figures_svg(Theme::Light) {
-        let path = arguments.out.join(format!("{name}.svg"));
-        replace(&path, svg.as_bytes())?;
-        tell(&path, &format!("figure: {}", path.display()))?;
+    let made = Coverage::of(request, &results, is_complete);
+    let file = |name: &str, ending: &str| arguments.out.join(format!("{}-{name}.{ending}", request.stem));
+    let drawings: Vec<_> = report
+        .figures_svg(Theme::Light)
+        .into_iter()
+        .map(|(name, svg)| (file(&name, "svg"), svg + &made.comment()))
+        .collect();
+    let pictures: Vec<_> =
+        report.pictures_png().map(|(name, picture)| (file(&name, "png"), picture)).collect();
+    // All or nothing: figures of one whole and of one part beside each other would be taken for one set.
+    if !arguments.force {
+        drawings.iter().try_for_each(|(path, _)| made.may_replace(path))?;
+        // A picture does not say what it was made of. The name of a part's says what it is of.
+        if !is_complete {
+            pictures.iter().try_for_each(|(path, _)| made.may_replace(path))?;
+        }
     }
-    for (name, picture) in report.pictures_png() {
-        let path = arguments.out.join(format!("{name}.png"));
-        replace(&path, &picture.png)?;
-        tell(&path, &format!("{}: {}: {}", picture.title, picture.says, path.display()))?;
+    for (path, svg) in &drawings {
+        replace(path, svg.as_bytes())?;
+        tell(path, &format!("figure: {}", path.display()))?;
+    }
+    for (path, picture) in &pictures {
+        replace(path, &picture.png)?;
+        tell(path, &format!("{}: {}: {}", picture.title, picture.says, path.display()))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::media::arguments::{Transfer, Video, Voice};
+use crate::arguments::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::probe::{self as agent, control};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
@@ -370,6 +371,8 @@ pub struct Reflect {
     /// The most that a probe may have sent to itself
     #[arg(long, value_name = "RATE", default_value = "100Mbit/s")]
     pub max_rate: Rate,
+    #[command(flatten)]
+    pub slots: ConnectionLimits,
     #[command(flatten)]
     pub key: KeyPlace,
     #[command(flatten)]

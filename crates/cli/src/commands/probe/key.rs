@@ -1,6 +1,7 @@
 //! Keys, from where they are kept.
 
 use netrig_agent::probe::stamp::Key;
+use netrig_agent::user_file::read_secret;
 
 use super::arguments::KeyPlace;
 use crate::failure::Failure;
@@ -9,7 +10,7 @@ use crate::failure::Failure;
 pub fn read(place: &KeyPlace) -> Result<Option<Key>, Failure> {
     let (whence, octets) = match (&place.key, &place.key_env) {
         (Some(file), _) => {
-            let octets = std::fs::read(file).map_err(|error| {
+            let octets = read_secret(file).map_err(|error| {
                 Failure::request(format!("cannot read the key {}: {error}", file.display()))
             })?;
             (format!("the file {}", file.display()), octets)

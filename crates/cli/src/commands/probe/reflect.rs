@@ -24,9 +24,13 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         stateful: arguments.stateful,
         format: arguments.timestamps.into(),
         most_rate: arguments.max_rate,
+        slots: arguments.slots.of(FarEndOrder::SLOTS),
     };
     let cancel = until_interrupted()?;
     let far_end = FarEnd::open(order).map_err(failure)?;
+    if let Some(shortage) = far_end.shortage() {
+        eprintln!("warning: {shortage}");
+    }
     for address in far_end.stamp_addresses() {
         eprintln!("STAMP is answered at {address} (UDP)");
     }

@@ -148,6 +148,9 @@ pub struct Serve {
     /// served on the loopback addresses only otherwise
     #[arg(long)]
     pub open: bool,
+    /// Let web pages of this origin (`https://example.com`; `*` is any) measure by ndt7; without it only those of the server itself
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<String>,
     #[command(flatten)]
     pub key: KeyPlace,
     /// A file with a key for each client: lines of a name, a space and a key of at least 16 bytes

@@ -1,10 +1,12 @@
 //! `netrig speed serve`.
 
+use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use netrig_agent::tls::Identity;
+use netrig_agent::user_file;
 use netrig_core::Size;
 use netrig_speed::admission::Limits;
 use netrig_speed::iperf3;
@@ -20,6 +22,9 @@ use crate::interruption::until_interrupted;
 pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     let cancel = until_interrupted()?;
     let server = Server::open(order(arguments)?).map_err(failure)?;
+    if let Some(shortage) = server.shortage() {
+        eprintln!("warning: {shortage}");
+    }
     for address in server.addresses() {
         eprintln!("measurements are expected at {address} (TCP and UDP); Ctrl-C ends it");
     }
@@ -50,6 +55,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
         iperf3: iperf3_port.filter(|port| *port != arguments.port).map(at).unwrap_or_default(),
         keys: keys(arguments)?,
         open: arguments.open,
+        origins: arguments.allow_origin.clone(),
         identity: identity.map_err(Failure::request)?,
         limits: Limits {
             sessions: arguments.sessions,
@@ -67,9 +73,10 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
 /// The keys of which clients must have one.
 fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
     let Some(file) = &arguments.keys else { return Ok(read_key(&arguments.key)?.into()) };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::request(format!("cannot read the keys {}: {error}", file.display())))?;
-    Keyring::read(&text).map_err(|error| Failure::request(format!("the keys {}: {error}", file.display())))
+    let refuse = |why: &dyn Display| Failure::request(format!("the keys {}: {why}", file.display()));
+    let octets = user_file::read_secret(file).map_err(|error| refuse(&error))?;
+    let text = String::from_utf8(octets).map_err(|error| refuse(&error))?;
+    Keyring::read(&text).map_err(|error| refuse(&error))
 }
 
 /// The addresses of the loopback interface that this host has.

@@ -25,6 +25,24 @@ pub fn netrig(folder: &Path, arguments: &[&str]) -> Output {
         .expect("netrig starts")
 }
 
+/// Writes a file that only its owner can read, as keys have to be.
+pub fn write_secret(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, text).expect("the folder can be written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+}
+
+/// A connection from this address of this host.
+pub fn connect_from(address: &str, to: &str) -> std::io::Result<std::net::TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let [from, to]: [std::net::SocketAddr; 2] =
+        [format!("{address}:0"), to.to_owned()].map(|text| text.parse().expect("an address"));
+    let made = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&made, &from)?;
+    connect(&made, &to)?;
+    Ok(made.into())
+}
+
 /// What it printed.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

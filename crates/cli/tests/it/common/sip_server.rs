@@ -6,6 +6,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+/// The variable in which a server finds the password `zanzibar`.
+pub const PASSWORD_ENV: &str = "NETRIG_TEST_PASSWORD";
+
 /// A server that is ended with the test.
 pub struct SipServer {
     child: Child,
@@ -18,7 +21,7 @@ impl SipServer {
     /// Starts it, and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
-        command.args(["sip", "serve"]).args(arguments);
+        command.args(["sip", "serve"]).args(arguments).env(PASSWORD_ENV, "zanzibar");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netrig starts");
         let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut line = String::new();

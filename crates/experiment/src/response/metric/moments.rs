@@ -43,7 +43,7 @@ static TRANSFER_TIME: About = About::new(
     "transfer_time",
     "s",
     Flow,
-    "Time from the start of the flow until its last packet with user data arrived, if its last connection \
+    "Time from the start of the flow until the last byte of user data that was missing arrived, if its last connection \
      closed with everything delivered.",
 )
 .per(Per::Mean);
@@ -79,8 +79,8 @@ static TRANSFER_RATE: About = About::new(
     "B/s",
     Flow,
     "Application bytes of the whole transfer, received in order and once, divided by its time: from the start of the \
-     flow, handshake and all, until its last packet with user data arrived, if its last connection closed with \
-     everything delivered.",
+     flow, handshake and all, until the last byte of user data that was missing arrived, if its last connection closed \
+     with everything delivered.",
 )
 .per(Per::Mean);
 

@@ -7,7 +7,6 @@ use super::super::scan::Scan;
 use super::super::session::broken_answer;
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase};
-use crate::Method;
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
@@ -58,7 +57,7 @@ impl Caller {
         out: &mut Output,
     ) {
         let is_challenge = matches!(status, 401 | 407);
-        if is_challenge && self.authorize(scan, &Method::Invite, key) {
+        if is_challenge && self.authorize(scan, key) {
             let Some(call) = self.calls.get_mut(key) else { return };
             call.invite = call.cseq;
             return self.send(now, key, Sent::Change, out);

@@ -80,7 +80,7 @@ impl Caller {
             return;
         }
         let is_first = call.phase == Phase::Asking;
-        if matches!(status, 401 | 407) && self.authorize(scan, &method, key) {
+        if matches!(status, 401 | 407) && self.authorize(scan, key) {
             let sent = match method {
                 Method::Bye => Sent::Bye,
                 Method::Subscribe if !is_first => Sent::Subscribe,

@@ -10,7 +10,6 @@ use super::super::text::Text;
 use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario, record};
-use crate::Method;
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp, transaction};
 use crate::sdp::Direction;
@@ -185,7 +184,7 @@ impl Caller {
         let is_challenge = matches!(status, 401 | 407);
         let Some(call) = self.calls.get_mut(key) else { return };
         call.status = status;
-        if is_challenge && call.phase != Phase::Cancelling && self.authorize(scan, &Method::Invite, key) {
+        if is_challenge && call.phase != Phase::Cancelling && self.authorize(scan, key) {
             self.ask(now, key, out);
             return;
         }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use netrig_core::Instant;
 
-use super::authorize::{Credentials, authorize};
+use super::authorize::{Proof, is_challenge};
 use super::call::{Call, Clock, Phase, Scenario};
 use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
@@ -30,16 +30,12 @@ use super::template::{Hole, TemplateError, Values};
 use super::text::Text;
 use super::timed::Timed;
 use super::wheel::Wheel;
-use crate::Method;
+use crate::digest::NonceCounts;
 use crate::record::{
     Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of, stamp,
-    transaction,
 };
 use crate::transaction::Timer;
 use sending::Sent;
-
-/// How often a challenge is answered within one request: once, and once more if the nonce was too old.
-const CHALLENGES: u8 = 2;
 
 /// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
 /// [`Caller::handle_request`] and [`Caller::handle_timeout`].
@@ -50,6 +46,7 @@ pub struct Caller {
     responses: Responses,
     names: Directory,
     passwords: Directory,
+    nonces: NonceCounts,
     calls: Slab<Call>,
     /// Dialogs of forked calls beside their first, by the call and the other side's tag.
     forks: BTreeMap<(Key, Box<[u8]>), Key>,
@@ -80,6 +77,7 @@ impl Caller {
             setup,
             names,
             passwords,
+            nonces: NonceCounts::default(),
             lines: Vec::new(),
             arrived: Instant::ZERO,
             strays: 0,
@@ -134,7 +132,6 @@ impl Caller {
             server: 0,
             step: 0,
             branches: 0,
-            challenged: 0,
             is_met: false,
             is_told: false,
             prack: 0,
@@ -145,7 +142,7 @@ impl Caller {
             remote: Text::default(),
             target: Text::default(),
             routes: Text::default(),
-            authorization: None,
+            proof: None,
             next_hop: server,
             located,
         };
@@ -196,13 +193,14 @@ impl Caller {
             // "MUST equal" what the request says.
             self.broken(key, "RFC 3261 section 8.2.6.2");
         }
+        self.proven(scan, (status, number), key);
         let answer = (status, number);
         match cseq.method {
             b"INVITE" if number_of(number) == number_of(transaction.into()) => {
                 self.invited(now, scan, answer, (key, server_of(transaction)), out);
             }
             b"CANCEL" => self.cancelled(key, status),
-            b"PRACK" => self.pracked(now, answer, key),
+            b"PRACK" => self.pracked(now, scan, answer, key, out),
             b"BYE" | b"OPTIONS" | b"MESSAGE" | b"SUBSCRIBE"
                 if server_of(transaction) == self.server_of(key) =>
             {
@@ -340,30 +338,29 @@ impl Caller {
         self.calls.get(key).map_or(0, |call| call.server)
     }
 
-    /// Puts the answer to a challenge into the next request, which has the next number. Whether there is one.
-    fn authorize(&mut self, scan: &Scan<'_>, method: &Method, key: Key) -> bool {
-        let called = self.calls.get(key).map(|call| self.address_of(call.peer)).unwrap_or_default();
+    /// Takes the challenges of a response: the next request has the next number and the credentials that were asked for.
+    /// Whether there are any.
+    fn authorize(&mut self, scan: &Scan<'_>, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
-        if call.challenged >= CHALLENGES {
+        let [name, password] = [self.names.of(call.user), self.passwords.of(call.user)];
+        if !Proof::challenged(&mut call.proof, scan, name.as_bytes(), password.as_bytes()) {
             return false;
         }
-        let [name, password] = [self.names.of(call.user), self.passwords.of(call.user)];
-        let is_within = matches!(call.phase, Phase::Changing | Phase::Ending);
-        let uri = match is_within {
-            true => call.target.as_bytes().to_vec(),
-            false => called,
-        };
-        let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
-        let first = call.authorization.is_none();
-        let nonce = call.token.branch(transaction(call.cseq, call.server));
-        let Some(line) = authorize(scan, &credentials, method, &uri, &nonce, first) else {
-            return false;
-        };
-        call.authorization = Some(line.into());
-        call.challenged += 1;
         call.counts.challenges += 1;
         call.cseq += 1;
         true
+    }
+
+    /// The credentials of a request were taken, if it had any, and the server may have proved that it knows the password too.
+    fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: Key) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let Some(proof) = &mut call.proof else { return };
+        if status > 100
+            && !is_challenge(status)
+            && let Err(rule) = proof.accepted(scan, cseq)
+        {
+            call.failure = call.failure.or(Some(Failure::Rule(rule)));
+        }
     }
 
     /// Does what is due of one call.

@@ -2,6 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
+use super::super::authorize::is_challenge;
 use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
@@ -51,12 +52,20 @@ impl Caller {
         call.rseq = rseq;
         call.cseq += 1;
         call.prack = call.cseq;
+        self.prove(key, Sent::Prack);
         self.write(key, Sent::Prack, out);
         self.stamp_departure(now, key, Sent::Prack, out);
     }
 
     /// A response to PRACK.
-    pub(super) fn pracked(&mut self, now: Instant, (status, cseq): (u16, u32), key: Key) {
+    pub(super) fn pracked(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        (status, cseq): (u16, u32),
+        key: Key,
+        out: &mut Output,
+    ) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.prack != cseq {
@@ -65,14 +74,21 @@ impl Caller {
         if status < 200 {
             return call.clock.again.slow_down(t2);
         }
+        if is_challenge(status) && self.authorize(scan, key) {
+            let Some(call) = self.calls.get_mut(key) else { return };
+            call.prack = call.cseq;
+            self.time(now, key);
+            self.prove(key, Sent::Prack);
+            return self.write(key, Sent::Prack, out);
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
         call.prack = 0;
         call.clock.again.stop();
         call.clock.end.stop();
         if status < 300 {
             return stamp(&mut call.stamps.changed, self.arrived);
         }
-        let failure =
-            if matches!(status, 401 | 407) { Failure::Authentication } else { Failure::Status(status) };
+        let failure = if is_challenge(status) { Failure::Authentication } else { Failure::Status(status) };
         self.abandon(now, key, failure);
     }
 

@@ -6,8 +6,10 @@ use netrig_core::Instant;
 
 use super::super::messages::Requests;
 use super::super::output::{Output, Way};
+use super::super::scan::Scan;
 use super::super::template::{Hole, Template, Values};
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, Token};
+use crate::Method;
 use crate::deadline::{Deadline, Repetition};
 use crate::digits::Decimal;
 use crate::record::{Departure, Failure, acknowledgement, stamp, transaction};
@@ -52,7 +54,7 @@ impl Caller {
         (call.server, call.next_hop) = (call.server + 1, next);
         call.counts.failed_over += 1;
         // Who takes over has made none of the challenges.
-        (call.authorization, call.challenged) = (None, 0);
+        call.proof = None;
         // Nor has it said anything yet.
         (call.stamps.trying, call.stamps.ringing) = (Instant::NEVER, Instant::NEVER);
         (call.prack, call.rseq) = (0, 0);
@@ -79,11 +81,11 @@ impl Caller {
         self.send_next(now, key, Sent::Bye, out);
     }
 
-    /// Sends a request within the dialog: with the next number, and without credentials.
+    /// Sends a request within the dialog: with the next number, and without credentials unless the server has given a nonce for it.
     pub(super) fn send_next(&mut self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;
-        (call.authorization, call.challenged) = (None, 0);
+        call.proof = call.proof.take().filter(|proof| proof.goes_on());
         self.send(now, key, sent, out);
     }
 
@@ -92,6 +94,7 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.clock = Clock::default();
         self.time(now, key);
+        self.prove(key, sent);
         self.write(key, sent, out);
         self.stamp_departure(now, key, sent, out);
         self.rest(key.index);
@@ -124,6 +127,45 @@ impl Caller {
         call.clock.end = Deadline::after(now, timing.patience());
     }
 
+    /// Makes the credentials of a request that is sent for the first time. Its repetitions have the same.
+    pub(super) fn prove(&mut self, key: Key, sent: Sent) {
+        let Some(call) = self.calls.get_mut(key).filter(|call| call.proof.is_some()) else { return };
+        let (method, number) = match sent {
+            Sent::Cancel | Sent::Acknowledge(_) => return,
+            Sent::Invite | Sent::Change => (Method::Invite, call.invite),
+            Sent::Prack => (Method::Prack, call.prack),
+            Sent::Bye => (Method::Bye, call.cseq),
+            Sent::Subscribe => (Method::Subscribe, call.cseq),
+            Sent::Ask => match call.scenario {
+                Scenario::Options => (Method::Options, call.cseq),
+                Scenario::Subscribe { .. } => (Method::Subscribe, call.cseq),
+                _ => (Method::Message, call.cseq),
+            },
+        };
+        let Some(mut proof) = call.proof.take() else { return };
+        let (user, server, token, peer) = (call.user, call.server, call.token, call.peer);
+        let uri = match sent {
+            Sent::Invite | Sent::Ask => self.address_of(peer),
+            _ => call.target.as_bytes().to_vec(),
+        };
+        let mut draft = Output::default();
+        if proof.needs_body() {
+            // Without credentials, which the body does not depend on.
+            self.write(key, sent, &mut draft);
+        }
+        let body = draft.messages.iter().next().map_or(&[][..], |(_, bytes)| Scan::of(bytes).body);
+        let cnonce = Token { key, ..token }.branch(transaction(number, server));
+        let lines = proof.lines_of((&method, number), &uri, body, &cnonce, (user, &mut self.nonces));
+        if sent == Sent::Prack {
+            proof.acknowledging = lines;
+        } else {
+            proof.lines = lines;
+        }
+        if let Some(call) = self.calls.get_mut(key) {
+            call.proof = Some(proof);
+        }
+    }
+
     pub(super) fn write(&self, key: Key, sent: Sent, out: &mut Output) {
         let Some(call) = self.calls.get(key) else { return };
         let own = transaction(call.cseq, call.server);
@@ -141,8 +183,10 @@ impl Caller {
             Sent::Subscribe => (&self.requests.resubscribe, call.cseq, own),
         };
         let authorization = match sent {
+            // RFC 3261 section 22.1: a CANCEL is not challenged, and an ACK has the credentials of its INVITE.
             Sent::Cancel => &[],
-            _ => call.authorization.as_deref().unwrap_or_default(),
+            Sent::Prack => call.proof.as_deref().map_or(&[][..], |proof| &proof.acknowledging),
+            _ => call.proof.as_deref().map_or(&[][..], |proof| &proof.lines),
         };
         let values = Values::default()
             .with(Hole::Target, call.target.as_bytes())

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 mod answers;
+mod credentials;
 mod pair;
 mod scenarios;
 
@@ -399,6 +400,28 @@ fn a_registration_is_challenged_granted_and_renewed() {
     let failure = pair.records.last().unwrap().failure;
     assert_eq!((failure, pair.registrant.registered()), (Some(Failure::Authentication), 0));
     assert_eq!(seen.borrow().len(), 4);
+}
+
+/// A registrar lists all bindings of a user, those of other places too, in any order and with other escapes (RFC 3261 sections
+/// 10.2.4 and 19.1.4).
+#[test]
+fn a_registration_is_renewed_by_the_time_of_its_own_contact() {
+    for (own, other) in [
+        ("<sip:user0003@192.0.2.1:5060>", "<sip:user0003@192.0.2.7:5060>"),
+        ("<sip:user0003@192.0.2.1:5060>", "<sip:superuser0003@192.0.2.1:5060>"),
+        ("<sip:%75ser0003@192.0.2.1:5060;ob>", "<sips:user0003@192.0.2.1:5060>"),
+    ] {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.register(3600);
+        let first = seen.borrow()[0].clone();
+        let [own, other] = [format!("{own};expires=10"), format!("{other};expires=3600")];
+        answer(&mut pair, &first, 200, &[(Name::Contact, &other), (Name::Contact, &own)]);
+        pair.run(ms(8_900));
+        assert_eq!(seen.borrow().len(), 1, "{own}");
+        pair.run(ms(9_100));
+        assert_eq!(seen.borrow().len(), 2, "{own}");
+    }
 }
 
 /// A registrar that wants an ever longer time is asked once for what it wants, in each registration.

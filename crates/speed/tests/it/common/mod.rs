@@ -15,6 +15,7 @@ pub fn order(at_once: usize) -> ServerOrder {
         iperf3: Vec::new(),
         keys: Keyring::default(),
         open: false,
+        origins: Vec::new(),
         identity: None,
         limits: Limits { sessions: at_once, per_household: at_once, ..Limits::default() },
     }

@@ -11,6 +11,10 @@ const load = createRequire(path.join(path.resolve(folder), 'index.js'));
 const WebSocket = load('ws');
 const ndt7 = load('@m-lab/ndt7');
 
+// The client first measures after 250 ms of its clock, and a fast machine has carried all data of the test by then. So the
+// clock of its workers runs ten times as fast as the machine's.
+const performance = {now: () => 10 * globalThis.performance.now()};
+
 // A worker as a context of this thread.
 globalThis.Worker = class {
   constructor(file) {

@@ -260,12 +260,6 @@ impl Association {
         self.peer_rwnd
     }
 
-    /// User bytes that arrived, each once, in order or not: what waits for a missing chunk or for the rest of its message is
-    /// among them. Never falls, not even when the peer restarts.
-    pub const fn arrived(&self) -> u64 {
-        self.arrived
-    }
-
     /// Whether nothing but the peer's window keeps new data from leaving (RFC 9260 section 6.1 A).
     pub fn is_held_by_window(&self) -> bool {
         let next = self.queue.unsent().min(self.most_user_bytes());
@@ -376,6 +370,11 @@ impl Endpoint for Association {
 }
 
 impl Connection for Association {
+    #[inline]
+    fn is_silent(&self, _now: Instant) -> bool {
+        self.has_no_packet()
+    }
+
     fn ignore_data(&mut self) {
         self.ignored.get_or_insert(0);
     }
@@ -429,6 +428,11 @@ impl Connection for Association {
 
     fn unacknowledged(&self) -> u64 {
         self.queue.unsent() + self.outstanding.user_bytes()
+    }
+
+    #[inline]
+    fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     fn counters(&self) -> Counters {

@@ -204,6 +204,18 @@ impl Association {
         path.may_send_new(&self.config) && self.may_take_new() && !self.waits_for_more()
     }
 
+    /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and the congestion window of
+    /// its path is full.
+    pub(super) fn has_no_packet(&self) -> bool {
+        self.outgoing.is_empty()
+            && self.acknowledger.due().is_none()
+            && !self.outstanding.has_lost()
+            && self.retransmission_due.is_none()
+            && (self.queue.unsent() == 0
+                || !self.state.sends_data()
+                || !self.paths[self.data_path].may_send_new(&self.config))
+    }
+
     /// Over which path the lost chunk at `place` goes again.
     fn path_for_lost(&self, place: usize) -> Option<usize> {
         let sent = self.outstanding.get(place)?;

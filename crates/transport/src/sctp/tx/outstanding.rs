@@ -245,6 +245,11 @@ impl Outstanding {
         self.lost_from = self.cumulative.plus(1);
     }
 
+    /// Whether any chunk is lost and has not been sent again.
+    pub(crate) const fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     /// Place of the first lost chunk.
     pub(crate) fn first_lost(&mut self) -> Option<usize> {
         if self.lost == 0 {

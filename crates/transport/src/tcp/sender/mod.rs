@@ -139,6 +139,8 @@ pub(crate) struct Sender {
     persist_at: Instant,
     /// This host's own interface is down.
     pub interface_down: bool,
+    /// The window had no room for a full segment when last asked, and nothing but data to send has come since.
+    window_full: bool,
 }
 
 /// Probing of a closed window (RFC 9293 section 3.8.6.1).
@@ -218,8 +220,15 @@ impl Sender {
             reordering_at: Instant::NEVER,
             persist_at: Instant::NEVER,
             interface_down: false,
+            window_full: false,
             config,
         }
+    }
+
+    /// A packet arrived, a timer fired or the user acted: what was found to fill the window may have changed.
+    #[inline]
+    pub fn reconsider_window(&mut self) {
+        self.window_full = false;
     }
 
     /// The handshake is done.
@@ -283,7 +292,7 @@ impl Sender {
     /// Whether there is certainly nothing to send.
     #[inline]
     pub fn is_silent(&self) -> bool {
-        self.buffer.end() == self.board.nxt()
+        (self.window_full || self.buffer.end() == self.board.nxt())
             && !self.closing
             && !self.window_probe.due
             && !self.probe_due

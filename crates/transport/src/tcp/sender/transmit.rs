@@ -110,12 +110,21 @@ impl Sender {
         let sequence_len = len + u64::from(fin);
         // The window is one of data: FIN, which takes a number too, goes along with the last of it.
         if !self.has_room(self.board.weight(len.max(1))) {
+            // More data make the segment no larger.
+            self.window_full = len == self.smss || self.config.framing == Framing::WholePackets;
             return None;
         }
         self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
         telemetry.counters.bytes_sent += len;
         if len < self.smss {
             self.small_end = start + len;
+        } else if unsent - len >= self.smss
+            && self.config.framing == Framing::Stream
+            && self.peer_edge.saturating_sub(self.board.nxt()) >= self.smss
+            && !self.board.has_losses()
+        {
+            // Another full segment waits, so this is what the next call would find.
+            self.window_full = !self.has_room(self.board.weight(self.smss));
         }
         Some(Transmission { start, end: start + len, fin, new: true })
     }

@@ -7,6 +7,7 @@ use netrig_agent::probe::Stream;
 use netrig_agent::probe::video::{
     Shown, State, Watched, has_ffmpeg, in_time, png, show, side_by_side, watch, worst,
 };
+use netrig_agent::user_file;
 use netrig_core::{Dscp, Duration};
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
 
 fn clip(arguments: &Video) -> Result<Arc<Clip>, Failure> {
     let Some(file) = &arguments.clip else { return Ok(Clip::moving()) };
-    let bytes = std::fs::read(file)
+    let bytes = user_file::read(file, user_file::LONGEST_DATA)
         .map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))?;
     let clip = Clip::read(&bytes, arguments.frames);
     clip.map(Arc::new).map_err(|error| Failure::request(format!("{}: {error}", file.display())))

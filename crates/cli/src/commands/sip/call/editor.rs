@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use bytes::Bytes;
+use netrig_agent::user_file;
 
 /// Opens a message in `$VISUAL`, `$EDITOR` or `vi`; what it was made to, right or wrong. `Content-Length` follows a body that was
 /// changed, unless it was changed too.
@@ -15,7 +16,10 @@ pub fn edited(message: &Bytes) -> Result<Bytes, String> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     options.open(&file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(told)?;
-    let done = open(&file).and_then(|()| std::fs::read_to_string(&file).map_err(told));
+    let done = open(&file).and_then(|()| {
+        user_file::read_text(&file, user_file::LONGEST_DATA)
+            .map_err(|error| format!("{}: {error}", file.display()))
+    });
     // A file that is gone already is gone.
     let _ = std::fs::remove_file(&file);
     Ok(with_length(&text, &done?))

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use netrig_agent::user_file;
 use netrig_runner::capacity::{Baseline, Journal, Search, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Bas
     let refuse = |why: &dyn Display| {
         Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
     };
-    let text = std::fs::read_to_string(file).map_err(|error| refuse(&error))?;
+    let text = user_file::read_text(file, user_file::LONGEST_DATA).map_err(|error| refuse(&error))?;
     let Kept { version, asked: before, baseline, journal } =
         serde_json::from_str(&text).map_err(|error| refuse(&error))?;
     if version != env!("CARGO_PKG_VERSION") {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::arguments::ConnectionLimits;
 use crate::commands::sip::metrics::MetricsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
@@ -54,9 +55,12 @@ pub struct Place {
     /// An address of a name, once for each; names that have none here cannot be reached: no DNS is asked
     #[arg(long, help_heading = "Sockets", value_name = "NAME=ADDRESS")]
     pub hosts: Vec<NamedHost>,
-    /// Connections at once, 10000 or as many as there may be open files if not given; one more is closed as soon as it has come
+    /// Connections at once, 10000 or as many as there may be open files if not given; for one more another gives way that has
+    /// carried no message
     #[arg(long, help_heading = "Sockets", value_name = "N")]
     pub max_connections: Option<usize>,
+    #[command(flatten)]
+    pub slots: ConnectionLimits,
     /// A connection that carries no message for so long is closed
     #[arg(long, help_heading = "Sockets", value_name = "TIME", default_value = "120s")]
     pub idle: Duration,
@@ -148,7 +152,16 @@ pub struct Digest {
     /// Ask users for their password, by this algorithm (RFC 8760)
     #[arg(long, help_heading = "Users", value_enum)]
     pub digest: Option<AlgorithmName>,
-    /// The password of each of `--users`
+    /// A variable of the environment with the password of each of `--users`
+    #[arg(
+        long,
+        help_heading = "Users",
+        value_name = "NAME",
+        requires = "users",
+        conflicts_with = "password"
+    )]
+    pub password_env: Option<String>,
+    /// The password of each of `--users`; other users of this machine can read it in the list of processes
     #[arg(long, help_heading = "Users", value_name = "TEXT", requires = "users")]
     pub password: Option<String>,
     /// For whom the passwords are; the first domain, or else address, if not given

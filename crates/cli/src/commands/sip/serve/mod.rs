@@ -5,6 +5,7 @@ mod dns;
 mod show;
 mod users;
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -131,10 +132,11 @@ impl<'a> Typed<'a> {
             })
         };
         let digest = self.algorithm();
-        let password = self.digest.and_then(|digest| digest.password.as_deref());
+        let password = self.digest.map(password).transpose()?.flatten();
+        let password = password.as_deref();
         if digest.is_some() && password.is_none() && self.users.is_some_and(|users| users.users.is_some()) {
             return Err(Failure::request(
-                "--digest asks for passwords: give that of all --users with --password",
+                "--digest asks for passwords: give that of all --users with --password-env",
             ));
         }
         let transactions = self.transactions;
@@ -178,10 +180,20 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
         names: names(place),
         delay: typed.delay.and_then(|typed| typed.delay.clone()),
-        limits: Limits { connections: place.max_connections, idle: place.idle, ..Limits::default() },
+        limits: Limits {
+            connections: place.max_connections,
+            shared: true,
+            per_address: place.slots.connections_per_address.map(NonZeroUsize::get),
+            per_group: place.slots.connections_per_group.map(NonZeroUsize::get),
+            idle: place.idle,
+            ..Limits::default()
+        },
         seeds,
     });
     let sockets = sockets.map_err(failure)?;
+    if let Some(shortage) = sockets.shortage() {
+        eprintln!("warning: {shortage}");
+    }
     let mut server = order.server(sockets.listens()).map_err(of_order)?;
     let points: Vec<String> = sockets.listens().iter().map(written).collect();
     let cancel = until_interrupted()?;
@@ -288,10 +300,24 @@ fn drawn() -> Result<u64, Failure> {
 fn of_order(error: RoleError) -> Failure {
     match error {
         RoleError::NoUsers => {
-            Failure::request("--digest asks for passwords: give --users and --password, or --users-file")
+            Failure::request("--digest asks for passwords: give --users and --password-env, or --users-file")
         }
         other => Failure::request(other),
     }
+}
+
+/// The password of all users, from the environment or as it was typed.
+fn password(typed: &Digest) -> Result<Option<String>, Failure> {
+    if typed.password.is_some() {
+        eprintln!(
+            "warning: other users of this machine can read --password in the list of processes; --password-env NAME takes it from \
+             the environment"
+        );
+        return Ok(typed.password.clone());
+    }
+    let Some(name) = &typed.password_env else { return Ok(None) };
+    let found = std::env::var(name);
+    found.map(Some).map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))
 }
 
 /// Sockets that cannot be had: the request's fault, or not.

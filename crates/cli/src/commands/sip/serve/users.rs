@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use netrig_agent::user_file;
 use netrig_sip::Uri;
 use netrig_sip::server::User;
 
@@ -24,7 +25,7 @@ pub fn read(users: &Users, password: Option<&str>) -> Result<Option<Vec<User>>, 
         return Ok(Some((0..count).map(named).collect()));
     }
     let Some(file) = &users.users_file else { return Ok(None) };
-    let text = std::fs::read_to_string(file)
+    let text = user_file::read_text(file, user_file::LONGEST_DATA)
         .map_err(|error| Failure::request(format!("cannot read the users {}: {error}", file.display())))?;
     parse(file, &text).map(Some)
 }

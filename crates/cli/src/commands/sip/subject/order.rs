@@ -5,6 +5,7 @@ use std::path::Path;
 
 use netrig_agent::sip::dns::{Found, Location};
 use netrig_agent::sip::load::{LoadOrder, Reconnecting, is_public};
+use netrig_agent::user_file;
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
@@ -205,7 +206,7 @@ pub fn thresholds(subject: &Subject) -> Thresholds {
 
 /// The contents of a file.
 pub fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
+    user_file::read_text(path, user_file::LONGEST_DATA)
         .map_err(|error| Failure::request(format!("cannot read {}: {error}", path.display())))
 }
 

@@ -1,0 +1,376 @@
+//! Which connections a server keeps when more come than it can hold: the same rules for every server, without a socket or a
+//! clock.
+//!
+//! A connection is a stranger until its peer has proved something: shown a key, sent a whole message. Strangers have slots of
+//! their own, so that they shut out no one who is known. An address and a group of addresses (a /24 of IPv4, a /48 of IPv6) may
+//! have a limited number of connections. If the slots of strangers run out, the largest group gives way: the oldest
+//! connection of its address with most of them. A newcomer is refused only if its own address has most.
+//!
+//! The caller tells [`ConnectionSlots`] of each connection that comes, proves something, or ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// How many connections there may be at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotLimits {
+    /// That have proved nothing yet.
+    pub strangers: usize,
+    /// That have proved something.
+    pub known: usize,
+    /// Of both kinds together.
+    pub total: usize,
+    /// From one address: of IPv4, or a /64 of IPv6, which is what one network is given (RFC 6177 section 2). Strangers and known
+    /// ones count together.
+    pub per_address: usize,
+    /// From one group of addresses.
+    pub per_group: usize,
+    /// Whether the two limits before hold for loopback addresses, from which a tester opens thousands.
+    pub on_loopback: bool,
+}
+
+impl SlotLimits {
+    /// The same with limits that a user has set, which hold for loopback addresses too.
+    #[must_use]
+    pub fn set(self, per_address: Option<usize>, per_group: Option<usize>) -> Self {
+        Self {
+            per_address: per_address.unwrap_or(self.per_address),
+            per_group: per_group.unwrap_or(self.per_group),
+            on_loopback: self.on_loopback || per_address.is_some() || per_group.is_some(),
+            ..self
+        }
+    }
+}
+
+/// The number of a connection. Later ones have higher numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(u64);
+
+/// Why a connection gets no slot. The sentence is for its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Busy {
+    /// Its address has as many as it may have.
+    #[error("your address has as many connections here as one may have ({0}); try again when one has ended")]
+    Address(usize),
+    /// Its group has as many as it may have.
+    #[error("your network has as many connections here as one may have ({0}); try again when one has ended")]
+    Group(usize),
+    /// There is no slot, and its own address has most.
+    #[error("the server has as many connections as it can hold; try again later")]
+    Full,
+}
+
+/// A connection that has a slot, and the one that gives way for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// Its number.
+    pub slot: SlotId,
+    /// The stranger that has to go: its slot is free already, and its connection is to be closed.
+    pub gives_way: Option<SlotId>,
+}
+
+/// An address of IPv4, or a /64 of IPv6. One of IPv4 that is written as one of IPv6 (RFC 4291 section 2.5.5.2) is that of IPv4.
+fn network(address: IpAddr, bits: [u32; 2]) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let host = 32 - bits[0];
+            IpAddr::V4((address.to_bits() >> host << host).into())
+        }
+        IpAddr::V6(address) => {
+            let host = 128 - bits[1];
+            IpAddr::V6((address.to_bits() >> host << host).into())
+        }
+    }
+}
+
+/// Who is counted as one address, and as one group.
+fn counted(address: IpAddr) -> [IpAddr; 2] {
+    [network(address, [32, 64]), network(address, [24, 48])]
+}
+
+/// The strangers of one group.
+#[derive(Debug, Default)]
+struct StrangerGroup {
+    len: usize,
+    by_address: BTreeMap<IpAddr, BTreeSet<SlotId>>,
+    /// Addresses by the number of their strangers.
+    ranked: BTreeSet<(usize, IpAddr)>,
+}
+
+/// The slots of a server, and who has them.
+#[derive(Debug)]
+pub struct ConnectionSlots {
+    limits: SlotLimits,
+    next: u64,
+    /// The address of each, and whether it is known.
+    slots: BTreeMap<SlotId, (IpAddr, bool)>,
+    /// Connections of each address, and of each group.
+    of_address: BTreeMap<IpAddr, usize>,
+    of_group: BTreeMap<IpAddr, usize>,
+    strangers: usize,
+    groups: BTreeMap<IpAddr, StrangerGroup>,
+    /// Groups by the number of their strangers.
+    ranked: BTreeSet<(usize, IpAddr)>,
+}
+
+impl ConnectionSlots {
+    /// Of these limits.
+    pub fn new(limits: SlotLimits) -> Self {
+        Self {
+            limits,
+            next: 0,
+            slots: BTreeMap::new(),
+            of_address: BTreeMap::new(),
+            of_group: BTreeMap::new(),
+            strangers: 0,
+            groups: BTreeMap::new(),
+            ranked: BTreeSet::new(),
+        }
+    }
+
+    /// From now on there are at most so many of both kinds; those that are there stay.
+    pub fn set_total(&mut self, total: usize) {
+        self.limits.total = total;
+    }
+
+    /// Connections that have a slot.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// A connection comes from `from`, as a stranger.
+    ///
+    /// # Errors
+    /// If there is no slot for it.
+    pub fn enter(&mut self, from: IpAddr) -> Result<Entered, Busy> {
+        let [address, group] = counted(from);
+        if !from.to_canonical().is_loopback() || self.limits.on_loopback {
+            let count = |of: &BTreeMap<IpAddr, usize>, key| of.get(&key).copied().unwrap_or(0);
+            if count(&self.of_address, address) >= self.limits.per_address {
+                return Err(Busy::Address(self.limits.per_address));
+            }
+            if count(&self.of_group, group) >= self.limits.per_group {
+                return Err(Busy::Group(self.limits.per_group));
+            }
+        }
+        let is_room = self.strangers < self.limits.strangers && self.slots.len() < self.limits.total;
+        let gives_way =
+            if is_room { None } else { Some(self.who_gives_way(address, group).ok_or(Busy::Full)?) };
+        if let Some(gives_way) = gives_way {
+            self.leave(gives_way);
+        }
+        let slot = SlotId(self.next);
+        self.next += 1;
+        self.slots.insert(slot, (address, false));
+        *self.of_address.entry(address).or_default() += 1;
+        *self.of_group.entry(group).or_default() += 1;
+        self.count_stranger(slot, address, true);
+        Ok(Entered { slot, gives_way })
+    }
+
+    /// The stranger that gives way for one from this address; nobody does for one that would have more than all others.
+    fn who_gives_way(&self, address: IpAddr, group: IpAddr) -> Option<SlotId> {
+        let own = self.groups.get(&group);
+        let (_, largest) = *self.ranked.last()?;
+        let own_len = own.map_or(0, |own| own.len);
+        // Of groups as large as its own the newcomer's gives way.
+        let is_own = self.groups[&largest].len <= own_len;
+        let chosen = if is_own { own? } else { &self.groups[&largest] };
+        let (most, of) = *chosen.ranked.last()?;
+        let own_strangers = own.and_then(|own| own.by_address.get(&address)).map_or(0, BTreeSet::len);
+        if is_own && most <= own_strangers {
+            return None;
+        }
+        chosen.by_address.get(&of)?.first().copied()
+    }
+
+    /// The peer of a stranger has proved something.
+    ///
+    /// # Errors
+    /// If there are as many known connections as there may be, or it had to give way: it has no slot then, and is to be closed.
+    pub fn prove(&mut self, slot: SlotId) -> Result<(), Busy> {
+        let Some((address, is_known)) = self.slots.get(&slot).copied() else { return Err(Busy::Full) };
+        if is_known {
+            return Ok(());
+        }
+        if self.slots.len() - self.strangers >= self.limits.known {
+            self.leave(slot);
+            return Err(Busy::Full);
+        }
+        self.count_stranger(slot, address, false);
+        self.slots.insert(slot, (address, true));
+        Ok(())
+    }
+
+    /// A connection has ended. One that has left already is none.
+    pub fn leave(&mut self, slot: SlotId) {
+        let Some((address, is_known)) = self.slots.remove(&slot) else { return };
+        let [_, group] = counted(address);
+        for (of, key) in [(&mut self.of_address, address), (&mut self.of_group, group)] {
+            if let Some(count) = of.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    of.remove(&key);
+                }
+            }
+        }
+        if !is_known {
+            self.count_stranger(slot, address, false);
+        }
+    }
+
+    /// A stranger comes, or is none any more.
+    fn count_stranger(&mut self, slot: SlotId, address: IpAddr, comes: bool) {
+        let [_, name] = counted(address);
+        let group = self.groups.entry(name).or_default();
+        let own = group.by_address.entry(address).or_default();
+        let (before, whole) = (own.len(), group.len);
+        if comes {
+            own.insert(slot)
+        } else {
+            own.remove(&slot)
+        };
+        let after = own.len();
+        group.len = whole - before + after;
+        self.strangers = self.strangers - before + after;
+        group.ranked.remove(&(before, address));
+        self.ranked.remove(&(whole, name));
+        if after > 0 {
+            group.ranked.insert((after, address));
+        } else {
+            group.by_address.remove(&address);
+        }
+        if group.len > 0 {
+            self.ranked.insert((group.len, name));
+        } else {
+            self.groups.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: SlotLimits =
+        SlotLimits { strangers: 4, known: 2, total: 9, per_address: 3, per_group: 100, on_loopback: false };
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn enter(slots: &mut ConnectionSlots, from: &str) -> Result<Entered, Busy> {
+        slots.enter(ip(from))
+    }
+
+    #[test]
+    fn an_address_and_a_group_have_a_limit() {
+        let mut slots =
+            ConnectionSlots::new(SlotLimits { per_group: 4, strangers: 100, total: 100, ..LIMITS });
+        for from in ["192.0.2.1", "192.0.2.1", "::ffff:192.0.2.1"] {
+            enter(&mut slots, from).unwrap();
+        }
+        assert_eq!(enter(&mut slots, "192.0.2.1"), Err(Busy::Address(3)));
+        let last = enter(&mut slots, "192.0.2.200").unwrap();
+        assert_eq!(enter(&mut slots, "192.0.2.3"), Err(Busy::Group(4)));
+        enter(&mut slots, "192.0.3.3").unwrap();
+        slots.leave(last.slot);
+        enter(&mut slots, "192.0.2.3").unwrap();
+        // A /64 is an address, and a /48 a group.
+        for from in ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2:9::"] {
+            enter(&mut slots, from).unwrap();
+        }
+        assert_eq!(enter(&mut slots, "2001:db8:1:2::4"), Err(Busy::Address(3)));
+        enter(&mut slots, "2001:db8:1:3::1").unwrap();
+        assert_eq!(enter(&mut slots, "2001:db8:1:4::1"), Err(Busy::Group(4)));
+        enter(&mut slots, "2001:db8:2::1").unwrap();
+    }
+
+    #[test]
+    fn loopback_has_these_limits_only_if_asked_for() {
+        for on_loopback in [false, true] {
+            let mut slots =
+                ConnectionSlots::new(SlotLimits { on_loopback, strangers: 100, total: 100, ..LIMITS });
+            for from in ["127.0.0.1", "::1"] {
+                let entered = (0..5).filter(|_| enter(&mut slots, from).is_ok()).count();
+                assert_eq!(entered, if on_loopback { 3 } else { 5 }, "{from}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_group_gives_way_and_in_it_the_oldest_of_the_largest_address() {
+        let mut slots = ConnectionSlots::new(LIMITS);
+        let alone = enter(&mut slots, "198.51.100.1").unwrap().slot;
+        let other = enter(&mut slots, "192.0.2.9").unwrap().slot;
+        let many = [(); 2].map(|()| enter(&mut slots, "192.0.2.1").unwrap().slot);
+        assert_eq!(enter(&mut slots, "203.0.113.1").unwrap().gives_way, Some(many[0]));
+        // Now the group's addresses are alike: the one with the highest number is as good as any.
+        let next = enter(&mut slots, "203.0.114.1").unwrap().gives_way.unwrap();
+        assert!([many[1], other].contains(&next));
+        // All groups are alike, the newcomer's with two addresses among them: its own would be the largest.
+        assert_eq!(enter(&mut slots, "198.51.100.1"), Err(Busy::Full));
+        assert_eq!(enter(&mut slots, "198.51.100.2").unwrap().gives_way, Some(alone));
+        assert_eq!(slots.len(), 4);
+    }
+
+    #[test]
+    fn strangers_take_no_slot_of_those_that_are_known() {
+        let mut slots = ConnectionSlots::new(SlotLimits { per_address: 100, ..LIMITS });
+        let known = [(); 2].map(|()| enter(&mut slots, "192.0.2.1").unwrap().slot);
+        known.iter().for_each(|slot| slots.prove(*slot).unwrap());
+        let strangers = [(); 4].map(|()| enter(&mut slots, "192.0.2.1").unwrap());
+        assert!(strangers.iter().all(|entered| entered.gives_way.is_none()));
+        let newcomer = enter(&mut slots, "198.51.100.1").unwrap();
+        assert_eq!(newcomer.gives_way, Some(strangers[0].slot));
+        // A known connection never gives way, and there are no more of them than may be.
+        assert_eq!(slots.prove(newcomer.slot), Err(Busy::Full));
+        slots.leave(known[0]);
+        let again = enter(&mut slots, "198.51.100.1").unwrap();
+        slots.prove(again.slot).unwrap();
+        slots.prove(again.slot).unwrap();
+    }
+
+    proptest! {
+        /// However connections come, prove themselves and go, the counts are those of the connections.
+        #[test]
+        fn the_counts_are_those_of_the_connections(
+            steps in prop::collection::vec((0u8..3, 0u8..3, 0u8..2, 0usize..30), 1..200)
+        ) {
+            let limits =
+                SlotLimits { strangers: 5, known: 5, total: 8, per_address: 4, per_group: 6, on_loopback: false };
+            let mut slots = ConnectionSlots::new(limits);
+            let mut held: Vec<(SlotId, IpAddr, bool)> = Vec::new();
+            for (what, host, group, which) in steps {
+                let from = IpAddr::from([192, 0, group, host]);
+                match what {
+                    0 => if let Ok(Entered { slot, gives_way }) = slots.enter(from) {
+                        held.retain(|(held, ..)| Some(*held) != gives_way);
+                        held.push((slot, from, false));
+                    },
+                    1 if which < held.len() => {
+                        let (slot, _, is_known) = &mut held[which];
+                        match slots.prove(*slot) {
+                            Ok(()) => *is_known = true,
+                            Err(_) => { held.remove(which); }
+                        }
+                    }
+                    _ if which < held.len() => slots.leave(held.remove(which).0),
+                    _ => {}
+                }
+                let strangers = held.iter().filter(|(.., is_known)| !is_known).count();
+                prop_assert!(strangers <= 5 && held.len() - strangers <= 5 && held.len() <= 8);
+                prop_assert_eq!((slots.len(), slots.strangers), (held.len(), strangers));
+                prop_assert_eq!(slots.of_group.values().sum::<usize>(), held.len());
+                prop_assert_eq!(slots.ranked.iter().map(|(count, _)| count).sum::<usize>(), strangers);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! A ledger of bytes for each address, so that no server sends a stranger much more than the stranger sent.
+//!
+//! A datagram's sender can write any source address. Until an address has proved that it takes part, a server sends it at
+//! most [`FACTOR`] times the bytes that came from it, retransmissions included, as RFC 9000 section 8.1 bounds QUIC. Proof is
+//! valid digest credentials, a request with a `To` tag that the server gave, a response with a branch that it chose, or a
+//! connection.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_core::{Duration, Instant};
+use netrig_sip::server::has_computed_tag;
+use netrig_sip::{Message, Method, Name, Response, Status};
+
+/// Bytes that an address without proof gets for each byte that it sent.
+pub const FACTOR: u64 = 3;
+
+/// How long a proof holds.
+const PROOF: Duration = Duration::from_secs(120);
+
+/// Addresses that one of the two generations of a [`RecentMap`] keeps.
+const MOST: usize = 1 << 15;
+
+/// Secrets that are remembered for an address without proof. The oldest is forgotten first.
+const MOST_SECRETS: usize = 16;
+
+/// Bytes and proofs of addresses. Memory: at most 2 × 32,768 accounts of about 200 bytes, and as many proofs of 40 bytes.
+#[derive(Debug, Default)]
+pub struct AmplificationLedger {
+    accounts: RecentMap<IpAddr, Account>,
+    /// Until when an address is proven. With port 0: all ports of the host.
+    proofs: RecentMap<SocketAddr, Instant>,
+    hasher: RandomState,
+}
+
+/// What an address without proof may still get.
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes.
+    left: u64,
+    /// Hashes of tags and branches that only a receiver of this address knows.
+    secrets: Vec<u64>,
+}
+
+/// A map that forgets what was not used for longest: of two generations the older one is dropped when the younger is full.
+#[derive(Debug)]
+struct RecentMap<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K, V> Default for RecentMap<K, V> {
+    fn default() -> Self {
+        Self { young: HashMap::new(), old: HashMap::new() }
+    }
+}
+
+impl<K: Hash + Eq + Copy, V: Default> RecentMap<K, V> {
+    fn get(&self, key: &K) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    fn of(&mut self, key: K) -> &mut V {
+        if !self.young.contains_key(&key) {
+            let known = self.old.remove(&key).unwrap_or_default();
+            if self.young.len() >= MOST {
+                self.old = std::mem::take(&mut self.young);
+            }
+            self.young.insert(key, known);
+        }
+        self.young.entry(key).or_default()
+    }
+}
+
+impl AmplificationLedger {
+    /// So many bytes came from there.
+    pub fn receive(&mut self, now: Instant, from: SocketAddr, bytes: usize) {
+        if !self.is_proven(now, from) {
+            self.credit(from.ip(), FACTOR * bytes as u64);
+        }
+    }
+
+    /// So many bytes more may go there.
+    pub fn credit(&mut self, to: IpAddr, bytes: u64) {
+        let account = self.accounts.of(to);
+        account.left = account.left.saturating_add(bytes);
+    }
+
+    /// A connection from this host was accepted: its address is no invention.
+    pub fn prove_host(&mut self, now: Instant, host: IpAddr) {
+        self.prove(now, SocketAddr::new(host, 0));
+    }
+
+    /// The address has proved itself.
+    pub fn prove(&mut self, now: Instant, from: SocketAddr) {
+        *self.proofs.of(from) = now + PROOF;
+    }
+
+    /// Whether a proof of the address holds.
+    pub fn is_proven(&self, now: Instant, address: SocketAddr) -> bool {
+        let holds = |key: &SocketAddr| self.proofs.get(key).is_some_and(|until| *until > now);
+        holds(&address) || holds(&SocketAddr::new(address.ip(), 0))
+    }
+
+    /// Bytes that may go to an address without proof. Nothing is charged.
+    pub fn left(&self, to: IpAddr) -> u64 {
+        self.accounts.get(&to).map_or(0, |account| account.left)
+    }
+
+    /// Takes bytes from what an address may get, if it has them; an address with a proof always has.
+    pub fn charge(&mut self, now: Instant, to: SocketAddr, bytes: usize) -> bool {
+        if self.is_proven(now, to) {
+            return true;
+        }
+        let account = self.accounts.of(to.ip());
+        let left = account.left.checked_sub(bytes as u64);
+        account.left = left.unwrap_or(account.left);
+        left.is_some()
+    }
+
+    /// Reads a message for what proves that its sender receives what is sent to its address.
+    pub fn look(&mut self, now: Instant, from: SocketAddr, message: &Message) {
+        let Some(secret) = secret_received(message).map(|text| self.hasher.hash_one(text)) else { return };
+        let account = self.accounts.get(&from.ip());
+        if account.is_some_and(|account| account.secrets.contains(&secret)) {
+            self.prove(now, from);
+        }
+    }
+
+    /// Whether a SIP message of so many bytes may go there now; if so, it is charged. `purse` is what the datagram that caused
+    /// it may cause at other addresses, bytes.
+    pub fn admit(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        message: &Message,
+        bytes: usize,
+        purse: &mut u64,
+    ) -> bool {
+        if self.is_proven(now, to) {
+            return true;
+        }
+        let cost = bytes as u64;
+        match message {
+            // The rest is for the request's retransmissions.
+            Message::Request(_) if self.left(to.ip()) < cost => self.credit(to.ip(), std::mem::take(purse)),
+            Message::Request(_) => {}
+            // At least half is kept for the final response.
+            Message::Response(response) if !response.status.is_final() && self.left(to.ip()) < 2 * cost => {
+                return false;
+            }
+            Message::Response(_) => {}
+        }
+        if !self.charge(now, to, bytes) {
+            return false;
+        }
+        if let Some(secret) = secret_sent(message).map(|text| self.hasher.hash_one(text)) {
+            let secrets = &mut self.accounts.of(to.ip()).secrets;
+            if !secrets.contains(&secret) {
+                if secrets.len() >= MOST_SECRETS {
+                    secrets.remove(0);
+                }
+                secrets.push(secret);
+            }
+        }
+        true
+    }
+}
+
+/// The short answer that takes the place of a list which an address without proof may not get; `None` if there is none.
+pub fn short_answer(response: &Response) -> Option<Response> {
+    let is_list = response.headers.get(&Name::Contact).is_some();
+    let cseq = response.headers.cseq().ok().flatten()?;
+    let is_invitation = cseq.method == Method::Invite && response.status.code() < 300;
+    if !is_list || is_invitation {
+        return None;
+    }
+    // RFC 3261 section 21.5.7: the nearest that there is; over TCP, or with credentials, the whole list is to be had.
+    let mut short = Response { status: Status::new(513)?, ..response.clone() };
+    short.reason = "Message Too Large".into();
+    short.body = bytes::Bytes::new();
+    short.headers = netrig_sip::Headers::default();
+    for name in [Name::Via, Name::From, Name::To, Name::CallId, Name::CSeq] {
+        for value in response.headers.all(&name) {
+            short.headers.push(name.clone(), value);
+        }
+    }
+    Some(short)
+}
+
+type Secret = (String, String);
+
+/// What a receiver of a message knows, and others do not.
+fn secret_sent(message: &Message) -> Option<Secret> {
+    match message {
+        // A tag that is computed from the request alone is known to whoever wrote that.
+        Message::Response(response) if has_computed_tag(response) => None,
+        Message::Response(response) => {
+            let tag = response.headers.to().ok()??.tag()?.to_owned();
+            Some((tag, response.headers.call_id().ok()??.to_owned()))
+        }
+        Message::Request(request) => {
+            Some((request.headers.top_via().ok()??.branch()?.to_owned(), String::new()))
+        }
+    }
+}
+
+fn secret_received(message: &Message) -> Option<Secret> {
+    match message {
+        Message::Request(request) => {
+            let tag = request.headers.to().ok()??.tag()?.to_owned();
+            Some((tag, request.headers.call_id().ok()??.to_owned()))
+        }
+        Message::Response(response) => {
+            Some((response.headers.top_via().ok()??.branch()?.to_owned(), String::new()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_strangers_has_an_end() {
+        let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
+        for number in 0..4 * MOST as u32 {
+            let address = SocketAddr::new(IpAddr::V4(number.into()), 5060);
+            ledger.receive(now, address, 100);
+            ledger.prove(now, SocketAddr::new(address.ip(), 1));
+        }
+        let kept = |young: usize, old: usize| young <= MOST && old <= MOST;
+        assert!(kept(ledger.accounts.young.len(), ledger.accounts.old.len()));
+        assert!(kept(ledger.proofs.young.len(), ledger.proofs.old.len()));
+    }
+
+    #[test]
+    fn a_stranger_has_three_bytes_for_each_and_a_proof_ends() {
+        let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
+        let address: SocketAddr = "192.0.2.1:5060".parse().unwrap();
+        assert!(!ledger.charge(now, address, 1));
+        ledger.receive(now, address, 100);
+        assert!(ledger.charge(now, address, 299));
+        assert!(!ledger.charge(now, address, 2));
+        assert!(ledger.charge(now, address, 1));
+        ledger.prove(now, address);
+        assert!(ledger.charge(now, address, 1 << 20));
+        assert!(!ledger.charge(now, "192.0.2.1:5061".parse().unwrap(), 1), "another port has proved nothing");
+        assert!(!ledger.charge(now + PROOF, address, 1));
+        ledger.prove_host(now, address.ip());
+        assert!(ledger.charge(now, "192.0.2.1:5061".parse().unwrap(), 1 << 20));
+    }
+}

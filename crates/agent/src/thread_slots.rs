@@ -1,0 +1,118 @@
+//! Slots of connections that have a thread each: the rules are those of [`ConnectionSlots`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::connection_slots::{Busy, ConnectionSlots, SlotId, SlotLimits};
+
+/// The slots of a server whose connections have a thread each.
+#[derive(Debug)]
+pub struct ThreadSlots(Mutex<Held>);
+
+#[derive(Debug)]
+struct Held {
+    slots: ConnectionSlots,
+    /// The sockets of strangers: to close one wakes up its thread.
+    strangers: BTreeMap<SlotId, TcpStream>,
+}
+
+/// Why a connection gets no slot.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSlot {
+    /// There is none for it.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// The system has no descriptor for it.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl ThreadSlots {
+    /// Of these limits.
+    pub fn new(limits: SlotLimits) -> Arc<Self> {
+        let (slots, strangers) = (ConnectionSlots::new(limits), BTreeMap::new());
+        Arc::new(Self(Mutex::new(Held { slots, strangers })))
+    }
+
+    /// A connection has come. A stranger that gives way for it is shut down, so that its thread ends.
+    ///
+    /// # Errors
+    /// If there is no slot for it.
+    pub fn enter(self: &Arc<Self>, socket: &TcpStream, from: IpAddr) -> Result<ThreadSlot, NoSlot> {
+        let socket = socket.try_clone()?;
+        let mut held = self.held();
+        let entered = held.slots.enter(from)?;
+        if let Some(gone) = entered.gives_way.and_then(|slot| held.strangers.remove(&slot)) {
+            // Its peer may have closed it already.
+            let _ = gone.shutdown(Shutdown::Both);
+        }
+        held.strangers.insert(entered.slot, socket);
+        Ok(ThreadSlot { slots: Arc::clone(self), slot: entered.slot })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // A thread that panicked has left it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The slot of a connection, until it is dropped.
+#[derive(Debug)]
+pub struct ThreadSlot {
+    slots: Arc<ThreadSlots>,
+    slot: SlotId,
+}
+
+impl ThreadSlot {
+    /// The peer has proved something: it does not give way to strangers any more.
+    ///
+    /// # Errors
+    /// If there are as many known connections as there may be, or this one had to give way already.
+    pub fn prove(&self) -> Result<(), Busy> {
+        let mut held = self.slots.held();
+        held.strangers.remove(&self.slot);
+        held.slots.prove(self.slot)
+    }
+}
+
+impl Drop for ThreadSlot {
+    fn drop(&mut self) {
+        let mut held = self.slots.held();
+        held.strangers.remove(&self.slot);
+        held.slots.leave(self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_thread_of_a_stranger_that_gives_way_finds_its_connection_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let limits =
+            SlotLimits { strangers: 1, known: 1, total: 2, per_address: 9, per_group: 9, on_loopback: false };
+        let slots = ThreadSlots::new(limits);
+        let mut ends = Vec::new();
+        let mut enter = |from: &str| {
+            ends.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+            let (socket, _) = listener.accept().unwrap();
+            slots.enter(&socket, from.parse().unwrap()).map(|slot| (socket, slot))
+        };
+        let (mut first, first_slot) = enter("192.0.2.1").unwrap();
+        let (_second, second_slot) = enter("198.51.100.1").unwrap();
+        assert_eq!(first.read(&mut [0]).unwrap(), 0);
+        assert_eq!(first_slot.prove(), Err(Busy::Full));
+        second_slot.prove().unwrap();
+        let (_third, third_slot) = enter("203.0.113.1").unwrap();
+        assert_eq!(third_slot.prove(), Err(Busy::Full));
+        drop(second_slot);
+        let (_fourth, fourth_slot) = enter("203.0.113.1").unwrap();
+        fourth_slot.prove().unwrap();
+    }
+}

@@ -1,0 +1,351 @@
+//! Files that users name. Every command reads them here, so that no file takes all memory and none is waited for without end.
+//!
+//! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`]) names a
+//! regular file in the experiment's folder: an experiment may come from a stranger. A file with a secret ([`read_secret`]) is
+//! refused if other users of the machine can read it.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// The longest settings (zones, scripts, environments, lists of keys), bytes.
+pub const LONGEST_SETTINGS: u64 = 16 << 20;
+/// The longest data (captures, clips, lists of users, results), bytes.
+pub const LONGEST_DATA: u64 = 256 << 20;
+/// The longest key or password, bytes.
+pub const LONGEST_SECRET: u64 = 1 << 20;
+
+/// How long a pipe may take to give all its bytes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum UserFileError {
+    /// The system does not open or read it.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is of a kind that is not read.
+    #[error("it is {kind}, and only {expected} is read here")]
+    Kind {
+        /// What it is, with an article.
+        kind: &'static str,
+        /// What is read instead, with an article.
+        expected: &'static str,
+    },
+    /// It has too many bytes.
+    #[error("it is longer than {limit} bytes, the most that is read of such a file")]
+    TooLong {
+        /// The most bytes that are read.
+        limit: u64,
+    },
+    /// It is not in the folder in which an experiment may name files.
+    #[error(
+        "it is `{}`, outside of the experiment's folder `{}`; copy the file into that folder and name the copy",
+        file.display(), folder.display()
+    )]
+    Outside {
+        /// The file, after its symbolic links are resolved.
+        file: PathBuf,
+        /// The folder, after its symbolic links are resolved.
+        folder: PathBuf,
+    },
+    /// A pipe was not closed in time.
+    #[error("its writer has not closed the pipe within {} s; write to a file first, and name the file", after.as_secs_f64())]
+    Silent {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// It is not text.
+    #[error("byte {at} is not UTF-8 text")]
+    NotText {
+        /// The first byte that is no text.
+        at: usize,
+    },
+    /// A secret that other users can read.
+    #[error("other users can read it (its mode is {mode:03o}), so it is no secret; `chmod 600 {}` makes it one", file.display())]
+    OpenToOthers {
+        /// The file.
+        file: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+/// Reads the file or pipe that a path on the command line names.
+///
+/// # Errors
+/// If it cannot be read, is neither a regular file nor a pipe, has more than `limit` bytes, or is a pipe whose writer does not
+/// close it within a minute.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, UserFileError> {
+    read_within(path, limit, PATIENCE)
+}
+
+/// The same of a text.
+///
+/// # Errors
+/// As [`read`]; also if it is not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, UserFileError> {
+    as_text(read(path, limit)?)
+}
+
+/// Reads a file that an experiment names: a regular file of the experiment's folder or of a folder in it, after symbolic links
+/// are resolved.
+///
+/// # Errors
+/// If it is another file, cannot be read, or has more than `limit` bytes.
+pub fn read_inside(folder: &Path, name: &str, limit: u64) -> Result<Vec<u8>, UserFileError> {
+    // The folder of `experiment.toml` is written as an empty path.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (file, folder) = (folder.join(name).canonicalize()?, folder.canonicalize()?);
+    let (opened, _) = open_regular(&file, "a regular file of the experiment's folder")?;
+    if !file.starts_with(&folder) {
+        return Err(UserFileError::Outside { file, folder });
+    }
+    up_to(opened, limit)
+}
+
+/// The same of a text.
+///
+/// # Errors
+/// As [`read_inside`]; also if it is not UTF-8.
+pub fn read_text_inside(folder: &Path, name: &str, limit: u64) -> Result<String, UserFileError> {
+    as_text(read_inside(folder, name, limit)?)
+}
+
+/// Reads a key or a password: a file or a pipe that other users cannot read. A group may read it if the file is root's, as
+/// `/etc/ssl/private` has it.
+///
+/// # Errors
+/// As [`read`]; also if others can read it.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
+    let opened = Opened::new(path)?;
+    let open_to = if opened.metadata.uid() == 0 { 0o007 } else { 0o077 };
+    let mode = opened.metadata.mode() & 0o777;
+    if opened.metadata.is_file() && mode & open_to != 0 {
+        return Err(UserFileError::OpenToOthers { file: path.to_owned(), mode });
+    }
+    opened.read(LONGEST_SECRET, PATIENCE)
+}
+
+/// Opens a regular file, and never waits for one that is none.
+///
+/// # Errors
+/// If it cannot be opened, or is something else than the regular file that is `expected`.
+pub fn open_regular(path: &Path, expected: &'static str) -> Result<(File, Metadata), UserFileError> {
+    let opened = Opened::of(path, expected, Metadata::is_file)?;
+    Ok((opened.file, opened.metadata))
+}
+
+fn read_within(path: &Path, limit: u64, patience: Duration) -> Result<Vec<u8>, UserFileError> {
+    Opened::new(path)?.read(limit, patience)
+}
+
+struct Opened {
+    file: File,
+    metadata: Metadata,
+}
+
+impl Opened {
+    /// A regular file or a pipe.
+    fn new(path: &Path) -> Result<Self, UserFileError> {
+        Self::of(path, "a regular file or a pipe", |metadata| {
+            metadata.is_file() || metadata.file_type().is_fifo()
+        })
+    }
+
+    fn of(
+        path: &Path,
+        expected: &'static str,
+        is_read: fn(&Metadata) -> bool,
+    ) -> Result<Self, UserFileError> {
+        let held = |metadata: &Metadata| match is_read(metadata) {
+            true => Ok(()),
+            false => Err(UserFileError::Kind { kind: kind(metadata), expected }),
+        };
+        // To open a device can do something already.
+        held(&std::fs::metadata(path)?)?;
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let metadata = file.metadata()?;
+        held(&metadata)?;
+        Ok(Self { file, metadata })
+    }
+
+    fn read(self, limit: u64, patience: Duration) -> Result<Vec<u8>, UserFileError> {
+        if self.metadata.is_file() {
+            return up_to(self.file, limit);
+        }
+        let until = Instant::now() + patience;
+        let (mut bytes, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if !is_readable(&self.file, left)? {
+                return Err(UserFileError::Silent { after: patience });
+            }
+            match (&self.file).read(&mut piece) {
+                Ok(0) => return Ok(bytes),
+                Ok(len) => bytes.extend_from_slice(&piece[..len]),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if bytes.len() as u64 > limit {
+                return Err(UserFileError::TooLong { limit });
+            }
+        }
+    }
+}
+
+/// A regular file's bytes. It may grow while it is read, so its length says nothing.
+fn up_to(file: File, limit: u64) -> Result<Vec<u8>, UserFileError> {
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(UserFileError::TooLong { limit }) } else { Ok(bytes) }
+}
+
+/// Waits until a pipe has bytes or is closed; `false` if it has neither in that time.
+fn is_readable(file: &File, left: Duration) -> io::Result<bool> {
+    let mut waited = [PollFd::new(file, PollFlags::IN)];
+    let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    match poll(&mut waited, Some(&left)) {
+        Ok(0) => Ok(false),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn as_text(bytes: Vec<u8>) -> Result<String, UserFileError> {
+    String::from_utf8(bytes).map_err(|error| UserFileError::NotText { at: error.utf8_error().valid_up_to() })
+}
+
+fn kind(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_char_device() || kind.is_block_device() => "a device",
+        () => "another kind of file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn pipe(path: &Path) {
+        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    fn told<T: std::fmt::Debug>(result: Result<T, UserFileError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_experiment_names_regular_files_of_its_folder_only() {
+        let above = folder();
+        let own = above.path().join("own");
+        fs::create_dir_all(own.join("deep")).unwrap();
+        fs::write(own.join("deep/a"), "inside").unwrap();
+        fs::write(above.path().join("b"), "outside").unwrap();
+        symlink("deep/a", own.join("to-inside")).unwrap();
+        symlink("../b", own.join("to-outside")).unwrap();
+        symlink("/dev/zero", own.join("to-device")).unwrap();
+        symlink(&own, above.path().join("same")).unwrap();
+        pipe(&own.join("pipe"));
+        let _socket = UnixListener::bind(own.join("socket")).unwrap();
+        let read = |name: &str| read_inside(&own, name, 100);
+        for name in ["deep/a", "to-inside", "deep/../deep/a", own.join("deep/a").to_str().unwrap()] {
+            assert_eq!(read(name).unwrap(), b"inside", "{name}");
+        }
+        assert_eq!(read_inside(&above.path().join("same"), "deep/a", 100).unwrap(), b"inside");
+        for name in ["../b", "to-outside", above.path().join("b").to_str().unwrap()] {
+            let told = told(read(name));
+            assert!(told.contains("outside of the experiment's folder") && told.contains("copy"), "{told}");
+        }
+        let kinds = [("/dev/zero", "a device"), ("to-device", "a device"), ("pipe", "a pipe")];
+        for (name, kind) in [("socket", "a socket"), ("deep", "a folder")].into_iter().chain(kinds) {
+            let told = told(read(name));
+            assert!(told.starts_with(&format!("it is {kind}, and only a regular file")), "{name}: {told}");
+        }
+        assert!(told(read("none")).contains("No such file"));
+    }
+
+    #[test]
+    fn no_more_is_read_than_the_limit() {
+        let folder = folder();
+        let file = folder.path().join("file");
+        fs::write(&file, "12345").unwrap();
+        assert_eq!(read(&file, 5).unwrap(), b"12345");
+        assert!(told(read(&file, 4)).contains("longer than 4 bytes"));
+        assert!(told(read_inside(folder.path(), "file", 4)).contains("longer than 4 bytes"));
+        assert!(
+            told(read(Path::new("/dev/zero"), 4)).starts_with("it is a device, and only a regular file or")
+        );
+        fs::write(&file, b"ab\xff").unwrap();
+        assert_eq!(told(read_text(&file, 5)), "byte 2 is not UTF-8 text");
+    }
+
+    #[test]
+    fn a_pipe_on_the_command_line_is_read_up_to_its_end_its_limit_or_the_deadline() {
+        let folder = folder();
+        let path = folder.path().join("pipe");
+        pipe(&path);
+        let patience = Duration::from_millis(50);
+        // It has no writer.
+        assert!(told(read_within(&path, 9, patience)).contains("has not closed the pipe within 0.05 s"));
+        let came = std::thread::scope(|scope| {
+            scope.spawn(|| fs::write(&path, "hello").unwrap());
+            read(&path, 9)
+        });
+        assert_eq!(came.unwrap(), b"hello");
+        // A writer that stays.
+        let mut writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        writer.write_all(b"x").unwrap();
+        assert!(told(read_within(&path, 9, patience)).contains("has not closed the pipe"));
+        writer.write_all(b"0123456789").unwrap();
+        assert!(told(read(&path, 9)).contains("longer than 9 bytes"));
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        let folder = folder();
+        let file = folder.path().join("key");
+        fs::write(&file, "secret").unwrap();
+        let with = |mode| {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            read_secret(&file)
+        };
+        for mode in [0o600, 0o400] {
+            assert_eq!(with(mode).unwrap(), b"secret");
+        }
+        for mode in [0o644, 0o604, 0o602] {
+            let told = told(with(mode));
+            assert!(
+                told.contains(&format!("its mode is {mode:o}")) && told.contains("`chmod 600 "),
+                "{told}"
+            );
+        }
+        // Root's files may be those of a group of services.
+        let is_root = fs::metadata(&file).unwrap().uid() == 0;
+        assert_eq!(with(0o640).is_ok(), is_root);
+    }
+}

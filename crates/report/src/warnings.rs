@@ -1,0 +1,152 @@
+//! What a reader should look at before the results are trusted: one list for every form of a report.
+
+use std::collections::BTreeMap;
+
+use netrig_experiment::{PointResult, RunValue, Status};
+use serde::Serialize;
+
+use crate::Report;
+use crate::sheet::{counted, word, words};
+
+/// One reason to doubt results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ResultWarning {
+    /// What it concerns: `2 of 3 points failed`, `The file, line 7`.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+    /// The points that it concerns; empty if it concerns all, or the file.
+    pub places: Vec<String>,
+}
+
+/// Points that are named where there is little room; the others are counted.
+pub(crate) const NAMED: usize = 6;
+
+impl ResultWarning {
+    /// All reasons, the gravest first.
+    pub fn all(report: &Report<'_>) -> Vec<Self> {
+        let mut all = Vec::new();
+        for status in [Status::Failed, Status::Invalid, Status::Unsupported] {
+            all.extend(ended(report, status));
+        }
+        all.extend(discarded(report));
+        all.extend(measured_by_some(report));
+        all.extend(doubtful(report));
+        all.extend(report.experiment.warnings().all().iter().map(|warning| {
+            let notes = warning.notes.iter().map(|note| &note.message);
+            let more = warning.expected.iter().chain(&warning.help).chain(notes);
+            Self {
+                what: format!("The file, line {}", warning.line),
+                why: more.fold(warning.message.clone(), |text, note| format!("{text}; {note}")),
+                places: Vec::new(),
+            }
+        }));
+        all
+    }
+
+    /// The places as far as they are named, and in words how many more there are.
+    pub fn named_places(&self) -> impl Iterator<Item = String> {
+        let more = self.places.len().checked_sub(NAMED + 1).map(|more| format!("and {} more", more + 1));
+        self.places.iter().take(NAMED).cloned().chain(more)
+    }
+}
+
+fn place(point: &PointResult) -> String {
+    if point.factors.0.is_empty() {
+        return format!("on {}", point.substrate);
+    }
+    format!("{} on {}", point.factors, point.substrate)
+}
+
+/// The points that ended so, by their reasons.
+fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let all = &report.results.points;
+    for point in all.iter().filter(|point| point.status == status) {
+        reasons.entry(point.why.as_deref().unwrap_or("no reason is given")).or_default().push(place(point));
+    }
+    let warning = |(why, places): (&str, Vec<String>)| ResultWarning {
+        what: format!("{} of {} {}", places.len(), counted(all.len(), "point"), word(status)),
+        why: why.to_owned(),
+        places,
+    };
+    reasons.into_iter().map(warning).collect()
+}
+
+/// Runs that do not count, by their reasons. Every response of a point lists the same runs, so one is enough.
+fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
+    let mut reasons: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    for point in &report.results.points {
+        let runs = point.responses.values().next().map_or(&[][..], |response| &response.runs);
+        for run in runs.iter().filter(|run| !run.valid) {
+            let (count, places) =
+                reasons.entry(run.why.as_deref().unwrap_or("no reason is given")).or_default();
+            *count += 1;
+            if places.last() != Some(&place(point)) {
+                places.push(place(point));
+            }
+        }
+    }
+    let warning = |(why, (count, places)): (&str, (usize, Vec<String>))| ResultWarning {
+        what: format!("{} not counted", counted(count, "run")),
+        why: why.to_owned(),
+        places,
+    };
+    reasons.into_iter().map(warning).collect()
+}
+
+/// Responses that some valid runs of a point measured and others did not: the mean is of those that could.
+fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
+    of_runs(
+        report,
+        |run, n| n > 0 && run.value.is_none() && run.why.is_some(),
+        |runs, name| {
+            format!(
+                "{} of runs that count did not measure {}, so its mean leaves them out",
+                counted(runs, "run"),
+                words(name)
+            )
+        },
+    )
+}
+
+/// Responses with values that a test of their run doubts.
+fn doubtful(report: &Report<'_>) -> Vec<ResultWarning> {
+    of_runs(
+        report,
+        |run, _| run.value.is_some() && run.why.is_some(),
+        |runs, name| format!("{} of {} doubtful", counted(runs, "value"), words(name)),
+    )
+}
+
+/// Valid runs of each response that are `meant`, given how many measured it at their point; the reason is that of the first.
+fn of_runs(
+    report: &Report<'_>,
+    meant: impl Fn(&RunValue, u32) -> bool,
+    what: impl Fn(usize, &str) -> String,
+) -> Vec<ResultWarning> {
+    let mut warnings = Vec::new();
+    for (name, _) in &report.experiment.design.responses {
+        let (mut count, mut why, mut places) = (0, None, Vec::new());
+        for point in &report.results.points {
+            let Some(response) = point.responses.get(name) else { continue };
+            let runs: Vec<&RunValue> =
+                response.runs.iter().filter(|run| run.valid && meant(run, response.n)).collect();
+            let Some(first) = runs.first() else { continue };
+            why.get_or_insert(first.why.as_deref().unwrap_or("no reason is given"));
+            count += runs.len();
+            places.push(format!(
+                "{}: {} of {}",
+                place(point),
+                runs.len(),
+                counted(response.runs.len(), "run")
+            ));
+        }
+        warnings.extend(why.map(|why| ResultWarning {
+            what: what(count, name),
+            why: why.to_owned(),
+            places,
+        }));
+    }
+    warnings
+}

@@ -1,0 +1,138 @@
+//! Who is asked who they are, by one server or several.
+
+use netrig_core::Duration;
+use netrig_sip::digest::{Answer, Hash, Quality, Secret};
+use netrig_sip::load::{Failure, Side};
+use netrig_sip::{Name, Request};
+
+use super::pair::Pair;
+use super::{CALL, RING, answer, ms, recorded};
+
+const ASKED: [Name; 2] = [Name::Authorization, Name::ProxyAuthorization];
+
+/// Realm, nonce and nonce count of all credentials of a request.
+fn used(request: &Request) -> Vec<(String, String, u32)> {
+    let all = ASKED.iter().flat_map(|name| request.headers.credentials(name).unwrap());
+    all.map(|credentials| {
+        let answer = Answer::read(&credentials).unwrap();
+        (answer.realm, answer.nonce, answer.protection.map_or(0, |protection| protection.count))
+    })
+    .collect()
+}
+
+fn list(expected: &[(&str, &str, u32)]) -> Vec<(String, String, u32)> {
+    expected.iter().map(|(realm, nonce, count)| ((*realm).into(), (*nonce).into(), *count)).collect()
+}
+
+fn challenge(realm: &str, nonce: &str) -> String {
+    format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", qop=\"auth\", algorithm=MD5")
+}
+
+/// A proxy asks, then the server behind it; each keeps its credentials (RFC 3261 section 22.3). Both together are answered
+/// together.
+#[test]
+fn every_realm_that_asks_is_answered() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(CALL);
+    let ask = |pair: &mut Pair<_>, status, challenges: &[(Name, &str)]| {
+        let invites = |seen: &[Request]| {
+            seen.iter().rfind(|request| request.method == netrig_sip::Method::Invite).cloned().unwrap()
+        };
+        let last = invites(&seen.borrow());
+        answer(pair, &last, status, challenges);
+        let until = pair.now + Duration::from_millis(5);
+        pair.run(until);
+        invites(&seen.borrow())
+    };
+    let [proxy, server, both] = [("p", "n1"), ("u", "n2"), ("v", "n3")].map(|(r, n)| challenge(r, n));
+    let second = ask(&mut pair, 407, &[(Name::ProxyAuthenticate, &proxy)]);
+    assert_eq!(used(&second), list(&[("p", "n1", 1)]));
+    let third = ask(&mut pair, 401, &[(Name::WwwAuthenticate, &server)]);
+    assert_eq!(used(&third), list(&[("u", "n2", 1), ("p", "n1", 2)]));
+    assert_eq!(third.headers.cseq().unwrap().unwrap().number, 3);
+    // A proxy's nonce is too old while another server asks for the first time.
+    let stale = format!("{}, stale=true", challenge("p", "n4"));
+    let fourth = ask(&mut pair, 407, &[(Name::ProxyAuthenticate, &stale), (Name::WwwAuthenticate, &both)]);
+    assert_eq!(used(&fourth), list(&[("u", "n2", 2), ("v", "n3", 1), ("p", "n4", 1)]));
+    for (name, realm) in [(&ASKED[0], "u"), (&ASKED[0], "v"), (&ASKED[1], "p")] {
+        let all = fourth.headers.credentials(name).unwrap();
+        let mut answers = all.iter().map(|credentials| Answer::read(credentials).unwrap());
+        let own = answers.find(|answer| answer.realm == realm).unwrap();
+        assert!(own.proves(
+            &fourth.method,
+            &fourth.body,
+            &Secret::new(Hash::Md5, "user0001", realm, "secret")
+        ));
+    }
+    // A realm whose credentials were refused is not asked again.
+    ask(&mut pair, 401, &[(Name::WwwAuthenticate, &challenge("v", "n5"))]);
+    let record = pair.record(Side::Caller);
+    assert_eq!((record.failure, record.counts.challenges), (Some(Failure::Authentication), 3));
+}
+
+/// RFC 7616 section 3.4.3: with `auth-int` the hash is over the body too.
+#[test]
+fn the_body_is_proven_where_the_server_asks_for_it() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(CALL);
+    let first = seen.borrow()[0].clone();
+    let challenge = "Digest realm=\"r\", nonce=\"n\", qop=\"auth-int\", algorithm=SHA-256";
+    answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, challenge)]);
+    pair.run(ms(10));
+    let again = seen.borrow().last().cloned().unwrap();
+    let proof = Answer::read(&again.headers.credentials(&Name::Authorization).unwrap()[0]).unwrap();
+    assert_eq!(proof.protection.as_ref().map(|protection| protection.quality), Some(Quality::AuthInt));
+    let secret = Secret::new(Hash::Sha256, "user0001", "r", "secret");
+    assert!(!again.body.is_empty());
+    assert!(proof.proves(&again.method, &again.body, &secret));
+    assert!(!proof.proves(&again.method, b"", &secret));
+}
+
+/// RFC 7616 section 3.4: the count is that of the requests with this nonce, whatever was answered in between, and whoever
+/// hands the nonce out again.
+#[test]
+fn a_request_that_is_asked_again_has_the_next_count() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    let tell = |pair: &mut Pair<_>, status, fields: &[(Name, &str)]| {
+        let last = seen.borrow().last().cloned().unwrap();
+        answer(pair, &last, status, fields);
+        let until = pair.now + Duration::from_millis(5);
+        pair.run(until);
+        let last = seen.borrow().last().cloned().unwrap();
+        used(&last)
+    };
+    let [first, second] = ["n1", "n2"].map(|nonce| challenge("r", nonce));
+    pair.register(300);
+    assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &first)]), list(&[("r", "n1", 1)]));
+    assert_eq!(tell(&mut pair, 423, &[(Name::MinExpires, "500")]), list(&[("r", "n1", 2)]));
+    // The nonce is used up, which does not mean that the password is wrong: it was accepted before.
+    assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &second)]), list(&[("r", "n2", 1)]));
+    tell(&mut pair, 200, &[(Name::Expires, "500")]);
+    assert_eq!(pair.record(Side::Registrant).failure, None);
+    pair.register(500);
+    assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &first)]), list(&[("r", "n1", 3)]));
+    // The server gives the nonce for the next request.
+    let next = "nextnonce=\"n3\", qop=auth";
+    tell(&mut pair, 200, &[(Name::Expires, "500"), (Name::AuthenticationInfo, next)]);
+    pair.register(500);
+    assert_eq!(used(seen.borrow().last().unwrap()), list(&[("r", "n3", 1)]));
+}
+
+/// RFC 7616 section 3.5: who does not know the password cannot write `rspauth`.
+#[test]
+fn a_server_that_does_not_know_the_password_has_broken_a_rule() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.register(300);
+    let first = seen.borrow()[0].clone();
+    answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, &challenge("r", "n"))]);
+    pair.run(ms(5));
+    let again = seen.borrow()[1].clone();
+    let wrong = "rspauth=\"00000000000000000000000000000000\", qop=auth";
+    answer(&mut pair, &again, 200, &[(Name::Expires, "300"), (Name::AuthenticationInfo, wrong)]);
+    pair.run(ms(10));
+    assert_eq!(pair.record(Side::Registrant).failure, Some(Failure::Rule("RFC 7616 section 3.5")));
+}
