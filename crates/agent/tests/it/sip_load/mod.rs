@@ -242,24 +242,6 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
     assert!(unheard >= 20 && report.requests_again >= unheard, "{unheard} {}", report.requests_again);
 }
 
-/// Users whom a server keeps waiting are passed over: that is no limit of the tester's, as long as others are there.
-#[test]
-fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
-    let heard = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&heard);
-    // Two in twenty are not heard, one behind the other.
-    let server = deaf(sockets(&UDP), ordered(Role::Registrar), move |_| {
-        counted.fetch_add(1, Ordering::Relaxed) % 20 > 1
-    });
-    // Each comes to its turn after 50 ms; who is not heard asks again after so long (T1) at the soonest.
-    let order = with(order(address(&server), Work::ReRegister, 400), |plan| plan.users = 10);
-    let report = carried_out(&order);
-    assert_all_well(&report, What::Register, 400);
-    assert_eq!(report.tester.omitted, 0);
-    assert!(report.requests_again > 0 && heard.load(Ordering::Relaxed) > 400);
-}
-
-/// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.
 #[test]
 fn what_comes_twice_is_told() {
     let server = Running::with(sockets(&UDP), |listens| {
@@ -270,10 +252,12 @@ fn what_comes_twice_is_told() {
     let report = carried_out(&order(address(&server), Work::Call(Scenario::Options), 40));
     assert_all_well(&report, What::Options, 40);
     let tester = &report.tester;
-    // The last of each thread may come when that has ended.
-    assert!((38..=40).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
+    // The last of each thread may come when that has ended. A request that had to be sent again is answered twice more.
+    let most = 40 + 2 * report.requests_again;
+    assert!((38..=most).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
 }
 
+/// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.
 #[test]
 fn a_dead_server_makes_failures_by_timer_b() {
     // It has its socket still, and hears and says nothing.

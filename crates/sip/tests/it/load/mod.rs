@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Arrivals, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient, Record,
+    Arrivals, Begun, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient, Record,
     Scan, Scenario, Setup, Side, Stamps, What, Wish, Work,
 };
 use netrig_sip::transaction::Timer;
@@ -472,4 +472,51 @@ fn what_comes_for_nobody_is_counted() {
         late.headers.set(Name::To, "<sip:bob@192.0.2.2>;tag=server");
         assert_eq!([tell(late.clone().into()), tell(late.into())], [1, 2]);
     }
+}
+
+/// Users whom a server keeps waiting are passed over: that is no limit of the tester's, as long as others are there.
+#[test]
+fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
+    // Each of the ten comes to its turn after 50 ms; who is not heard asks again after T1, which is 500 ms.
+    let pace = Pace::Open(Arrivals::at(200.0, Gaps::Constant));
+    let plan = Plan::new(Work::ReRegister, pace, Duration::from_secs(60));
+    let plan = Plan { count: Some(400), users: 10, ..plan };
+    let mut part = Part::new(plan.into(), setup(), 1, [7; 16]).unwrap();
+    let (mut heard, mut unheard, mut registered) = (0, 0, 0);
+    let (mut now, mut is_started) = (ms(0), false);
+    part.prepare(now);
+    loop {
+        let asked: Vec<Message> =
+            part.out.messages.iter().map(|(_, bytes)| Message::parse(&bytes.to_vec().into()).unwrap()).collect();
+        part.settle(now, |record| registered += u32::from(record.failure.is_none()));
+        for message in asked {
+            heard += 1;
+            let request = message.as_request().unwrap();
+            // Two in twenty are not heard, one behind the other.
+            if heard % 20 > 1 {
+                let mut answer = request.response(Status::OK);
+                answer.headers.set(Name::Contact, request.headers.get(&Name::Contact).unwrap());
+                let bytes = Message::from(answer).to_bytes();
+                assert!(part.handle(now.into(), there(), &Scan::of(&bytes)));
+            } else {
+                unheard += 1;
+            }
+        }
+        part.settle(now, |record| registered += u32::from(record.failure.is_none()));
+        if part.is_prepared() && !is_started {
+            part.start(now);
+            is_started = true;
+        }
+        if is_started && part.is_done() {
+            break;
+        }
+        now += Duration::from_millis(1);
+        part.handle_timeout(now);
+        while let Some(begun) = part.begin(now) {
+            assert!(matches!(begun, Begun::At(_)), "{now:?}: {begun:?}");
+        }
+    }
+    // Ten of them before the load began.
+    assert_eq!(registered, 410);
+    assert!(unheard >= 40, "{unheard}");
 }
