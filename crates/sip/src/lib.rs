@@ -43,6 +43,7 @@ pub mod settings;
 mod status;
 pub mod transaction;
 mod uri;
+pub mod user_list;
 
 pub use error::{ParseError, Violation};
 pub use framer::{Framed, Framer, FramingError};

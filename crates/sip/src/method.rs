@@ -60,6 +60,12 @@ impl Method {
         Self::Publish,
     ];
 
+    /// The method of that name, if it has one here.
+    pub fn known(name: &[u8]) -> Option<&'static Self> {
+        static KNOWN: [Method; 14] = Method::KNOWN;
+        KNOWN.iter().find(|known| known.as_str().as_bytes() == name)
+    }
+
     /// As it stands in a request.
     pub fn as_str(&self) -> &str {
         match self {

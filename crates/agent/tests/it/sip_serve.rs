@@ -20,6 +20,7 @@ use netrig_sip::digest::{Algorithm, Challenge, Session};
 use netrig_sip::header::Transport;
 use netrig_sip::server::{Manners, Role, ServerOrder, User};
 use netrig_sip::{Framed, Host, Message, Method, Name, Request, Response, Status};
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::common::sip_server::{Running, server, sockets};
 
@@ -277,7 +278,7 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
         let answer = ask(&running, Transport::Udp, Method::Invite, &format!("sip:{name}@{udp}"), number);
         assert_eq!(answer.status, Status::SERVER_INTERNAL_ERROR, "a 503 of its own is told as 500: {name}");
     }
-    let answer = ask(&running, Transport::Udp, Method::Invite, "sip:x@nowhere.example", 4);
+    let answer = ask(&running, Transport::Udp, Method::Invite, "sip:x@elsewhere.example", 4);
     assert_eq!(answer.status.code(), 403, "a stranger's request goes to users only");
     let tally = running.finish();
     let unsent: Vec<&str> = tally.unsent.0.keys().map(String::as_str).collect();
@@ -293,9 +294,15 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
 #[test]
 fn a_long_request_goes_over_tcp_where_somebody_takes_it() {
     let points = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"];
-    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // The port is taken for TCP from the start, and nobody listens there yet.
+    let port = || {
+        let streams = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&streams, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = SocketAddr::try_from(rustix::net::getsockname(&streams).unwrap()).unwrap();
+        UdpSocket::bind(address).ok().map(|datagrams| (streams, datagrams, address))
+    };
+    let (streams, datagrams, callee) = std::iter::repeat_with(port).flatten().next().unwrap();
     datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
-    let callee = datagrams.local_addr().unwrap();
     let bob = User { name: "bob".into(), password: String::new(), contact: None };
     let order = ServerOrder {
         users: Some(vec![bob]),
@@ -315,7 +322,8 @@ fn a_long_request_goes_over_tcp_where_somebody_takes_it() {
     let len = datagrams.recv(&mut buffer).expect("nobody takes it over TCP");
     let invite = Message::parse(&Bytes::copy_from_slice(&buffer[..len])).unwrap();
     assert_eq!(invite.headers().top_via().unwrap().unwrap().transport, Ok(Transport::Udp));
-    let listener = TcpListener::bind(callee).unwrap();
+    rustix::net::listen(&streams, 1).unwrap();
+    let listener = TcpListener::from(streams);
     call(2);
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Delay, Histogram, Registrations, Sessions};
-use crate::record::{Failure, Record, What};
+use crate::record::{Failure, Record, Side, What};
 
 /// What became of things of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,10 @@ pub struct Repetitions {
     pub responses: u64,
     /// ACKs sent again because the final response came again.
     pub acknowledgements: u64,
-    /// Messages of the other side that came again.
+    /// Requests that came again to who is called.
     pub received: u64,
+    /// Responses that came again, beside those that are acknowledged again.
+    pub responses_received: u64,
     /// Provisional responses that came behind those sent after them.
     pub reordered: u64,
     /// Challenges that were answered.
@@ -57,6 +59,8 @@ pub struct Repetitions {
     pub surplus: u64,
     /// Servers that were given up for the next.
     pub failed_over: u64,
+    /// INVITEs within a dialog that crossed one of the other side and were sent again later.
+    pub pending: u64,
 }
 
 impl Repetitions {
@@ -65,7 +69,10 @@ impl Repetitions {
         self.requests += u64::from(counts.requests_again);
         self.responses += u64::from(counts.responses_again);
         self.acknowledgements += u64::from(counts.acknowledgements_again);
-        self.received += u64::from(counts.repeated);
+        let received =
+            if record.side == Side::Callee { &mut self.received } else { &mut self.responses_received };
+        *received += u64::from(counts.repeated);
+        self.pending += u64::from(counts.pending);
         self.reordered += u64::from(counts.reordered);
         self.challenges += u64::from(counts.challenges);
         self.surplus += u64::from(counts.surplus);
@@ -77,6 +84,8 @@ impl Repetitions {
         self.responses += other.responses;
         self.acknowledgements += other.acknowledgements;
         self.received += other.received;
+        self.responses_received += other.responses_received;
+        self.pending += other.pending;
         self.reordered += other.reordered;
         self.challenges += other.challenges;
         self.surplus += other.surplus;
@@ -93,9 +102,20 @@ pub struct Tally {
     sessions: Sessions,
     registrations: Registrations,
     repetitions: Repetitions,
+    unrequested: BTreeMap<(&'static str, u16), u64>,
 }
 
 impl Tally {
+    /// The other side has asked for something of its own within a dialog, and was answered with this status.
+    pub fn unrequested(&mut self, method: &'static str, status: u16) {
+        *self.unrequested.entry((method, status)).or_insert(0) += 1;
+    }
+
+    /// What the other side asked for of its own within dialogs: the method, the status of the answer, and how often.
+    pub fn all_unrequested(&self) -> impl Iterator<Item = (&'static str, u16, u64)> {
+        self.unrequested.iter().map(|((method, status), count)| (*method, *status, *count))
+    }
+
     /// Something was begun, whose record is to come.
     pub const fn begun(&mut self, what: What) {
         self.outcomes[what as usize].begun += 1;
@@ -144,6 +164,9 @@ impl Tally {
         self.sessions.merge(&other.sessions);
         self.registrations.merge(&other.registrations);
         self.repetitions.merge(&other.repetitions);
+        for (method, status, count) in other.all_unrequested() {
+            *self.unrequested.entry((method, status)).or_insert(0) += count;
+        }
     }
 
     /// What became of things of this kind.

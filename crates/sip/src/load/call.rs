@@ -243,6 +243,8 @@ pub(super) struct Call {
     pub(super) is_met: bool,
     /// Whether its record is out.
     pub(super) is_told: bool,
+    /// Whether its CANCEL was answered with a 2xx: the final response to the INVITE is to come.
+    pub(super) is_cancel_answered: bool,
     /// `CSeq` of the PRACK that is not answered; 0 for none.
     pub(super) prack: u32,
     /// `RSeq` of the last response that was acknowledged; 0 for none.

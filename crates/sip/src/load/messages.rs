@@ -69,6 +69,13 @@ pub(super) struct Responses {
     pub(super) unacknowledged: Template,
     pub(super) unknown: Template,
     pub(super) merged: Template,
+    /// To OPTIONS: what this side takes.
+    pub(super) able: Template,
+    pub(super) not_allowed: Template,
+    pub(super) not_implemented: Template,
+    /// To an INVITE that crosses one of this side.
+    pub(super) pending: Template,
+    /// To an offer.
     pub(super) not_acceptable: Template,
     pub(super) bad_event: Template,
     pub(super) out_of_order: Template,
@@ -126,6 +133,12 @@ fn request(
 
 const DESCRIPTION: &str = "Content-Type: application/sdp\r\n";
 
+/// The methods that a user of a load takes, of which each INVITE and each 2xx to one tells (RFC 3261 sections 13.2.1 and
+/// 13.3.1.4).
+const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY\r\n";
+
+const SUPPORTED: &str = "Supported: 100rel\r\n";
+
 /// What subscriptions are to.
 const EVENT: &str = "Event: presence\r\nAccept: application/pidf+xml\r\n";
 
@@ -142,7 +155,8 @@ impl Requests {
         let at = |place| format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place));
         let own = at(1);
         let invite = |to: To, more: &str, description: &[u8]| {
-            request(setup, &Method::Invite, &to, &described(more, description), description)
+            let more = format!("{more}{ALLOW}{SUPPORTED}");
+            request(setup, &Method::Invite, &to, &described(&more, description), description)
         };
         let expires = format!("Expires: {}\r\n", Hole::Expires.text());
         let places = (2..=setup.contacts).map(at);
@@ -173,6 +187,22 @@ impl Requests {
 }
 
 impl Responses {
+    /// The answer to a request that no scenario waits for, and its status. None of them changes anything.
+    pub(super) fn unrequested(&self, method: &[u8]) -> (&Template, u16) {
+        match method {
+            b"OPTIONS" => (&self.able, 200),
+            b"MESSAGE" => (&self.ok, 200),
+            // An offer that is refused leaves the session as it was (RFC 3261 section 14.2).
+            b"INVITE" => (&self.not_acceptable, 488),
+            // They name a dialog's state that is not there: a request to cancel, a subscription, a provisional response.
+            b"CANCEL" | b"BYE" | b"NOTIFY" | b"PRACK" => (&self.unknown, 481),
+            b"SUBSCRIBE" => (&self.bad_event, 489),
+            // Known but not taken: RFC 3261 section 8.2.1; unknown: section 21.5.2.
+            _ if Method::known(method).is_some() => (&self.not_allowed, 405),
+            _ => (&self.not_implemented, 501),
+        }
+    }
+
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
         let response = |status: Status, more: &str, body: &[u8]| {
             template(format!(
@@ -191,14 +221,15 @@ impl Responses {
         let reliably = format!("Require: 100rel\r\nRSeq: {}\r\n", Hole::Reliable.text());
         let expires = format!("Expires: {}\r\n", Hole::Expires.text());
         let plain = |status| response(status, "", b"");
+        let accepting = |description: &[u8]| within(Status::OK, &format!("{ALLOW}{SUPPORTED}"), description);
         Ok(Self {
             ringing: within(Status::RINGING, "", b"")?,
             progress: within(Status::SESSION_PROGRESS, "", description)?,
             reliable: within(Status::SESSION_PROGRESS, &reliably, description)?,
-            accepted: within(Status::OK, "", description)?,
-            accepted_bare: within(Status::OK, "", b"")?,
-            held: within(Status::OK, "", &changed(description, Direction::RecvOnly))?,
-            resumed: within(Status::OK, "", &changed(description, Direction::SendRecv))?,
+            accepted: accepting(description)?,
+            accepted_bare: accepting(b"")?,
+            held: accepting(&changed(description, Direction::RecvOnly))?,
+            resumed: accepting(&changed(description, Direction::SendRecv))?,
             ok: plain(Status::OK)?,
             subscribed: within(Status::OK, &expires, b"")?,
             busy: plain(Status::BUSY_HERE)?,
@@ -207,6 +238,10 @@ impl Responses {
             unacknowledged: plain(Status::SERVER_TIMEOUT)?,
             unknown: plain(Status::CALL_DOES_NOT_EXIST)?,
             merged: plain(Status::LOOP_DETECTED)?,
+            able: response(Status::OK, &format!("{ALLOW}{SUPPORTED}Accept: application/sdp\r\n"), b"")?,
+            not_allowed: response(Status::METHOD_NOT_ALLOWED, ALLOW, b"")?,
+            not_implemented: response(Status::NOT_IMPLEMENTED, ALLOW, b"")?,
+            pending: plain(Status::REQUEST_PENDING)?,
             not_acceptable: plain(Status::NOT_ACCEPTABLE_HERE)?,
             bad_event: response(Status::BAD_EVENT, "Allow-Events: presence\r\n", b"")?,
             out_of_order: plain(Status::SERVER_INTERNAL_ERROR)?,

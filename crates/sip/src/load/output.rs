@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::template::{Template, Values};
+use crate::Method;
 use crate::record::{Departure, Record, Token};
 
 /// What is to be taken after each call of a machine, or after several. Cleared and used again, it allocates nothing.
@@ -12,6 +13,16 @@ pub struct Output {
     pub messages: Outbox,
     /// What has come to its end.
     pub records: Vec<Record>,
+    /// Requests within dialogs that no scenario waits for, each with the status of its answer.
+    pub unrequested: Vec<(&'static str, u16)>,
+}
+
+impl Output {
+    /// The other side has asked for something of its own.
+    pub(super) fn unrequested(&mut self, method: &[u8], status: u16) {
+        let name = Method::known(method).map_or("other", Method::as_str);
+        self.unrequested.push((name, status));
+    }
 }
 
 /// Messages one behind the other, each with where it goes.

@@ -432,6 +432,11 @@ impl Part {
             self.ended(now, &record);
         }
         self.out.records = records;
+        for (method, status) in std::mem::take(&mut self.out.unrequested) {
+            if self.is_of_load() {
+                self.tally(now).unrequested(method, status);
+            }
+        }
     }
 
     /// Whether a record is of the load and not of what is done before or after it.

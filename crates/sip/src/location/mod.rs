@@ -147,6 +147,7 @@ pub struct Locator {
     unasked: VecDeque<Question>,
     open: BTreeMap<Question, Option<Records>>,
     hops: VecDeque<Hop>,
+    is_refused: bool,
 }
 
 impl Locator {
@@ -174,6 +175,7 @@ impl Locator {
             unasked: VecDeque::new(),
             open: BTreeMap::new(),
             hops: VecDeque::new(),
+            is_refused: false,
         };
         locator.begin(&host, uri.port);
         Ok(locator)
@@ -316,6 +318,7 @@ impl Locator {
             }
         }
         if servers.is_empty() && is_refused {
+            self.is_refused = true;
             return None;
         }
         if servers.is_empty() {
@@ -352,6 +355,11 @@ impl Locator {
     /// Whether all answers are here: [`Locator::next_hop`] says where, or nowhere.
     pub const fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Found)
+    }
+
+    /// Whether the domain says that it has no such service: an SRV record with the target "." and none else.
+    pub const fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// The next place to try, each once. "failure occurs if the transaction layer reports a 503 error response or a transport

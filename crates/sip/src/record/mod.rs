@@ -134,6 +134,8 @@ pub struct Counts {
     pub surplus: u16,
     /// Servers that were given up for the next.
     pub failed_over: u16,
+    /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later.
+    pub pending: u16,
 }
 
 /// Who saw it.
@@ -242,6 +244,12 @@ pub enum Failure {
     /// No final response as long as a call may ring.
     #[error("rang longer than a call may")]
     RangTooLong,
+    /// A 100 and nothing behind it as long as a call may ring.
+    #[error("100 Trying and nothing after it, for as long as a call may ring")]
+    OnlyTrying,
+    /// The final response that is to follow the answer to a CANCEL (RFC 3261 section 9.2) has not come for 64·T1.
+    #[error("no final response to the INVITE, whose CANCEL was answered")]
+    NoFinal,
     /// Nobody has hung up as long as a call may last.
     #[error("nobody hung up")]
     LeftAlone,
@@ -275,6 +283,9 @@ pub enum Unlocated {
     /// The name is there, and leads only where this load does not go: by other transports or versions of IP.
     #[error("the name leads only where the load does not go")]
     Elsewhere,
+    /// Its SRV records have the target ".", by which a domain says so (RFC 2782).
+    #[error("the domain says that it has no such service (SRV target \".\", RFC 2782)")]
+    NoService,
     /// It leads only to public addresses, which nobody said may be tested.
     #[error("the name leads to public addresses that nobody said may be tested")]
     Forbidden,
@@ -308,8 +319,11 @@ pub enum Broken {
     #[error("nobody answered to its connection")]
     Unreachable,
     /// TLS was not agreed upon.
-    #[error("TLS was not agreed upon")]
-    Tls,
+    #[error("TLS was not agreed upon: {0}")]
+    Tls(TlsFault),
+    /// A message is longer than the tester reads: the tester's own limit.
+    #[error("a message was longer than the tester reads from a connection (1 MiB)")]
+    TooLong,
     /// What came is no SIP.
     #[error("what came on its connection is no SIP")]
     Garbled,
@@ -322,4 +336,30 @@ pub enum Broken {
     /// This machine had no port, descriptor or memory for it: the tester's own limit.
     #[error("the tester had no port or descriptor for its connection")]
     Unopened,
+}
+
+/// Why TLS was not agreed upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum TlsFault {
+    /// The server's certificate is for other names.
+    #[error("the server's certificate is not for the name of the target")]
+    Name,
+    /// No authority that is trusted has signed the certificate.
+    #[error("the server's certificate is signed by no authority that was given")]
+    Authority,
+    /// The certificate's time is over, or has not begun.
+    #[error("the server's certificate is not valid at this time")]
+    Time,
+    /// The certificate cannot be read, is revoked, or is for another purpose.
+    #[error("the server's certificate is bad")]
+    Certificate,
+    /// There is no version or cipher suite that both sides speak.
+    #[error("the server speaks no version or cipher suite of TLS that netrig does (1.2 and 1.3)")]
+    Version,
+    /// The server has ended it: the name of its alert (RFC 8446 section 6).
+    #[error("the server sent the alert {0}")]
+    Alert(&'static str),
+    /// What came is no TLS.
+    #[error("what the server sent is no TLS")]
+    Garbled,
 }

@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 14] = [
     &["record"],
     &["index"],
     &["load"],
-    &["settings"],
+    &["settings", "user_list"],
 ];
 
 fn layer(module: &str) -> usize {

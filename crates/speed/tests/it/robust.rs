@@ -374,7 +374,9 @@ fn who_holds_a_place_and_does_nothing_loses_it() {
 fn silent_connections_keep_nobody_out() {
     while_another_measures(order(4).limits, |address, server| {
         let silent: Vec<_> = (0..400).filter_map(|_| TcpStream::connect(address).ok()).collect();
-        until("some are turned away", || failures(server, "your address has as many connections here as one may have") > 0);
+        until("some are turned away", || {
+            failures(server, "your address has as many connections here as one may have") > 0
+        });
         drop(silent);
         let asked = Parameters { time: 1, direction: Direction::Both, ..Parameters::default() };
         let order = TestOrder { server: address, host: "h".into(), asked, every: Duration::from_millis(100) };

@@ -306,6 +306,7 @@ impl Search {
         let hops: Vec<Hop> = all.iter().filter(|hop| may(hop) && goes(hop)).copied().collect();
         match (hops.is_empty(), all.is_empty()) {
             (false, _) => Ok(Found { hops, took: now - self.began }),
+            (true, true) if self.locator.is_refused() => Err(Unlocated::NoService),
             (true, true) => Err(self.worst.unwrap_or(Unlocated::NoSuchName)),
             (true, false) if all.iter().all(may) => Err(Unlocated::Elsewhere),
             (true, false) => Err(Unlocated::Forbidden),

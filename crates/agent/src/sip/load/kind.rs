@@ -69,9 +69,9 @@ impl FailureKind {
 impl From<Failure> for FailureKind {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut(_) => Self::Timer,
+            Failure::TimedOut(_) | Failure::NoFinal => Self::Timer,
             Failure::Status(_) => Self::Status,
-            Failure::RangTooLong => Self::Ringing,
+            Failure::RangTooLong | Failure::OnlyTrying => Self::Ringing,
             Failure::LeftAlone => Self::Left,
             Failure::Authentication => Self::Authentication,
             Failure::EndedByPeer => Self::Peer,

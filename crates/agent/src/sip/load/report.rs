@@ -103,6 +103,17 @@ pub struct FailureRow {
     pub count: u64,
 }
 
+/// Requests of the other side within dialogs that no scenario waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnrequestedRow {
+    /// The method; `other` for one of no RFC that netrig knows.
+    pub method: &'static str,
+    /// The status of the answer.
+    pub status: u16,
+    /// How many.
+    pub count: u64,
+}
+
 /// A second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondRow {
@@ -217,6 +228,12 @@ pub struct LoadReport {
     pub acknowledgements_again: u64,
     /// Requests that came to the tester's callee again.
     pub received_again: u64,
+    /// Responses that came to callers again, beside those that were acknowledged again.
+    pub responses_received_again: u64,
+    /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later (RFC 3261 section 14.1).
+    pub pending_again: u64,
+    /// What the other side asked for of its own within dialogs.
+    pub unrequested: Vec<UnrequestedRow>,
     /// Provisional responses that came behind those sent after them: tolerated.
     pub reordered: u64,
     /// Challenges that were answered.

@@ -11,7 +11,8 @@ use super::locating::LocationRow;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::report::{
-    LoadReport, Ratios, SecondRow, SoFar, delays, failures, is_of_others, judged, outcomes, tester_report,
+    LoadReport, Ratios, SecondRow, SoFar, UnrequestedRow, delays, failures, is_of_others, judged, outcomes,
+    tester_report,
 };
 use super::shard::SecondOfShard;
 use super::spool::Spool;
@@ -158,6 +159,12 @@ impl Reporting {
             responses_again: repetitions.responses,
             acknowledgements_again: repetitions.acknowledgements,
             received_again: repetitions.received,
+            responses_received_again: repetitions.responses_received,
+            pending_again: repetitions.pending,
+            unrequested: measured
+                .all_unrequested()
+                .map(|(method, status, count)| UnrequestedRow { method, status, count })
+                .collect(),
             reordered: repetitions.reordered,
             challenges: repetitions.challenges,
             surplus: repetitions.surplus,

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Moment, Outbox, Part, Scan, Side, Unlocated};
+use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated};
 
 use super::attention::{Attention, REST};
 use super::control::Control;
@@ -488,6 +488,7 @@ impl<'a> Shard<'a> {
     fn tell_lost(&mut self) -> Result<(), LoadError> {
         let Self { wire, part, shared, .. } = self;
         for Lost { to, registers, whose, why } in wire.take_lost() {
+            self.second.too_long += u64::from(why == Broken::TooLong);
             part.handle_disconnection(shared.clock.now(), registers, (to, whose), why);
         }
         wire.take_undelivered(|to, bytes| part.handle_undelivered(shared.clock.now(), to, &Scan::of(bytes)))

@@ -13,11 +13,8 @@ use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::{DatagramSocket, is_without_room};
-use crate::socket::{Stamped, is_loss};
+use crate::socket::{LONGEST_DATAGRAM, Stamped, is_loss};
 use crate::sys::ReceiveBatch;
-
-/// What of a datagram is read: no message that a load has to understand is longer, but for its session description.
-const KEPT: usize = 16 << 10;
 
 /// What the kernel takes for a datagram of SIP in a socket, its own book-keeping included, bytes.
 const CHARGE: f64 = 2304.0;
@@ -56,7 +53,7 @@ impl LoadSocket {
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
         let socket = DatagramSocket::open_told(local, wanted, Some(Stamped::Received))?;
-        Ok(Self { socket, received: ReceiveBatch::new(KEPT), wanted, has_errors: false })
+        Ok(Self { socket, received: ReceiveBatch::new(LONGEST_DATAGRAM), wanted, has_errors: false })
     }
 
     /// The address that it is bound to.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
-use netrig_sip::Framed;
-use netrig_sip::load::{Broken, Key, Outbox, Owner, Token, Way, Whose};
+use netrig_sip::load::{Broken, Key, Outbox, Owner, TlsFault, Token, Way, Whose};
+use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -36,8 +36,9 @@ const ENDED: epoll::EventFlags =
 /// Under this number the listening socket is reported; connections under their places.
 const LISTENER: u64 = u64::MAX;
 
-/// What may wait for the server on each connection, bytes: all calls of a thread may share one.
-const BOUNDS: Bounds = Bounds { message: 65_535, unsent: 64 << 20 };
+/// The longest message, as [`Broken::TooLong`] says it, and what may wait for the server on each connection, bytes: all calls of a
+/// thread may share one.
+const BOUNDS: Bounds = Bounds { message: 1 << 20, unsent: 64 << 20 };
 
 /// How TLS is spoken.
 #[derive(Clone, Debug)]
@@ -431,13 +432,40 @@ fn kernel(what: &'static str) -> impl Fn(Errno) -> LoadError {
     move |error| LoadError::kernel(what)(error.into())
 }
 
+/// What of TLS went wrong.
+fn tls_fault(error: &rustls::Error) -> TlsFault {
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    match error {
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => TlsFault::Name,
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => TlsFault::Authority,
+        Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        ) => TlsFault::Time,
+        Error::InvalidCertificate(_) | Error::NoCertificatesPresented => TlsFault::Certificate,
+        Error::PeerIncompatible(_) | Error::AlertReceived(AlertDescription::ProtocolVersion) => {
+            TlsFault::Version
+        }
+        Error::AlertReceived(alert) => TlsFault::Alert(alert.as_str().unwrap_or("of no known name")),
+        _ => TlsFault::Garbled,
+    }
+}
+
 /// How a connection came to its end.
 fn broken(error: &StreamError) -> Broken {
     let error = match error {
         StreamError::Io(error) => error,
         StreamError::Closed => return Broken::Closed,
-        StreamError::Framing(_) => return Broken::Garbled,
-        StreamError::Tls(_) => return Broken::Tls,
+        StreamError::Framing(FramingError::HeadTooLong | FramingError::TooLong { .. }) => {
+            return Broken::TooLong;
+        }
+        StreamError::Framing(FramingError::NoLength(_)) => return Broken::Garbled,
+        StreamError::Tls(error) => return Broken::Tls(tls_fault(error)),
         StreamError::Full { .. } => return Broken::Stuck,
     };
     match error.raw_os_error() {

@@ -43,6 +43,8 @@ pub struct TesterSecond {
     pub opened: u64,
     /// Connections that could not be opened for want of a port, a descriptor or memory.
     pub unopened: u64,
+    /// Connections that are gone because a message was longer than the tester reads.
+    pub too_long: u64,
     /// What was to begin and could not, because there were as many calls as there may be.
     pub full: u64,
     /// What was to begin and could not, because its user was not done.
@@ -73,6 +75,7 @@ impl TesterSecond {
         self.dropped += other.dropped;
         self.opened += other.opened;
         self.unopened += other.unopened;
+        self.too_long += other.too_long;
         self.full += other.full;
         self.busy += other.busy;
         self.refused += other.refused;
@@ -114,6 +117,7 @@ impl TesterSecond {
             self.unopened > 0,
             format!("the tester had no port or descriptor for {} connections", self.unopened),
         );
+        say(self.too_long > 0, format!("{} messages were longer than the tester reads", self.too_long));
         say(
             self.full > 0,
             format!("{} could not begin: there were as many calls as there may be", self.full),

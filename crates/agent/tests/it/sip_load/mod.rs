@@ -12,13 +12,14 @@ mod steering;
 mod streams;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netrig_agent::sip::load::{
-    Answering, Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
+    Answering, Carrier, Connecting, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
 };
 use netrig_agent::sip::server::SocketsOrder;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
@@ -119,6 +120,45 @@ impl Server for Twice {
             return self.again.clone();
         }
         again
+    }
+}
+
+/// A server whose 2xx to an INVITE is long.
+struct Wordy {
+    server: Box<dyn Server>,
+    len: usize,
+}
+
+impl Server for Wordy {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        self.server.handle(now, message, from);
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.server.handle_failure(now, message);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.server.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        let (to, mut message) = self.server.poll_transmit()?;
+        if let Message::Response(response) = &mut message
+            && response.headers.cseq().unwrap().unwrap().method == Method::Invite
+            && response.status == Status::OK
+        {
+            let mut body = response.body.to_vec();
+            body.extend(b"a=x:");
+            body.resize(self.len, b'y');
+            response.headers.set(Name::ContentLength, body.len().to_string());
+            response.body = body.into();
+        }
+        Some((to, message))
     }
 }
 
@@ -255,6 +295,46 @@ fn what_comes_twice_is_told() {
     // The last of each thread may come when that has ended. A request that had to be sent again is answered twice more.
     let most = 40 + 2 * report.requests_again;
     assert!((38..=most).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
+}
+
+/// A message may be as long as a datagram (RFC 3261 section 18.1.1), and on a connection as long as the tester reads.
+#[test]
+fn a_long_answer_is_read_whole() {
+    let started = |points: &[&str], len| {
+        Running::with(sockets(points), move |listens| {
+            let role = Role::UserAgent(manners(Answer::Accept(Duration::ZERO)));
+            Box::new(Wordy { server: ordered(role).server(listens).unwrap(), len })
+        })
+    };
+    let server = started(&UDP, 64_000);
+    // Who is no more than a source address is answered with three times what came from there at most.
+    let order_of_long = with(order(address(&server), CALL, 20), |plan| plan.description = 30_000);
+    assert_all_well(&carried_out(&order_of_long), What::Call, 20);
+    drop(server);
+    let over =
+        |target| LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 20) };
+    let server = started(&["tcp:127.0.0.1:0"], 200_000);
+    assert_all_well(&carried_out(&over(server.address(Transport::Tcp))), What::Call, 20);
+    // A longer one is the tester's own limit, and nothing is held against the server.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let answering = std::thread::spawn(move || {
+        for stream in listener.incoming().take(20) {
+            let mut stream = stream.unwrap();
+            while stream.read(&mut [0; 4096]).unwrap() == 0 {}
+            stream.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 2000000\r\n\r\n").unwrap();
+        }
+    });
+    let report = carried_out(&over(target));
+    answering.join().unwrap();
+    let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
+    let why = "a message was longer than the tester reads from a connection (1 MiB)";
+    assert_eq!((failure.why.as_str(), failure.count), (why, 20));
+    assert!(
+        report.faults.iter().any(|fault| fault.contains("longer than the tester reads")),
+        "{:?}",
+        report.faults
+    );
 }
 
 /// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.

@@ -1,6 +1,7 @@
 //! Loads over TCP and TLS.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netrig_agent::sip::load::{Answering, Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
@@ -111,7 +112,11 @@ fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
         // It is no limit of the tester's, which had a port for each and sent what it wanted to.
         let tester = &report.tester;
         assert_eq!((report.ratios.isa, tester.omitted, tester.unsent), (Some(1.0), 0, 0));
-        assert!(report.faults.iter().all(|fault| !fault.contains("no port or descriptor")), "{:?}", report.faults);
+        assert!(
+            report.faults.iter().all(|fault| !fault.contains("no port or descriptor")),
+            "{:?}",
+            report.faults
+        );
     }
 }
 
@@ -142,7 +147,37 @@ fn whoever_does_not_trust_the_server_says_nothing_to_it() {
     let nobody = Trust::Authorities(RootCertStore::empty().into());
     let tls = LoadTls { client: tls::client(&nobody, None).unwrap(), ..own };
     let report = carried_out(&over(&server, Carrier::Tls(connecting, tls), CALL, 40));
-    assert_eq!(only_failure(&report), ("connection", "TLS was not agreed upon", 40));
+    let why = "TLS was not agreed upon: the server's certificate is signed by no authority that was given";
+    assert_eq!(only_failure(&report), ("connection", why, 40));
+}
+
+/// A failure names what is wrong with the certificate, or the alert.
+#[test]
+fn a_failure_of_tls_names_its_cause() {
+    let identity = Identity::self_signed(vec!["right.test".into()]).unwrap();
+    let mut own = RootCertStore::empty();
+    own.add(identity.certificate().to_vec().into()).unwrap();
+    let own = Arc::new(own);
+    let client = tls::client(&Trust::Authorities(own.clone()), None).unwrap();
+    let points = |clients| SocketsOrder { identity: Some(identity.clone()), clients, ..sockets(&STREAMS) };
+    let role = || ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
+    for (server, name, why) in [
+        (
+            Running::start(points(None), role()),
+            "wrong.test",
+            "the server's certificate is not for the name of the target",
+        ),
+        (
+            Running::start(points(Some(own)), role()),
+            "right.test",
+            "the server sent the alert CertificateRequired",
+        ),
+    ] {
+        let tls = LoadTls { client: client.clone(), name: name.try_into().unwrap(), server: None };
+        let report = carried_out(&over(&server, Carrier::Tls(Connecting::PerUser, tls), CALL, 40));
+        let why = format!("TLS was not agreed upon: {why}");
+        assert_eq!(only_failure(&report), ("connection", &*why, 40));
+    }
 }
 
 /// A server that dies with calls under way: they fail, for all their connections are gone, and the tester was no limit.

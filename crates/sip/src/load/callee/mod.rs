@@ -152,9 +152,18 @@ impl Callee {
             (b"BYE", _) => self.hung_up(now, from, scan, tag, out),
             (b"SUBSCRIBE", None) => self.subscribed(now, from, scan, out),
             (b"SUBSCRIBE", Some(_)) => self.subscribed_again(now, from, scan, tag, out),
-            (_, None) => self.at_once(from, scan, |responses| &responses.ok, out),
-            // Nothing else is changed while it lasts.
-            (_, Some(_)) => self.at_once(from, scan, |responses| &responses.not_acceptable, out),
+            (_, None) => self.at_once(from, scan, |responses| responses.unrequested(method).0, out),
+            (_, Some(_)) => {
+                let key = tag.map(|tag| tag.key);
+                let is_known =
+                    key.is_some_and(|key| self.calls.get(key).is_some() || self.calls.is_past(key));
+                if !is_known {
+                    self.strays += 1;
+                    return self.at_once(from, scan, |responses| &responses.unknown, out);
+                }
+                out.unrequested(method, self.responses.unrequested(method).1);
+                self.at_once(from, scan, |responses| responses.unrequested(method).0, out);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A call that is put on hold and taken up again: INVITE within the dialog (RFC 3261 section 14.1).
 
-use netrig_core::Instant;
+use netrig_core::{Duration, Instant};
 
 use super::super::output::Output;
 use super::super::scan::Scan;
@@ -10,6 +10,18 @@ use super::{Caller, Clock, Key, Phase};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
+
+/// How often an INVITE within a dialog is sent again that crosses those of the other side.
+const MOST_PENDING: u16 = 10;
+
+/// A number that differs from call to call and from time to time, so that two sides do not meet again and again.
+const fn scattered(key: Key, time: u16) -> u32 {
+    let seed = key.index ^ key.generation.rotate_left(16) ^ ((time as u32) << 8);
+    // The finalizer of MurmurHash3.
+    let seed = (seed ^ (seed >> 16)).wrapping_mul(0x85eb_ca6b);
+    let seed = (seed ^ (seed >> 13)).wrapping_mul(0xc2b2_ae35);
+    seed ^ (seed >> 16)
+}
 
 impl Caller {
     /// Puts the other side on hold, or takes the call up again.
@@ -63,6 +75,21 @@ impl Caller {
             return self.send(now, key, Sent::Change, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
+        if status == 491 && call.counts.pending < MOST_PENDING {
+            // Who owns the Call-ID tries again after 2.1 to 4 s, drawn in steps of 10 ms (RFC 3261 section 14.1). What was agreed
+            // upon before goes on.
+            call.counts.pending += 1;
+            call.step -= 1;
+            if call.stamps.changed == Instant::NEVER {
+                // What is measured is the one that is answered.
+                call.stamps.changing = Instant::NEVER;
+            }
+            call.phase = Phase::Holding;
+            let drawn = scattered(call.token.key, call.counts.pending) % 191;
+            let pause = Duration::from_millis(2100 + 10 * u64::from(drawn));
+            call.clock = Clock { act: Deadline::after(now, pause), ..Clock::default() };
+            return;
+        }
         let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
         call.failure = call.failure.or(Some(failure));
         self.hang_up(now, key, out);

@@ -220,6 +220,7 @@ impl Caller {
             && status >= 200
         {
             call.clock.again.stop();
+            call.is_cancel_answered = status < 300;
         }
     }
 }

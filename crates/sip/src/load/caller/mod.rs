@@ -134,6 +134,7 @@ impl Caller {
             branches: 0,
             is_met: false,
             is_told: false,
+            is_cancel_answered: false,
             prack: 0,
             rseq: 0,
             counts: Counts::default(),
@@ -231,6 +232,9 @@ impl Caller {
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
         let is_subscriber =
             call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
+        let is_changing = call.as_ref().is_some_and(|call| {
+            matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Changing) && !is_subscriber
+        });
         let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
         let is_known = is_there || is_past;
         self.strays += u64::from(!is_known);
@@ -238,9 +242,17 @@ impl Caller {
             b"BYE" if is_known => &self.responses.ok,
             // The last may come again.
             b"NOTIFY" if is_subscriber || (is_past && !is_there) => &self.responses.ok,
-            b"NOTIFY" => &self.responses.unknown,
-            _ if is_known => &self.responses.not_acceptable,
-            _ => &self.responses.unknown,
+            _ if !is_known => &self.responses.unknown,
+            _ => {
+                let (template, status) = match method {
+                    // "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress
+                    // MUST return a 491" (RFC 3261 section 14.2).
+                    b"INVITE" if is_changing => (&self.responses.pending, 491),
+                    _ => self.responses.unrequested(method),
+                };
+                out.unrequested(method, status);
+                template
+            }
         };
         out.messages.write(from, Way::Back, template, &values);
         match method {
@@ -395,7 +407,7 @@ impl Caller {
                 (Phase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => self.change(now, key, out),
                 (Phase::Holding, _) => self.hang_up(now, key, out),
                 (Phase::Changing, _) => {
-                    call.failure = call.failure.or(Some(Failure::RangTooLong));
+                    call.failure = call.failure.or(Some(Failure::OnlyTrying));
                     self.hang_up(now, key, out);
                 }
                 _ => self.cancel(now, key, out),
@@ -417,11 +429,15 @@ impl Caller {
             Phase::Changing if !is_subscriber => Timer::B,
             _ => Timer::F,
         };
+        let failure = match call.phase {
+            Phase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
+            _ => Failure::TimedOut(timer),
+        };
         if self.fail_over(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        call.failure = call.failure.or(Some(Failure::TimedOut(timer)));
+        call.failure = call.failure.or(Some(failure));
         if call.phase == Phase::Changing && !is_subscriber {
             // "A UAC SHOULD also terminate a dialog if no response at all is received for the request" (RFC 3261 section
             // 12.2.1.2).

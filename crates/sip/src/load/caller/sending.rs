@@ -67,7 +67,9 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.cancelling, now);
         if !matches!(call.scenario, Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) {
-            call.failure = call.failure.or(Some(Failure::RangTooLong));
+            let has_rung = call.stamps.ringing != Instant::NEVER;
+            let failure = if has_rung { Failure::RangTooLong } else { Failure::OnlyTrying };
+            call.failure = call.failure.or(Some(failure));
         }
         (call.phase, call.prack) = (Phase::Cancelling, 0);
         self.send(now, key, Sent::Cancel, out);

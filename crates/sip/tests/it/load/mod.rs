@@ -5,14 +5,15 @@ mod answers;
 mod credentials;
 mod pair;
 mod scenarios;
+mod within;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Arrivals, Begun, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient, Record,
-    Scan, Scenario, Setup, Side, Stamps, What, Wish, Work,
+    Arrivals, Begun, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient,
+    Record, Scan, Scenario, Setup, Side, Stamps, What, Wish, Work,
 };
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
@@ -289,8 +290,10 @@ fn recorded() -> (Rc<RefCell<Vec<Request>>>, impl Network) {
 
 fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &[(Name, &str)]) {
     let mut response = request.response(Status::new(status).unwrap());
-    let to = format!("{};tag=server", response.headers.get(&Name::To).unwrap());
-    response.headers.set(Name::To, to);
+    let to = response.headers.get(&Name::To).unwrap().to_owned();
+    if !to.contains(";tag=") {
+        response.headers.set(Name::To, format!("{to};tag=server"));
+    }
     for (name, value) in more {
         response.headers.push(name.clone(), value);
     }
@@ -486,8 +489,12 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
     let (mut now, mut is_started) = (ms(0), false);
     part.prepare(now);
     loop {
-        let asked: Vec<Message> =
-            part.out.messages.iter().map(|(_, bytes)| Message::parse(&bytes.to_vec().into()).unwrap()).collect();
+        let asked: Vec<Message> = part
+            .out
+            .messages
+            .iter()
+            .map(|(_, bytes)| Message::parse(&bytes.to_vec().into()).unwrap())
+            .collect();
         part.settle(now, |record| registered += u32::from(record.failure.is_none()));
         for message in asked {
             heard += 1;

@@ -58,6 +58,8 @@ pub struct Pair<N> {
     pub callee: Callee,
     pub registrant: Registrant,
     pub records: Vec<Record>,
+    /// Requests that no scenario waits for.
+    pub unrequested: Vec<(&'static str, u16)>,
     pub sent: Vec<Sent>,
     /// The last message that was sent.
     pub last: Message,
@@ -78,6 +80,7 @@ impl<N: Network> Pair<N> {
             registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
             callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),
+            unrequested: Vec::new(),
             sent: Vec::new(),
             last: netrig_sip::Request::new(netrig_sip::Method::Ack, "sip:a".parse().unwrap()).into(),
             now: Instant::ZERO,
@@ -128,6 +131,7 @@ impl<N: Network> Pair<N> {
         }
         out.messages.clear();
         self.records.append(&mut out.records);
+        self.unrequested.append(&mut out.unrequested);
     }
 
     /// Lets time go on until nothing more happens, or until `end`.

@@ -149,11 +149,21 @@ fn failures(report: &LoadReport, text: &mut String) {
         ("responses sent again", report.responses_again),
         ("ACKs sent again", report.acknowledgements_again),
         ("requests received again", report.received_again),
+        ("responses received again", report.responses_received_again),
+        ("re-INVITEs sent again after 491", report.pending_again),
         ("responses out of order", report.reordered),
         ("challenges answered", report.challenges),
         ("surplus dialogs ended", report.surplus),
         ("servers given up for the next", report.failed_over),
     ];
+    if !report.unrequested.is_empty() {
+        let each = report
+            .unrequested
+            .iter()
+            .map(|row| format!("{} {} (answered with {})", row.count, row.method, row.status));
+        let _ =
+            writeln!(text, "\nthe other side asked within calls: {}", each.collect::<Vec<_>>().join(", "));
+    }
     let some = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}"));
     let some: Vec<_> = some.collect();
     if !some.is_empty() {

@@ -3,7 +3,7 @@
 mod arguments;
 mod dns;
 mod show;
-mod users;
+pub mod users;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;

@@ -94,6 +94,9 @@ pub struct CallArguments {
     /// How long it rings until a call of `cancel` or `no-answer` is given up
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub patience: Duration,
+    /// How long a call may ring, or be worked on after a 100, before the tester takes it back
+    #[arg(long, value_name = "TIME", default_value = "3min")]
+    pub longest_ringing: Duration,
     /// The size of the session descriptions; `0B` for none
     #[arg(long, value_name = "SIZE", default_value = "300B")]
     pub sdp: Size,

@@ -13,6 +13,7 @@ use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Portion, Work};
 use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
 
+use super::super::serve::users::user_list;
 use super::arguments::{CalleeName, Population, StatisticName, Subject};
 use super::carrier::{carrier, target};
 use super::location::{Looked, look};
@@ -63,6 +64,7 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
             CalleeName::Server => CalleeOrder::Foreign,
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
         },
+        longest_ringing: call.longest_ringing,
         description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX),
         timing: Timing::of(call.t1, call.t2, call.t4),
         calls: tester.most_calls,
@@ -249,26 +251,23 @@ fn pattern(name: &str) -> Result<Directory, Failure> {
     Ok(Directory::pattern(prefix, digits as u8))
 }
 
-/// Users line by line: a name and, behind a comma, a password.
+/// Users of a file. Those without a password have the common one.
 fn listed(
     path: &Path,
     password: Option<String>,
     has_peers: bool,
 ) -> Result<(Directory, Directory, u32), Failure> {
-    let text = read(path)?;
-    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let all = user_list(path)?;
     let common = password.unwrap_or_default();
-    let split = |line: &'_ &str| match line.split_once(',') {
-        Some((name, password)) => (name.trim().to_owned(), password.trim().to_owned()),
-        None => ((*line).to_owned(), common.clone()),
-    };
-    let all: Vec<(String, String)> = lines.iter().map(split).collect();
     let users = if has_peers { all.len() / 2 } else { all.len() };
     if users == 0 {
-        return Err(Failure::request(format!("{} has no users", path.display())));
+        return Err(Failure::request(format!(
+            "{} has one user: a peer of `--callee own` is another one",
+            path.display()
+        )));
     }
-    let names = Directory::list(all.iter().map(|(name, _)| name.as_str()));
-    let passwords = Directory::list(all.iter().map(|(_, password)| password.as_str()));
+    let names = Directory::list(all.iter().map(|user| user.name.as_str()));
+    let passwords = Directory::list(all.iter().map(|user| user.password.as_deref().unwrap_or(&common)));
     Ok((names, passwords, u32::try_from(users).unwrap_or(u32::MAX)))
 }
 

@@ -1,0 +1,169 @@
+//! Files of users: a line for each, `name,password` or `name,password,contact`.
+//!
+//! A field with a comma or with spaces at its ends stands in quotation marks (RFC 4180). Empty lines and those that begin with `#` are
+//! left out, and so are a byte order mark and, as the first line, the one by which SIPp says how it goes through its users
+//! (`SEQUENTIAL`, `RANDOM` or `USER`). Such a file has semicolons for commas.
+
+use std::collections::BTreeMap;
+
+use csv::{ReaderBuilder, StringRecord};
+
+use crate::Uri;
+
+/// Bytes that are read at once: one line's.
+const LINE: usize = 256;
+
+/// A user as a line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedUser {
+    /// The user part of its URI, as it stands in one (RFC 3261 section 25.1).
+    pub name: String,
+    /// Its password, if the line has a second column.
+    pub password: Option<String>,
+    /// Its line; the first is 1.
+    pub line: u64,
+    /// Where it is reached, if the line has a third column that is not empty.
+    pub contact: Option<String>,
+}
+
+/// Why a file lists no users.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UserListError {
+    /// No line is one of a user.
+    #[error("has no users")]
+    Empty,
+    /// A line is none.
+    #[error("{line}: {why}")]
+    Line {
+        /// Its number; the first is 1.
+        line: u64,
+        /// In a sentence.
+        why: String,
+    },
+}
+
+/// All users of a file. Each name stands there once.
+///
+/// # Errors
+/// If a line is none of a user, or if there is none.
+pub fn read_users(text: &str) -> Result<Vec<ListedUser>, UserListError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let is_note = |line: &str| line.trim().is_empty() || line.starts_with('#');
+    let mut lines = text.lines().zip(1..).filter(|(line, _)| !is_note(line)).peekable();
+    let is_of_sipp = lines
+        .next_if(|(line, _)| matches!(line.trim().split(',').next(), Some("SEQUENTIAL" | "RANDOM" | "USER")))
+        .is_some();
+    let mut reader = ReaderBuilder::new();
+    reader.has_headers(false).buffer_capacity(LINE).delimiter(if is_of_sipp { b';' } else { b',' });
+    let (mut users, mut seen) = (Vec::new(), BTreeMap::new());
+    for (text, line) in lines {
+        let wrong = |why: String| Err(UserListError::Line { line, why });
+        if text.matches('"').count() % 2 == 1 {
+            return wrong("a quotation mark is not closed: one within a field is written twice".to_owned());
+        }
+        let mut fields = StringRecord::new();
+        if reader.from_reader(text.as_bytes()).read_record(&mut fields).is_err() || fields.is_empty() {
+            return wrong("it cannot be read".to_owned());
+        }
+        let name = fields[0].trim();
+        if !is_user(name) {
+            return wrong(format!("`{name}` cannot be the user of a SIP URI{}", hint(name)));
+        }
+        if let Some(before) = seen.insert(name.to_owned(), line) {
+            return wrong(format!("`{name}` stands in line {before} already"));
+        }
+        let rest: Vec<&str> = fields.iter().skip(2).collect();
+        let contact = rest.join(if is_of_sipp { ";" } else { "," });
+        users.push(ListedUser {
+            line,
+            name: name.to_owned(),
+            password: fields.get(1).map(str::to_owned),
+            contact: Some(contact.trim().to_owned()).filter(|contact| !contact.is_empty()),
+        });
+    }
+    if users.is_empty() { Err(UserListError::Empty) } else { Ok(users) }
+}
+
+/// Whether it can, as it stands. A semicolon can too (RFC 3261 section 25.1), but where there is one a line of other columns is
+/// meant.
+fn is_user(name: &str) -> bool {
+    let uri = format!("sip:{name}@localhost").parse::<Uri>();
+    uri.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.user.as_deref() == Some(name)))
+        && !name.contains(';')
+}
+
+fn hint(name: &str) -> &'static str {
+    match name {
+        _ if name.contains(';') => {
+            ": expected `name,password`, or a file of SIPp, whose first line is SEQUENTIAL, RANDOM or USER"
+        }
+        _ if name.contains('@') => ": expected the part before the `@` alone; --domain says the other",
+        _ => {
+            ": any other character than letters, digits and -_.!~*'()&=+$,?/ is written as % and two hexadecimal digits"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(line: u64, name: &str, password: Option<&str>, contact: Option<&str>) -> ListedUser {
+        ListedUser {
+            line,
+            name: name.to_owned(),
+            password: password.map(str::to_owned),
+            contact: contact.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_user() {
+        let text = "\u{feff}# who\r\nalice,zan zibar\r\n\r\n   \r\nbob,,sip:bob@192.0.2.1;x=1,2\r\n\
+                    \"carol\",\"p,w \"\"x\"\"\"\n# dave,off\nerin\n+39021234,p;w\n";
+        assert_eq!(
+            read_users(text).unwrap(),
+            [
+                user(2, "alice", Some("zan zibar"), None),
+                user(5, "bob", Some(""), Some("sip:bob@192.0.2.1;x=1,2")),
+                user(6, "carol", Some("p,w \"x\""), None),
+                user(8, "erin", None, None),
+                user(9, "+39021234", Some("p;w"), None),
+            ]
+        );
+    }
+
+    #[test]
+    fn users_of_sipp_have_semicolons() {
+        let found =
+            read_users("# made\nSEQUENTIAL,PRINTF=2\nann;pw\nben;p,w;sip:ben@192.0.2.1;transport=tcp\n")
+                .unwrap();
+        let contact = Some("sip:ben@192.0.2.1;transport=tcp");
+        assert_eq!(found, [user(3, "ann", Some("pw"), None), user(4, "ben", Some("p,w"), contact)]);
+    }
+
+    #[test]
+    fn a_line_that_is_no_user_is_told_by_its_number() {
+        for (text, said) in [
+            ("", "has no users"),
+            ("# a,b\n\n", "has no users"),
+            ("SEQUENTIAL\n", "has no users"),
+            (
+                "a,b\n\nuser4;pw;x\n",
+                "3: `user4;pw;x` cannot be the user of a SIP URI: expected `name,password`",
+            ),
+            ("a,b\nüser6,pw\n", "2: `üser6` cannot be the user of a SIP URI: any other"),
+            ("two words,pw\n", "1: `two words` cannot be"),
+            (
+                "user8@example.com,pw\n",
+                "1: `user8@example.com` cannot be the user of a SIP URI: expected the part",
+            ),
+            ("a,b\n,c\n", "2: `` cannot be"),
+            ("a,b\n\"c,d\n", "2: a quotation mark is not closed"),
+            ("a,b\n# x\na,c\n", "3: `a` stands in line 1 already"),
+        ] {
+            let error = read_users(text).unwrap_err().to_string();
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+    }
+}
