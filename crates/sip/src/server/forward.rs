@@ -20,8 +20,8 @@ pub(super) struct Target {
     pub(super) path: Vec<NameAddr>,
 }
 
-/// RFC 3261 section 16.3: why a request that can be read is not forwarded.
-pub(super) fn refusal(domain: &Domain, request: &Request) -> Option<Response> {
+/// RFC 3261 section 16.3: why a request that can be read is not forwarded, or not answered by the proxy itself.
+pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Option<Response> {
     // 1. It must be well-formed: also in what only a proxy reads.
     if request.headers.addresses(&Name::Route).is_err() {
         return Some(reply(request, Status::BAD_REQUEST));
@@ -32,8 +32,8 @@ pub(super) fn refusal(domain: &Domain, request: &Request) -> Option<Response> {
         return Some(reply(request, Status::UNSUPPORTED_URI_SCHEME));
     }
     // 3. "If the request contains a Max-Forwards header field with a field value of zero (0), the element MUST NOT forward the
-    // request."
-    if request.headers.number(&Name::MaxForwards) == Ok(Some(0)) {
+    // request." What it answers itself it does not forward.
+    if !ends_here && request.headers.number(&Name::MaxForwards) == Ok(Some(0)) {
         return Some(reply(request, Status::TOO_MANY_HOPS));
     }
     // 4. A `Via` of one's own, of the same request on the same way, is a loop; on another way it is a spiral.

@@ -96,10 +96,7 @@ impl Proxy {
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
-        let decided = match self.own_answer(now, &key, request) {
-            Some(response) => Err(Box::new(response)),
-            None => self.hops(now, request),
-        };
+        let decided = self.processed(now, &key, request);
         match decided {
             // An ACK for a 2xx has no transaction; what is wrong with it nobody can be told.
             Ok(hops) if request.method == Method::Ack => {
@@ -111,25 +108,47 @@ impl Proxy {
         }
     }
 
-    /// What ends here whatever would keep it from being forwarded.
-    fn own_answer(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Option<Response> {
-        match request.method {
-            _ if !is_readable(request) => Some(reply(request, Status::BAD_REQUEST)),
+    /// The order of RFC 3261 section 16, for each method: what is wrong with a request (16.3), the routes of this proxy (16.4),
+    /// whether it ends here, and where else it goes (16.5 and 16.6).
+    fn processed(
+        &mut self,
+        now: Instant,
+        key: &ServerKey,
+        request: &Request,
+    ) -> Result<Vec<Hop>, Box<Response>> {
+        let answer = |status| Err(Box::new(reply(request, status)));
+        if !is_readable(request) {
+            return answer(Status::BAD_REQUEST);
+        }
+        if request.method == Method::Cancel {
             // "If a matching response context is found, the element MUST immediately return a 200 (OK) response to the CANCEL
             // request." What is not found was not forwarded from here, statelessly either.
-            Method::Cancel => {
-                let known = self.contexts.contains_key(&key.cancelled());
-                self.cancel_all(now, &key.cancelled());
-                Some(reply(request, if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST }))
-            }
-            Method::Register if self.registry.is_own(&request.uri) => {
-                Some(self.registry.register(now, request))
-            }
-            Method::Options if self.registry.is_own(&request.uri) && user_of(&request.uri).is_empty() => {
-                Some(reply(request, Status::OK))
-            }
-            _ => None,
+            let known = self.contexts.contains_key(&key.cancelled());
+            self.cancel_all(now, &key.cancelled());
+            return answer(if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });
         }
+        let mut own = request.clone();
+        preprocess(&self.registry.domain, &mut own);
+        let ends_here = self.is_for_itself(&own);
+        if let Some(response) = refusal(&self.registry.domain, request, ends_here) {
+            return Err(Box::new(response));
+        }
+        match request.method {
+            Method::Register if ends_here => Err(Box::new(self.registry.register(now, request))),
+            _ if ends_here => answer(Status::OK),
+            _ => self.hops(now, request, own),
+        }
+    }
+
+    /// Whether a request, of which what was written for this proxy is off, is one that it answers: a registration of the domain,
+    /// or a question what the proxy itself can.
+    fn is_for_itself(&self, own: &Request) -> bool {
+        let is_meant = match own.method {
+            Method::Register => true,
+            Method::Options => user_of(&own.uri).is_empty(),
+            _ => false,
+        };
+        is_meant && self.registry.is_own(&own.uri) && own.headers.get(&Name::Route).is_none()
     }
 
     /// Who speaks for a user of this domain proves it, once for each dialog. An ACK asks nobody to answer a challenge.
@@ -164,16 +183,11 @@ impl Proxy {
     }
 
     /// A copy for each target, with its `Via`.
-    fn hops(&mut self, now: Instant, request: &Request) -> Result<Vec<Hop>, Box<Response>> {
-        if let Some(response) = refusal(&self.registry.domain, request) {
-            return Err(Box::new(response));
-        }
+    fn hops(&mut self, now: Instant, request: &Request, own: Request) -> Result<Vec<Hop>, Box<Response>> {
         let is_proven = self.challenge(now, request)?;
         let token = self.token(request);
         let domain = &self.registry.domain;
         let way = way(request);
-        let mut own = request.clone();
-        preprocess(domain, &mut own);
         // A stranger is led to the users of this domain, and on to nobody else.
         let may_leave = self.registry.relays || is_proven || self.is_of_dialog(request, &token);
         if !may_leave && leads_away(&self.registry, &own) {

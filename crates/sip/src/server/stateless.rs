@@ -46,7 +46,7 @@ impl StatelessProxy {
         if !is_readable(request) {
             return Err(refuse(Status::BAD_REQUEST));
         }
-        if let Some(response) = refusal(domain, request) {
+        if let Some(response) = refusal(domain, request, false) {
             return Err(Box::new(response));
         }
         let branch = branch_of(request);

@@ -673,6 +673,44 @@ fn bindings_take_no_more_bytes_than_they_may() {
 }
 
 /// RFC 3261 section 16.3 leaves it to the proxy's policy: no open relay.
+/// What is wrong with a request comes before the routes of the proxy, those before what it answers itself, and that before where
+/// else the request goes (RFC 3261 section 16), whatever the method.
+#[test]
+fn a_proxy_processes_each_method_in_one_order() {
+    let mut proxy = Proxy::new(registry(), false, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));
+    let mut number = 0;
+    let mut ask = |method: &str, uri: &str, more: &str| {
+        number += 1;
+        let text = request(method, uri, ALICE, number, more).to_string();
+        let text = match more.split_once("Max-Forwards: 0") {
+            Some(_) => text.replacen("Max-Forwards: 70\r\n", "", 1),
+            None => text,
+        };
+        proxy.handle(at(f64::from(number)), message(&text), source(ALICE));
+        told(&said(&mut proxy))
+    };
+    let [domain, own] = ["sip:biloxi.com", "sip:192.0.2.9:5060"];
+    for (method, uri, more, expected) in [
+        // It registers and answers what is meant for itself, and forwards none of that: hops may have run out.
+        ("REGISTER", domain, "Max-Forwards: 0\r\n", "200"),
+        ("OPTIONS", own, "Max-Forwards: 0\r\n", "200"),
+        ("OPTIONS", own, "Route: <sip:192.0.2.9;lr>\r\n", "200"),
+        ("OPTIONS", "sip:bob@biloxi.com", "Max-Forwards: 0\r\n", "483"),
+        ("MESSAGE", "sip:bob@biloxi.com", "Max-Forwards: 0\r\n", "483"),
+        // What it does not understand it does not pass over because it is the one who answers.
+        ("REGISTER", domain, "Proxy-Require: foo\r\n", "420"),
+        ("OPTIONS", own, "Proxy-Require: foo\r\n", "420"),
+        ("MESSAGE", "sip:bob@biloxi.com", "Proxy-Require: foo\r\n", "420"),
+        // Somebody else stands in the way before it answers.
+        ("REGISTER", domain, "Route: <sip:192.0.2.99;lr>\r\n", "403"),
+        ("OPTIONS", own, "Route: <sip:192.0.2.99;lr>\r\n", "403"),
+        ("REGISTER", "tel:1", "", "416"),
+        ("OPTIONS", "tel:1", "", "416"),
+    ] {
+        assert_eq!(ask(method, uri, more), [expected], "{method} {uri} {more}");
+    }
+}
+
 #[test]
 fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     let mut proxy = Proxy::new(registry(), true, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));
@@ -706,9 +744,7 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
                 ("sip:y@192.0.2.99", "Route: <sip:192.0.2.9;lr;dialog=0123456789abcdef>\r\n"),
             ] {
                 let answers = told(&ask(&mut proxy, method, uri, stranger, more));
-                // The proxy answers OPTIONS to itself, whatever route they carry.
-                let is_own = method == "OPTIONS" && uri == "sip:192.0.2.9:5060;lr";
-                assert_eq!(answers, [if is_own { "200" } else { "403" }], "{method} {uri} {more}");
+                assert_eq!(answers, ["403"], "{method} {uri} {more}");
             }
             // To its users it leads, by their address-of-record or where they are.
             assert_eq!(told(&ask(&mut proxy, method, "sip:bob@biloxi.com", stranger, "")), [method; 2]);
