@@ -115,6 +115,13 @@ pub(crate) struct Blueprint {
 pub(crate) struct FlowEnd {
     pub plan: Blueprint,
     appointment: Appointment,
+    /// Whether the application only gives data and records ([`Application::only_offers`]).
+    only_offers: bool,
+    /// Whether it is told of its deadlines only before something else happens here.
+    is_behind: bool,
+    /// A test has it told of each deadline at once.
+    #[cfg(test)]
+    pub is_eager: bool,
     /// Connections by their number: even ones were opened by the client, odd ones by the server.
     pub conns: Vec<Option<Conn>>,
     /// How many of them have not said that they are over.
@@ -136,6 +143,10 @@ impl FlowEnd {
         Self {
             plan,
             appointment: Appointment::default(),
+            only_offers: false,
+            is_behind: false,
+            #[cfg(test)]
+            is_eager: false,
             conns: Vec::new(),
             open: 0,
             broken: false,
@@ -149,10 +160,73 @@ impl FlowEnd {
 
     /// The flow starts or stops, or the application's deadline has come.
     pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
+        self.catch_up(now, world);
         let actions = &mut self.actions;
         let deadline = react(&mut *self.plan.application, now, event, |action| actions.push(action));
-        self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
+        self.only_offers = self.plan.application.only_offers();
+        if !self.only_offers {
+            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
+        }
         self.carry_out(now, world);
+        self.await_deadline(now, world);
+    }
+
+    /// Tells the application of the deadlines that have come while nothing would have come of them.
+    #[inline]
+    pub fn catch_up(&mut self, now: Instant, world: &mut World) {
+        if std::mem::take(&mut self.is_behind) {
+            self.offer(now, world);
+        }
+    }
+
+    /// The same at the end of an interval, in which nothing else happens at this end.
+    pub fn offer_until(&mut self, now: Instant, world: &mut World) {
+        if self.is_behind {
+            self.offer(now, world);
+        }
+    }
+
+    #[inline(never)]
+    fn offer(&mut self, now: Instant, world: &mut World) {
+        while let Some(at) = self.plan.application.poll_timeout().filter(|at| *at <= now) {
+            self.plan.application.handle(at, AppEvent::Timeout);
+            while let Some(action) = self.plan.application.poll_action(at) {
+                match action {
+                    AppAction::Send { conn, stream, data } => {
+                        if self.plan.sends_data {
+                            world.meter.offered(data.size());
+                        }
+                        let conn = self.number_of(conn);
+                        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
+                            party.send(at, stream, data);
+                        }
+                    }
+                    AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
+                    // Who only offers does nothing else.
+                    other => self.actions.push(other),
+                }
+            }
+        }
+    }
+
+    /// Waits for the deadline of an application that only offers data, unless nothing would come of it before something else
+    /// happens at this end.
+    #[inline]
+    fn await_deadline(&mut self, now: Instant, world: &mut World) {
+        if !self.only_offers {
+            return;
+        }
+        // A trace has a sample whenever an end is looked at.
+        self.is_behind =
+            !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.party.ignores_more_data(now));
+        #[cfg(test)]
+        {
+            self.is_behind &= !self.is_eager;
+        }
+        if !self.is_behind {
+            let deadline = self.plan.application.poll_timeout();
+            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
+        }
     }
 
     /// Nobody has told the application anything yet: it may have something to prepare.
@@ -163,7 +237,7 @@ impl FlowEnd {
 
     /// The application's entry of the agenda came.
     pub fn application_timeout(&mut self, now: Instant, world: &mut World) {
-        if !self.appointment.met(now) {
+        if !self.appointment.met(now) || self.is_behind {
             return;
         }
         match self.plan.application.poll_timeout() {
@@ -176,6 +250,12 @@ impl FlowEnd {
 
     /// A connection's entry of the agenda came.
     pub fn connection_timeout(&mut self, now: Instant, conn: u32, world: &mut World) {
+        self.catch_up(now, world);
+        self.time_out(now, conn, world);
+        self.await_deadline(now, world);
+    }
+
+    fn time_out(&mut self, now: Instant, conn: u32, world: &mut World) {
         let Some(Some(Conn { party, appointment, timer, .. })) = self.conns.get_mut(conn as usize) else {
             return;
         };
@@ -197,7 +277,9 @@ impl FlowEnd {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
         if let Some(conn) = carriage.conn {
-            return self.segment(now, conn, &mut carriage.packet, world);
+            self.catch_up(now, world);
+            self.segment(now, conn, &mut carriage.packet, world);
+            return self.await_deadline(now, world);
         }
         // Only datagrams travel without a connection.
         let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } =
@@ -432,12 +514,14 @@ impl FlowEnd {
 
     fn control(&mut self, now: Instant, link: usize, control: fn(PathId) -> Control, world: &mut World) {
         let Some(path) = self.plan.paths.iter().position(|path| path.link == link) else { return };
+        self.catch_up(now, world);
         for conn in 0..self.conns.len() as u32 {
             if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
                 party.control(now, control(PathId(path as u8)));
                 self.settle(now, conn, world);
             }
         }
+        self.await_deadline(now, world);
     }
 }
 

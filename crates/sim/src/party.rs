@@ -65,6 +65,11 @@ impl Party {
     }
 
     #[inline]
+    pub fn ignores_more_data(&self, now: Instant) -> bool {
+        either!(self, end => end.ignores_more_data(now))
+    }
+
+    #[inline]
     pub fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
         either!(self, end => end.transmit_into(now, place))
     }

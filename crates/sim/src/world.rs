@@ -254,6 +254,11 @@ impl<'a> Simulation<'a> {
 
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.network.tick(now, &self.timeline, sink);
+        for number in 0..self.scenario.flows.len() as u32 {
+            for end in [Side::Client, Side::Server].map(|side| EndId::of(number, side)) {
+                self.at_end(end, sink, |end, world| end.offer_until(now, world));
+            }
+        }
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
                 let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;
@@ -396,6 +401,11 @@ mod tests {
             self.samples.push(format!("{subject:?} {} {at} {value}", quantity.name));
         }
 
+        // A trace of the window has a sample whenever an end is looked at.
+        fn wants(&self, quantity: &'static netrig_core::Quantity) -> bool {
+            quantity.name != quantity::CWND.name
+        }
+
         fn wants_frames(&self, node: u32) -> bool {
             self.node == Some(node)
         }
@@ -452,6 +462,51 @@ mod tests {
                 alone,
                 "packets of link {link}"
             );
+        }
+    }
+
+    /// Web objects over a line that they fill, lose on and are cut off from, by every kind of window.
+    #[test]
+    fn when_an_application_is_told_of_its_deadlines_makes_no_difference() {
+        let text = |transport: &str, exchange: &str, gap: &str| {
+            format!(
+                "format = 1\nname = \"web\"\nquestion = \"?\"\nduration = \"30 s\"\nsample_every = \"100 ms\"\n\
+                 replications = {{ count = 1 }}\n[node.a]\n[node.b]\n[link.ab]\nbetween = [\"a\", \"b\"]\n\
+                 rate = \"1 Mbit/s\"\ndelay = \"40 ms\"\nqueue = {{ kind = \"fifo\", packets = 12 }}\n\
+                 [transport.used]\n{transport}\n[[event]]\nat = \"12 s\"\nlink = \"ab\"\n\
+                 do = {{ down_for = \"3 s\", direction = \"both\", queue = \"drop\", in_flight = \"lose\" }}\n\
+                 [flow.web]\nfrom = \"a\"\nto = \"b\"\ntransport = \"used\"\nstop = \"29 s\"\n\
+                 [flow.web.application]\nkind = \"web\"\ninterarrival = {{ exponential = \"{gap}\" }}\n\
+                 size = {{ pareto = {{ mean = \"10 KB\", shape = 1.3 }} }}\nsources = 3\nstreams = 2\n\
+                 exchange = \"{exchange}\"\n[response.goodput]\nof = \"flow.web\"\nmetric = \"goodput\"\n"
+            )
+        };
+        for transport in [
+            "kind = \"tcp\"\nprofile = \"ns2\"\nmss = \"1460 B\"\nsend_window = 45",
+            "kind = \"tcp\"\nprofile = \"linux\"",
+            "kind = \"tcp\"\nprofile = \"rfc\"",
+            "kind = \"sctp\"\nprofile = \"ns2\"",
+            "kind = \"sctp\"\nprofile = \"rfc\"",
+        ] {
+            for (exchange, gap) in [("push", "60 ms"), ("push", "400 ms"), ("request", "30 ms")] {
+                let file = text(transport, exchange, gap);
+                let run = Experiment::parse_runs("web.toml", file).unwrap().plan().run(0, 1).unwrap();
+                let samples = |is_eager: bool| {
+                    let mut watcher = Watcher::default();
+                    let mut simulation = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
+                    simulation.ends.iter_mut().for_each(|end| end.is_eager = is_eager);
+                    let events = simulation.run(&mut watcher, &AtomicBool::new(false)).unwrap().events;
+                    watcher.samples.sort();
+                    (watcher.samples, events)
+                };
+                let ((eager, more), (patient, fewer)) = (samples(true), samples(false));
+                let other = eager.iter().zip(&patient).find(|(eager, patient)| eager != patient);
+                assert_eq!(other, None, "{transport} {exchange} {gap}");
+                assert!(eager.len() > 1000 && eager.len() == patient.len(), "{}", eager.len());
+                if (exchange, gap) == ("push", "60 ms") {
+                    assert!(fewer < more, "{transport}: {fewer} {more}");
+                }
+            }
         }
     }
 }

@@ -114,6 +114,14 @@ pub trait Application: Send {
         false
     }
 
+    /// Whether all that it does at its deadlines, until something else happens, is to give data to connections that it has, and to
+    /// record. A world in which such data change nothing yet may tell it of several deadlines together, each with its moment,
+    /// before anything else happens at this end. Stale after any call that takes `&mut self`.
+    #[must_use]
+    fn only_offers(&self) -> bool {
+        false
+    }
+
     /// When it wants a [`AppEvent::Timeout`]. Stale after any call that takes `&mut self`. Who has something to prepare wants one
     /// before its flow starts.
     #[must_use]

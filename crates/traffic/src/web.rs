@@ -121,6 +121,8 @@ impl Description for Web {
 struct Arrivals {
     gap: SpanDistribution,
     sources: Vec<(Stream, Instant)>,
+    /// When the next object arrives, and of which source: of several the first.
+    due: (Instant, usize),
     streams: u16,
     count: u64,
 }
@@ -134,20 +136,31 @@ impl Arrivals {
                 (gaps, first)
             })
             .collect();
-        Self { gap: settings.interarrival.clone(), sources, streams: streams(settings, flow), count: 0 }
+        let (gap, streams) = (settings.interarrival.clone(), streams(settings, flow));
+        let mut arrivals = Self { gap, sources, due: (Instant::NEVER, 0), streams, count: 0 };
+        arrivals.find_first();
+        arrivals
+    }
+
+    fn find_first(&mut self) {
+        self.due = (Instant::NEVER, 0);
+        for (source, (_, at)) in self.sources.iter().enumerate() {
+            if *at < self.due.0 {
+                self.due = (*at, source);
+            }
+        }
     }
 
     /// When the next object arrives.
-    fn peek(&self) -> Instant {
-        self.sources.iter().map(|(_, at)| *at).min().unwrap_or(Instant::NEVER)
+    const fn peek(&self) -> Instant {
+        self.due.0
     }
 
     fn next(&mut self) -> (Instant, StreamId) {
-        let at = self.peek();
-        // Ties go to the first source: `position` finds it on both ends.
-        if let Some(n) = self.sources.iter().position(|(_, due)| *due == at) {
-            let (gaps, due) = &mut self.sources[n];
+        let (at, source) = self.due;
+        if let Some((gaps, due)) = self.sources.get_mut(source) {
             *due = at + self.gap.draw(gaps);
+            self.find_first();
         }
         // A remainder of a 16-bit number fits 16 bits.
         let stream = StreamId((self.count % u64::from(self.streams)) as u16);
@@ -234,6 +247,10 @@ impl Application for Pusher {
             AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => self.running = false,
             _ => {}
         }
+    }
+
+    fn only_offers(&self) -> bool {
+        self.running && self.opened
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -412,6 +429,10 @@ impl Application for Requester {
             }
             _ => {}
         }
+    }
+
+    fn only_offers(&self) -> bool {
+        self.running && self.opened && matches!(self.pace, Pace::Open(_))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -34,6 +34,13 @@ pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
         false
     }
 
+    /// Whether more data to send would certainly change nothing until a packet arrives, a timer fires or something else is asked of
+    /// the connection: its window is full, and data wait already.
+    fn ignores_more_data(&self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
+
     /// Data without content raise no [`ConnectionEvent::Received`] from now on:
     /// [`Connection::take_ignored`] counts their bytes.
     fn ignore_data(&mut self);

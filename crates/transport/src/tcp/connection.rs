@@ -435,6 +435,11 @@ impl crate::Connection for Connection {
     }
 
     #[inline]
+    fn ignores_more_data(&self, now: Instant) -> bool {
+        self.sender.has_full_window() && self.is_silent(now)
+    }
+
+    #[inline]
     fn is_silent(&self, now: Instant) -> bool {
         self.sender.is_silent() && !self.receiver.is_due(now) && !self.opening.due && self.replies.is_empty()
     }

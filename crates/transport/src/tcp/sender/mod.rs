@@ -289,6 +289,12 @@ impl Sender {
         self.buffer.end().saturating_sub(self.board.nxt())
     }
 
+    /// Whether data wait that the window keeps back, and more of them would too.
+    #[inline]
+    pub fn has_full_window(&self) -> bool {
+        self.window_full && self.buffer.end() > self.board.nxt()
+    }
+
     /// Whether there is certainly nothing to send.
     #[inline]
     pub fn is_silent(&self) -> bool {
