@@ -32,6 +32,7 @@ impl ResultWarning {
         all.extend(discarded(report));
         all.extend(measured_by_some(report));
         all.extend(doubtful(report));
+        all.extend(without_paper(report));
         all.extend(report.experiment.warnings().all().iter().map(|warning| {
             let notes = warning.notes.iter().map(|note| &note.message);
             let more = warning.expected.iter().chain(&warning.help).chain(notes);
@@ -49,6 +50,21 @@ impl ResultWarning {
         let more = self.places.len().checked_sub(NAMED + 1).map(|more| format!("and {} more", more + 1));
         self.places.iter().take(NAMED).cloned().chain(more)
     }
+}
+
+/// Tables beside which the paper's values do not stand, as they are over levels that were not run.
+fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
+    let design = &report.experiment.design;
+    report.results.tables.iter().filter_map(|table| {
+        let omitted = design.table(&table.id)?.without_paper(design)?;
+        Some(ResultWarning {
+            what: format!("Table \u{ab}{}\u{bb}", table.title),
+            why: format!(
+                "the paper's values are over levels that were not run ({omitted}), so they are left out"
+            ),
+            places: Vec::new(),
+        })
+    })
 }
 
 fn place(point: &PointResult) -> String {

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
+use netrig_experiment::{Amount, Level};
+
 use crate::parquet_file::{self, Column};
 use crate::read::Replication;
 use crate::write::ExperimentId;
 use crate::{Store, StoreError};
 
-/// Replications of an experiment, one a row: the substrate, a column for each factor, the replication,
+/// Replications of an experiment, one a row: the substrate, a column for each factor (`down_for [s]` of numbers if all its levels
+/// are amounts of one kind, in the unit of the smallest, else of texts), the replication,
 /// its seed, whether it counts and else why not, a column for each response, the build and the identity.
 ///
 /// Rows of all builds and substrates that the store has are there; each says its own. A response's column
@@ -99,7 +102,10 @@ fn columns(replications: &[Replication]) -> Vec<(String, Column)> {
     let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
     for factor in factors {
         let name = if OURS.contains(&factor.as_str()) { format!("factor.{factor}") } else { factor.clone() };
-        columns.push((name, text(&|r| r.point.level(factor).map(|level| level.0.clone()))));
+        columns.push(
+            numeric(&name, factor, replications)
+                .unwrap_or_else(|| (name, text(&|r| r.point.level(factor).map(|level| level.0.clone())))),
+        );
     }
     let numbers = replications.iter().map(|r| i64::from(r.number)).collect();
     columns.push(("replication".to_owned(), Column::Signed(numbers)));
@@ -111,6 +117,27 @@ fn columns(replications: &[Replication]) -> Vec<(String, Column)> {
     columns.push(("build".to_owned(), text(&|r| Some(r.build.clone()))));
     columns.push(("identity".to_owned(), text(&|r| Some(r.run.identity.clone()))));
     columns
+}
+
+/// A factor whose levels are all amounts of one kind, as numbers in the unit of the smallest; without one if they have none.
+fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<(String, Column)> {
+    let amount = |level: &Level| level.0.parse::<Amount>().ok();
+    let number = |level: &Level| level.number().unwrap_or(f64::INFINITY);
+    let levels = replications.iter().filter_map(|r| r.point.level(factor));
+    let smallest = levels.min_by(|a, b| f64::total_cmp(&number(a), &number(b))).and_then(amount)?;
+    let value = |r: &Replication| match r.point.level(factor).map(amount) {
+        // There is no such factor in the run, or no number there.
+        None => Some(None),
+        Some(None) => None,
+        Some(Some(amount)) => match (smallest.unit(), amount.unit()) {
+            (None, None) => Some(Some(amount.value())),
+            (Some(unit), Some(_)) => amount.in_unit(unit).ok().map(Some),
+            _ => None,
+        },
+    };
+    let values = replications.iter().map(value).collect::<Option<Vec<_>>>()?;
+    let name = smallest.unit().map_or_else(|| name.to_owned(), |unit| format!("{name} [{unit}]"));
+    Some((name, Column::Real(values)))
 }
 
 /// A column for each response; two, if it changed its unit between builds.

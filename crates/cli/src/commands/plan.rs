@@ -69,7 +69,12 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         if substrate.check(&run).is_err() {
             continue;
         }
-        spent += trial(&run, substrate).map_err(|error| told_of(&run, error))?;
+        // Nothing is built, and no program started, to learn how long a run in real time takes.
+        spent += if substrate.repeats() {
+            trial(&run, substrate).map_err(|error| told_of(&run, error))?
+        } else {
+            run.scenario.duration.into()
+        };
         tried += 1;
     }
     let name = substrate.name();
@@ -81,8 +86,12 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         .min(substrate.parallelism());
     let each = spent / tried;
     let total = each.mul_f64(plan.most_runs() as f64 / jobs.get() as f64);
-    let each = format!("{:.0} ms", each.as_secs_f64() * 1e3);
-    Ok(format!("{name}: about {each} a run, {} for all with {jobs} at the same time", words(total)))
+    let (about, each) = if substrate.repeats() {
+        ("about", format!("{:.0} ms", each.as_secs_f64() * 1e3))
+    } else {
+        ("in real time, without what it takes to build each testbed: at most", words(each))
+    };
+    Ok(format!("{name}: {about} {each} a run, {} for all with {jobs} at the same time", words(total)))
 }
 
 /// What a run takes.

@@ -693,3 +693,29 @@ fn an_export_obeys_what_is_set() {
     assert!(compared(&["--replications", "2"]).contains("n = 2 and 2"));
     assert!(compared(&["--seed", "77"]).contains("no point in common"));
 }
+
+/// Table 3 is over all outages: one of them alone is not compared with the paper.
+#[test]
+fn a_part_of_a_study_is_not_compared_with_the_papers_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = ["down_for=10s", "transport=tcp", "interarrival=45ms", "shape=1.5"];
+    let set: Vec<&str> = set.iter().flat_map(|level| ["--set", level]).collect();
+    let told = ok(
+        folder.path(),
+        &[&["run", "link-down", "--replications", "2", "--out", "x.html"], &set[..]].concat(),
+    );
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains("the paper's values are over levels that were not run (down_for = 0 s, 5 s, 20 s"),
+        "{told}"
+    );
+    assert!(!told.contains("50.71"), "{told}");
+}
+
+/// Nothing is started to learn what runs in real time cost, so nobody has to allow it.
+#[test]
+fn a_plan_starts_no_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = ok(folder.path(), &["plan", "sip-server"]);
+    assert!(told.contains("netns: in real time") || told.contains("netns: cannot run any"), "{told}");
+}

@@ -17,7 +17,7 @@ use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::points::Points;
 use crate::response::Subjects;
-use crate::{Factor, Of, Paper, Replications, Scenario, WarmUp, resolve};
+use crate::{Factor, Level, Of, Paper, Replications, Scenario, WarmUp, resolve};
 
 /// The format that is read.
 const FORMAT: i64 = 1;
@@ -366,6 +366,7 @@ impl<'a> ExperimentFile<'a> {
             name: header?.name.clone(),
             confidence,
             factors: self.definition.factors.iter().map(factor).collect(),
+            omitted: self.omitted(),
             replications,
             responses: responses?,
             claims: claims?,
@@ -378,6 +379,21 @@ impl<'a> ExperimentFile<'a> {
         let fine = self.check_design(&as_written);
         self.show_varied_constants(&mut design);
         fine.then_some(design)
+    }
+
+    /// Levels of the file that were set aside. A constant that was set to something else is another experiment, and no part of this
+    /// one.
+    fn omitted(&self) -> Vec<Factor> {
+        let factors = self.definition.written.iter().zip(&self.definition.factors);
+        factors
+            .filter(|(written, _)| written.levels.len() > 1)
+            .filter_map(|(written, now)| {
+                let now = factor(now);
+                let is_left_out = |level: &&Level| !now.levels.iter().any(|other| other.means(level));
+                let levels: Vec<Level> = written.levels.iter().filter(is_left_out).cloned().collect();
+                (!levels.is_empty()).then(|| Factor { name: written.name.clone(), levels })
+            })
+            .collect()
     }
 
     /// A constant that was set to several levels is told apart in tables and figures, which could not know of it.

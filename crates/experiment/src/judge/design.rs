@@ -13,6 +13,8 @@ pub struct Design {
     pub confidence: f64,
     /// The factors with their levels in the order of the file.
     pub factors: Vec<Factor>,
+    /// Levels of the file that are not run, by their factors: others were asked for.
+    pub omitted: Vec<Factor>,
     /// How many runs each point gets.
     pub replications: Replications,
     /// The responses in the order of the file.

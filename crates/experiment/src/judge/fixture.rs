@@ -52,6 +52,7 @@ impl Study {
             name: "made-up".to_owned(),
             confidence: 0.95,
             factors: factors.iter().map(factor).collect(),
+            omitted: Vec::new(),
             replications: Replications { min: 1, max: 1, until: None },
             responses: vec![("r".to_owned(), response)],
             claims: Vec::new(),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::spec::{ColumnSpec, Derivation, TableSpec};
 use crate::claim::sample::{Cell, Missing, Sample};
 use crate::judge::{Design, Measurements};
-use crate::{Level, Point, Status};
+use crate::{Factor, Level, Point, Status};
 
 /// A table with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -103,6 +103,40 @@ impl TableSpec {
         }
     }
 
+    /// Levels of the file over which a column is to be, and which were not run, by their factors.
+    fn omitted<'a>(
+        &'a self,
+        column: &'a ColumnSpec,
+        design: &'a Design,
+    ) -> impl Iterator<Item = (&'a str, Vec<&'a Level>)> {
+        let is_over = |factor: &&Factor| !self.rows.0.contains(&factor.name);
+        design.omitted.iter().filter(is_over).filter_map(|factor| {
+            let levels = self.at.levels(factor).filter(|level| column.at.levels(factor).any(|l| l == *level));
+            let levels: Vec<&Level> = levels.collect();
+            (!levels.is_empty()).then_some((factor.name.as_str(), levels))
+        })
+    }
+
+    /// Why the paper's values stand beside only some of the columns, or beside none: the levels over which they are and which were
+    /// not run. `None` if all were run that are needed.
+    pub fn without_paper(&self, design: &Design) -> Option<String> {
+        self.paper.as_ref().and(design.paper.as_ref())?;
+        let mut all: Vec<(&str, Vec<&Level>)> = Vec::new();
+        for (_, column) in self.columns.iter() {
+            for omitted in self.omitted(column, design) {
+                if !all.contains(&omitted) {
+                    all.push(omitted);
+                }
+            }
+        }
+        let of = |(factor, levels): &(&str, Vec<&Level>)| {
+            let levels: Vec<&str> = levels.iter().map(|level| level.0.as_str()).collect();
+            format!("{factor} = {}", levels.join(", "))
+        };
+        let words: Vec<String> = all.iter().map(of).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
     /// A column as places with values, for claims: a place is a row.
     pub(crate) fn cells(&self, column: &str, design: &Design, measured: &Measurements<'_>) -> Vec<Cell> {
         let Some(spec) = self.column(column) else { return Vec::new() };
@@ -176,7 +210,10 @@ impl TableSpec {
                 |error: netrig_stats::StatsError| Missing { status: Status::Failed, why: error.to_string() };
             sample.interval(design.confidence).map_err(impossible)
         });
+        let is_whole = |column: &ColumnSpec| self.omitted(column, design).next().is_none();
+        let column_spec = self.column(name).filter(|column| is_whole(column));
         let paper = self.paper.as_ref().zip(design.paper.as_ref()).and_then(|(group, paper)| {
+            column_spec?;
             let value = paper.find(group, name, key)?;
             let number = value.value.in_unit(&column.unit(design)).ok()?;
             let difference = interval.as_ref().ok().map(|ours| ours.estimate - number);

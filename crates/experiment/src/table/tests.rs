@@ -138,17 +138,33 @@ fn a_column_of_ratios_against_a_number() {
     assert_eq!(study("1.5").verdict, Verdict::Refuted);
 }
 
+const PAPER: &str = "title = 'p'\n[[value]]\ngroup = 'table4'\nwhere = { transport = 'tcp' }\nresponse = 'spread'\n\
+    value = 0.025\nunit = 'KB/s'\nquote = '25 B'\npage = 80\n";
+const BESIDE: &str =
+    "rows = ['transport']\npaper = 'table4'\n[columns]\nspread = { spread = 'r', over = ['alpha'] }\n";
+
 #[test]
 fn the_papers_values_beside() {
-    let paper = "title = 'p'\n[[value]]\ngroup = 'table4'\nwhere = { transport = 'tcp' }\nresponse = 'spread'\n\
-                 value = 0.025\nunit = 'KB/s'\nquote = '25 B'\npage = 80\n";
-    let text =
-        "rows = ['transport']\npaper = 'table4'\n[columns]\nspread = { spread = 'r', over = ['alpha'] }\n";
-    let table = Study::new(FACTORS).paper(paper).table("t", text).run(4, value).judge().tables.remove(0);
+    let table = Study::new(FACTORS).paper(PAPER).table("t", BESIDE).run(4, value).judge().tables.remove(0);
     let beside = table.rows[0].cells[0].paper.clone().unwrap();
     assert_eq!((beside.value, beside.place.as_str()), (25.0, "page 80"));
     assert!((beside.difference.unwrap() - 5.0).abs() < 1e-9);
     assert_eq!(table.rows[1].cells[0].paper, None);
+}
+
+/// What is over levels of which some were not run is another value than the paper's.
+#[test]
+fn the_papers_values_stand_beside_no_part() {
+    let with_omitted = |factor: &str, level: &str| {
+        let mut study = Study::new(FACTORS).paper(PAPER).table("t", BESIDE);
+        let levels = vec![Level(level.to_owned())];
+        study.design.omitted = vec![crate::Factor { name: factor.to_owned(), levels }];
+        let told = study.design.tables[0].1.without_paper(&study.design);
+        (study.run(4, value).judge().tables.remove(0).rows[0].cells[0].paper.is_some(), told)
+    };
+    assert_eq!(with_omitted("alpha", "8"), (false, Some("alpha = 8".to_owned())));
+    // Each row is of one level.
+    assert_eq!(with_omitted("transport", "dccp"), (true, None));
 }
 
 #[test]

@@ -57,6 +57,50 @@ fn parquet_has_types_nulls_and_units() {
     assert!(about.iter().any(|pair| pair.key == "experiment" && pair.value.as_deref() == Some("link-down")));
 }
 
+/// A factor of amounts is a column of numbers, in the unit of the smallest; one of other words, of mixed kinds, or of amounts
+/// with and without units is one of texts.
+#[test]
+fn levels_that_are_numbers_stay_numbers() {
+    let (_folder, mut store, experiment, provenance) = store();
+    for (number, levels) in (1..).zip([
+        [
+            ("loss", "10"),
+            ("down_for", "500 ms"),
+            ("share", "5 %"),
+            ("queue", "5"),
+            ("gap", "1 ms"),
+            ("on", "true"),
+        ],
+        [
+            ("loss", "5"),
+            ("down_for", "2 s"),
+            ("share", "10 %"),
+            ("queue", "red"),
+            ("gap", "1 KB"),
+            ("on", "false"),
+        ],
+    ]) {
+        let mut made = entry(experiment, provenance, &format!("a{number}"));
+        made.point = point(&levels);
+        made.replication = number;
+        store.record(&made).unwrap();
+    }
+    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let mut csv = Vec::new();
+    table.write_csv(&mut csv).unwrap();
+    let text = String::from_utf8(csv).unwrap();
+    let mut lines: Vec<&str> = text.lines().map(|line| line.split(",1,").next().unwrap()).collect();
+    lines[1..].sort_unstable();
+    assert!(lines[0].starts_with("substrate,down_for [ms],gap,loss,on,queue,share [%],"), "{text}");
+    assert!(lines[2].starts_with("sim,500,1 ms,10,true,5,5"), "{text}");
+    assert!(lines[1].starts_with("sim,2000,1 KB,5,false,red,10"), "{text}");
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes, &[]).unwrap();
+    let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert!(rows.iter().all(|row| row.get_double(1).is_ok() && row.get_double(3).is_ok()), "{rows:?}");
+}
+
 #[test]
 fn an_experiment_without_runs_is_a_table_without_rows() {
     let (_folder, store, experiment, _) = store();
