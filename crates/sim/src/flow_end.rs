@@ -188,25 +188,21 @@ impl FlowEnd {
 
     #[inline(never)]
     fn offer(&mut self, now: Instant, world: &mut World) {
-        while let Some(at) = self.plan.application.poll_timeout().filter(|at| *at <= now) {
-            self.plan.application.handle(at, AppEvent::Timeout);
-            while let Some(action) = self.plan.application.poll_action(at) {
-                match action {
-                    AppAction::Send { conn, stream, data } => {
-                        if self.plan.sends_data {
-                            world.meter.offered(data.size());
-                        }
-                        let conn = self.number_of(conn);
-                        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-                            party.send(at, stream, data);
-                        }
-                    }
-                    AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
-                    // Who only offers does nothing else.
-                    other => self.actions.push(other),
+        let Self { plan, conns, actions, .. } = self;
+        let (side, flow, sends_data) = (plan.side, plan.flow, plan.sends_data);
+        plan.application.offer(now, &mut |at, action| match action {
+            AppAction::Send { conn, stream, data } => {
+                if sends_data {
+                    world.meter.offered(data.size());
+                }
+                if let Some(Some(Conn { party, .. })) = conns.get_mut(number_at(side, conn) as usize) {
+                    party.send(at, stream, data);
                 }
             }
-        }
+            AppAction::Record(sample) => world.sink.sample(Subject::Flow(flow), sample),
+            // Who only offers does nothing else.
+            other => actions.push(other),
+        });
     }
 
     /// Waits for the deadline of an application that only offers data, unless nothing would come of it before something else
@@ -447,10 +443,7 @@ impl FlowEnd {
     }
 
     pub(crate) fn number_of(&self, id: ConnId) -> u32 {
-        match (id, self.plan.side) {
-            (ConnId::Opened(n), Side::Client) | (ConnId::Accepted(n), Side::Server) => 2 * n,
-            (ConnId::Accepted(n), Side::Client) | (ConnId::Opened(n), Side::Server) => 2 * n + 1,
-        }
+        number_at(self.plan.side, id)
     }
 
     fn datagram(&mut self, now: Instant, data: Data, answers: Option<DatagramId>, world: &mut World) {
@@ -556,6 +549,14 @@ impl Blueprint {
         if let Some((subject, quantity, value)) = incident.moment(self.flow) {
             world.sink.sample(subject, Sample { at: now, quantity, value });
         }
+    }
+}
+
+/// The number of a connection that the application on this side names so.
+const fn number_at(side: Side, id: ConnId) -> u32 {
+    match (id, side) {
+        (ConnId::Opened(n), Side::Client) | (ConnId::Accepted(n), Side::Server) => 2 * n,
+        (ConnId::Accepted(n), Side::Client) | (ConnId::Opened(n), Side::Server) => 2 * n + 1,
     }
 }
 

@@ -115,11 +115,22 @@ pub trait Application: Send {
     }
 
     /// Whether all that it does at its deadlines, until something else happens, is to give data to connections that it has, and to
-    /// record. A world in which such data change nothing yet may tell it of several deadlines together, each with its moment,
-    /// before anything else happens at this end. Stale after any call that takes `&mut self`.
+    /// record. A world in which such data change nothing yet may have it do so later ([`Application::offer`]), before anything else
+    /// happens at this end. Stale after any call that takes `&mut self`.
     #[must_use]
     fn only_offers(&self) -> bool {
         false
+    }
+
+    /// Does what it does at all its deadlines up to `until`, in their order, each with its moment. To be called only while it
+    /// [only offers](Application::only_offers).
+    fn offer(&mut self, until: Instant, carry: &mut dyn FnMut(Instant, AppAction)) {
+        while let Some(at) = self.poll_timeout().filter(|at| *at <= until) {
+            self.handle(at, AppEvent::Timeout);
+            while let Some(action) = self.poll_action(at) {
+                carry(at, action);
+            }
+        }
     }
 
     /// When it wants a [`AppEvent::Timeout`]. Stale after any call that takes `&mut self`. Who has something to prepare wants one

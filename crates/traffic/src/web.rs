@@ -230,15 +230,23 @@ impl Pusher {
     }
 }
 
+impl Pusher {
+    /// What is done with the object that arrives at `now`.
+    fn next_object(&mut self, now: Instant) -> [AppAction; 2] {
+        let (_, stream) = self.arrivals.next();
+        [send(stream, self.sizes.next(stream), CONN), record(now, &quantity::OBJECTS_SENT, 1.0)]
+    }
+}
+
 impl Application for Pusher {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.running = true,
             AppEvent::Timeout if self.running && self.arrivals.peek() <= now => {
                 self.actions.extend(open_once(&mut self.opened, self.server));
-                let (_, stream) = self.arrivals.next();
-                self.actions.push_back(send(stream, self.sizes.next(stream), CONN));
-                self.actions.push_back(record(now, &quantity::OBJECTS_SENT, 1.0));
+                let [sent, recorded] = self.next_object(now);
+                self.actions.push_back(sent);
+                self.actions.push_back(recorded);
             }
             AppEvent::Stopped => {
                 self.running = false;
@@ -251,6 +259,13 @@ impl Application for Pusher {
 
     fn only_offers(&self) -> bool {
         self.running && self.opened
+    }
+
+    fn offer(&mut self, until: Instant, carry: &mut dyn FnMut(Instant, AppAction)) {
+        while self.arrivals.peek() <= until {
+            let at = self.arrivals.peek();
+            self.next_object(at).into_iter().for_each(|action| carry(at, action));
+        }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -372,7 +372,7 @@ impl Endpoint for Association {
 impl Connection for Association {
     #[inline]
     fn ignores_more_data(&self, _now: Instant) -> bool {
-        self.queue.unsent() > 0 && self.state.sends_data() && self.has_no_packet()
+        self.keeps_data_back()
     }
 
     fn is_silent(&self, _now: Instant) -> bool {

@@ -204,16 +204,34 @@ impl Association {
         path.may_send_new(&self.config) && self.may_take_new() && !self.waits_for_more()
     }
 
-    /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and the congestion window of
-    /// its path is full.
+    /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and a window is full.
     pub(super) fn has_no_packet(&self) -> bool {
+        self.has_but_new_data()
+            && (self.queue.unsent() == 0 || !self.state.sends_data() || self.has_full_window())
+    }
+
+    /// Whether nothing but new data may wait for being sent.
+    fn has_but_new_data(&self) -> bool {
         self.outgoing.is_empty()
             && self.acknowledger.due().is_none()
             && !self.outstanding.has_lost()
             && self.retransmission_due.is_none()
-            && (self.queue.unsent() == 0
-                || !self.state.sends_data()
-                || !self.paths[self.data_path].may_send_new(&self.config))
+    }
+
+    /// Whether the congestion window, the peer's or the own buffer keeps the next chunk back.
+    fn has_full_window(&self) -> bool {
+        let path = &self.paths[self.data_path];
+        // With nothing in flight the window may decay.
+        !path.may_send_new(&self.config) || path.flight > 0 && !self.may_take_new()
+    }
+
+    /// Whether more data would change nothing: some wait for a window that is full, and more would wait behind them.
+    pub(super) fn keeps_data_back(&self) -> bool {
+        self.queue.unsent() > 0
+            && self.queue.keeps_its_turn()
+            && self.state.sends_data()
+            && self.has_but_new_data()
+            && self.has_full_window()
     }
 
     /// Over which path the lost chunk at `place` goes again.
@@ -232,7 +250,7 @@ impl Association {
 
     /// Whether the receiver's window and the own buffer let the next chunk go. With nothing outstanding one
     /// may always go (RFC 9260 section 6.1 A): it probes a closed window.
-    fn may_take_new(&mut self) -> bool {
+    fn may_take_new(&self) -> bool {
         if self.outstanding.is_empty() {
             return true;
         }

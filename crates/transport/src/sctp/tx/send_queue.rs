@@ -136,8 +136,14 @@ impl SendQueue {
         self.under_way.is_some()
     }
 
+    /// Whether more data leave the stream as it is that may send next.
+    pub(crate) const fn keeps_its_turn(&self) -> bool {
+        self.under_way.is_some()
+            || matches!(self.scheduler, Scheduler::Fcfs | Scheduler::RoundRobin | Scheduler::RoundRobinPacket)
+    }
+
     /// User bytes in the next fragment if a chunk takes at most `most`.
-    pub(crate) fn next_len(&mut self, most: u64) -> Option<u64> {
+    pub(crate) fn next_len(&self, most: u64) -> Option<u64> {
         let turn = self.turn()?;
         let stream = &self.streams[usize::from(self.turns[turn].0)];
         stream.pieces.front().map(|piece| piece.message_left(self.message_size).min(most))
