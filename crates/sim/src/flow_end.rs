@@ -98,6 +98,8 @@ pub(crate) struct Blueprint {
     pub sends_data: bool,
     /// Whether changes of the window are traced, at this end.
     pub traces: bool,
+    /// Whether somebody wants to know what the application offers while it only offers.
+    pub counts_offers: bool,
     pub carrier: Carrier,
     /// The longest segment that its TCP announces to take, if its host says so.
     pub announced_mss: Option<u16>,
@@ -117,7 +119,8 @@ pub(crate) struct FlowEnd {
     appointment: Appointment,
     /// Whether the application only gives data and records ([`Application::only_offers`]).
     only_offers: bool,
-    /// Whether it is told of its deadlines only before something else happens here.
+    /// Whether it is told of its deadlines later: before something else happens here, or, if nobody counts what it offers and the
+    /// connections have plenty, before they have no more.
     is_behind: bool,
     /// A test has it told of each deadline at once.
     #[cfg(test)]
@@ -181,8 +184,34 @@ impl FlowEnd {
 
     /// The same at the end of an interval, in which nothing else happens at this end.
     pub fn offer_until(&mut self, now: Instant, world: &mut World) {
-        if self.is_behind {
+        if self.is_behind && self.plan.counts_offers {
             self.offer(now, world);
+        }
+    }
+
+    /// Something else is about to happen: the application is told first, unless that can wait.
+    #[inline]
+    fn prepare_for_event(&mut self, now: Instant, world: &mut World) {
+        if self.is_behind && (self.plan.counts_offers || !self.have_plenty()) {
+            self.catch_up(now, world);
+        }
+    }
+
+    fn have_plenty(&self) -> bool {
+        self.conns.iter().flatten().all(|conn| conn.party.has_plenty())
+    }
+
+    /// Something has happened to a connection: it sends as long as it has plenty, and then the application is told, if that has
+    /// waited.
+    #[inline]
+    fn feed(&mut self, now: Instant, conn: u32, world: &mut World) {
+        if !self.is_behind {
+            return;
+        }
+        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
+        transmit(now, conn, party, &self.plan.paths, world, Party::has_plenty);
+        if !self.have_plenty() {
+            self.catch_up(now, world);
         }
     }
 
@@ -196,7 +225,7 @@ impl FlowEnd {
                     world.meter.offered(data.size());
                 }
                 if let Some(Some(Conn { party, .. })) = conns.get_mut(number_at(side, conn) as usize) {
-                    party.send(at, stream, data);
+                    party.send_late(at, stream, data);
                 }
             }
             AppAction::Record(sample) => world.sink.sample(Subject::Flow(flow), sample),
@@ -213,13 +242,14 @@ impl FlowEnd {
             return;
         }
         // A trace has a sample whenever an end is looked at.
-        self.is_behind =
+        let is_behind =
             !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.party.ignores_more_data(now));
         #[cfg(test)]
-        {
-            self.is_behind &= !self.is_eager;
-        }
-        if !self.is_behind {
+        let is_behind = is_behind && !self.is_eager;
+        if is_behind {
+            self.is_behind = true;
+        } else {
+            self.catch_up(now, world);
             let deadline = self.plan.application.poll_timeout();
             self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
         }
@@ -246,7 +276,7 @@ impl FlowEnd {
 
     /// A connection's entry of the agenda came.
     pub fn connection_timeout(&mut self, now: Instant, conn: u32, world: &mut World) {
-        self.catch_up(now, world);
+        self.prepare_for_event(now, world);
         self.time_out(now, conn, world);
         self.await_deadline(now, world);
     }
@@ -261,6 +291,7 @@ impl FlowEnd {
         match party.poll_timeout() {
             Some(at) if at <= now => {
                 party.handle_timeout(now);
+                self.feed(now, conn, world);
                 self.settle(now, conn, world);
             }
             later => appointment.keep(later, Actor::Timer(*timer), &mut world.network.agenda),
@@ -273,7 +304,7 @@ impl FlowEnd {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
         if let Some(conn) = carriage.conn {
-            self.catch_up(now, world);
+            self.prepare_for_event(now, world);
             self.segment(now, conn, &mut carriage.packet, world);
             return self.await_deadline(now, world);
         }
@@ -314,6 +345,10 @@ impl FlowEnd {
         connection.party.take_packet(now, packet);
         if connection.party.arrived() != arrived && !self.plan.sends_data {
             world.meter.data_arrived(now, world.sink);
+        }
+        if self.is_behind {
+            self.feed(now, conn, world);
+            return self.settle(now, conn, world);
         }
         if let Some(event) = connection.drain(now, conn, &self.plan, world) {
             self.deliver_events(now, conn, event, world);
@@ -426,7 +461,7 @@ impl FlowEnd {
     /// Sends what follows from an action; the connection is heard when all actions have been carried out.
     pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
         if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-            transmit(now, conn, party, &self.plan.paths, world);
+            transmit(now, conn, party, &self.plan.paths, world, |_| true);
         }
         if self.touched.last() != Some(&conn) {
             self.touched.push(conn);
@@ -528,7 +563,7 @@ impl Conn {
         plan: &Blueprint,
         world: &mut World,
     ) -> Option<ConnectionEvent> {
-        transmit(now, conn, &mut self.party, &plan.paths, world);
+        transmit(now, conn, &mut self.party, &plan.paths, world, |_| true);
         let ignored = self.party.take_ignored();
         if !plan.sends_data {
             world.meter.received(ignored);
@@ -560,10 +595,17 @@ const fn number_at(side: Side, id: ConnId) -> u32 {
     }
 }
 
-/// Sends what a connection has to send.
+/// Sends what a connection has to send, as long as it may go on.
 #[inline]
-fn transmit(now: Instant, conn: u32, party: &mut Party, paths: &[Path], world: &mut World) {
-    while !party.is_silent(now) {
+fn transmit(
+    now: Instant,
+    conn: u32,
+    party: &mut Party,
+    paths: &[Path],
+    world: &mut World,
+    may_go_on: impl Fn(&Party) -> bool,
+) {
+    while !party.is_silent(now) && may_go_on(party) {
         let mut carriage = world.network.vacant();
         if !party.transmit_into(now, &mut carriage.packet) {
             return world.network.recycle(carriage);

@@ -70,6 +70,15 @@ impl Party {
     }
 
     #[inline]
+    pub fn has_plenty(&self) -> bool {
+        either!(self, end => end.has_plenty())
+    }
+
+    pub fn send_late(&mut self, now: Instant, stream: StreamId, data: Data) {
+        either!(self, end => end.send_late(now, stream, data));
+    }
+
+    #[inline]
     pub fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
         either!(self, end => end.transmit_into(now, place))
     }

@@ -7,7 +7,7 @@ use netrig_core::{
 };
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
-use netrig_traffic::{AppEvent, FlowContext};
+use netrig_traffic::{AppEvent, Application, FlowContext};
 use netrig_transport::Whose;
 
 use crate::agenda::Actor;
@@ -48,11 +48,10 @@ impl<'a> Simulation<'a> {
         let scenario = &*run.scenario;
         let seeds = Seeds::new(run.seed);
         let mut network = Network::new(scenario, &seeds, sink)?;
-        let traces = sink.wants(&quantity::CWND);
         let mut ends = Vec::with_capacity(2 * scenario.flows.len());
         let mut meters = Vec::with_capacity(scenario.flows.len());
         for (flow, number) in scenario.flows.iter().zip(0..) {
-            ends.extend(ends_of(flow, number, scenario, seeds, traces, &mut network)?);
+            ends.extend(ends_of(flow, number, scenario, seeds, sink, &mut network)?);
             meters.push(FlowMeter::new(number, scenario.sample_every, sink));
         }
         network.chain();
@@ -275,7 +274,7 @@ fn ends_of(
     number: u32,
     scenario: &Scenario,
     seeds: Seeds,
-    traces: bool,
+    sink: &dyn Sink,
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
     let server_port = flow.server_port(number);
@@ -293,9 +292,14 @@ fn ends_of(
         streams: flow.carrier.streams(),
     };
     let applications = flow.application.ends(&context);
+    let traces = sink.wants(&quantity::CWND);
+    let offers_are_wanted = |application: &dyn Application| {
+        let recorded = application.recorded().iter();
+        recorded.chain([&&quantity::OFFERED_BYTES]).any(|quantity| sink.wants(quantity))
+    };
     let (answers, code_points) = (flow.application.answers(), flow.code_points());
     let [client_paths, server_paths] = paths;
-    let end = |side, paths: Vec<Path>, ports: [u16; 2], application| {
+    let end = |side, paths: Vec<Path>, ports: [u16; 2], application: Box<dyn Application>| {
         let sends_data = (side == Side::Server) == answers;
         let dscp = code_points[side as usize];
         let host = &scenario.nodes[if side == Side::Client { flow.from } else { flow.to }].host;
@@ -308,6 +312,7 @@ fn ends_of(
             side,
             sends_data,
             traces: traces && sends_data,
+            counts_offers: offers_are_wanted(&*application),
             carrier,
             // A segment is no longer than 16 bits can say.
             announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
@@ -392,18 +397,24 @@ mod tests {
     struct Watcher {
         node: Option<u32>,
         link: Option<u32>,
+        /// Not what applications offer.
+        ignores_offers: bool,
         samples: Vec<String>,
     }
 
     impl Sink for Watcher {
         fn sample(&mut self, subject: Subject, sample: Sample) {
             let Sample { at, quantity, value } = sample;
+            if !self.wants(quantity) {
+                return;
+            }
             self.samples.push(format!("{subject:?} {} {at} {value}", quantity.name));
         }
 
         // A trace of the window has a sample whenever an end is looked at.
         fn wants(&self, quantity: &'static netrig_core::Quantity) -> bool {
-            quantity.name != quantity::CWND.name
+            let offers = [quantity::OFFERED_BYTES.name, quantity::OBJECTS_SENT.name];
+            quantity.name != quantity::CWND.name && !(self.ignores_offers && offers.contains(&quantity.name))
         }
 
         fn wants_frames(&self, node: u32) -> bool {
@@ -491,20 +502,23 @@ mod tests {
             for (exchange, gap) in [("push", "60 ms"), ("push", "400 ms"), ("request", "30 ms")] {
                 let file = text(transport, exchange, gap);
                 let run = Experiment::parse_runs("web.toml", file).unwrap().plan().run(0, 1).unwrap();
-                let samples = |is_eager: bool| {
-                    let mut watcher = Watcher::default();
+                let samples = |is_eager: bool, ignores_offers: bool| {
+                    let mut watcher = Watcher { ignores_offers, ..Watcher::default() };
                     let mut simulation = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
                     simulation.ends.iter_mut().for_each(|end| end.is_eager = is_eager);
                     let events = simulation.run(&mut watcher, &AtomicBool::new(false)).unwrap().events;
                     watcher.samples.sort();
                     (watcher.samples, events)
                 };
-                let ((eager, more), (patient, fewer)) = (samples(true), samples(false));
-                let other = eager.iter().zip(&patient).find(|(eager, patient)| eager != patient);
-                assert_eq!(other, None, "{transport} {exchange} {gap}");
-                assert!(eager.len() > 1000 && eager.len() == patient.len(), "{}", eager.len());
-                if (exchange, gap) == ("push", "60 ms") {
-                    assert!(fewer < more, "{transport}: {fewer} {more}");
+                for ignores_offers in [false, true] {
+                    let (eager, more) = samples(true, ignores_offers);
+                    let (patient, fewer) = samples(false, ignores_offers);
+                    let other = eager.iter().zip(&patient).find(|(eager, patient)| eager != patient);
+                    assert_eq!(other, None, "{transport} {exchange} {gap} {ignores_offers}");
+                    assert!(eager.len() > 1000 && eager.len() == patient.len(), "{}", eager.len());
+                    if (exchange, gap) == ("push", "60 ms") {
+                        assert!(fewer < more, "{transport}: {fewer} {more}");
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, DatagramId, Instant, Sample, StreamId};
+use netrig_core::{ConnectionEvent, Data, DatagramId, Instant, Quantity, Sample, StreamId};
 
 /// The name of a connection at one end. Who made it is in the name, so that an application and its carrier
 /// number connections without asking each other.
@@ -120,6 +120,11 @@ pub trait Application: Send {
     #[must_use]
     fn only_offers(&self) -> bool {
         false
+    }
+
+    /// What it records at its deadlines while it [only offers](Application::only_offers).
+    fn recorded(&self) -> &'static [&'static Quantity] {
+        &[]
     }
 
     /// Does what it does at all its deadlines up to `until`, in their order, each with its moment. To be called only while it

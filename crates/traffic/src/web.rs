@@ -261,6 +261,11 @@ impl Application for Pusher {
         self.running && self.opened
     }
 
+    fn recorded(&self) -> &'static [&'static Quantity] {
+        static RECORDED: [&Quantity; 1] = [&quantity::OBJECTS_SENT];
+        &RECORDED
+    }
+
     fn offer(&mut self, until: Instant, carry: &mut dyn FnMut(Instant, AppAction)) {
         while self.arrivals.peek() <= until {
             let at = self.arrivals.peek();

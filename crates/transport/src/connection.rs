@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Packet;
 
+/// Two packets of the greatest length, bytes: who has so much to send looks no further for the next one.
+pub(crate) const PLENTY: u64 = 1 << 17;
+
 /// One of a connection's paths, by its place in the list that the connection was made with. TCP has path 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PathId(pub u8);
@@ -35,10 +38,21 @@ pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
     }
 
     /// Whether more data to send would certainly change nothing until a packet arrives, a timer fires or something else is asked of
-    /// the connection: its window is full, and data wait already.
+    /// the connection: data wait already, and nothing that is given makes them leave.
     fn ignores_more_data(&self, now: Instant) -> bool {
         let _ = now;
         false
+    }
+
+    /// Whether so much data wait that what is behind them makes no difference to the next packet.
+    fn has_plenty(&self) -> bool {
+        false
+    }
+
+    /// Takes data that were given to it earlier, while it [ignored more](Connection::ignores_more_data), and of which nobody has
+    /// told it since, as it had [plenty](Connection::has_plenty).
+    fn send_late(&mut self, now: Instant, stream: StreamId, data: Data) {
+        self.send(now, stream, data);
     }
 
     /// Data without content raise no [`ConnectionEvent::Received`] from now on:

@@ -14,6 +14,7 @@ use super::receiver::Receiver;
 use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
 use super::sender::{PATH, Sender, Telemetry, Transmission};
 use super::state::State;
+use crate::connection::PLENTY;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
 
 /// How little must be unsent for the user to be asked for more, unless the congestion window is larger.
@@ -436,7 +437,12 @@ impl crate::Connection for Connection {
 
     #[inline]
     fn ignores_more_data(&self, now: Instant) -> bool {
-        self.sender.has_full_window() && self.is_silent(now)
+        self.has_plenty() || self.sender.has_full_window() && self.is_silent(now)
+    }
+
+    #[inline]
+    fn has_plenty(&self) -> bool {
+        self.sender.unsent() >= PLENTY
     }
 
     #[inline]

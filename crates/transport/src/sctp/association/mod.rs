@@ -26,6 +26,7 @@ use super::packet::chunk::Init;
 use super::packet::{Chunk, Packet};
 use super::rx::{Acknowledger, Arrivals, Inbox};
 use super::tx::{Outstanding, SendQueue};
+use crate::connection::PLENTY;
 use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Serial};
 
 /// Ports and addresses of an association.
@@ -373,6 +374,15 @@ impl Connection for Association {
     #[inline]
     fn ignores_more_data(&self, _now: Instant) -> bool {
         self.keeps_data_back()
+    }
+
+    fn has_plenty(&self) -> bool {
+        self.queue.unsent() >= PLENTY && self.queue.is_in_order()
+    }
+
+    fn send_late(&mut self, _now: Instant, stream: StreamId, data: Data) {
+        self.queue.push(StreamId(stream.0 % self.outbound_streams), data);
+        self.writable_owed = true;
     }
 
     fn is_silent(&self, _now: Instant) -> bool {

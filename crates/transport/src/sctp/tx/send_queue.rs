@@ -136,6 +136,11 @@ impl SendQueue {
         self.under_way.is_some()
     }
 
+    /// Whether data leave in the order in which they were given, so that later ones change nothing about earlier ones.
+    pub(crate) const fn is_in_order(&self) -> bool {
+        matches!(self.scheduler, Scheduler::Fcfs) || self.streams.len() < 2
+    }
+
     /// Whether more data leave the stream as it is that may send next.
     pub(crate) const fn keeps_its_turn(&self) -> bool {
         self.under_way.is_some()
