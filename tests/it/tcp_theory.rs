@@ -325,3 +325,43 @@ fn a_syn_without_answer_follows_the_doubling_timer() {
     let closed = tape.series(FLOW, &quantity::CLOSED);
     assert_eq!(closed, [(Instant::ZERO + Duration::from_secs_f64(theory.elapsed_s(8)), 2.0)]);
 }
+
+/// Objects of 100 KB every 100 ms over a path whose round trip grows from 50 to 230 ms after half a minute, in the profile
+/// `linux`. A kernel needed 1570 ms for an object between 31 and 35 s, for CUBIC's time had stood still while the
+/// application was the limit; with a clock that runs on the window leaps, and an object takes 194 ms.
+#[test]
+fn an_application_limited_cubic_is_as_slow_as_that_of_the_kernel() {
+    let text = r#"
+format = 1
+name = "application-limited"
+duration = "36 s"
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "100 Mbit/s"
+delay = "25 ms"
+queue = { kind = "fifo", packets = 10000 }
+drop = [80]
+reverse = { drop = [] }
+[transport.tcp]
+kind = "tcp"
+profile = "linux"
+[flow.web]
+from = "a"
+to = "b"
+transport = "tcp"
+application = { kind = "web", interarrival = { constant = "100 ms" }, size = { constant = "100 KB" } }
+[[event]]
+at = "30 s"
+link = "line"
+do = { delay = "115 ms" }
+[response.time]
+of = "flow.web"
+metric = "object_time"
+after = "31 s"
+until = "35 s"
+"#;
+    let seconds = simulate(text, None, 1, |_| true)[0].responses["time"];
+    assert!((seconds - 1.57).abs() < 0.25, "{seconds} s");
+}

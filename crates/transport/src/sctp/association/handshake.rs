@@ -318,7 +318,7 @@ impl Association {
             if i == path || self.paths[i].by_user || !self.config.path_verification {
                 self.paths[i].state = PathState::Active;
             }
-            self.paths[i].last_data = now;
+            self.paths[i].begin_idleness(now);
             self.schedule_first_heartbeat(now, i);
         }
         self.reselect_data_path();

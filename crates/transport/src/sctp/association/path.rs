@@ -64,6 +64,8 @@ pub(super) struct Path {
     pub(super) beat_lost_at: Instant,
     /// When DATA was last sent.
     pub(super) last_data: Instant,
+    /// Until when the window has decayed, if it has since DATA was last sent.
+    pub(super) decayed_until: Option<Instant>,
     /// After a time-out one packet may be in flight until something is acknowledged (RFC 9260 section 7.2.1).
     pub(super) one_packet: bool,
     /// This host's interface is down.
@@ -131,6 +133,7 @@ impl Path {
             beat: None,
             beat_lost_at: Instant::NEVER,
             last_data: Instant::ZERO,
+            decayed_until: None,
             one_packet: false,
             interface_down: false,
             overhead,
@@ -161,13 +164,26 @@ impl Path {
         if config.lost_is_outstanding { self.flight + self.lost } else { self.flight }
     }
 
-    /// The window's decay while nothing was sent (RFC 9260 section 7.2.1), brought up to date at `now`.
+    /// The window's decay while nothing was sent (RFC 9260 section 7.2.1), brought up to date at `now`. A path with lost
+    /// data is not idle: its timer decides when they go again.
     pub(super) fn decay(&mut self, now: Instant, config: &Config) {
-        if matches!(config.idle_cwnd, IdleCwnd::HalvePerRto | IdleCwnd::HalveWindowPerRto) && self.flight == 0
-        {
-            let threshold_too = config.idle_cwnd == IdleCwnd::HalvePerRto;
-            self.congestion.idle(now - self.last_data, self.rto.rto(), threshold_too);
+        let decays = matches!(config.idle_cwnd, IdleCwnd::HalvePerRto | IdleCwnd::HalveWindowPerRto);
+        if !decays || self.flight > 0 || self.lost > 0 {
+            return;
         }
+        let rto = self.rto.rto();
+        let rtos = (now - self.decayed_until.unwrap_or(self.last_data)).as_nanos() / rto.as_nanos().max(1);
+        if rtos > 0 {
+            let threshold_too = config.idle_cwnd == IdleCwnd::HalvePerRto && self.decayed_until.is_none();
+            self.congestion.idle(rtos, threshold_too);
+            self.decayed_until = Some(self.decayed_until.unwrap_or(self.last_data) + rto * rtos);
+        }
+    }
+
+    /// Time may count as idle from `now` on: DATA is sent, or the association opens.
+    pub(super) const fn begin_idleness(&mut self, now: Instant) {
+        self.last_data = now;
+        self.decayed_until = None;
     }
 
     /// A SACK acknowledges `sent`, last sent over this path, for the first time.
@@ -273,5 +289,52 @@ pub(super) const fn counted(how: Counted, user_bytes: u64) -> u32 {
     match how {
         Counted::Chunks => padded(DATA_HEADER + user_bytes as u32),
         Counted::UserData => user_bytes as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path() -> Path {
+        let config = config();
+        let local = IpAddr::from([10, 0, 0, 1]);
+        let remote = IpAddr::from([10, 0, 0, 2]);
+        Path::new(PathAddresses { local, remote }, (1, 2), &config)
+    }
+
+    /// A window of 40 packets; the timer is a second.
+    fn config() -> Config {
+        Config {
+            initial_cwnd: InitialCwnd::Size(netrig_core::Size::from_bytes(40 * 1468)),
+            rto_initial: Duration::from_secs(1),
+            ..Config::of(crate::Profile::Rfc)
+        }
+    }
+
+    fn at_ms(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    /// RFC 9260 section 7.2.1: "once per RTO", and the threshold "before the first cwnd adjustment".
+    #[test]
+    fn an_idle_window_is_halved_once_for_each_time_out() {
+        let (mut path, config) = (path(), config());
+        let mut packets = |ms| {
+            path.decay(at_ms(ms), &config);
+            (path.congestion.cwnd() / 1468, path.congestion.ssthresh() / 1468)
+        };
+        assert_eq!(packets(999).0, 40);
+        let series = [1000, 1500, 2500, 2600, 2700, 3200, 60_000].map(&mut packets);
+        assert_eq!(series, [(20, 40), (20, 40), (10, 40), (10, 40), (10, 40), (5, 40), (4, 40)]);
+    }
+
+    /// Its data waits for the timer to send it again.
+    #[test]
+    fn a_path_that_lost_data_is_not_idle() {
+        let (mut path, config) = (path(), config());
+        path.lost = 1468;
+        path.decay(at_ms(60_000), &config);
+        assert_eq!((path.congestion.cwnd(), path.congestion.ssthresh()), (40 * 1468, u64::MAX));
     }
 }

@@ -320,7 +320,7 @@ impl Association {
         }
         self.counters.data_packets_sent += 1;
         let path = &mut self.paths[draft.path];
-        path.last_data = now;
+        path.begin_idleness(now);
         // RFC 9260 sections 6.3.2 R1 and 7.2.4 (4).
         if !path.t3_runs() || earliest {
             path.start_t3(now, &self.config);
@@ -375,7 +375,7 @@ impl Association {
         self.burst -= 1;
         self.counters.data_packets_sent += 1;
         let path = &mut self.paths[draft.path];
-        path.last_data = now;
+        path.begin_idleness(now);
         // RFC 9260 section 6.3.1 C4: one measurement per round trip.
         path.timed.get_or_insert((before, now));
         if !path.t3_runs() {

@@ -63,9 +63,11 @@ impl Counted {
         stage.price
     }
 
-    /// The application sent nothing for so long: that does not count (RFC 9438 section 5.8).
-    pub fn sleep(&mut self, idle: Duration) {
-        self.start += jiffies(idle);
+    /// Data is sent while nothing is in flight: the time since the data before does not count (`cubictcp_cwnd_event`,
+    /// net/ipv4/tcp_cubic.c).
+    pub fn resume(&mut self, now: Instant, last_sent: Instant) {
+        let [now, last_sent] = [now, last_sent].map(|at| jiffies(at.since(Instant::ZERO)));
+        self.start = (self.start + (now - last_sent)).min(now);
     }
 
     fn begin(shape: &Shape, jiffy: u64, cwnd: u64) -> Self {

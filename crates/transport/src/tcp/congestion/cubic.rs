@@ -31,7 +31,10 @@ pub(crate) struct Cubic {
 /// The current congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    start: Instant,
+    /// t: the time of the stage in which the window was in use.
+    elapsed: Duration,
+    /// The time until here is counted, or left out for the window was not in use.
+    counted_until: Instant,
     /// K: when the function reaches W_max again, seconds.
     k: f64,
     /// Where the function has its plateau.
@@ -83,7 +86,7 @@ impl Cubic {
         } else {
             (0.0, cwnd)
         };
-        Epoch { start: now, k, origin, w_est: cwnd, fraction: 0.0 }
+        Epoch { elapsed: Duration::ZERO, counted_until: now, k, origin, w_est: cwnd, fraction: 0.0 }
     }
 
     fn avoid(&mut self, window: &mut Window, acked: &Acked, amount: u64) {
@@ -91,7 +94,9 @@ impl Cubic {
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(acked.now, window.cwnd as f64 / smss));
         let cwnd = (window.cwnd as f64 + epoch.fraction) / smss;
         let segments = amount as f64 / smss;
-        let t = acked.now.since(epoch.start).as_secs_f64();
+        epoch.elapsed += acked.now.since(epoch.counted_until);
+        epoch.counted_until = acked.now;
+        let t = epoch.elapsed.as_secs_f64();
         let (now, soon) = (self.w_cubic(&epoch, t), self.w_cubic(&epoch, t + acked.srtt.as_secs_f64()));
 
         // RFC 9438 section 4.3: W_est += α · segments_acked / cwnd, with α = 3 (1 − β)/(1 + β) until W_est
@@ -141,6 +146,9 @@ impl CongestionControl for Cubic {
                 }
             };
             amount = window.slow_start(amount, limit);
+            // A stage of congestion avoidance ended if slow start begins anew, after idleness. The stage that Linux counts
+            // goes on.
+            self.epoch = None;
         }
         if amount > 0 && !window.in_slow_start() {
             match self.growth {
@@ -176,13 +184,20 @@ impl CongestionControl for Cubic {
         self.hystart.restart();
     }
 
-    fn on_idle(&mut self, idle: Duration) {
-        // RFC 9438 section 5.8: time in which the application sent nothing does not count.
+    fn on_unused(&mut self, now: Instant) {
+        // RFC 9438 section 4.2: t does "NOT include periods during which cwnd has not been updated due to
+        // application-limited behavior". In Linux it does, as long as something is in flight.
         if let Some(epoch) = &mut self.epoch {
-            epoch.start += idle;
+            epoch.counted_until = now;
+        }
+    }
+
+    fn on_resume(&mut self, now: Instant, last_sent: Instant) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.counted_until = now;
         }
         if let Some(counted) = &mut self.counted {
-            counted.sleep(idle);
+            counted.resume(now, last_sent);
         }
     }
 
@@ -215,16 +230,22 @@ mod tests {
         window.cwnd = w_max * 1000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
-        rounds_of(&mut cubic, &mut window, rtt, rounds)
+        rounds_of(&mut cubic, &mut window, Instant::ZERO, rtt, rounds)
     }
 
     /// Rounds of a window's acknowledgements; the moment and the window after each.
-    fn rounds_of(cubic: &mut Cubic, window: &mut Window, rtt: Duration, rounds: u64) -> Vec<(f64, f64)> {
+    fn rounds_of(
+        cubic: &mut Cubic,
+        window: &mut Window,
+        start: Instant,
+        rtt: Duration,
+        rounds: u64,
+    ) -> Vec<(f64, f64)> {
         let mut series = Vec::new();
         for round in 0..rounds {
             let acks = window.cwnd / 1000;
             for n in 0..acks {
-                let now = Instant::ZERO + rtt * round + Duration::from_nanos(rtt.as_nanos() * n / acks);
+                let now = start + rtt * round + Duration::from_nanos(rtt.as_nanos() * n / acks);
                 cubic.on_ack(window, &Acked { now, amount: 1000, rtt: Some(rtt), srtt: rtt, una: 0, nxt: 0 });
             }
             series.push(((rtt * (round + 1)).as_secs_f64(), window.cwnd as f64 / 1000.0));
@@ -293,14 +314,95 @@ mod tests {
         begin(&mut window);
         let grown = |series: &[(f64, f64)]| series.iter().map(|(_, cwnd)| *cwnd).collect::<Vec<_>>();
         let expected = [105.0, 110.0, 115.0, 121.0];
-        assert_eq!(grown(&rounds_of(&mut cubic, &mut window, Duration::from_millis(10), 4)), expected);
+        assert_eq!(
+            grown(&rounds_of(&mut cubic, &mut window, Instant::ZERO, Duration::from_millis(10), 4)),
+            expected
+        );
         // A time-out forgets what the window was.
         cubic.on_congestion(&window, window.cwnd);
         assert!(cubic.w_max > 0.0);
         cubic.on_timeout();
         begin(&mut window);
         window.credit = 0;
-        assert_eq!(grown(&rounds_of(&mut cubic, &mut window, Duration::from_millis(10), 4)), expected);
+        assert_eq!(
+            grown(&rounds_of(&mut cubic, &mut window, Instant::ZERO, Duration::from_millis(10), 4)),
+            expected
+        );
+    }
+
+    /// The window after a loss at 1000 segments and 60 round trips of 100 ms, with `pause` after each.
+    fn with_pauses(config: &Config, mut pause: impl FnMut(&mut Cubic, Instant) -> Instant) -> f64 {
+        let rtt = Duration::from_millis(100);
+        let mut cubic = Cubic::new(config);
+        let mut window = Window::new(config, 1000);
+        window.cwnd = 1_000_000;
+        let ssthresh = cubic.on_congestion(&window, window.cwnd);
+        window.reduce(ssthresh, ssthresh);
+        let mut now = Instant::ZERO;
+        for _ in 0..60 {
+            rounds_of(&mut cubic, &mut window, now, rtt, 1);
+            now = pause(&mut cubic, now + rtt);
+        }
+        window.cwnd as f64 / 1000.0
+    }
+
+    /// RFC 9438 sections 4.2 and 5.8: t leaves out the time in which the application sends nothing, be it longer than a
+    /// time-out or shorter than a round trip. After 6 s of use W = 0.4 (6 − 9.09)³ + 1000 = 988; were the pauses
+    /// counted, t would be 10 s at least, and W beyond W_max.
+    #[test]
+    fn idle_time_is_no_time_of_the_cubic_function() {
+        for config in [config(), counting()] {
+            let busy = with_pauses(&config, |_, now| now);
+            assert!((busy - 988.0).abs() < 3.0, "{busy}");
+            for ms in [80, 600, 20_000] {
+                let paused = with_pauses(&config, |cubic, now| {
+                    let later = now + Duration::from_millis(ms);
+                    cubic.on_resume(later, now);
+                    later
+                });
+                assert!((paused - busy).abs() < 1.5, "{paused} with pauses of {ms} ms, {busy} without");
+            }
+        }
+    }
+
+    /// "Periods during which cwnd has not been updated due to application-limited behavior" are not t either (RFC 9438
+    /// section 4.2), though something is always in flight. Linux counts them.
+    #[test]
+    fn a_window_in_part_used_stops_the_clock_of_rfc_9438() {
+        let trickle = |cubic: &mut Cubic, now: Instant| {
+            let step = Duration::from_millis(100);
+            (1..=5).for_each(|n| cubic.on_unused(now + step * n));
+            now + step * 5
+        };
+        let (busy, part) = (with_pauses(&config(), |_, now| now), with_pauses(&config(), trickle));
+        assert!((part - busy).abs() < 1.5, "{part} and {busy}");
+        assert!(with_pauses(&counting(), trickle) > 1100.0);
+    }
+
+    /// Slow start over the restart window begins another stage of congestion avoidance: at the threshold of 700, 9.09 s
+    /// before W_max.
+    #[test]
+    fn slow_start_after_idleness_begins_a_stage() {
+        let config = Config { cubic_reno_friendly: false, ..config() };
+        let rtt = Duration::from_millis(100);
+        let mut cubic = Cubic::new(&config);
+        let mut window = Window::new(&config, 1000);
+        window.cwnd = 1_000_000;
+        let ssthresh = cubic.on_congestion(&window, window.cwnd);
+        window.reduce(ssthresh, ssthresh);
+        rounds_of(&mut cubic, &mut window, Instant::ZERO, rtt, 60);
+        window.cwnd = 10_000;
+        let again = Instant::ZERO + rtt * 160;
+        cubic.on_resume(again, Instant::ZERO + rtt * 60);
+        let series = rounds_of(&mut cubic, &mut window, again, rtt, 20);
+        let start = series.iter().position(|(_, cwnd)| *cwnd >= 700.0).expect("congestion avoidance");
+        for (round, (_, cwnd)) in series.iter().enumerate().skip(start) {
+            let d = (round - start) as f64 * 0.1 - 9.086;
+            // The stage began within the round, and the window lags by at most a round.
+            let slope = 3.0 * 0.4 * d * d * 0.1;
+            let expected = 0.4 * d * d * d + 1000.0;
+            assert!((cwnd - expected).abs() <= 1.5 * slope, "{cwnd} for {expected} in round {round}");
+        }
     }
 
     #[test]

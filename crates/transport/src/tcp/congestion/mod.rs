@@ -144,9 +144,14 @@ pub(crate) trait CongestionControl {
     /// The retransmission timer ran out; `on_congestion` was asked before if it was the first time.
     fn on_timeout(&mut self) {}
 
-    /// The application left the connection idle for so long.
-    fn on_idle(&mut self, idle: Duration) {
-        let _ = idle;
+    /// Data was acknowledged, but the window does not grow, for the sender does not fill it.
+    fn on_unused(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// Data is sent while nothing is in flight. The data before were sent at `last_sent`.
+    fn on_resume(&mut self, now: Instant, last_sent: Instant) {
+        let _ = (now, last_sent);
     }
 
     /// The last congestion signal was spurious; the window has been restored.
@@ -216,8 +221,12 @@ macro_rules! algorithms {
                 match self { $(Self::$name(algorithm) => algorithm.on_timeout(),)+ }
             }
 
-            fn on_idle(&mut self, idle: Duration) {
-                match self { $(Self::$name(algorithm) => algorithm.on_idle(idle),)+ }
+            fn on_unused(&mut self, now: Instant) {
+                match self { $(Self::$name(algorithm) => algorithm.on_unused(now),)+ }
+            }
+
+            fn on_resume(&mut self, now: Instant, last_sent: Instant) {
+                match self { $(Self::$name(algorithm) => algorithm.on_resume(now, last_sent),)+ }
             }
 
             fn on_undo(&mut self) {

@@ -568,7 +568,11 @@ impl Sender {
     }
 
     fn grow(&mut self, now: Instant, amount: u64, rtt: Option<Duration>) {
-        if !self.may_grow() || self.frto.is_some() {
+        if self.frto.is_some() {
+            return;
+        }
+        if !self.may_grow() {
+            self.algorithm.on_unused(now);
             return;
         }
         // Once a gap is filled, data is acknowledged that arrived long ago. It tells of a window in flight at most: the

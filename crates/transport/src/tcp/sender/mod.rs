@@ -130,7 +130,8 @@ pub(crate) struct Sender {
 
     /// Time-outs in a row.
     errors: u32,
-    last_sent: Instant,
+    /// When data was last sent, if any was.
+    last_sent: Option<Instant>,
     /// End of the last segment that was not full (Minshall's variant of Nagle's rule).
     small_end: u64,
     retransmission_at: Instant,
@@ -213,7 +214,7 @@ impl Sender {
             reduced_until: 0,
             tell_reduced: false,
             errors: 0,
-            last_sent: Instant::ZERO,
+            last_sent: None,
             small_end: 0,
             retransmission_at: Instant::NEVER,
             probe_at: Instant::NEVER,

@@ -76,7 +76,7 @@ impl Sender {
             Phase::Loss if self.timed_out => telemetry.counters.timeout_retransmissions += 1,
             _ => telemetry.counters.fast_retransmissions += 1,
         }
-        self.last_sent = now;
+        self.last_sent = Some(now);
         Transmission { start, end, fin: sequence_end > end, new: false }
     }
 
@@ -101,9 +101,6 @@ impl Sender {
         if unsent == 0 && !fin_waits {
             return None;
         }
-        if self.board.is_empty() {
-            self.restart_after_idleness(now);
-        }
         let len = self.smss.min(self.buffer.message_end(start) - start);
         let len = self.fit(now, len, fin_waits)?;
         let fin = fin_waits && len == unsent;
@@ -113,6 +110,9 @@ impl Sender {
             // More data make the segment no larger.
             self.window_full = len == self.smss || self.config.framing == Framing::WholePackets;
             return None;
+        }
+        if self.board.is_empty() {
+            self.resume(now);
         }
         self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
         telemetry.counters.bytes_sent += len;
@@ -192,7 +192,7 @@ impl Sender {
             prr.on_sent(weight);
         }
         self.sent_since_gap += weight;
-        self.last_sent = now;
+        self.last_sent = Some(now);
         self.persist_at = Instant::NEVER;
         // RFC 6298 (5.1).
         if self.retransmission_at == Instant::NEVER {
@@ -201,15 +201,15 @@ impl Sender {
         self.schedule_probe(now);
     }
 
-    /// RFC 5681 section 4.1: after more than a time-out of silence the old window says nothing about the
-    /// path.
-    fn restart_after_idleness(&mut self, now: Instant) {
-        let idle = now.since(self.last_sent);
-        let rto = self.rtt.rto();
-        if self.last_sent == Instant::ZERO || idle <= rto {
+    /// Data is sent while nothing is in flight. RFC 5681 section 4.1: after more than a time-out of silence the old
+    /// window says nothing about the path.
+    fn resume(&mut self, now: Instant) {
+        let Some(last_sent) = self.last_sent else { return };
+        self.algorithm.on_resume(now, last_sent);
+        let (idle, rto) = (now.since(last_sent), self.rtt.rto());
+        if idle <= rto {
             return;
         }
-        self.algorithm.on_idle(idle);
         let restart = (u64::from(self.config.initial_window) * self.smss).min(self.window.cwnd);
         match self.config.idle_restart {
             IdleRestart::None => {}

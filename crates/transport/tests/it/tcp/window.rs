@@ -183,6 +183,35 @@ fn a_window_that_is_not_used_does_not_grow() {
     assert!(trickle(Growth::Always) > 400);
 }
 
+/// An object of 70 segments every 100 ms over a round trip of 50 ms, and one loss. Once the window holds an object it is not
+/// filled any more, and CUBIC's time stands still. After half a minute the round trip becomes 230 ms, and the window is too
+/// small. Its function goes on from where it stood, not from where it would be had it run meanwhile.
+#[test]
+fn cubic_does_not_leap_after_the_application_was_the_limit() {
+    for profile in [Profile::Rfc, Profile::Linux] {
+        let config = Config { congestion: Congestion::Cubic, ..Config::of(profile) };
+        let mut pair = Pair::new(&config).with_delay(MS(25)).dropping(&[80]);
+        pair.connect();
+        let mut objects = |n| {
+            for _ in 0..n {
+                pair.send(Side::Client, Data::Fill(100_000));
+                pair.run(MS(100));
+            }
+            let window = cwnd(&pair) / 1448;
+            pair.lines.iter_mut().for_each(|line| line.delay = MS(115));
+            window
+        };
+        let before = objects(300);
+        assert!((69..=75).contains(&before), "{profile:?}: {before} segments");
+        // Half a second, a second: a segment per round trip and less. With all the time counted they were 154 and 345.
+        let after = [(); 2].map(|()| objects(5));
+        assert!(
+            after[1] > before && after[1] <= before + 16,
+            "{profile:?}: {before}, then {after:?} segments"
+        );
+    }
+}
+
 /// ns-2's window_: so many packets outstanding, whatever the congestion window says.
 #[test]
 fn the_send_window_limits_what_is_outstanding() {
