@@ -134,6 +134,25 @@ mod tests {
         assert_eq!(e.rto(), Duration::from_millis(1250));
     }
 
+    /// RFC 6298 section 2.3, by hand: RTTVAR = 3/4 · 250 + 1/4 · |500 − 100| = 287.5 ms with the mean of before, then
+    /// SRTT = 7/8 · 500 + 1/8 · 100 = 450 ms, and RTO = 450 + 4 · 287.5 ms. The other way round it were 1550 ms.
+    #[test]
+    fn the_variance_is_updated_before_the_mean() {
+        let mut e = RtoEstimator::new(RFC);
+        e.measured(Duration::from_millis(500));
+        e.measured(Duration::from_millis(100));
+        assert_eq!(e.srtt(), Some(Duration::from_millis(450)));
+        assert_eq!(e.rto(), Duration::from_millis(1600));
+    }
+
+    /// RFC 6298 sections 2.3 and 4: a path without any variation keeps a grain of the clock.
+    #[test]
+    fn the_variance_is_a_grain_of_the_clock_at_least() {
+        let mut e = RtoEstimator::new(RtoRules { granularity: Duration::from_millis(100), ..RFC });
+        (0..300).for_each(|_| e.measured(Duration::from_secs(2)));
+        assert_eq!(e.rto(), Duration::from_millis(2100));
+    }
+
     #[test]
     fn back_off_doubles_up_to_the_maximum() {
         let mut e = RtoEstimator::new(RFC);

@@ -117,7 +117,8 @@ impl Receiver {
     /// The peer's SYN came, with this initial sequence number.
     pub fn synchronise(&mut self, irs: Serial, timestamp: u32) {
         (self.irs, self.next, self.edge) = (irs, 1, 1 + self.window());
-        self.recent_timestamp = timestamp;
+        // The SYN is acknowledged before anything else, by SYN and ACK or by the ACK that answers those.
+        (self.recent_timestamp, self.last_ack_sent) = (timestamp, self.next);
     }
 
     /// What was agreed in the handshake: the shift of this end's window, and selective acknowledgement.
@@ -637,6 +638,40 @@ mod tests {
         }
         peer.take(0, 16_001, &[0; 1000]);
         assert!(!peer.receiver.is_due(Instant::ZERO));
+    }
+
+    /// RFC 7323 section 4.3: (A) delayed acknowledgements, (B) a gap, (C) what fills it.
+    #[test]
+    fn the_earliest_unacknowledged_timestamp_is_echoed() {
+        let mut peer = Peer::new(&rfc());
+        let segment = [0; 1000];
+        let mut arrives = |start: i64, value| {
+            peer.receiver.note_timestamp(start, value);
+            peer.take(0, start, &segment);
+            let due = peer.receiver.is_due(Instant::ZERO);
+            if due {
+                peer.receiver.acknowledge();
+            }
+            due.then(|| peer.receiver.timestamp_echo())
+        };
+        assert_eq!(arrives(1, 10), None, "delayed");
+        assert_eq!(arrives(1001, 11), Some(10));
+        assert_eq!(arrives(3001, 13), Some(10), "2001 is missing");
+        assert_eq!(arrives(4001, 14), Some(10));
+        assert_eq!(arrives(2001, 15), Some(15), "sent again, it fills the gap");
+    }
+
+    /// RFC 7323 sections 5.2 and 5.3, with numbers that wrap.
+    #[test]
+    fn an_older_timestamp_is_outdated() {
+        let mut receiver = Receiver::new(&rfc());
+        receiver.synchronise(Serial(0), u32::MAX - 1);
+        receiver.agree(0, true);
+        receiver.acknowledge();
+        receiver.note_timestamp(1, 3);
+        assert_eq!([3, 4, 2, u32::MAX].map(|value| receiver.is_outdated(value)), [false, false, true, true]);
+        receiver.note_timestamp(1, u32::MAX);
+        assert_eq!(receiver.timestamp_echo(), 3, "it never goes back");
     }
 
     /// RFC 9293 section 3.8.6.2.2: the window does not open by less than a segment.

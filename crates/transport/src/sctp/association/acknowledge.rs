@@ -21,22 +21,23 @@ impl Association {
         if sack.cumulative_tsn.before(self.outstanding.cumulative()) {
             return;
         }
-        if self.acknowledged(now, sack.cumulative_tsn, &sack.gaps) {
+        if self.acknowledged(now, sack.cumulative_tsn, Some(&sack.gaps)) {
             self.peer_rwnd = u64::from(sack.a_rwnd);
             self.window_closed &= sack.a_rwnd == 0;
             self.continue_shutdown(now);
         }
     }
 
-    /// The Cumulative TSN Ack that a SHUTDOWN carries.
+    /// The Cumulative TSN Ack that a SHUTDOWN carries. That it has no gap blocks takes none back (RFC 9260 section 3.3.8).
     pub(super) fn acknowledge_cumulative(&mut self, now: Instant, cumulative: Serial) {
         if !cumulative.before(self.outstanding.cumulative()) {
-            self.acknowledged(now, cumulative, &[]);
+            self.acknowledged(now, cumulative, None);
         }
     }
 
-    /// Takes in what was acknowledged. False if that ended the association.
-    fn acknowledged(&mut self, now: Instant, cumulative: Serial, gaps: &[GapBlock]) -> bool {
+    /// Takes in what was acknowledged; without `gaps` nothing is said of what lies beyond. False if that ended the
+    /// association.
+    fn acknowledged(&mut self, now: Instant, cumulative: Serial, gaps: Option<&[GapBlock]>) -> bool {
         if !cumulative.before(self.outstanding.next_tsn()) {
             // It acknowledges what was never sent.
             let cause = Cause::ProtocolViolation(b"cumulative TSN ack beyond what was sent".to_vec());
@@ -64,7 +65,7 @@ impl Association {
             });
         }
         let mut holes = Holes::new();
-        if !gaps.is_empty() || self.outstanding.has_gap_acked() {
+        if let Some(gaps) = gaps.filter(|gaps| !gaps.is_empty() || self.outstanding.has_gap_acked()) {
             holes = self.acknowledge_gaps(now, gaps, &mut highest_newly);
         }
         if advanced || highest_newly.is_some() {

@@ -93,7 +93,8 @@ impl Association {
         self.incidents.push_back(Incident::PathChanged { path: PathId(path as u8), state });
         self.reselect_data_path();
         // RFC 7829 section 3.2: a potentially failed path is probed, if no longer by data then by heartbeats.
-        if state == PathState::PotentiallyFailed && self.paths[path].beat.is_none() {
+        let probes = self.config.heartbeats && self.paths[path].beat.is_none();
+        if state == PathState::PotentiallyFailed && probes {
             match self.config.heartbeat_loss {
                 HeartbeatLoss::AfterRto => self.paths[path].heartbeat_at = now,
                 HeartbeatLoss::AtNext => self.schedule_heartbeat(now, path),

@@ -259,11 +259,14 @@ impl Association {
             causes = Some(vec![Cause::MissingParameters(vec![7])]);
         }
         if let Some(causes) = causes {
-            // Without a tag there is nobody to answer (RFC 9260 section 3.3.3).
-            if init.initiate_tag != 0 {
-                self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
+            // RFC 9260 section 3.3.3: without a tag of the peer's, its packet's tag goes back, which is the own one.
+            let reflected = init.initiate_tag == 0;
+            let tag = if reflected { self.local_tag } else { init.initiate_tag };
+            self.answer(path, tag, Chunk::Abort(Abort { reflected, causes }));
+            // A window that is too small changes no state, all else ends the attempt.
+            if reflected || init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd >= 1500 {
+                self.finish(CloseReason::Refused);
             }
-            self.finish(CloseReason::Refused);
             return;
         }
         self.cookie = init.cookie().unwrap_or_default().to_vec();

@@ -36,7 +36,9 @@ impl Association {
     }
 
     pub(super) fn schedule_heartbeat(&mut self, now: Instant, path: usize) {
-        if !self.config.heartbeats && !self.is_hurried(path) {
+        // RFC 7829 section 3.2: a potentially failed path "MUST honor" that heartbeats are off; to confirm a path is another
+        // matter (RFC 9260 section 5.4).
+        if !self.config.heartbeats && !self.paths[path].is(PathState::Unconfirmed) {
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
         }

@@ -73,6 +73,8 @@ impl Association {
             Chunk::Init(_) => tag == 0 && alone,
             // The tag that it must have stands in the cookie, for the peer may have restarted.
             Chunk::CookieEcho(_) => true,
+            // Section 8.5.1 E: then it is out of the blue, of an association that is forgotten here.
+            Chunk::ShutdownAck if matches!(self.state, State::CookieWait | State::CookieEchoed) => true,
             Chunk::Abort(Abort { reflected, .. }) | Chunk::ShutdownComplete { reflected } => {
                 if *reflected {
                     tag == self.peer_tag && self.peer_tag != 0
@@ -111,7 +113,7 @@ impl Association {
                 }
             }
             Chunk::Shutdown(cumulative) => self.handle_shutdown(now, path, cumulative),
-            Chunk::ShutdownAck => self.handle_shutdown_ack(path),
+            Chunk::ShutdownAck => self.handle_shutdown_ack(path, tag),
             Chunk::ShutdownComplete { .. } => self.handle_shutdown_complete(),
             // ECN is not negotiated, so these have no meaning.
             Chunk::EcnEcho(_) | Chunk::Cwr(_) => {}

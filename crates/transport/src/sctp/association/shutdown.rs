@@ -81,15 +81,16 @@ impl Association {
         }
     }
 
-    pub(super) fn handle_shutdown_ack(&mut self, path: usize) {
+    /// SHUTDOWN ACK in a packet with this tag.
+    pub(super) fn handle_shutdown_ack(&mut self, path: usize, tag: u32) {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
                 self.answer(path, self.peer_tag, Chunk::ShutdownComplete { reflected: false });
                 self.finish(CloseReason::Finished);
             }
-            // RFC 9260 section 8.5.1 E: out of the blue, as it were.
+            // RFC 9260 sections 8.4 (5) and 8.5.1 E: out of the blue.
             State::CookieWait | State::CookieEchoed => {
-                self.answer(path, self.peer_tag, Chunk::ShutdownComplete { reflected: true });
+                self.answer(path, tag, Chunk::ShutdownComplete { reflected: true });
             }
             _ => {}
         }

@@ -116,6 +116,18 @@ fn potentially_failed_moves_data_at_the_first_time_out() {
     assert_eq!(last, 0, "back to the primary");
 }
 
+/// RFC 7829 section 3.2: "if the Path Heartbeat function is disabled for the destination address in question, HEARTBEATs MUST
+/// NOT be sent".
+#[test]
+fn without_heartbeats_a_potentially_failed_path_is_not_probed() {
+    let config = Config { potentially_failed: true, heartbeats: false, ..stubborn(5) };
+    let mut pair = failing(&config);
+    pair.run_for(s(60));
+    assert_eq!(pair.status(0).state, PathState::PotentiallyFailed);
+    assert!(pair.data_packets().last().is_some_and(|crossing| crossing.path == 1));
+    assert!(!pair.sent_by(Side::Client).any(|crossing| crossing.has("HEARTBEAT")));
+}
+
 #[test]
 fn a_higher_threshold_waits_for_more_time_outs() {
     for (threshold, timers) in [(0, 1), (1, 3), (2, 7)] {

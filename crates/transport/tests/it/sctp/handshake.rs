@@ -431,6 +431,107 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
     assert_eq!(answer(chunk::Init { parameters: vec![host], ..good }, 0), "ABORT");
 }
 
+/// RFC 9260 section 3.3.3: an INIT ACK without tag or streams, or with a host name, ends the attempt; one with too small a window
+/// changes nothing. All are answered by ABORT.
+#[test]
+fn impossible_init_acks_are_answered_by_abort() {
+    let good = chunk::Init {
+        initiate_tag: 5,
+        a_rwnd: 1500,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: netrig_transport::Serial(1),
+        parameters: vec![Parameter::Cookie(vec![1])],
+    };
+    let host = Parameter::HostName(b"example.net\0".to_vec());
+    let refused = Some(CloseReason::Refused);
+    for (init, closed) in [
+        (chunk::Init { initiate_tag: 0, ..good.clone() }, refused),
+        (chunk::Init { outbound_streams: 0, ..good.clone() }, refused),
+        (chunk::Init { inbound_streams: 0, ..good.clone() }, refused),
+        (chunk::Init { parameters: vec![host], ..good.clone() }, refused),
+        (chunk::Init { parameters: Vec::new(), ..good.clone() }, refused),
+        (chunk::Init { a_rwnd: 1499, ..good }, None),
+    ] {
+        let mut pair = Pair::new(&rfc(), 1, ms(100));
+        pair.lose(|crossing| crossing.at < at(ms(500)));
+        pair.open();
+        let own = pair.client().local_tag();
+        let reflected = init.initiate_tag == 0;
+        let tag = if reflected { own } else { init.initiate_tag };
+        let packet = forged(Side::Client, 0, own, vec![Chunk::InitAck(Box::new(init.clone()))]);
+        pair.deliver(Side::Client, packet);
+        let answer = &pair.log.last().expect("an answer").packet;
+        let Chunk::Abort(abort) = &answer.chunks[0] else { panic!("ABORT for {init:?}") };
+        assert_eq!(
+            (answer.verification_tag, abort.reflected, pair.client.closed()),
+            (tag, reflected, closed)
+        );
+        pair.run_for(s(5));
+        assert_eq!(pair.client.connected().is_some(), closed.is_none(), "{init:?}");
+    }
+}
+
+/// RFC 9260 sections 5.2.3, 5.2.5, 5.2.6, 8.5.1 C and 9.2, and section 6 for what comes too early.
+#[test]
+fn chunks_in_the_wrong_state_are_discarded() {
+    let init = chunk::Init {
+        initiate_tag: 5,
+        a_rwnd: 9999,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: netrig_transport::Serial(1),
+        parameters: vec![Parameter::Cookie(vec![1])],
+    };
+    let early = vec![
+        Chunk::CookieAck,
+        Chunk::Error(vec![Cause::StaleCookie(1)]),
+        Chunk::ShutdownComplete { reflected: false },
+    ];
+    let mut late = early.clone();
+    late.push(Chunk::InitAck(Box::new(chunk::Init { initiate_tag: 0, ..init.clone() })));
+    late.push(Chunk::InitAck(Box::new(chunk::Init { outbound_streams: 0, ..init.clone() })));
+    late.push(Chunk::InitAck(Box::new(init)));
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    let tag = pair.client().local_tag();
+    for chunk in late {
+        pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![chunk]));
+    }
+    assert_eq!((pair.log.len(), pair.client.closed()), (0, None));
+    pair.fill(1000);
+    pair.run_for(s(2));
+    assert_eq!(pair.server.bytes(), 1000);
+
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|crossing| crossing.at < at(ms(500)));
+    pair.open();
+    let tag = pair.client().local_tag();
+    let data = chunk::Data {
+        tsn: netrig_transport::Serial(0),
+        stream: StreamId(0),
+        ssn: 0,
+        ppid: 0,
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: true,
+        data: Data::Fill(100),
+    };
+    let sack = chunk::Sack {
+        cumulative_tsn: netrig_transport::Serial(9),
+        a_rwnd: 0,
+        gaps: Default::default(),
+        duplicates: Vec::new(),
+    };
+    let chunks = [Chunk::Data(data), Chunk::Sack(sack), Chunk::Shutdown(netrig_transport::Serial(0))];
+    for chunk in chunks.into_iter().chain(early) {
+        pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![chunk]));
+    }
+    assert_eq!((pair.log.len(), pair.client.closed()), (1, None), "nothing but the INIT");
+    pair.run_for(s(5));
+    assert!(pair.client.connected().is_some());
+}
+
 #[test]
 fn profiles_shake_hands_with_each_other() {
     for client in Profile::ALL {

@@ -390,3 +390,20 @@ fn no_round_trip_is_measured_past_a_retransmission() {
         assert_eq!(pair.status(0).srtt, Some(expected));
     }
 }
+
+/// RFC 9260 section 3.3.8: a SHUTDOWN has no gap blocks, and its receiver "MUST NOT interpret the lack of a Gap Ack Block as a
+/// renege".
+#[test]
+fn a_shutdown_takes_no_gap_block_back() {
+    let mut pair = Pair::connected(&wide(), 1, ms(100));
+    let tag = pair.client().local_tag();
+    lose_data(&mut pair, &[0]);
+    pair.fill(3 * 1452);
+    let first = tsns(pair.data_packets().next().expect("data"))[0];
+    pair.run_for(ms(250));
+    assert_eq!(pair.client().unacknowledged(), 1452);
+    pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Shutdown(first.plus(u32::MAX))]));
+    assert_eq!((pair.client().unacknowledged(), pair.status(0).flight), (1452, 1468));
+    pair.run_for(s(3));
+    assert_eq!(pair.client().counters().bytes_retransmitted, 1452);
+}

@@ -272,3 +272,23 @@ fn no_heartbeats_after_shutdown() {
     pair.run_for(s(100));
     assert!(pair.sent_by(Side::Client).all(|crossing| !crossing.has("HEARTBEAT")));
 }
+
+/// RFC 9260 sections 8.5.1 E and 9.2: a SHUTDOWN ACK during a handshake is of an association that is forgotten here. Its sender
+/// gets SHUTDOWN COMPLETE with the tag that it used, and the handshake goes on.
+#[test]
+fn an_association_in_the_making_ends_one_that_is_forgotten() {
+    for echoed in [false, true] {
+        let mut pair = Pair::new(&rfc(), 1, ms(100));
+        pair.lose(move |crossing| crossing.has(if echoed { "COOKIE ECHO" } else { "INIT" }));
+        pair.open();
+        pair.run_for(ms(300));
+        pair.log.clear();
+        pair.deliver(Side::Client, forged(Side::Client, 0, 4711, vec![Chunk::ShutdownAck]));
+        let answer = pair.log.last().expect("an answer");
+        assert_eq!(answer.packet.chunks[..], [Chunk::ShutdownComplete { reflected: true }]);
+        assert_eq!(answer.packet.verification_tag, 4711);
+        pair.rule(|_| Verdict::Pass);
+        pair.run_for(s(5));
+        assert!(pair.client.connected().is_some() && pair.client.closed().is_none());
+    }
+}

@@ -97,6 +97,18 @@ fn the_first_window() {
     }
 }
 
+/// RFC 9260 section 6.1 B: "the sender SHOULD exceed cwnd by up to (PMDCS - 1) bytes [...] The breach of cwnd MUST constitute
+/// one packet only."
+#[test]
+fn one_packet_may_pass_the_window() {
+    for (cwnd, packets) in [(9 * 1468, 9), (9 * 1468 + 1, 10), (10 * 1468 - 1, 10), (10 * 1468, 10)] {
+        let config = Config { initial_cwnd: InitialCwnd::Size(bytes(cwnd)), max_burst: 0, ..rfc() };
+        let mut pair = Pair::connected(&config, 1, ms(10));
+        pair.fill(1_000_000);
+        assert_eq!(pair.data_packets().count(), packets, "a window of {cwnd} B");
+    }
+}
+
 /// Without delayed SACKs slow start doubles each round trip, until Max.Burst 4 bounds what one SACK frees.
 #[test]
 fn slow_start_doubles() {

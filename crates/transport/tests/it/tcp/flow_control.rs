@@ -199,3 +199,52 @@ fn a_peer_that_answers_probes_is_not_given_up() {
         assert_eq!(closed, (!answers).then_some(netrig_core::CloseReason::TimedOut));
     }
 }
+
+/// RFC 5681 section 4.2: above a gap and within it every segment is acknowledged at once, also where acknowledgements are
+/// delayed; and never twice.
+#[test]
+fn what_is_out_of_order_is_acknowledged_at_once() {
+    let config = Config { ack_every: 2, ack_delay: MS(200), tail_loss_probe: false, ..plain() };
+    let mut pair = Pair::new(&config).dropping(&[2]);
+    pair.connect();
+    pair.run_until(at_ms(1000));
+    pair.send(Side::Client, Data::Fill(5000));
+    pair.run(MS(500));
+    let acknowledged: Vec<_> = pair
+        .sent(Side::Server, |sent| sent.at >= at_ms(1000))
+        .iter()
+        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
+        .collect();
+    // The first waits for a second; 3, 4 and 5 are above the gap, and the second, sent again at 1100 ms, fills it.
+    assert_eq!(acknowledged, [(1050, 1000), (1050, 1000), (1050, 1000), (1150, 5000)]);
+}
+
+/// RFC 5681 section 4.2: no more than one acknowledgement for each segment that arrives, and section 2: no data beyond the
+/// peer's window.
+#[test]
+fn one_acknowledgement_for_each_segment_at_most() {
+    let config = Config { receive_buffer: Size::from_bytes(30_000), ..plain() };
+    let mut pair = Pair::new(&config).with_network(|sent| match (sent.from, sent.data_ordinal % 23) {
+        (Side::Client, 7) => Fate::Drop,
+        (Side::Client, 15) => Fate::Late(MS(40)),
+        (Side::Client, 19) => Fate::Twice,
+        _ => Fate::Pass,
+    });
+    pair.connect();
+    pair.send(Side::Client, Data::Fill(500_000));
+    pair.run(MS(60_000));
+    assert_eq!(pair.received_len[1], 500_000);
+    let received = pair.server.counters().packets_received;
+    assert!(pair.sent(Side::Server, |_| true).len() as u64 <= received);
+    // What the client knows: an acknowledgement is on its way for 50 ms.
+    let mut edge = 0;
+    let mut told = pair.sent(Side::Server, |_| true).into_iter().peekable();
+    for sent in pair.sent(Side::Client, |sent| sent.segment.carries_data()) {
+        while let Some(answer) = told.next_if(|answer| answer.at + MS(50) <= sent.at) {
+            let acknowledged = i64::from(answer.segment.ack.offset_from(ISS.plus(1)));
+            edge = edge.max(acknowledged + i64::from(answer.segment.window));
+        }
+        let end = i64::from(sent.segment.seq.offset_from(ISS.plus(1))) + sent.segment.data.size() as i64;
+        assert!(end <= edge, "{end} beyond {edge} at {}", sent.at);
+    }
+}

@@ -1,5 +1,6 @@
 //! TCP's two ends against each other, and against what the RFCs and closed forms say.
 
+mod by_hand;
 mod flow_control;
 mod ns2;
 mod opening;

@@ -2,7 +2,7 @@
 
 use netrig_core::{CloseReason, Data, Duration, Endpoint, Instant};
 use netrig_transport::tcp::{self, Config, Connection, Flags, Handshake, Limit, State};
-use netrig_transport::{Connection as _, Packet, Payload, Profile, Serial};
+use netrig_transport::{Connection as _, Packet, PathId, Payload, Profile, Serial};
 
 use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, flow, plain};
 
@@ -70,6 +70,33 @@ fn the_first_retries_may_be_linear() {
     pair.run(MS(20_000));
     let times: Vec<_> = pair.log.iter().map(|sent| sent.at.as_nanos() / 1_000_000_000).collect();
     assert_eq!(times, [0, 1, 2, 3, 4, 5, 7, 11]);
+}
+
+/// RFC 6928 section 3, RFC 5681 section 3.1: after more than one lost SYN the initial window is a segment.
+#[test]
+fn after_lost_syns_one_segment_goes_first() {
+    for (lost, first) in [(0, 10), (1, 10), (2, 1)] {
+        let mut pair = Pair::new(&plain())
+            .with_network(move |sent| if sent.at < at_ms(900 * lost) { Fate::Drop } else { Fate::Pass });
+        pair.connect();
+        let opened = pair.now;
+        pair.send(Side::Client, Data::Fill(30_000));
+        pair.run(MS(99));
+        let sent = pair.sent(Side::Client, |sent| sent.segment.carries_data() && sent.at >= opened);
+        assert_eq!(sent.len(), first, "after {lost} lost SYNs");
+    }
+}
+
+/// RFC 6298 section 5.7: then the timer starts at three seconds for data, unless a timestamp measured the round trip.
+#[test]
+fn after_a_lost_syn_the_timer_is_three_seconds() {
+    for (timestamps, rto) in [(false, 3000), (true, 1000)] {
+        let config = Config { timestamps, tail_loss_probe: false, ..plain() };
+        let mut pair = Pair::new(&config)
+            .with_network(|sent| if sent.at < at_ms(500) { Fate::Drop } else { Fate::Pass });
+        pair.connect();
+        assert_eq!(pair.client.path_status(PathId(0)).expect("TCP's path").rto, MS(rto));
+    }
 }
 
 #[test]
