@@ -15,6 +15,7 @@ mod link_down;
 mod media;
 mod outage;
 mod queueing_theory;
+mod requirements;
 mod sctp_theory;
 mod sip_theory;
 mod tcp_theory;

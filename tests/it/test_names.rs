@@ -29,8 +29,8 @@ fn tests_of(source: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-#[test]
-fn each_test_has_a_name_of_its_own() {
+/// The names of all test functions of the workspace, each with the files that have one of this name.
+pub(crate) fn test_names() -> BTreeMap<String, Vec<PathBuf>> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     sources(&top.join("crates"), &mut files);
@@ -43,6 +43,12 @@ fn each_test_has_a_name_of_its_own() {
         }
     }
     assert!(names.len() > 2000, "{} names", names.len());
+    names
+}
+
+#[test]
+fn each_test_has_a_name_of_its_own() {
+    let mut names = test_names();
     names.retain(|_, files| files.len() > 1);
     assert!(names.is_empty(), "names of several tests: {names:#?}");
 }

@@ -202,6 +202,19 @@ fn heartbeats_come_at_their_interval() {
     assert!(gaps.iter().any(|gap| *gap < ms(30_900)) && gaps.iter().any(|gap| *gap > ms(31_300)));
 }
 
+/// RFC 9260 section 8.3: the answer to a heartbeat measures the round trip and clears the errors of the path.
+#[test]
+fn a_heartbeat_measures_its_path() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    assert_eq!(pair.status(0).srtt, None);
+    pair.lose(|crossing| crossing.has("HEARTBEAT"));
+    pair.run_for(s(34));
+    assert_eq!((pair.status(0).srtt, pair.status(0).errors), (None, 1));
+    pair.rule(|_| Verdict::Pass);
+    pair.run_for(s(34));
+    assert_eq!((pair.status(0).srtt, pair.status(0).errors), (Some(ms(200)), 0));
+}
+
 #[test]
 fn data_takes_the_place_of_heartbeats() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));

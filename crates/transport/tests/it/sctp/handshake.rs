@@ -64,6 +64,19 @@ fn nobody_answers() {
     assert_eq!(pair.client.events.last().map(|(now, _)| now.as_secs_f64()), Some(243.0));
 }
 
+/// RFC 9260 section 4, 3): T1-cookie repeats COOKIE ECHO as T1-init does INIT.
+#[test]
+fn a_cookie_that_is_never_acknowledged_ends_the_attempt() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|crossing| crossing.has("COOKIE ECHO"));
+    pair.open();
+    pair.run_for(s(1000));
+    let echoes = pair.log.iter().filter(|crossing| crossing.has("COOKIE ECHO"));
+    let times: Vec<_> = echoes.map(|crossing| crossing.at.as_secs_f64()).collect();
+    assert_eq!(times, [0.2, 1.2, 3.2, 7.2, 15.2, 31.2, 63.2, 123.2, 183.2]);
+    assert_eq!(pair.client.closed(), Some(CloseReason::TimedOut));
+}
+
 #[test]
 fn a_dead_first_path_is_gone_round() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));

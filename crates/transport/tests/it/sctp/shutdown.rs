@@ -292,3 +292,52 @@ fn an_association_in_the_making_ends_one_that_is_forgotten() {
         assert!(pair.client.connected().is_some() && pair.client.closed().is_none());
     }
 }
+
+/// RFC 9260 section 9.1.
+#[test]
+fn an_abort_of_the_user_says_so() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    pair.act(Side::Client, |client, now| client.abort(now));
+    let Chunk::Abort(abort) = &pair.log[0].packet.chunks[0] else { panic!("ABORT") };
+    assert!(matches!(abort.causes[..], [Cause::UserAbort(_)]));
+}
+
+/// RFC 9260 sections 4 and 9.2: who has sent SHUTDOWN answers each packet with DATA by SHUTDOWN, and acknowledges it, at once.
+#[test]
+fn data_after_shutdown_is_answered_at_once() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    // The first data is acknowledged at once anyway.
+    pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(100)));
+    pair.run_for(s(1));
+    pair.lose(|crossing| crossing.has("SHUTDOWN"));
+    close(&mut pair, Side::Client);
+    pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(100)));
+    let arrives = pair.now + ms(100);
+    pair.log.clear();
+    pair.run_for(ms(150));
+    let answers: Vec<_> =
+        pair.sent_by(Side::Client).map(|crossing| (crossing.at, crossing.names())).collect();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(answers[0].0 == arrives && answers[0].1.contains("SACK") && answers[0].1.contains("SHUTDOWN"));
+}
+
+/// RFC 9260 section 9.2: an INIT for an association in SHUTDOWN-ACK-SENT is answered by SHUTDOWN ACK.
+#[test]
+fn an_init_for_an_association_that_ends_gets_a_shutdown_ack() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    pair.lose(|crossing| crossing.has("SHUTDOWN COMPLETE"));
+    close(&mut pair, Side::Client);
+    pair.run_for(ms(350));
+    pair.log.clear();
+    let init = chunk::Init {
+        initiate_tag: 4711,
+        a_rwnd: 10_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Serial(0),
+        parameters: Vec::new(),
+    };
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
+    assert_eq!(pair.log[0].packet.chunks[..], [Chunk::ShutdownAck]);
+    assert_eq!(pair.server.closed(), None);
+}
