@@ -4,6 +4,7 @@ mod access_speed;
 mod borders;
 mod bundling;
 mod captures;
+mod chance;
 mod code_points;
 mod conditioning_theory;
 mod definitions;

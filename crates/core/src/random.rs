@@ -1,5 +1,8 @@
 //! Named random streams.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
@@ -10,33 +13,62 @@ use crate::Duration;
 ///
 /// Two points of an experiment share the seeds of their replications, and so meet the same arrivals and
 /// the same losses: common random numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seeds(u64);
+///
+/// Clones are the same source: [`were_drawn_from`](Self::were_drawn_from) tells of the streams of all of them.
+#[derive(Clone, Debug)]
+pub struct Seeds {
+    seed: u64,
+    drawn: Arc<AtomicBool>,
+}
 
 impl Seeds {
     /// Seeds derived from `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
+    pub fn new(seed: u64) -> Self {
+        Self { seed, drawn: Arc::default() }
     }
 
     /// The stream called `name`, such as `link/ab/loss`. The same seed and name give the same numbers on
     /// any machine; different names are independent.
     pub fn stream(&self, name: &str) -> Stream {
         let mut hash = Sha256::new();
-        hash.update(self.0.to_le_bytes());
+        hash.update(self.seed.to_le_bytes());
         hash.update(name.as_bytes());
-        Stream(ChaCha8Rng::from_seed(hash.finalize().into()))
+        Stream { numbers: ChaCha8Rng::from_seed(hash.finalize().into()), drawn: self.drawn.clone() }
+    }
+
+    /// Whether some stream gave a number on which behaviour may depend. If none did, another seed gives the same
+    /// run.
+    pub fn were_drawn_from(&self) -> bool {
+        self.drawn.load(Ordering::Relaxed)
     }
 }
 
 /// One named source of random numbers.
 #[derive(Clone, Debug)]
-pub struct Stream(ChaCha8Rng);
+pub struct Stream {
+    numbers: ChaCha8Rng,
+    drawn: Arc<AtomicBool>,
+}
 
 impl Stream {
     /// Sixty-four random bits.
     pub fn bits(&mut self) -> u64 {
-        self.0.next_u64()
+        // A store would have processors that share the run take the line from each other.
+        if !self.drawn.load(Ordering::Relaxed) {
+            self.drawn.store(true, Ordering::Relaxed);
+        }
+        self.label()
+    }
+
+    /// Sixty-four random bits for a label on which no behaviour depends, such as an initial sequence number or a
+    /// verification tag. They come from the stream as [`bits`](Self::bits) do, and do not count as drawn.
+    pub fn label(&mut self) -> u64 {
+        self.numbers.next_u64()
+    }
+
+    /// The stream called `name` of seeds that are this stream's next number.
+    pub fn branch(&mut self, name: &str) -> Self {
+        Seeds { seed: self.label(), drawn: self.drawn.clone() }.stream(name)
     }
 
     /// Uniform in [0, 1), with 53 random bits.
@@ -57,7 +89,12 @@ impl Stream {
     /// True with probability `p`. Draws one number whatever `p` is, so that a sweep over `p` keeps the
     /// luck of each packet: a packet lost at 1 % is lost at 2 % too.
     pub fn chance(&mut self, p: f64) -> bool {
-        self.uniform() < p
+        if p > 0.0 && p < 1.0 {
+            return self.uniform() < p;
+        }
+        // Certain, whatever the number.
+        self.label();
+        p >= 1.0
     }
 
     /// Exponential with the given mean, by inversion.
@@ -103,6 +140,19 @@ mod tests {
         assert_eq!([stream.bits(), stream.bits()], [PINNED[0], PINNED[1]]);
     }
     const PINNED: [u64; 2] = [4_054_497_460_456_889_673, 15_170_450_363_902_292_437];
+
+    #[test]
+    fn labels_and_what_is_certain_are_not_drawn() {
+        let seeds = Seeds::new(1);
+        let mut stream = seeds.clone().stream("flow/web/arrivals");
+        assert_eq!(stream.label(), PINNED[0]);
+        assert!(!stream.chance(0.0) && stream.chance(1.0) && !seeds.were_drawn_from());
+        let (mut one, mut other) = (stream.clone(), stream.clone());
+        assert_eq!(one.branch("a").label(), Seeds::new(other.label()).stream("a").label());
+        assert!(!seeds.were_drawn_from());
+        stream.branch("a").uniform();
+        assert!(seeds.were_drawn_from());
+    }
 
     #[test]
     fn means_are_what_they_say() {

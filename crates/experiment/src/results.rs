@@ -29,6 +29,9 @@ pub struct Results {
     pub confidence: f64,
     /// Version and commit of netrig.
     pub build: String,
+    /// The definition of the responses that are quantiles; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantiles: Option<&'static str>,
     /// In the order of the plan.
     pub points: Vec<PointResult>,
     /// How far substrates agree; empty with one substrate.
@@ -64,7 +67,7 @@ pub struct ResponseResult {
     /// Mean over the valid runs (the geometric one where the response asks for an interval over logarithms);
     /// absent if there is none.
     pub mean: Option<f64>,
-    /// Lower end of the interval; absent below two runs.
+    /// Lower end of the interval; absent below two runs, and where all are alike although chance had a part in them.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
@@ -176,8 +179,7 @@ pub struct ClaimResult {
     pub substrate: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Adjusted over the study's claims (Holm); absent where no test applies, and 0 where replications do not differ at all, of
-    /// which no test can say how often they would.
+    /// Adjusted over the study's claims (Holm); absent where no test applies, and 0 where chance had no part in what decided it.
     pub p_holm: Option<f64>,
     /// The verdict's reason in a sentence.
     pub why: String,

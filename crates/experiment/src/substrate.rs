@@ -53,6 +53,9 @@ pub struct Outcome {
     /// Why the times that packets took are not the network's alone, if they are not: then a run counts for nothing that is asked
     /// for such times ([`Reduction::asks_for_times`](crate::Reduction::asks_for_times)).
     pub moved: Option<String>,
+    /// Whether another seed would give the same: virtual time passed, and no number on which behaviour may depend was drawn.
+    #[serde(default)]
+    pub deterministic: bool,
 }
 
 /// Why a run did not end well.

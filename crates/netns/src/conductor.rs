@@ -436,5 +436,6 @@ fn outcome(
         lateness: late.fold(router.lateness.max(), netrig_core::Duration::max),
         invalid: joined(&faults),
         moved: joined(&router.faults_of_times()),
+        deterministic: false,
     }
 }

@@ -279,10 +279,10 @@ pub fn percent(share: f64) -> String {
     format!("{} %", as_given((share * 1e6).round() / 1e4))
 }
 
-/// A p-value: `p = 0.012`, `p < 0.001`. Exactly 0 is that of replications that are all alike: no test speaks of them.
+/// A p-value: `p = 0.012`, `p < 0.001`. Exactly 0 is that of what chance had no part in: there was nothing to test.
 pub fn p_value(p: f64) -> String {
     if p == 0.0 {
-        return "no spread".into();
+        return "no chance".into();
     }
     if p < 0.001 {
         return "p < 0.001".into();
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!((percent(0.95), percent(0.999)), ("95 %".into(), "99.9 %".into()));
         assert_eq!(
             [p_value(0.0), p_value(0.0004), p_value(0.0123), p_value(0.5)],
-            ["no spread", "p < 0.001", "p = 0.012", "p = 0.50"]
+            ["no chance", "p < 0.001", "p = 0.012", "p = 0.50"]
         );
     }
 }

@@ -70,6 +70,8 @@ fn heading(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
     }
     facts.extend(replications(counts));
     facts.push(format!("± is half the {} interval", percent(results.confidence)));
+    let quantiles = report.experiment.design.quantiles();
+    facts.extend(quantiles.map(|definition| format!("quantiles are {definition}")));
     facts.extend(sheet.constants.iter().map(|(name, level)| printable(&format!("{name} = {level}"))));
     format!("{}\n{}\n\n", printable(&results.experiment), wrapped(&facts.join(", "), width, 0))
 }

@@ -40,7 +40,7 @@ impl FlowEnd {
         let mut random = self.stream(&format!("connection/{conn}"));
         Some(match &self.plan.carrier {
             Carrier::Tcp(config) => {
-                let isn = Serial(random.bits() as u32);
+                let isn = Serial(random.label() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
                 Party::Tcp(Box::new(self.told(tcp::Connection::connect(config.clone(), flow, isn))))
             }
@@ -77,7 +77,7 @@ impl FlowEnd {
                     return false;
                 }
                 let config = config.clone();
-                let isn = Serial(self.stream(&format!("connection/{conn}")).bits() as u32);
+                let isn = Serial(self.stream(&format!("connection/{conn}")).label() as u32);
                 let party = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
                 self.accepted(conn, Party::Tcp(Box::new(party)), world);
                 true

@@ -25,6 +25,7 @@ const CONNECTION: usize = 4096;
 /// One run in virtual time.
 pub(crate) struct Simulation<'a> {
     scenario: &'a Scenario,
+    seeds: Seeds,
     network: Network,
     /// By the places of their [`EndId`]s.
     ends: Vec<FlowEnd>,
@@ -51,14 +52,14 @@ impl<'a> Simulation<'a> {
         let mut ends = Vec::with_capacity(2 * scenario.flows.len());
         let mut meters = Vec::with_capacity(scenario.flows.len());
         for (flow, number) in scenario.flows.iter().zip(0..) {
-            ends.extend(ends_of(flow, number, scenario, seeds, sink, &mut network)?);
+            ends.extend(ends_of(flow, number, scenario, &seeds, sink, &mut network)?);
             meters.push(FlowMeter::new(number, scenario.sample_every, sink));
         }
         network.chain();
         let end = Instant::ZERO + scenario.duration;
         let timeline = Timeline::new(sink);
         let (timers, given_up) = (Vec::new(), None);
-        Ok(Self { scenario, network, ends, meters, timers, timeline, end, given_up, most_memory })
+        Ok(Self { scenario, seeds, network, ends, meters, timers, timeline, end, given_up, most_memory })
     }
 
     /// Lets time pass until the end of the run.
@@ -104,7 +105,15 @@ impl<'a> Simulation<'a> {
         let balance = self.network.balance(self.end)?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
-        Ok(Outcome { balance, events, lasted, lateness: Duration::ZERO, invalid: None, moved: None })
+        Ok(Outcome {
+            balance,
+            events,
+            lasted,
+            lateness: Duration::ZERO,
+            invalid: None,
+            moved: None,
+            deterministic: !self.seeds.were_drawn_from(),
+        })
     }
 
     fn fill_agenda(&mut self) {
@@ -273,7 +282,7 @@ fn ends_of(
     flow: &Flow,
     number: u32,
     scenario: &Scenario,
-    seeds: Seeds,
+    seeds: &Seeds,
     sink: &dyn Sink,
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
@@ -283,7 +292,7 @@ fn ends_of(
         paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;
     let context = FlowContext {
         name: flow.name.clone(),
-        seeds,
+        seeds: seeds.clone(),
         client: (server.local, CLIENT_PORT).into(),
         server: (server.remote, server_port).into(),
         start: flow.start,
@@ -305,7 +314,7 @@ fn ends_of(
         let host = &scenario.nodes[if side == Side::Client { flow.from } else { flow.to }].host;
         let carrier = carrier_at(host, &flow.carrier);
         FlowEnd::new(Blueprint {
-            answering: answering(&carrier, (ports[0], dscp), &paths, &seeds, &flow.name),
+            answering: answering(&carrier, (ports[0], dscp), &paths, seeds, &flow.name),
             id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
@@ -319,7 +328,7 @@ fn ends_of(
             dscp,
             paths,
             ports,
-            seeds,
+            seeds: seeds.clone(),
             application,
         })
     };

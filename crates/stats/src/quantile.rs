@@ -4,6 +4,9 @@ use crate::distribution::Binomial;
 use crate::error::{StatsError, check_confidence, check_open_unit, check_sample};
 use crate::interval::{Interval, Method};
 
+/// Which of the definitions of a sample's quantile [`quantile`] has, for a reader of its values.
+pub const DEFINITION: &str = "type 7 of Hyndman and Fan (1996), linear between the two nearest observations";
+
 /// The values in rising order.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();

@@ -59,7 +59,8 @@ pub struct StoppingRule {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
     /// Run on. `needed` is an estimate of the total number of replications, not capped by the rule's maximum;
-    /// `None` while there are too few values to tell (below two, or a relative precision around a mean of 0).
+    /// `None` while there is nothing to tell it by (below two values, none that differs from another, or a relative precision
+    /// around a mean of 0).
     Continue {
         /// The estimated total.
         needed: Option<usize>,
@@ -144,10 +145,11 @@ impl StoppingRule {
         Ok(Decision::GaveUp { n: self.max, interval, needed })
     }
 
-    /// Whether the mean's interval is narrow enough at the critical value `z`.
+    /// Whether the mean's interval is narrow enough at the critical value `z`. Values that are all alike have none: they do
+    /// not show how far from them others lie.
     fn is_narrow(&self, summary: &Summary, z: f64) -> bool {
         let wanted = summary.mean().map(|mean| self.precision.half_width(mean));
-        summary.standard_error().zip(wanted).is_some_and(|(error, wanted)| z * error <= wanted)
+        summary.standard_error().zip(wanted).is_some_and(|(error, wanted)| error > 0.0 && z * error <= wanted)
     }
 
     /// By the spread seen so far and by how much skewness widens the interval now; at least one more than was
@@ -162,6 +164,9 @@ impl StoppingRule {
         let plain = interval::student_of(&summary, self.confidence)?.half_width();
         let widened = interval::skew_adjusted(seen, self.confidence)?.half_width();
         let widening = widened.zip(plain).map_or(1.0, |(w, p)| if p > 0.0 { w / p } else { 1.0 });
+        if sd == 0.0 {
+            return Ok(None);
+        }
         let by_spread = power::for_half_width(sd * widening, wanted, self.confidence)?;
         Ok(Some(by_spread.max(self.min).max(seen.len() + 1)))
     }

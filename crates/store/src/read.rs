@@ -40,8 +40,9 @@ pub struct Replication {
 /// The columns that [`bare_run`] reads, in its order.
 const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, run.why, run.offered, \
                    run.duplicated, run.delivered, run.dropped, run.inside, run.events, run.lateness_ns, \
-                   run.took_s, run.finished, run.provenance, run.lasted_ns";
-const RUN_COLUMNS: usize = 17;
+                   run.took_s, run.finished, run.provenance, run.lasted_ns, \
+                   run.deterministic";
+const RUN_COLUMNS: usize = 18;
 
 impl Store {
     /// Every version of every experiment file, in the order in which they came.
@@ -300,6 +301,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
             lasted: row.get::<_, Option<i64>>(16)?.map(|ns| Duration::from_nanos(ns.cast_unsigned())),
             invalid: why,
             moved: None,
+            deterministic: row.get(17)?,
         }),
     };
     let run = StoredRun {

@@ -134,15 +134,16 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
     connection
         .prepare_cached(
             "INSERT INTO run (identity, substrate, seed, status, why, offered, duplicated, delivered, dropped,
-                              inside, events, lateness_ns, lasted_ns, took_s, provenance)
+                              inside, events, lateness_ns, lasted_ns, took_s, provenance, deterministic)
              VALUES (:identity, :substrate, :seed, :status, :why, :offered, :duplicated, :delivered, :dropped,
-                     :inside, :events, :lateness_ns, :lasted_ns, :took_s, :provenance)
+                     :inside, :events, :lateness_ns, :lasted_ns, :took_s, :provenance, :deterministic)
              ON CONFLICT (identity) DO UPDATE SET
                  status = excluded.status, why = excluded.why, offered = excluded.offered,
                  duplicated = excluded.duplicated, delivered = excluded.delivered,
                  dropped = excluded.dropped, inside = excluded.inside, events = excluded.events,
                  lateness_ns = excluded.lateness_ns, lasted_ns = excluded.lasted_ns, took_s = excluded.took_s,
-                 finished = excluded.finished, provenance = excluded.provenance
+                 finished = excluded.finished, provenance = excluded.provenance,
+                 deterministic = excluded.deterministic
              WHERE run.status <> 'ok'
              RETURNING id",
         )?
@@ -163,6 +164,7 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
                 ":lasted_ns": outcome.and_then(|o| o.lasted).map(|end| end.as_nanos().cast_signed()),
                 ":took_s": entry.took,
                 ":provenance": entry.provenance.0,
+                ":deterministic": outcome.is_some_and(|o| o.deterministic),
             },
             |row| row.get(0),
         )

@@ -28,7 +28,7 @@ impl Description for LoadSettings {
     fn ends(&self, flow: &FlowContext) -> Ends {
         let server = SocketAddr::new(flow.server.ip(), self.port);
         let lasts = flow.stop.since(flow.start);
-        let plan = self.plan(&flow.name, flow.seeds, lasts);
+        let plan = self.plan(&flow.name, &flow.seeds, lasts);
         let tester = plan.as_ref().map_err(ToString::to_string);
         let client: Box<dyn Application> =
             match tester.and_then(|plan| Tester::new(self, plan.clone(), server, flow)) {
@@ -37,7 +37,7 @@ impl Description for LoadSettings {
             };
         let served = match (self.server.own(), &plan) {
             (Some(own), Ok(plan)) => {
-                let order = own.order(plan, server.ip(), flow.seeds);
+                let order = own.order(plan, server.ip(), flow.seeds.clone());
                 order.server(&[(Transport::Udp, server)]).map_err(|error| error.to_string()).map(|server| {
                     let waiting =
                         own.delay.as_ref().map(|law| Waiting::new(law.0.clone(), flow.stream("delay")));

@@ -55,12 +55,12 @@ impl SipEnd {
             return Err(wrong("its application is not SIP".to_owned()));
         };
         let seeds = Seeds::new(run.seed);
-        let plan = settings.plan(&order.name, seeds, order.stop().since(order.start()));
+        let plan = settings.plan(&order.name, &seeds, order.stop().since(order.start()));
         let plan = plan.map_err(|error| wrong(error.to_string()))?;
         let names = order.names.as_ref().filter(|names| names.serves);
         let what = match (order.side, settings.server.own()) {
             (Side::Server, _) if names.is_some() => {
-                What::Names(Box::new(name_server(settings, &order, seeds).map_err(wrong)?))
+                What::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
             }
             (Side::Client, _) => {
                 let carrier = carrier(settings, &order).map_err(wrong)?;
@@ -72,7 +72,7 @@ impl SipEnd {
                 What::Users(Box::new(OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?))
             }
             (Side::Server, Some(own)) => {
-                let sockets = sockets(settings, own, &order, seeds).map_err(wrong)?;
+                let sockets = sockets(settings, own, &order, seeds.clone()).map_err(wrong)?;
                 let server = own.order(&plan, order.server.ip(), seeds).server(sockets.listens());
                 What::Server(Box::new(sockets), server.map_err(|error| wrong(error.to_string()))?)
             }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use netrig_stats::interval::Bootstrap;
+use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, compare};
 
-use super::effect::{Contrast, Effect, Finding, Region};
-use super::sample::{Cell, Missing, Sample};
+use super::effect::{Contrast, Effect, Finding, Region, has_spread, tested};
+use super::sample::{Cell, Missing, Nature, Sample, Values};
 use super::spec::{ClaimSpec, Expect, Target};
 use crate::judge::Design;
 use crate::{Factor, Level, Point, Status};
@@ -33,6 +33,13 @@ pub(super) struct Made {
     pub unpaired: usize,
 }
 
+impl Made {
+    /// Whether it was made, of several replications, and there is no test of it: they were all alike by chance.
+    pub(super) fn says_nothing(&self) -> bool {
+        self.interval.n > 1 && self.finding.p.is_none()
+    }
+}
+
 /// All comparisons of a claim.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparisons {
@@ -46,8 +53,6 @@ pub(super) struct Comparisons {
 pub(super) struct Context<'a> {
     pub spec: &'a ClaimSpec,
     pub design: &'a Design,
-    /// Of the knee's bootstrap.
-    pub seed: u64,
     /// How many claims share the error rate.
     pub claims: usize,
 }
@@ -198,12 +203,14 @@ impl Context<'_> {
     fn rise(&self, place: &Point, factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Made, Missing> {
         let x = abscissa(factor, levels)?;
         let (replications, y) = aligned(levels);
+        let nature = nature_of(levels);
         let [low, high] = self.range(axis_unit(factor))?.ok_or_else(unclear)?;
         let at = |end: f64| x.iter().position(|x| *x == end).ok_or_else(unclear);
         let (low, high, last) = (at(low)?, at(high)?, x.len() - 1);
         let between = |from: usize, to: usize| {
             let differences = y[from].iter().zip(&y[to]).map(|(from, to)| to - from);
-            Sample::plain(&replications.iter().copied().zip(differences).collect())
+            let by_replication = replications.iter().copied().zip(differences).collect();
+            Sample::plain(&Values { by_replication, nature })
         };
         let (part, whole) = (between(low, high), between(0, last));
         let mut made = self.made(place, None, Contrast::Ratio(&part, &whole), Region::Above(SHARP))?;
@@ -217,16 +224,23 @@ impl Context<'_> {
         let unit = axis_unit(factor);
         let x = abscissa(factor, levels)?;
         let (_, y) = aligned(levels);
-        let bootstrap = Bootstrap::new(self.seed);
+        let deterministic = nature_of(levels).deterministic;
         let confidence = self.design.confidence;
-        let found = compare::knee(&x, &y, &bootstrap, confidence).map_err(impossible)?;
+        let mut found = compare::knee(&x, &y, confidence).map_err(impossible)?;
+        if !deterministic && found.location.n > 1 && are_alike(&y) {
+            // Curves that are all alike by chance say neither where they bend nor that they do.
+            (found.location.low, found.location.high, found.p_value) = (None, None, None);
+        }
+        if !deterministic {
+            found.p_value = found.p_value.map(tested);
+        }
         let mut finding = Finding { p: found.p_value, p_against: None };
         let range = self.range(unit)?;
         if let Some([low, high]) = range {
             // The place has an interval but no p-value: at the share of the error rate that is this claim's
             // even if Holm leaves it no more.
             let share = (1.0 - confidence) / self.claims as f64;
-            let strict = compare::knee(&x, &y, &bootstrap, 1.0 - share).map_err(impossible)?;
+            let strict = compare::knee(&x, &y, 1.0 - share).map_err(impossible)?;
             let inside = strict.location.lies_within(low, high);
             finding.p = finding.p.map(|p| if inside { p.max(share) } else { 1.0 });
             let beyond = |interval: &Interval| {
@@ -316,6 +330,21 @@ fn aligned(levels: &[(&Level, &Sample)]) -> (Vec<u32>, Vec<Vec<f64>>) {
     }
     let values = levels.iter().map(|(_, sample)| sample.values(&shared)).collect();
     (shared, values)
+}
+
+/// What is known of values that hang on all levels.
+fn nature_of(levels: &[(&Level, &Sample)]) -> Nature {
+    Nature { deterministic: levels.iter().all(|(_, sample)| sample.nature().deterministic), range: None }
+}
+
+/// Whether the curves of all replications are the same, or the same but for what is added to all of a curve.
+fn are_alike(levels: &[Vec<f64>]) -> bool {
+    let steps = levels.windows(2);
+    let mut steps = steps.map(|pair| -> (f64, Summary) {
+        let largest = pair.iter().flatten().fold(0.0, |largest: f64, value| value.abs().max(largest));
+        (largest, pair[1].iter().zip(&pair[0]).map(|(a, b)| a - b).collect())
+    });
+    !steps.any(|(largest, step)| has_spread(step.sd(), largest))
 }
 
 /// The levels in rising order if all are numbers, else in the order of the file.

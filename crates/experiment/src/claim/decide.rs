@@ -6,7 +6,7 @@ use super::comparisons::{Comparisons, Context, Made};
 use super::effect::Region;
 use super::sample::{Cell, Missing};
 use super::spec::ClaimSpec;
-use crate::judge::{Design, seed_of};
+use crate::judge::Design;
 use crate::{ClaimPoint, ClaimResult, Status, Verdict};
 
 /// A claim whose comparisons are made but whose verdict waits for the others' p-values.
@@ -35,7 +35,7 @@ pub(crate) fn decide(
         .claims
         .iter()
         .map(|(id, spec)| {
-            let context = Context { spec, design, seed: seed_of(id), claims };
+            let context = Context { spec, design, claims };
             let comparisons = context.compare(&cells(spec));
             Draft::new(id, spec, comparisons, &context)
         })

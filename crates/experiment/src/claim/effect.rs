@@ -1,12 +1,13 @@
 //! One comparison: how large, how sure, and whether it lies where the claim says.
 
 use netrig_stats::compare::{self, Alternative};
+use netrig_stats::interval::Alike;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError, power};
 
 use super::decide::passes;
 use super::extremes::Extremes;
-use super::sample::Sample;
+use super::sample::{Nature, Sample};
 use crate::{Derivation, Verdict};
 
 /// What is estimated from the replications that both operands have.
@@ -28,6 +29,28 @@ pub(crate) struct Effect {
     test: Test,
 }
 
+/// A standard deviation that is a smaller part of the values is what rounding leaves of none.
+const ROUNDING: f64 = 1e-12;
+
+/// The p-value of a test, which is never certain, however little of it is left.
+pub(super) fn tested(p: f64) -> f64 {
+    p.max(f64::MIN_POSITIVE)
+}
+
+/// Whether values of up to this magnitude have a spread.
+pub(super) fn has_spread(sd: Option<f64>, largest: f64) -> bool {
+    sd.is_some_and(|sd| sd > ROUNDING * largest)
+}
+
+/// Whether these values differ.
+pub(crate) fn vary(values: &[f64]) -> bool {
+    has_spread(values.iter().copied().collect::<Summary>().sd(), largest(values))
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
+}
+
 #[derive(Clone, Debug)]
 enum Test {
     /// Student's t over one number per replication.
@@ -36,6 +59,10 @@ enum Test {
     Ratio(Vec<f64>, Vec<f64>),
     /// Student's t over the contrasts of which it is the largest or smallest.
     Extremes(Extremes),
+    /// Every replication gave the same, and chance had no part in it: there is nothing to test.
+    Certain,
+    /// Every replication gave the same, though chance had a part in it.
+    Alike(Alike),
 }
 
 impl Effect {
@@ -50,32 +77,57 @@ impl Effect {
             }
             Contrast::Value(sample) if sample.derivation() == Derivation::Ratio => {
                 let (left, right) = sample.operands(&sample.replications());
-                Self::ratio(left, right, confidence)
+                Self::ratio(left, right, sample.nature(), confidence)
             }
-            Contrast::Value(sample) => Self::mean(sample.values(&sample.replications()), confidence),
+            Contrast::Value(sample) => {
+                let values = sample.values(&sample.replications());
+                let magnitude = largest(&values);
+                Self::mean(values, magnitude, sample.nature(), confidence)
+            }
             Contrast::Difference(left, right) if left.is_extreme() || right.is_extreme() => {
                 Self::extremes(Extremes::new(left, Some(right), &left.shared(right)), confidence)
             }
             Contrast::Difference(left, right) => {
                 let shared = left.shared(right);
-                let pairs = left.values(&shared).into_iter().zip(right.values(&shared));
-                Self::mean(pairs.map(|(a, b)| a - b).collect(), confidence)
+                let (a, b) = (left.values(&shared), right.values(&shared));
+                let magnitude = largest(&a).max(largest(&b));
+                let differences = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+                Self::mean(differences, magnitude, left.nature().less(right.nature()), confidence)
             }
             Contrast::Ratio(left, right) => {
                 let shared = left.shared(right);
-                Self::ratio(left.values(&shared), right.values(&shared), confidence)
+                let nature = left.nature().with(right.nature());
+                Self::ratio(left.values(&shared), right.values(&shared), nature, confidence)
             }
         }
     }
 
-    fn mean(values: Vec<f64>, confidence: f64) -> Result<Self, StatsError> {
+    /// Of one number per replication, made of numbers of up to this magnitude.
+    fn mean(values: Vec<f64>, magnitude: f64, nature: Nature, confidence: f64) -> Result<Self, StatsError> {
         let interval = netrig_stats::interval::student(&values, confidence)?;
-        Ok(Self { interval, test: Test::Mean(values) })
+        let summary: Summary = values.iter().copied().collect();
+        if interval.n < 2 || has_spread(summary.sd(), magnitude) {
+            return Ok(Self { interval, test: Test::Mean(values) });
+        }
+        if nature.deterministic {
+            return Ok(Self { interval: exactly(interval), test: Test::Certain });
+        }
+        // The first value, for a mean of equal values may differ from them in its last digit.
+        let alike = Alike::new(values[0], values.len(), nature.range)?;
+        Ok(Self { interval: alike.interval(confidence)?, test: Test::Alike(alike) })
     }
 
-    fn ratio(left: Vec<f64>, right: Vec<f64>, confidence: f64) -> Result<Self, StatsError> {
+    fn ratio(left: Vec<f64>, right: Vec<f64>, nature: Nature, confidence: f64) -> Result<Self, StatsError> {
         let interval = netrig_stats::interval::paired_ratio(&left, &right, confidence)?;
-        Ok(Self { interval, test: Test::Ratio(left, right) })
+        let rest: Summary = left.iter().zip(&right).map(|(a, b)| a - interval.estimate * b).collect();
+        if interval.n < 2 || has_spread(rest.sd(), largest(&left)) {
+            return Ok(Self { interval, test: Test::Ratio(left, right) });
+        }
+        if nature.deterministic {
+            return Ok(Self { interval: exactly(interval), test: Test::Certain });
+        }
+        let unknown = Alike::new(interval.estimate, interval.n, None)?;
+        Ok(Self { interval: unknown.interval(confidence)?, test: Test::Alike(unknown) })
     }
 
     fn extremes(extremes: Extremes, confidence: f64) -> Result<Self, StatsError> {
@@ -88,35 +140,43 @@ impl Effect {
     }
 
     /// How surprising the data were if the true value were `null` or beyond on the other side: the one-sided
-    /// p-value of "greater" (or "less"). `None` at one replication.
+    /// p-value of "greater" (or "less"). `None` at one replication, and where replications that are all alike say
+    /// nothing.
     ///
-    /// Data without any spread leave no doubt: the p-value is 0 or 1. At exactly `null` it is that of
+    /// Only what chance had no part in leaves no doubt: the p-value is 0 or 1. At exactly `null` it is that of
     /// `at_null`.
     fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
         if self.n() < 2 {
             return None;
         }
-        let has_extremes = matches!(self.test, Test::Extremes(_));
-        if !has_extremes && !self.spread(null).is_some_and(|sd| sd > 0.0) {
-            let beyond =
-                if side == Alternative::Greater { self.distance(null) } else { -self.distance(null) };
-            return Some(if beyond > 0.0 {
-                0.0
-            } else if beyond < 0.0 {
-                1.0
-            } else {
-                at_null
-            });
-        }
         match &self.test {
             Test::Mean(values) => {
                 let zeros = vec![0.0; values.len()];
-                compare::paired(values, &zeros, null, side, self.interval.confidence).ok()?.p_value
+                compare::paired(values, &zeros, null, side, self.interval.confidence)
+                    .ok()?
+                    .p_value
+                    .map(tested)
             }
             Test::Ratio(left, right) => {
-                compare::paired_ratio(left, right, null, side, self.interval.confidence).ok()?.p_value
+                compare::paired_ratio(left, right, null, side, self.interval.confidence)
+                    .ok()?
+                    .p_value
+                    .map(tested)
             }
-            Test::Extremes(extremes) => extremes.p(null, side, at_null),
+            Test::Extremes(extremes) if extremes.deterministic() => extremes.p(null, side, at_null),
+            Test::Extremes(extremes) => extremes.p(null, side, at_null).map(tested),
+            Test::Certain => {
+                let beyond =
+                    if side == Alternative::Greater { self.distance(null) } else { -self.distance(null) };
+                Some(if beyond > 0.0 {
+                    0.0
+                } else if beyond < 0.0 {
+                    1.0
+                } else {
+                    at_null
+                })
+            }
+            Test::Alike(alike) => alike.p_value(null, side).map(tested),
         }
     }
 
@@ -140,8 +200,15 @@ impl Effect {
                 rest.sd().map(|sd| sd / scale)
             }
             Test::Extremes(extremes) => extremes.sd(),
+            Test::Certain => Some(0.0),
+            Test::Alike(_) => None,
         }
     }
+}
+
+/// The interval without a width.
+fn exactly(interval: Interval) -> Interval {
+    Interval { low: Some(interval.estimate), high: Some(interval.estimate), ..interval }
 }
 
 /// Where a claim says that an effect lies.
@@ -206,6 +273,9 @@ impl Region {
         let estimate = effect.interval.estimate;
         let level = level / effect.looked_at() as f64;
         let one_border = |null: f64| {
+            if let Test::Alike(alike) = &effect.test {
+                return alike.needed(null, 0.5 * level);
+            }
             let distance = (estimate - null).abs();
             let sd = effect.spread(null)?;
             power::for_difference(sd, distance, 0.5 * level, POWER).ok()
@@ -216,6 +286,10 @@ impl Region {
             Self::Inside(_, high) if estimate >= high => one_border(high),
             Self::Inside(low, high) => {
                 let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
+                if let Test::Alike(alike) = &effect.test {
+                    let both = alike.needed(low, level)?.max(alike.needed(high, level)?);
+                    return Some(both.max(effect.n() + 1));
+                }
                 let sd = effect.spread(middle)?;
                 power::for_equivalence(sd, estimate - middle, half, level, POWER).ok()
             }
@@ -247,12 +321,16 @@ impl Finding {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::claim::sample::Values;
 
-    fn sample(values: &[f64]) -> Sample {
-        Sample::plain(&(1..).zip(values.iter().copied()).collect::<BTreeMap<u32, f64>>())
+    fn values(values: &[f64], nature: Nature) -> Values {
+        Values { by_replication: (1..).zip(values.iter().copied()).collect(), nature }
+    }
+
+    /// By chance.
+    fn sample(of: &[f64]) -> Sample {
+        Sample::plain(&values(of, Nature::default()))
     }
 
     fn value(values: &[f64]) -> Effect {
@@ -303,8 +381,12 @@ mod tests {
     }
 
     #[test]
-    fn data_without_spread_leave_no_doubt() {
-        let verdict = |values: &[f64], region: Region| region.test(&value(values)).verdict(0.05);
+    fn what_chance_had_no_part_in_leaves_no_doubt() {
+        let exact = Nature { deterministic: true, range: None };
+        let verdict = |of: &[f64], region: Region| {
+            let sample = Sample::plain(&values(of, exact));
+            region.test(&Effect::new(Contrast::Value(&sample), 0.95).unwrap()).verdict(0.05)
+        };
         assert_eq!(verdict(&[0.0, 0.0], Region::Above(0.0)), Verdict::Refuted);
         assert_eq!(verdict(&[0.1, 0.1], Region::Above(0.0)), Verdict::Supported);
         assert_eq!(verdict(&[0.1, 0.1], Region::Below(0.0)), Verdict::Refuted);
@@ -313,34 +395,69 @@ mod tests {
         assert_eq!(verdict(&[1.1, 1.1], Region::Inside(-1.0, 1.0)), Verdict::Refuted);
     }
 
+    /// The same numbers by chance decide nothing, however many; of a share, what its range leaves possible is decided.
+    #[test]
+    fn values_that_are_alike_by_chance_are_no_proof() {
+        let regions = [Region::Above(0.0), Region::Below(0.2), Region::Inside(-1.0, 1.0)];
+        for (n, region) in [2, 10].into_iter().flat_map(|n| regions.map(|region| (n, region))) {
+            let effect = value(&vec![0.1; n]);
+            assert_eq!((region.test(&effect).p, effect.interval.low), (None, None), "{region:?}");
+            assert_eq!(region.needs(&effect, 0.05), None);
+        }
+        let share = |n: usize, region: Region| {
+            let sample = Sample::plain(&values(
+                &vec![0.0; n],
+                Nature { range: Some([0.0, 1.0]), ..Nature::default() },
+            ));
+            let effect = Effect::new(Contrast::Value(&sample), 0.95).unwrap();
+            (region.test(&effect).verdict(0.05), region.needs(&effect, 0.05))
+        };
+        // The case of two runs without a loss at a loss of 5 %: 0.96^n is to be 0.025.
+        assert_eq!(share(2, Region::Below(0.04)), (Verdict::Inconclusive, Some(91)));
+        assert_eq!(share(91, Region::Below(0.04)).0, Verdict::Supported);
+        assert_eq!(share(10, Region::Below(0.4)).0, Verdict::Supported);
+        assert_eq!(share(10, Region::Above(0.4)).0, Verdict::Refuted);
+        assert_eq!(share(10, Region::Inside(0.0, 0.2)).0, Verdict::Inconclusive);
+    }
+
+    /// 0.3 − 0.1 and 0.2 are not the same number, but not apart either.
+    #[test]
+    fn what_rounding_leaves_is_no_spread() {
+        let (a, b) = (sample(&[0.3, 1.2, 10.2]), sample(&[0.1, 1.0, 10.0]));
+        let effect = Effect::new(Contrast::Difference(&a, &b), 0.95).unwrap();
+        assert_eq!(Region::Above(0.0).test(&effect).p, None);
+    }
+
     #[test]
     fn a_ratio_to_nothing_is_an_error() {
         let (a, b) = (sample(&[1.0, 2.0]), sample(&[0.0, 0.0]));
         assert!(Effect::new(Contrast::Ratio(&a, &b), 0.95).is_err());
-        let nothing = Effect::new(Contrast::Difference(&a, &Sample::plain(&BTreeMap::new())), 0.95);
+        let nothing = Effect::new(Contrast::Difference(&a, &Sample::plain(&Values::default())), 0.95);
         assert!(nothing.is_err());
     }
 
-    /// 110/100, 121/110: the ratio of means is 231/210 = 1.1 exactly in each replication, so there is no
-    /// doubt.
+    /// 110/100, 121/110: the ratio is 1.1 in each replication. If chance had no part in it there is no doubt.
     #[test]
     fn a_ratio_that_is_always_the_same() {
-        let (a, b) = (sample(&[110.0, 121.0, 99.0]), sample(&[100.0, 110.0, 90.0]));
-        let effect = Effect::new(Contrast::Ratio(&a, &b), 0.95).unwrap();
-        assert!((effect.interval.estimate - 1.1).abs() < 1e-12);
-        assert_eq!(Region::Above(1.05).test(&effect).verdict(0.05), Verdict::Supported);
-        assert_eq!(Region::Inside(0.95, 1.05).test(&effect).verdict(0.05), Verdict::Refuted);
+        let verdicts = |deterministic| {
+            let known = |of: &[f64]| Sample::plain(&values(of, Nature { deterministic, range: None }));
+            let (a, b) = (known(&[110.0, 121.0, 99.0]), known(&[100.0, 110.0, 90.0]));
+            let effect = Effect::new(Contrast::Ratio(&a, &b), 0.95).unwrap();
+            assert!((effect.interval.estimate - 1.1).abs() < 1e-12);
+            [Region::Above(1.05), Region::Inside(0.95, 1.05)].map(|region| region.test(&effect).verdict(0.05))
+        };
+        assert_eq!(verdicts(true), [Verdict::Supported, Verdict::Refuted]);
+        assert_eq!(verdicts(false), [Verdict::Inconclusive; 2]);
     }
 
     #[test]
     fn a_spread_against_a_spread() {
-        let points = |values: [&[f64]; 2]| {
-            let maps: Vec<BTreeMap<u32, f64>> =
-                values.iter().map(|v| (1..).zip(v.iter().copied()).collect()).collect();
-            Sample::derived(Derivation::Spread, &maps, &[])
+        let points = |of: [&[f64]; 2]| {
+            let points = of.map(|of| values(of, Nature::default()));
+            Sample::derived(Derivation::Spread, &points, &[])
         };
         let wide = points([&[0.0, 0.1, 0.2, 0.1, 0.0], &[10.0, 10.2, 10.1, 9.9, 10.0]]);
-        let narrow = points([&[0.0, 0.1, 0.2, 0.1, 0.0], &[1.0, 1.2, 1.1, 0.9, 1.0]]);
+        let narrow = points([&[0.0, 0.1, 0.2, 0.1, 0.0], &[1.0, 1.1, 1.2, 0.9, 1.0]]);
         let effect = Effect::new(Contrast::Difference(&wide, &narrow), 0.95).unwrap();
         assert!((effect.interval.estimate - 9.0).abs() < 1e-9);
         assert_eq!(Region::Above(0.0).test(&effect).verdict(0.05), Verdict::Supported);

@@ -17,13 +17,15 @@ use netrig_stats::interval::Method;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError};
 
-use super::sample::{Candidates, Sample};
+use super::effect::has_spread;
+use super::sample::{Candidates, Sample, Series};
 
 /// A quantity that is the largest over rows of the smallest over columns of contrasts of means.
 #[derive(Clone, Debug)]
 pub(super) struct Extremes {
     rows: Vec<Vec<Contrast>>,
     n: usize,
+    deterministic: bool,
 }
 
 /// A mean over replications with its standard error.
@@ -33,21 +35,38 @@ struct Contrast {
     error: f64,
 }
 
+impl Contrast {
+    /// One series less another. Differences that are all alike say nothing of the mean if chance had a part in them.
+    fn of(a: &Series, b: &Series, n: usize, deterministic: bool) -> Self {
+        let value = |series: &Series, at: usize| match series {
+            Series::Nothing => 0.0,
+            Series::Values(values) => values[at],
+        };
+        let differences: Vec<f64> = (0..n).map(|at| value(a, at) - value(b, at)).collect();
+        let largest = (0..n).map(|at| value(a, at).abs().max(value(b, at).abs())).fold(0.0, f64::max);
+        let summary: Summary = differences.iter().copied().collect();
+        let mean = summary.mean().unwrap_or(f64::NAN);
+        let error = match summary.standard_error() {
+            Some(error) if has_spread(summary.sd(), largest) => error,
+            Some(_) if deterministic || (a, b) == (&Series::Nothing, &Series::Nothing) => 0.0,
+            _ => f64::INFINITY,
+        };
+        Self { mean, error }
+    }
+}
+
 impl Extremes {
     /// `first` less `second` (or less nothing), over these replications.
     pub(super) fn new(first: &Sample, second: Option<&Sample>, replications: &[u32]) -> Self {
         let a = first.candidates(replications);
-        let b =
-            second.map_or(Candidates::Only(vec![0.0; replications.len()]), |s| s.candidates(replications));
+        let b = second.map_or(Candidates::Only(Series::Nothing), |second| second.candidates(replications));
+        let deterministic =
+            first.nature().deterministic && second.is_none_or(|second| second.nature().deterministic);
         // A largest is looked for among the rows and a smallest among the columns; less a largest is a
         // smallest.
         let (a_rows, a_columns) = a.split();
         let (b_columns, b_rows) = b.split();
-        let contrast = |a: &[f64], b: &[f64]| {
-            let differences: Summary = a.iter().zip(b).map(|(a, b)| a - b).collect();
-            let error = differences.standard_error().unwrap_or(f64::INFINITY);
-            Contrast { mean: differences.mean().unwrap_or(f64::NAN), error }
-        };
+        let contrast = |a: &Series, b: &Series| Contrast::of(a, b, replications.len(), deterministic);
         let row = |(i, k): (usize, usize)| {
             let columns =
                 a_columns.iter().enumerate().flat_map(|(j, _)| (0..b_columns.len()).map(move |l| (j, l)));
@@ -59,7 +78,7 @@ impl Extremes {
             columns.map(pick).collect()
         };
         let rows = (0..a_rows.len()).flat_map(|i| (0..b_rows.len()).map(move |k| (i, k)));
-        Self { rows: rows.map(row).collect(), n: replications.len() }
+        Self { rows: rows.map(row).collect(), n: replications.len(), deterministic }
     }
 
     /// The estimate with its interval.
@@ -84,7 +103,8 @@ impl Extremes {
             let high = self.smallest_of_largest(|contrast| contrast.mean + up * contrast.error);
             Some((low, high))
         };
-        let (low, high) = (ends.map(|ends| ends.0), ends.map(|ends| ends.1));
+        let bounded = |end: f64| end.is_finite().then_some(end);
+        let (low, high) = (ends.and_then(|ends| bounded(ends.0)), ends.and_then(|ends| bounded(ends.1)));
         Ok(Interval { estimate, low, high, n: self.n, confidence, method: Method::Student })
     }
 
@@ -116,7 +136,12 @@ impl Extremes {
     pub(super) fn sd(&self) -> Option<f64> {
         let estimate = self.largest_of_smallest(|contrast| contrast.mean);
         let attained = self.rows.iter().flatten().find(|contrast| contrast.mean == estimate)?;
-        (self.n > 1).then(|| attained.error * (self.n as f64).sqrt())
+        (self.n > 1 && attained.error.is_finite()).then(|| attained.error * (self.n as f64).sqrt())
+    }
+
+    /// Whether another seed would give the same.
+    pub(super) fn deterministic(&self) -> bool {
+        self.deterministic
     }
 
     /// Among how many contrasts it is looked for, at most.
@@ -142,17 +167,18 @@ impl Extremes {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use netrig_core::{Seeds, Stream};
 
     use super::*;
     use crate::Derivation;
+    use crate::claim::sample::{Nature, Values};
 
     /// Levels with these means, ten replications of normal noise.
     fn sample(derivation: Derivation, means: &[f64], sd: f64, luck: &mut Stream) -> Sample {
-        let mut level =
-            |mean: &f64| (1..=10).map(|r| (r, mean + luck.normal(0.0, sd))).collect::<BTreeMap<u32, f64>>();
+        let mut level = |mean: &f64| Values {
+            by_replication: (1..=10).map(|r| (r, mean + luck.normal(0.0, sd))).collect(),
+            nature: Nature { deterministic: sd == 0.0, range: None },
+        };
         Sample::derived(derivation, &means.iter().map(&mut level).collect::<Vec<_>>(), &[])
     }
 

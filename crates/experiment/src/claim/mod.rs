@@ -17,9 +17,12 @@ mod spec;
 
 pub(crate) use comparisons::{axis_unit, unit_of_levels};
 pub(crate) use decide::decide;
+pub(crate) use effect::vary;
 pub use exhibit::Exhibit;
 pub use selection::{Names, Selection, Written};
 pub use spec::{ClaimSpec, Expect, Target};
 
+#[cfg(test)]
+mod rates;
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,13 @@ impl Draft<'_> {
         if self.made().any(|made| made.interval.n < 2) {
             return format!("{figures}: one replication has no interval");
         }
+        if let Some(made) = self.made().find(|made| made.says_nothing()) {
+            let figures = self.figures(Some(made));
+            return format!(
+                "{figures}: that all are alike is no proof where chance plays a part, and how far another could lie is \
+                 not known"
+            );
+        }
         if passes(ruling.p_holm, ruling.level) {
             return "it holds wherever it could be compared, but not everywhere it should have been"
                 .to_owned();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use netrig_stats::interval::Method;
 use netrig_stats::{Interval, StatsError};
 
 use super::effect::{Contrast, Effect};
@@ -23,6 +24,49 @@ pub(crate) struct Missing {
     pub why: String,
 }
 
+/// What was measured at a point.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Values {
+    /// The values of the runs that count, by replication.
+    pub by_replication: BTreeMap<u32, f64>,
+    pub nature: Nature,
+}
+
+/// What is known of values besides themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Nature {
+    /// Whether chance had no part in them: another seed would give the same. Then, and only then, replications that are
+    /// all alike are proof.
+    pub deterministic: bool,
+    /// The smallest and the largest value that a run can have, if both are known.
+    pub range: Option<[f64; 2]>,
+}
+
+impl Nature {
+    /// Of one value less another.
+    pub(super) fn less(self, other: Self) -> Self {
+        let ends = self.range.zip(other.range);
+        Self {
+            deterministic: self.deterministic && other.deterministic,
+            range: ends.map(|(a, b)| [a[0] - b[1], a[1] - b[0]]),
+        }
+    }
+
+    /// Of something of which no range is known that hangs on both.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self { deterministic: self.deterministic && other.deterministic, range: None }
+    }
+
+    /// Of values over several points.
+    fn over(points: &[Values]) -> Self {
+        let range = points.first().and_then(|point| point.nature.range);
+        Self {
+            deterministic: points.iter().all(|point| point.nature.deterministic),
+            range: range.filter(|range| points.iter().all(|point| point.nature.range == Some(*range))),
+        }
+    }
+}
+
 /// The values of one place: for each replication the values of the points that it is derived from (one, for a
 /// plain response), and how they become one number.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,29 +76,34 @@ pub(crate) struct Sample {
     /// How many of the values belong to the first operand; the rest are the reference of a difference or
     /// ratio.
     split: usize,
+    nature: Nature,
 }
 
 impl Sample {
     /// A plain response.
-    pub(crate) fn plain(values: &BTreeMap<u32, f64>) -> Self {
-        let rows = values.iter().map(|(replication, value)| (*replication, vec![*value])).collect();
-        Self { rows, derivation: Derivation::Mean, split: 1 }
+    pub(crate) fn plain(values: &Values) -> Self {
+        let rows = values.by_replication.iter().map(|(replication, value)| (*replication, vec![*value]));
+        Self { rows: rows.collect(), derivation: Derivation::Mean, split: 1, nature: values.nature }
     }
 
     /// A derived response over several points, and a reference for differences and ratios. Only replications
     /// that all points have count.
-    pub(crate) fn derived(
-        derivation: Derivation,
-        points: &[BTreeMap<u32, f64>],
-        reference: &[BTreeMap<u32, f64>],
-    ) -> Self {
-        let all: Vec<&BTreeMap<u32, f64>> = points.iter().chain(reference).collect();
+    pub(crate) fn derived(derivation: Derivation, points: &[Values], reference: &[Values]) -> Self {
+        let all: Vec<&BTreeMap<u32, f64>> =
+            points.iter().chain(reference).map(|values| &values.by_replication).collect();
         let row = |replication: &u32| -> Option<Vec<f64>> {
             all.iter().map(|values| values.get(replication).copied()).collect()
         };
         let replications = all.first().into_iter().flat_map(|first| first.keys());
         let rows = replications.filter_map(|replication| Some((*replication, row(replication)?))).collect();
-        Self { rows, derivation, split: points.len() }
+        let (own, other) = (Nature::over(points), Nature::over(reference));
+        let nature = match derivation {
+            Derivation::Mean => own,
+            Derivation::Spread | Derivation::Min | Derivation::Max => Nature { range: None, ..own },
+            Derivation::Difference => own.less(other),
+            Derivation::Ratio => own.with(other),
+        };
+        Self { rows, derivation, split: points.len(), nature }
     }
 
     /// How many replications it has.
@@ -105,26 +154,29 @@ impl Sample {
             |index: usize| -> Vec<f64> { replications.iter().map(|r| self.rows[r][index]).collect() };
         let all = || (0..width).map(series).collect::<Vec<_>>();
         match self.derivation {
-            Derivation::Max => Candidates::Largest(all()),
-            Derivation::Min => Candidates::Smallest(all()),
+            Derivation::Max => Candidates::Largest(all().into_iter().map(Series::Values).collect()),
+            Derivation::Min => Candidates::Smallest(all().into_iter().map(Series::Values).collect()),
             Derivation::Spread => {
                 let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
-                let (levels, mut pairs) = (all(), vec![vec![0.0; replications.len()]]);
+                let (levels, mut pairs) = (all(), vec![Series::Nothing]);
                 for (i, a) in levels.iter().enumerate() {
-                    pairs.extend(levels.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, b)| less(a, b)));
+                    let others = levels.iter().enumerate().filter(|(j, _)| *j != i);
+                    pairs.extend(others.map(|(_, b)| Series::Values(less(a, b))));
                 }
                 Candidates::Largest(pairs)
             }
-            _ => Candidates::Only(self.values(replications)),
+            _ => Candidates::Only(Series::Values(self.values(replications))),
         }
     }
 
-    /// The number with its interval.
+    /// The number with its interval, which has no ends where replications are all alike by chance.
     ///
     /// # Errors
     /// No replication, or a ratio to a mean of zero.
     pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
-        Effect::new(Contrast::Value(self), confidence).map(|effect| effect.interval)
+        let interval = Effect::new(Contrast::Value(self), confidence)?.interval;
+        let ends = interval.low.zip(interval.high).filter(|_| interval.method != Method::Alike).unzip();
+        Ok(Interval { low: ends.0, high: ends.1, ..interval })
     }
 
     /// The two operands of a ratio, replication by replication.
@@ -140,27 +192,40 @@ impl Sample {
     pub(crate) fn derivation(&self) -> Derivation {
         self.derivation
     }
+
+    pub(super) fn nature(&self) -> Nature {
+        self.nature
+    }
+}
+
+/// One number per replication.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Series {
+    /// Nothing, whatever is measured.
+    Nothing,
+    /// What was measured.
+    Values(Vec<f64>),
 }
 
 /// The series of which a sample is made by their means.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidates {
     /// One series: its mean.
-    Only(Vec<f64>),
+    Only(Series),
     /// The largest of their means.
-    Largest(Vec<Vec<f64>>),
+    Largest(Vec<Series>),
     /// The smallest of their means.
-    Smallest(Vec<Vec<f64>>),
+    Smallest(Vec<Series>),
 }
 
 impl Candidates {
     /// Those among which a largest and those among which a smallest is looked for; the one that there is for
     /// a series alone stands in both.
-    pub(super) fn split(&self) -> (Vec<&[f64]>, Vec<&[f64]>) {
+    pub(super) fn split(&self) -> (Vec<&Series>, Vec<&Series>) {
         match self {
             Self::Only(series) => (vec![series], vec![series]),
-            Self::Largest(many) => (many.iter().map(Vec::as_slice).collect(), vec![&many[0]]),
-            Self::Smallest(many) => (vec![&many[0]], many.iter().map(Vec::as_slice).collect()),
+            Self::Largest(many) => (many.iter().collect(), vec![&many[0]]),
+            Self::Smallest(many) => (vec![&many[0]], many.iter().collect()),
         }
     }
 }
@@ -169,14 +234,14 @@ impl Candidates {
 mod tests {
     use super::*;
 
-    fn values(values: &[f64]) -> BTreeMap<u32, f64> {
-        (1..).zip(values.iter().copied()).collect()
+    fn values(values: &[f64]) -> Values {
+        Values { by_replication: (1..).zip(values.iter().copied()).collect(), nature: Nature::default() }
     }
 
     #[test]
     fn only_replications_that_all_points_have_count() {
         let (mut a, b) = (values(&[1.0, 2.0, 3.0]), values(&[5.0, 6.0, 7.0]));
-        a.remove(&2);
+        a.by_replication.remove(&2);
         let sample = Sample::derived(Derivation::Spread, &[a, b], &[]);
         assert_eq!(sample.replications(), [1, 3]);
     }
@@ -197,7 +262,7 @@ mod tests {
     #[test]
     fn the_candidates_of_a_spread() {
         let sample = Sample::derived(Derivation::Spread, &[values(&[1.0, 3.0]), values(&[6.0, 4.0])], &[]);
-        let pairs = vec![vec![0.0, 0.0], vec![-5.0, -1.0], vec![5.0, 1.0]];
+        let pairs = vec![Series::Nothing, Series::Values(vec![-5.0, -1.0]), Series::Values(vec![5.0, 1.0])];
         assert_eq!(sample.candidates(&[1, 2]), Candidates::Largest(pairs));
     }
 }

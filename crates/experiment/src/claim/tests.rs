@@ -268,23 +268,49 @@ fn one_replication_decides_nothing() {
 
 /// A simulation without randomness: every replication is the same.
 #[test]
-fn runs_without_any_spread() {
-    let exactly = |gain: f64| {
-        two_transports(
-            GREATER,
-            3,
-            move |place| if place.level("transport") == "sctp" { 10.0 + gain } else { 10.0 },
-        )
+fn runs_without_any_chance_are_proof() {
+    let study = |claim: &str, value: fn(&Place<'_>) -> f64| {
+        Study::new(&[TRANSPORTS]).deterministic().claim("c", claim).run(3, value).verdict()
     };
-    let more = exactly(1.0);
+    let exactly = |gain| match gain {
+        0 => study(GREATER, |_| 10.0),
+        _ => study(GREATER, |place| if place.level("transport") == "sctp" { 11.0 } else { 10.0 }),
+    };
+    let more = exactly(1);
     assert_eq!((more.verdict, more.p_holm), (Verdict::Supported, Some(0.0)));
     assert_eq!((more.points[0].low, more.points[0].high), (Some(1.0), Some(1.0)));
-    let none = exactly(0.0);
+    assert!(
+        more.why.ends_with("1 B/s in each of 3 replications, without chance, so that there is no p-value")
+    );
+    let none = exactly(0);
     assert_eq!(none.verdict, Verdict::Refuted, "{}", none.why);
     let same =
         "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'equivalent'\nmargin = '1 %'";
-    assert_eq!(two_transports(same, 3, |_| 10.0).verdict, Verdict::Supported);
-    assert_eq!(two_transports(same, 3, |_| 0.0).verdict, Verdict::NotTested);
+    assert_eq!(study(same, |_| 10.0).verdict, Verdict::Supported);
+    assert_eq!(study(same, |_| 0.0).verdict, Verdict::NotTested);
+}
+
+/// The same numbers from runs in which chance had a part.
+#[test]
+fn runs_that_are_alike_by_chance_are_no_proof() {
+    for n in [2, 10] {
+        let gain = |place: &Place<'_>| if place.level("transport") == "sctp" { 11.0 } else { 10.0 };
+        let more = two_transports(GREATER, n, gain);
+        assert_eq!(
+            (more.verdict, more.p_holm, more.needs),
+            (Verdict::Inconclusive, None, None),
+            "{}",
+            more.why
+        );
+        assert_eq!((more.points[0].low, more.points[0].high), (None, None));
+        let why = format!("sctp − tcp = 1 B/s in each of {n} replications: that all are alike is no proof");
+        assert!(more.why.starts_with(&why), "{}", more.why);
+    }
+    let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'";
+    let bent = |place: &Place<'_>| (place.number("load") - 3.0).max(0.0);
+    let study = || Study::new(&[("load", &["1", "2", "3", "4", "5", "6"])]).claim("c", knee);
+    assert_eq!(study().run(3, bent).verdict().verdict, Verdict::Inconclusive);
+    assert_eq!(study().deterministic().run(3, bent).verdict().verdict, Verdict::Supported);
 }
 
 #[test]
@@ -388,7 +414,8 @@ fn supported_is_wrong_in_at_most_five_percent() {
                     .stream(&format!("{trial}/{:?}", place.point));
                 1000.0 + if place.level("transport") == "sctp" { truth } else { 0.0 } + luck.normal(0.0, 10.0)
             };
-            let study = Study { design: study.design.clone(), points: Vec::new() }.run(10, value);
+            let study = Study { design: study.design.clone(), points: Vec::new(), deterministic: false }
+                .run(10, value);
             study.verdict().verdict == verdict
         });
         wrong.count() as f64 / f64::from(trials)

@@ -6,6 +6,7 @@ use netrig_stats::{Interval, interval};
 
 use super::responses::count;
 use super::{Design, PointRuns};
+use crate::claim::vary;
 use crate::{Agreement, Difference, Point, ResponseSpec, Status};
 
 /// What each further substrate says beside the first, at every point that both ran and over all of them. Replications
@@ -98,6 +99,8 @@ struct Pairs {
     values: BTreeMap<u32, (f64, f64)>,
     /// How many values each has, also where the other has none.
     n: [u32; 2],
+    /// Whether another seed would give both the same.
+    deterministic: bool,
 }
 
 impl Pairs {
@@ -106,7 +109,8 @@ impl Pairs {
         let n = [&ours, &theirs].map(|values| count(values.len()));
         let pair =
             |(replication, value): (u32, f64)| Some((replication, (value, *theirs.get(&replication)?)));
-        Self { values: ours.into_iter().filter_map(pair).collect(), n }
+        let deterministic = first.is_deterministic() && other.is_deterministic();
+        Self { values: ours.into_iter().filter_map(pair).collect(), n, deterministic }
     }
 
     /// The means over the points that have any, of the replications that all of these have.
@@ -114,9 +118,11 @@ impl Pairs {
         let mut measured = points.filter(|pairs| !pairs.values.is_empty());
         let Some(first) = measured.next() else { return Self::default() };
         let (mut values, mut n, mut points) = (first.values.clone(), first.n, 1.0);
+        let mut deterministic = first.deterministic;
         for pairs in measured {
             n = [n[0] + pairs.n[0], n[1] + pairs.n[1]];
             points += 1.0;
+            deterministic &= pairs.deterministic;
             values.retain(|replication, sum| {
                 let Some((a, b)) = pairs.values.get(replication) else { return false };
                 *sum = (sum.0 + a, sum.1 + b);
@@ -124,7 +130,17 @@ impl Pairs {
             });
         }
         values.values_mut().for_each(|sum| *sum = (sum.0 / points, sum.1 / points));
-        Self { values, n }
+        Self { values, n, deterministic }
+    }
+
+    /// The interval, without ends where no replication differs from another on either substrate although chance had a
+    /// part in them: that nothing happened is no sign that the same would.
+    fn believed(&self, interval: Interval) -> Interval {
+        let (first, other) = self.both();
+        if self.deterministic || vary(&first) || vary(&other) {
+            return interval;
+        }
+        Interval { low: None, high: None, ..interval }
     }
 
     fn both(&self) -> (Vec<f64>, Vec<f64>) {
@@ -139,11 +155,12 @@ impl Pairs {
 
     fn ratio(&self, confidence: f64) -> Option<Interval> {
         let (first, other) = self.both();
-        interval::paired_ratio(&other, &first, confidence).ok().filter(|ratio| ratio.estimate.is_finite())
+        let ratio = interval::paired_ratio(&other, &first, confidence).ok()?;
+        Some(self.believed(ratio)).filter(|ratio| ratio.estimate.is_finite())
     }
 
     fn difference(&self, confidence: f64) -> Option<Interval> {
         let differences: Vec<f64> = self.values.values().map(|(first, other)| other - first).collect();
-        interval::student(&differences, confidence).ok()
+        interval::student(&differences, confidence).ok().map(|interval| self.believed(interval))
     }
 }

@@ -65,6 +65,14 @@ impl Design {
         self.response(response).map_or("1", ResponseSpec::unit).to_owned()
     }
 
+    /// The definition of the quantiles among the responses; `None` if there are none.
+    pub fn quantiles(&self) -> Option<&'static str> {
+        self.responses
+            .iter()
+            .any(|(_, spec)| spec.is_quantile())
+            .then_some(netrig_stats::quantile::DEFINITION)
+    }
+
     /// The error of naming a value or group that the paper does not have.
     pub(crate) fn check_paper(&self, field: &str, name: &str) -> Option<SpecError> {
         let Some(paper) = &self.paper else {

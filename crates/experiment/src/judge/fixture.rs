@@ -10,6 +10,8 @@ use crate::{ClaimResult, Factor, Level, Paper, Point, Replications, Results, Sta
 pub(crate) struct Study {
     pub design: Design,
     pub points: Vec<PointRuns>,
+    /// Whether its runs say that chance had no part in them.
+    pub deterministic: bool,
 }
 
 /// One point and one replication, as a formula sees them.
@@ -60,7 +62,17 @@ impl Study {
             figures: Vec::new(),
             paper: None,
         };
-        Self { design, points: Vec::new() }
+        Self { design, points: Vec::new(), deterministic: false }
+    }
+
+    /// The response `r` is a share, from 0 to 1.
+    pub fn of_shares(mut self) -> Self {
+        self.design.responses[0].1 = toml::from_str("of = 'flow.web'\nmetric = 'datagram_loss'").unwrap();
+        self
+    }
+
+    pub fn deterministic(self) -> Self {
+        Self { deterministic: true, ..self }
     }
 
     pub fn claim(mut self, id: &str, text: &str) -> Self {
@@ -110,6 +122,7 @@ impl Study {
                     replication,
                     seed: u64::from(replication),
                     valid: true,
+                    deterministic: self.deterministic,
                     responses,
                     ..RunRecord::default()
                 }

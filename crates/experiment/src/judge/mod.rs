@@ -44,7 +44,7 @@ impl Results {
                 Some((table, column)) => {
                     design.table(table).map_or_else(Vec::new, |table| table.cells(column, design, &measured))
                 }
-                None => measured.cells(&claim.response),
+                None => measured.cells(&claim.response, design),
             };
             claims.extend(decide(design, substrate, &cells));
             tables.extend(design.tables.iter().map(|(id, table)| table.evaluate(id, design, &measured)));
@@ -53,6 +53,7 @@ impl Results {
             experiment: design.name.clone(),
             confidence: design.confidence,
             build: build.to_owned(),
+            quantiles: design.quantiles(),
             points: points.iter().map(|runs| runs.result(design)).collect(),
             agreement: agreement::agreement(design, &points, &substrates),
             claims,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::sample::{Cell, Missing, Sample};
-use crate::{Cut, Measured, Outcome, Point, Status};
+use super::Design;
+use crate::claim::sample::{Cell, Missing, Nature, Sample, Values};
+use crate::{Cut, Measured, Outcome, Point, ResponseSpec, Status};
 
 /// One run that ended, reduced to its responses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct RunRecord {
     pub seed: u64,
     /// Whether it counts.
     pub valid: bool,
+    /// Whether another seed would have given the same ([`Outcome::deterministic`]).
+    #[serde(default)]
+    pub deterministic: bool,
     /// Why it does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -54,6 +58,7 @@ impl RunRecord {
             replication,
             seed,
             valid: why.is_none(),
+            deterministic: outcome.deterministic,
             why,
             responses: measured.iter().map(|(name, measured)| (name.clone(), measured.value())).collect(),
             unmeasured: unmeasured.collect(),
@@ -101,6 +106,11 @@ impl PointRuns {
     pub(crate) fn values(&self, response: &str) -> BTreeMap<u32, f64> {
         self.runs.iter().filter_map(|run| Some((run.replication, run.value(response)?))).collect()
     }
+
+    /// Whether chance had no part in any of its runs.
+    pub(super) fn is_deterministic(&self) -> bool {
+        self.runs.iter().all(|run| run.deterministic)
+    }
 }
 
 /// What one substrate measured, point by point.
@@ -122,21 +132,28 @@ impl<'a> Measurements<'a> {
         self.points.iter().map(|runs| &runs.point)
     }
 
-    /// The values of a response at a point, by replication.
-    pub(crate) fn values(&self, point: &Point, response: &str) -> Result<BTreeMap<u32, f64>, Missing> {
+    /// The values of a response at a point.
+    pub(crate) fn values(&self, point: &Point, response: &str, design: &Design) -> Result<Values, Missing> {
         let missing = |status, why: &str| Missing { status, why: why.to_owned() };
         let Some(runs) = self.by_levels.get(point) else {
             return Err(missing(Status::Unsupported, "the experiment does not have the point"));
         };
         match runs.status {
-            Status::Ok => Ok(runs.values(response)),
+            Status::Ok => Ok(Values {
+                by_replication: runs.values(response),
+                nature: Nature {
+                    deterministic: runs.is_deterministic(),
+                    range: design.response(response).and_then(ResponseSpec::range),
+                },
+            }),
             status => Err(missing(status, runs.why.as_deref().unwrap_or("the point was not measured"))),
         }
     }
 
     /// A response as places with values, for claims: a place is a point.
-    pub(crate) fn cells(&self, response: &str) -> Vec<Cell> {
-        let sample = |point: &Point| self.values(point, response).map(|values| Sample::plain(&values));
+    pub(crate) fn cells(&self, response: &str, design: &Design) -> Vec<Cell> {
+        let sample =
+            |point: &Point| self.values(point, response, design).map(|values| Sample::plain(&values));
         self.points().map(|point| Cell { factors: point.clone(), sample: sample(point) }).collect()
     }
 }

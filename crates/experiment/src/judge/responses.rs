@@ -6,6 +6,7 @@ use netrig_stats::interval::{self, Bootstrap};
 use netrig_stats::{Interval, StatsError};
 
 use super::{Design, PointRuns, RunRecord, seed_of};
+use crate::claim::vary;
 use crate::{IntervalMethod, PointResult, ResponseResult, RunValue, Status};
 
 impl PointRuns {
@@ -14,6 +15,7 @@ impl PointRuns {
         let measured = |(name, spec): &(String, crate::ResponseSpec)| {
             let values: Vec<f64> = self.values(name).into_values().collect();
             let interval = mean(&values, spec.interval, design.confidence, seed_of(name)).ok();
+            let interval = interval.map(|found| self.believed(found, &values));
             let runs = self.runs.iter().map(|run| run_value(run, name));
             let response = ResponseResult {
                 unit: spec.unit().to_owned(),
@@ -36,6 +38,17 @@ impl PointRuns {
             why: self.why.clone(),
             responses,
         }
+    }
+}
+
+impl PointRuns {
+    /// The interval, without ends where it has no width by chance alone: values that are all alike do not show how far
+    /// from them others may lie.
+    fn believed(&self, interval: Interval, values: &[f64]) -> Interval {
+        if self.is_deterministic() || vary(values) {
+            return interval;
+        }
+        Interval { low: None, high: None, ..interval }
     }
 }
 

@@ -75,6 +75,11 @@ impl StoppingRule {
             .filter_map(|run| Some((run.replication, run.value(response)?)))
             .collect();
         let values: Vec<f64> = measured.iter().map(|(_, value)| *value).collect();
+        // Where chance has no part, what one replication gives all give.
+        if values.len() >= self.min as usize && ordered[..ended as usize].iter().all(|run| run.deterministic)
+        {
+            return Decision::Enough(measured[self.min as usize - 1].0);
+        }
         let needed = match rule.judge(&values) {
             Ok(stopping::Decision::Enough { n, .. }) => return Decision::Enough(measured[n - 1].0),
             Ok(stopping::Decision::Continue { needed } | stopping::Decision::GaveUp { needed, .. }) => needed,
@@ -163,10 +168,16 @@ mod tests {
         assert_eq!(rule(10, 40, "2 %").decide(&none), Decision::Exhausted(40));
     }
 
+    /// Ten runs that are all alike by chance are no narrow interval; ten that could not differ are enough.
     #[test]
-    fn runs_without_any_spread_are_enough() {
-        assert_eq!(rule(10, 40, "2 %").decide(&swinging(10, 0.0)), Decision::Enough(10));
-        let zeros: Vec<RunRecord> = (1..=10).map(|i| run(i, 0.0)).collect();
-        assert_eq!(rule(10, 40, "2 %").decide(&zeros), Decision::Enough(10));
+    fn runs_that_could_not_differ_are_enough() {
+        for value in [0.0, 100.0] {
+            let alike: Vec<RunRecord> = (1..=40).map(|i| run(i, value)).collect();
+            assert_eq!(rule(10, 40, "2 %").decide(&alike[..10]), Decision::More(15));
+            assert_eq!(rule(10, 40, "2 %").decide(&alike), Decision::Exhausted(40));
+            let certain: Vec<RunRecord> =
+                alike.into_iter().map(|run| RunRecord { deterministic: true, ..run }).collect();
+            assert_eq!(rule(10, 40, "2 %").decide(&certain[..10]), Decision::Enough(10));
+        }
     }
 }

@@ -102,17 +102,24 @@ fn asked(study: Study, agreement: &str) -> Vec<(String, Option<&'static str>)> {
 /// What was measured at one level is nothing on the first substrate, and nothing or 1 on the second.
 #[test]
 fn what_the_file_asks_is_told_of_each_point() {
-    let study = |second: f64| {
+    let study_of = |second: f64, deterministic: bool| {
         let value = |nothing: f64| {
             move |place: &super::fixture::Place<'_>| {
                 let something = 100.0 + place.luck().normal(0.0, 1.0);
                 Some(if place.level("transport") == "tcp" { nothing } else { something })
             }
         };
-        study().run_on("sim", 5, value(0.0)).run_on("vm", 5, value(second))
+        let study = if deterministic { study().deterministic() } else { study() };
+        study.run_on("sim", 5, value(0.0)).run_on("vm", 5, value(second))
     };
     let at = |place: &str, verdict| (place.to_owned(), verdict);
     let (all, tcp, sctp) = ("", "transport = tcp", "transport = sctp");
+    let study = |second| study_of(second, true);
+    // Five times nothing by chance, on both or one of them, is no proof of the next.
+    for (second, within) in [(0.0, "5 %"), (0.0, "3 B/s"), (1.0, "5 %")] {
+        let told = asked(study_of(second, false), &format!("{{ within = '{within}' }}"));
+        assert!(told.contains(&at(tcp, Some("inconclusive"))), "{told:?}");
+    }
     assert_eq!(
         asked(study(0.0), "{ within = '5 %' }"),
         [at(all, Some("agrees")), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
@@ -149,7 +156,7 @@ fn what_one_substrate_alone_measured_cannot_be_told() {
 
 #[test]
 fn the_only_point_of_an_experiment_is_asked_as_a_point() {
-    let study = Study::new(&[]).run_on("sim", 3, |_| Some(1.0)).run_on("vm", 3, |_| Some(1.5));
+    let study = Study::new(&[]).deterministic().run_on("sim", 3, |_| Some(1.0)).run_on("vm", 3, |_| Some(1.5));
     assert_eq!(asked(study, "{ within = '1 B/s' }"), [(String::new(), Some("agrees"))]);
 }
 
@@ -168,6 +175,7 @@ fn a_record_keeps_what_a_run_says_of_itself() {
         lateness: netrig_core::Duration::ZERO,
         invalid: invalid.map(str::to_owned),
         moved: None,
+        deterministic: true,
     };
     let good = RunRecord::new(1, 7, &outcome(None, Balance::default()), &measured);
     assert_eq!((good.value("a"), good.value("b"), good.valid), (Some(1.5), None, true));
@@ -190,6 +198,7 @@ fn the_json_document() {
     let table = "rows = 'transport'\npaper = 'table4'\n[columns]\nmean = { value = 'r' }\n";
     let paper = "title = 'p'\n[[value]]\ngroup = 'table4'\nwhere = { transport = 'tcp' }\nvalue = 2\nunit = 'B/s'\nquote = 'q'";
     let mut study = study()
+        .deterministic()
         .paper(paper)
         .claim("sctp-wins", claim)
         .table("means", table)

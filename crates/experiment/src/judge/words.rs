@@ -1,6 +1,7 @@
 //! Numbers in sentences.
 
 use netrig_stats::Interval;
+use netrig_stats::interval::Method;
 
 /// Four significant digits, without an exponent where that is readable.
 pub(crate) fn number(value: f64) -> String {
@@ -33,16 +34,18 @@ fn with_minus(text: String) -> String {
 }
 
 /// `9012 [8800, 9224] B/s (n = 10)`: all three with as many decimals as show the interval's width in two digits.
+/// `0 in each of 10 replications` where they were all alike, and the interval behind it if there is one.
 pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
-    let n = interval.n;
+    let (n, ends) = (interval.n, interval.low.zip(interval.high));
     let estimate = number(interval.estimate);
-    let (Some(low), Some(high)) = (interval.low, interval.high) else {
-        return format!("{estimate}{unit} (n = {n})");
-    };
-    if low == high {
-        return format!("{estimate}{unit} in each of {n} replications");
+    let alike = n > 1 && (interval.method == Method::Alike || ends.is_some_and(|(low, high)| low == high));
+    if alike {
+        let ends = ends.filter(|(low, high)| low < high);
+        let ends = ends.map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
+        return format!("{estimate}{unit} in each of {n} replications{}", ends.unwrap_or_default());
     }
+    let Some((low, high)) = ends else { return format!("{estimate}{unit} (n = {n})") };
     let (half, largest) = ((high - low) / 2.0, low.abs().max(high.abs()));
     if !READABLE.contains(&magnitude(half)) || !READABLE.contains(&magnitude(largest)) {
         return format!("{estimate} [{}, {}]{unit} (n = {n})", number(low), number(high));
@@ -53,11 +56,11 @@ pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     format!("{estimate} [{low}, {high}]{unit} (n = {n})")
 }
 
-/// `p = 0.012 after Holm's correction over 5 claims`; the smallest are only said to be small. Of replications that are all
-/// alike there is none: how often they might have differed is not to be seen in them.
+/// `p = 0.012 after Holm's correction over 5 claims`; the smallest are only said to be small. Where chance had no part
+/// there is none.
 pub(crate) fn p_value(p: Option<f64>, claims: usize) -> String {
     let text = match p {
-        Some(0.0) => return "without any spread, so that there is no p-value".to_owned(),
+        Some(0.0) => return "without chance, so that there is no p-value".to_owned(),
         Some(p) if p < 1e-4 => "p below 0.0001".to_owned(),
         Some(p) => format!("p = {}", (p * 1e4).round() / 1e4),
         None => "p unknown".to_owned(),

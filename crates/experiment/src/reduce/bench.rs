@@ -66,6 +66,7 @@ impl Bench {
             lateness: Duration::ZERO,
             invalid: None,
             moved: None,
+            deterministic: false,
         };
         let end = Instant::ZERO + Duration::from_secs(seconds);
         Self { layout, outcome, warm_up: WarmUp::None, end, samples: Vec::new() }

@@ -302,7 +302,7 @@ impl<'a> FlowFile<'a, '_> {
         }
         let lasts = section.stop.unwrap_or(self.end).saturating_sub(section.start);
         // What a plan of it cannot be beyond what its settings cannot be is known with its time.
-        match sip.plan(&self.entry.key, Seeds::new(0), lasts) {
+        match sip.plan(&self.entry.key, &Seeds::new(0), lasts) {
             Err(error) => self.refuse(&["application", error.field], error.why),
             Ok(_) => Some(()),
         }

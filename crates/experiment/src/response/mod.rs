@@ -7,6 +7,7 @@ mod statistic;
 mod subject;
 
 use netrig_core::Duration;
+use netrig_stats::quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +146,22 @@ impl ResponseSpec {
         self.unit.as_ref().and_then(|unit| amount::factor(own, unit).ok()).unwrap_or(1.0)
     }
 
+    /// The smallest and the largest value that a run can have, where both are known: of shares.
+    pub(crate) fn range(&self) -> Option<[f64; 2]> {
+        let about = self.metric()?.about();
+        let is_share = match self.per.unwrap_or(about.per) {
+            Per::Jain => true,
+            Per::Sum => false,
+            Per::Mean | Per::Max | Per::Min | Per::Pooled => about.share,
+        };
+        is_share.then(|| [0.0, self.scale()])
+    }
+
+    /// Whether it is a quantile of a run's observations.
+    pub(crate) fn is_quantile(&self) -> bool {
+        matches!(self.statistic, Some(Statistic::Quantile(_)))
+    }
+
     /// What it says, as a sentence for reports: the metric's definition and the window.
     pub fn definition(&self) -> String {
         let Some(metric) = self.metric() else { return String::new() };
@@ -152,6 +169,9 @@ impl ResponseSpec {
         let mut text = about.definition.to_owned();
         if about.observed {
             text = format!("{} of: {}", capital(&self.statistic().to_string()), text);
+        }
+        if self.is_quantile() {
+            text += &format!(" The quantile is {}.", quantile::DEFINITION);
         }
         if let Some(within) = self.within {
             text += &format!(" The deadline is {within}.");

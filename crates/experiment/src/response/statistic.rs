@@ -138,6 +138,18 @@ mod tests {
         }
     }
 
+    /// Ten delays, 11 to 20 ms, in any order: type 7 lies at the place 1 + 9 p among them, as R's and NumPy's default does.
+    #[test]
+    fn quantiles_of_a_run_are_of_type_seven() {
+        let delays = [14.0, 20.0, 11.0, 17.0, 13.0, 19.0, 12.0, 16.0, 15.0, 18.0];
+        for (text, expected) in
+            [("p25", 13.25), ("median", 15.5), ("p90", 19.1), ("p95", 19.55), ("p99.9", 19.991)]
+        {
+            let got = text.parse::<Statistic>().unwrap().of(&delays).unwrap().unwrap();
+            assert!((got - expected).abs() < 1e-12, "{text}: {got}");
+        }
+    }
+
     /// 1, 2, 3, 10: mean 16/4; sd² = (9 + 4 + 1 + 36)/3; the median lies halfway between 2 and 3.
     #[test]
     fn of_four_values() {

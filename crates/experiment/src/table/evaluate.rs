@@ -180,12 +180,12 @@ impl TableSpec {
         if points.is_empty() {
             return Err(missing("no point belongs to this cell".into()));
         }
-        let values = |point: &Point| measured.values(point, response);
+        let values = |point: &Point| measured.values(point, response, design);
         let own = points.iter().map(|point| values(point)).collect::<Result<Vec<_>, _>>()?;
         let compares = matches!(derivation, Derivation::Difference | Derivation::Ratio);
         let reference = if compares {
             let by = column.by.as_deref().unwrap_or(response);
-            let other = |point: &&Point| measured.values(&with_levels(point, column, design), by);
+            let other = |point: &&Point| measured.values(&with_levels(point, column, design), by, design);
             points.iter().map(other).collect::<Result<Vec<_>, _>>()?
         } else {
             Vec::new()

@@ -81,12 +81,16 @@ fn a_row_of_which_no_column_shows_a_point_is_none() {
     assert_eq!(keys, ["tcp 1", "tcp 2", "tcp 4", "sctp 1", "sctp 2"]);
 }
 
-/// What replications share cancels in a spread: its interval has no width here.
+/// What replications share cancels in a spread: its interval has no width here, and no ends if that is by chance.
 #[test]
 fn a_spread_has_no_noise_that_all_points_share() {
-    let table = table("rows = ['transport']\n[columns]\ns = { spread = 'r', over = ['alpha'] }\n");
-    let cell = &table.rows[0].cells[0];
+    let text = "rows = ['transport']\n[columns]\ns = { spread = 'r', over = ['alpha'] }\n";
+    let study = Study::new(FACTORS).deterministic().table("t", text).run(4, value);
+    let cell = &study.judge().tables[0].rows[0].cells[0];
     assert!((cell.low.unwrap() - 30.0).abs() < 1e-9 && (cell.high.unwrap() - 30.0).abs() < 1e-9);
+    let by_chance = &table(text).rows[0].cells[0];
+    assert!((by_chance.estimate.unwrap() - 30.0).abs() < 1e-9);
+    assert_eq!((by_chance.low, by_chance.high), (None, None));
 }
 
 #[test]

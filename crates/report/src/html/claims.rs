@@ -44,8 +44,8 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
         "p",
         &[("class", "muted")],
         "A claim is supported or refuted only where the intervals leave no doubt at the stated confidence; else it is \
-         inconclusive. The p-values are adjusted for the number of claims (Holm). “No spread”: all replications \
-         gave the same, and what they never showed may still be, more rarely than once in so many of them.",
+         inconclusive. The p-values are adjusted for the number of claims (Holm). “No chance”: another seed \
+         would give the same, so there was nothing to test.",
     );
 }
 

@@ -93,7 +93,9 @@ impl Capacity {
         let rates: Vec<_> = found.iter().map(|found| found.passed).collect();
         let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
         let student = interval::student(&rates, confidence).ok();
-        let (low, high) = student.map_or((None, None), |student| (student.low, student.high));
+        // Repeats that found the same do not show how far from it others lie.
+        let ends = student.and_then(|student| student.low.zip(student.high)).filter(|(low, high)| low < high);
+        let (low, high) = ends.unzip();
         Self { rate: mean, low, high, confidence, found, contradictions }
     }
 

@@ -158,6 +158,13 @@ mod tests {
             let got = all.quantile(p).unwrap().as_secs_f64() * 1e6;
             assert!((got / us - 1.0).abs() <= 1.0 / 256.0, "{p}: {got}");
         }
+        // Of ten from 11 to 20 ms each is a tenth: RFC 2330's percentiles, to 1/256.
+        let mut ten = Histogram::default();
+        (11..=20).for_each(|ms| ten.record(Duration::from_millis(ms)));
+        for (p, ms) in [(0.25, 13.0), (0.5, 15.0), (0.9, 19.0), (0.95, 20.0)] {
+            let got = ten.quantile(p).unwrap().as_secs_f64() * 1e3;
+            assert!((got / ms - 1.0).abs() <= 1.0 / 256.0, "{p}: {got}");
+        }
         assert_eq!(all.quantile(1.0).unwrap(), all.max().unwrap());
         assert_eq!([all.min(), all.max()], [1, 10_000].map(|us| Some(Duration::from_micros(us))));
         assert_eq!(all.mean(), Some(Duration::from_nanos(5_000_500)));

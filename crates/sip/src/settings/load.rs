@@ -271,7 +271,7 @@ impl LoadSettings {
     ///
     /// # Errors
     /// That of settings that were not checked, or that it cannot be carried out in that time.
-    pub fn plan(&self, flow: &str, seeds: Seeds, duration: Duration) -> Result<Plan, SettingError> {
+    pub fn plan(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
         let mut plan = self.with_any_users(flow, seeds, duration)?;
         if self.users.is_none() {
             plan.users = plan.wanted_users().map_err(|error| self.wrong_plan(error))?;
@@ -281,7 +281,7 @@ impl LoadSettings {
     }
 
     /// The same, as long as nobody has said how many users that takes: with some number of them.
-    fn with_any_users(&self, flow: &str, seeds: Seeds, duration: Duration) -> Result<Plan, SettingError> {
+    fn with_any_users(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
         let work = self.work().ok_or_else(no_scenario)?;
         let pace = self.pace().ok_or_else(no_pace)?;
         let portion = |(scenario, share): (&ScenarioName, &Fraction)| Portion {
@@ -356,7 +356,7 @@ impl LoadSettings {
         self.check_scenarios()?;
         self.check_pace()?;
         // Whether the users are enough is known with the time that they have.
-        let plan = self.with_any_users("", Seeds::new(0), Duration::from_secs(1))?;
+        let plan = self.with_any_users("", &Seeds::new(0), Duration::from_secs(1))?;
         plan.check_rules().map_err(|error| self.wrong_plan(error))?;
         self.check_numbers()?;
         self.location.as_ref().map_or(Ok(()), LocationSettings::check)?;
@@ -451,7 +451,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        settings(&json!({})).plan("", Seeds::new(1), Duration::from_secs(60)).unwrap()
+        settings(&json!({})).plan("", &Seeds::new(1), Duration::from_secs(60)).unwrap()
     }
 
     const NO_TIME: Duration = Duration::ZERO;
@@ -574,7 +574,7 @@ mod tests {
             let error = own.check_values().expect_err(field);
             assert_eq!(error.field, field, "{keys}: {error}");
             let time = Duration::from_secs(60);
-            assert_eq!(own.plan("", Seeds::new(1), time).expect_err(field).field, field, "{keys}");
+            assert_eq!(own.plan("", &Seeds::new(1), time).expect_err(field).field, field, "{keys}");
             let plan = own.wrong_plan(other.check().expect_err(field));
             assert_eq!(plan, error, "{keys}");
         }
@@ -585,8 +585,8 @@ mod tests {
     fn users_that_are_not_enough_for_the_time_are_refused_with_it() {
         let few = settings(&json!({ "scenario": "register", "users": 10 }));
         few.check_values().unwrap();
-        few.plan("", Seeds::new(1), Duration::from_secs(1)).unwrap();
-        let error = few.plan("", Seeds::new(1), Duration::from_secs(2)).unwrap_err();
+        few.plan("", &Seeds::new(1), Duration::from_secs(1)).unwrap();
+        let error = few.plan("", &Seeds::new(1), Duration::from_secs(2)).unwrap_err();
         assert!(error.field == "users" && error.why.contains("about 20 users will be wanted"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! Where a curve bends: the knee of a response over a factor.
 
-use super::{Alternative, Comparison, means::one_mean};
-use crate::error::{StatsError, check_levels, check_sample};
-use crate::interval::{Bootstrap, Interval};
+use super::{Alternative, Comparison, means::one_mean, t_statistic};
+use crate::error::{StatsError, check_confidence, check_levels, check_sample};
+use crate::interval::{Interval, Method, critical_t};
 use crate::summary::Summary;
 
 /// A line with one bend needs four numbers; a fifth point leaves something to judge the fit by.
@@ -17,9 +17,6 @@ pub struct Knee {
     pub slope_before: f64,
     /// The slope right of the knee.
     pub slope_after: f64,
-    /// The slope after minus the slope before. The place of the largest bend is searched for, so a straight line
-    /// shows some bend too: `p_value` decides, not this interval.
-    pub bend: Interval,
     /// The two-sided p-value against a straight line; `None` at one replication. It is Student's t over each
     /// replication's quadratic coefficient, which is 0 on average for a line and, whatever the place of the
     /// knee, of the bend's sign for a bent one. Nothing is searched for, so the test is exact for normal
@@ -32,30 +29,99 @@ pub struct Knee {
 ///
 /// `levels[i][r]` is y at `x[i]` in replication r; `x` rises strictly. The fit is exact (Hudson 1966,
 /// *Fitting segmented curves whose join points have to be estimated*): the best breakpoint is either an inner
-/// x or the point where the lines through both sides meet. The location's interval is the bootstrap's
-/// percentile interval over whole replications, so what replications share over x (common random numbers) is
-/// respected. At one replication the intervals are open and there is no p-value.
+/// x or the point where the lines through both sides meet.
+///
+/// The location's interval holds the places at which no test finds that the lines meet further left or further
+/// right: Student's t, over replications, of how far the line through the points on the right lies above the line
+/// through those on the left (Fieller's theorem in each gap of x). Each replication is one value, so what
+/// replications share over x (common random numbers) is respected, and two replications give a wide interval. At
+/// one replication it is open and there is no p-value.
 ///
 /// # Errors
 /// Fewer than five levels, no replication, lengths that differ, a value that is not finite, `x` that does not
 /// rise, or `confidence` not strictly between 0 and 1.
-pub fn knee(
-    x: &[f64],
-    levels: &[Vec<f64>],
-    bootstrap: &Bootstrap,
-    confidence: f64,
-) -> Result<Knee, StatsError> {
+pub fn knee(x: &[f64], levels: &[Vec<f64>], confidence: f64) -> Result<Knee, StatsError> {
     let replications = check_levels(levels, FEWEST_LEVELS, 1)?;
     check_abscissa(x, levels.len())?;
+    check_confidence(confidence)?;
     let curves: Vec<Vec<f64>> = (0..replications).map(|r| levels.iter().map(|l| l[r]).collect()).collect();
-    let indices: Vec<usize> = (0..replications).collect();
-    let fit_of = |chosen: &[usize]| Hinge::best(x, &mean_curve(&curves, chosen));
-    let location = bootstrap.percentile(&indices, confidence, |chosen| fit_of(chosen).at)?;
-    let bend = bootstrap.percentile(&indices, confidence, |chosen| fit_of(chosen).bend)?;
-    let best = fit_of(&indices);
-    let slope_after = best.slope + best.bend;
+    let best = Hinge::best(x, &mean_curve(&curves));
+    let ends = match replications {
+        1 => None,
+        n => Some(reach(x, &curves, best.bend.signum(), critical_t(n as f64 - 1.0, confidence)?)),
+    };
+    let (low, high) = (ends.map(|ends| ends.0.min(best.at)), ends.map(|ends| ends.1.max(best.at)));
+    let (n, method) = (replications, Method::Fieller);
+    let location = Interval { estimate: best.at, low, high, n, confidence, method };
     let p_value = curvature(x, &curves, confidence)?.p_value;
-    Ok(Knee { location, slope_before: best.slope, slope_after, bend, p_value })
+    Ok(Knee { location, slope_before: best.slope, slope_after: best.slope + best.bend, p_value })
+}
+
+/// The first and the last place at which no test finds the knee of a bend of this sign to lie elsewhere.
+fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
+    let gaps: Vec<Step> = (2..=x.len() - 2).map(|split| Step::of(x, curves, split, sign)).collect();
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut hold = |place: f64| (low, high) = (low.min(place), high.max(place));
+    for (gap, ends) in gaps.iter().zip(x[1..].windows(2)) {
+        let roots = gap.where_significant(t).into_iter().flatten();
+        roots.filter(|root| (ends[0]..=ends[1]).contains(root)).for_each(&mut hold);
+    }
+    // At an x itself the line that is left of it and the one that is right of it each have a say.
+    for (index, place) in x[1..x.len() - 1].iter().enumerate() {
+        let is_left_of_it = index > 0 && gaps[index - 1].t(*place) > t;
+        let is_right_of_it = gaps.get(index).is_some_and(|gap| gap.t(*place) < -t);
+        if !is_left_of_it && !is_right_of_it {
+            hold(*place);
+        }
+    }
+    (low, high)
+}
+
+/// How far the line right of a gap lies above the line left of it at a place p, the bend upwards: the mean over
+/// replications of a + b p. It is 0 where they meet, and above 0 right of there.
+struct Step {
+    a: f64,
+    b: f64,
+    /// Squared standard errors of a and b, and what they share.
+    errors: [f64; 3],
+}
+
+impl Step {
+    fn of(x: &[f64], curves: &[Vec<f64>], split: usize, sign: f64) -> Self {
+        let step = |y: &Vec<f64>| {
+            let (slope_left, x_left, y_left) = line(&x[..split], &y[..split]);
+            let (slope_right, x_right, y_right) = line(&x[split..], &y[split..]);
+            let a = y_right - slope_right * x_right - (y_left - slope_left * x_left);
+            (sign * a, sign * (slope_right - slope_left))
+        };
+        let steps: Vec<(f64, f64)> = curves.iter().map(step).collect();
+        let n = steps.len() as f64;
+        let mean = |of: fn(&(f64, f64)) -> f64| steps.iter().map(of).sum::<f64>() / n;
+        let (a, b) = (mean(|step| step.0), mean(|step| step.1));
+        let error = |products: f64| products / (n * (n - 1.0));
+        let sum = |of: &dyn Fn(f64, f64) -> f64| steps.iter().map(|step| of(step.0 - a, step.1 - b)).sum();
+        let errors = [error(sum(&|a, _| a * a)), error(sum(&|_, b| b * b)), error(sum(&|a, b| a * b))];
+        Self { a, b, errors }
+    }
+
+    /// Its t at a place.
+    fn t(&self, place: f64) -> f64 {
+        let [a, b, shared] = self.errors;
+        t_statistic(self.a + self.b * place, (a + 2.0 * shared * place + b * place * place).max(0.0).sqrt())
+    }
+
+    /// The places at which its t is `t` or `-t`.
+    fn where_significant(&self, t: f64) -> [Option<f64>; 2] {
+        let square = t * t;
+        let quadratic = self.b * self.b - square * self.errors[1];
+        let half = self.a * self.b - square * self.errors[2];
+        let rest = self.a * self.a - square * self.errors[0];
+        let root = half * half - quadratic * rest;
+        if root < 0.0 || quadratic == 0.0 {
+            return [None; 2];
+        }
+        [Some((-half - root.sqrt()) / quadratic), Some((-half + root.sqrt()) / quadratic)]
+    }
 }
 
 /// The mean over curves of the quadratic coefficient: y on what a straight line leaves of x squared.
@@ -83,8 +149,8 @@ fn check_abscissa(x: &[f64], levels: usize) -> Result<(), StatsError> {
     }
 }
 
-fn mean_curve(curves: &[Vec<f64>], chosen: &[usize]) -> Vec<f64> {
-    let mean = |i: usize| chosen.iter().map(|&r| curves[r][i]).sum::<f64>() / chosen.len() as f64;
+fn mean_curve(curves: &[Vec<f64>]) -> Vec<f64> {
+    let mean = |i: usize| curves.iter().map(|curve| curve[i]).sum::<f64>() / curves.len() as f64;
     (0..curves[0].len()).map(mean).collect()
 }
 

@@ -47,7 +47,8 @@ pub(crate) fn one_mean(
 
 /// The difference of the means of two independent samples whose variances may differ (Welch 1947, degrees of
 /// freedom after Satterthwaite 1946). `null` is as in [`paired`]; `n` of the interval is the smaller sample's
-/// size.
+/// size. Samples without any spread say nothing of how far other values lie: there is no p-value then, and the interval
+/// is open.
 ///
 /// # Errors
 /// As [`paired`], except that the lengths may differ.
@@ -63,14 +64,15 @@ pub fn welch(
     let (a, b) = (Summary::of(left)?, Summary::of(right)?);
     let difference = a.mean().unwrap_or(0.0) - b.mean().unwrap_or(0.0);
     let n = a.n().min(b.n());
-    let (Some(error_a), Some(error_b)) = (a.standard_error(), b.standard_error()) else {
+    let errors = a.standard_error().zip(b.standard_error()).filter(|(a, b)| a + b > 0.0);
+    let Some((error_a, error_b)) = errors else {
         let interval = Interval::symmetric(difference, None, n, confidence, Method::Welch);
         return Ok(Comparison { interval, statistic: t_statistic(difference - null, 0.0), p_value: None });
     };
     let (square_a, square_b) = (error_a * error_a, error_b * error_b);
     let total = square_a + square_b;
     let parts = square_a * square_a / (a.n() as f64 - 1.0) + square_b * square_b / (b.n() as f64 - 1.0);
-    let df = if parts > 0.0 { total * total / parts } else { (a.n() + b.n()) as f64 - 2.0 };
+    let df = total * total / parts;
     let error = total.sqrt();
     let statistic = t_statistic(difference - null, error);
     let half_width = Some(critical_t(df, confidence)? * error);

@@ -41,7 +41,8 @@ pub struct Comparison {
     /// The test statistic: t, the odds ratio, the signed-rank sum, or the count of positive signs.
     pub statistic: f64,
     /// The probability of an effect at least as far towards the alternative if the null value were true;
-    /// `None` at n = 1, where nothing can be said.
+    /// `None` at n = 1, where nothing can be said. Of paired values without any spread it is 0 or 1: whether that is proof
+    /// is for the caller to know, who knows whether they could have differed ([`Alike`](crate::interval::Alike) if so).
     pub p_value: Option<f64>,
 }
 

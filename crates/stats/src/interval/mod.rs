@@ -1,10 +1,12 @@
 //! Confidence intervals: of a mean, of a proportion, of a ratio, and of any statistic by the bootstrap.
 
+mod alike;
 mod bootstrap;
 mod mean;
 mod proportion;
 mod ratio;
 
+pub use alike::Alike;
 pub use bootstrap::Bootstrap;
 pub(crate) use mean::critical_t;
 pub use mean::{skew_adjusted, student, student_of};
@@ -37,6 +39,8 @@ pub enum Method {
     OrderStatistics,
     /// The Walsh averages between two ranks of Wilcoxon's signed-rank distribution (Hodges and Lehmann 1963).
     SignedRank,
+    /// All values were alike: what they leave possible within the range of what was measured ([`Alike`]).
+    Alike,
     /// Percentiles of the bootstrap distribution (Efron 1979).
     BootstrapPercentile,
     /// Bias-corrected and accelerated bootstrap (Efron 1987).
@@ -59,6 +63,7 @@ impl Method {
             Self::Newcombe => "Newcombe hybrid score",
             Self::OrderStatistics => "order statistics",
             Self::SignedRank => "Hodges-Lehmann, signed rank",
+            Self::Alike => "equal values",
             Self::BootstrapPercentile => "bootstrap, percentile",
             Self::BootstrapBca => "bootstrap, BCa",
         }

@@ -158,6 +158,21 @@ mod tests {
 
     const LOST: Option<f64> = None;
 
+    /// Ten delays, 11 to 20 ms. A percentile of RFC 2330 is one of them, the median of RFC 7679 need not be, and neither is
+    /// the type 7 of [`quantile::quantile`].
+    #[test]
+    fn percentiles_of_a_path_are_delays_that_were_measured() {
+        let delays: Vec<f64> = (11..=20).map(f64::from).collect();
+        let path = of(&delays.iter().copied().map(Some).collect::<Vec<_>>());
+        for (p, rfc_2330, type_7) in
+            [(0.25, 13.0, 13.25), (0.5, 15.0, 15.5), (0.9, 19.0, 19.1), (0.95, 20.0, 19.55)]
+        {
+            assert_eq!(path.percentile(p).unwrap(), Some(rfc_2330), "{p}");
+            assert!((quantile::quantile(&delays, p).unwrap() - type_7).abs() < 1e-12, "{p}");
+        }
+        assert_eq!(path.median(), Some(15.5));
+    }
+
     #[test]
     fn a_percentile_counts_what_was_lost_as_later_than_all() {
         // The sample of RFC 7679 section 4.1, milliseconds: "the 50th percentile would be 110".

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use netrig_core::{Dscp, Header, Instant, Seeds, Stream, protocol};
+use netrig_core::{Dscp, Header, Instant, Stream, protocol};
 
 use super::association::{
     Answerer, Association, CookieError, CookieKey, Endpoints, MOST_PATHS, PathAddresses, StateCookie,
@@ -99,7 +99,7 @@ impl Listener {
         let flow = header.flow;
         let locals = std::iter::once(flow.dst).chain(self.routes.iter().map(|route| route.local));
         let tag = nonzero_tag(&mut self.random);
-        let tsn = Serial(self.random.bits() as u32);
+        let tsn = Serial(self.random.label() as u32);
         let own = own_init(&self.config, tag, tsn, locals);
         let answerer = Answerer {
             config: &self.config,
@@ -131,7 +131,7 @@ impl Listener {
             Arc::clone(&self.config),
             &self.endpoints(cookie),
             // Each association draws from a stream of its own, so that none disturbs another.
-            Seeds::new(self.random.bits()).stream("association"),
+            self.random.branch("association"),
             self.key.clone(),
             cookie,
             now,

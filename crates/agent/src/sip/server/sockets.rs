@@ -146,7 +146,7 @@ impl Sockets {
             ledger: AmplificationLedger::default(),
             purse: 0,
             names: order.names,
-            seeds: order.seeds,
+            seeds: order.seeds.clone(),
             waiting,
             unsent: Vec::new(),
             tally: Tally::default(),

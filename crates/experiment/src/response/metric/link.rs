@@ -37,6 +37,7 @@ static UTILISATION: Rate = Rate {
         "Share of the measuring window during which the line was sending; of WiFi, during which frames of this \
          direction and the answers to them were on the air.",
     )
+    .share()
     .per(Per::Mean),
     quantity: &LINK_BUSY,
     times: 1.0,
@@ -65,6 +66,7 @@ static LOSS_RATIO: Share = Share {
         "Packets dropped, for whatever reason, divided by packets offered to the link (or to the queue of a class, \
          behind the policers) in the measuring window.",
     )
+    .share()
     .pooled()
     .of_classes(),
     part: &[&LINK_DROPPED],

@@ -93,6 +93,7 @@ static MISSING: OfCall = OfCall {
         "Share of the call's packets in the measuring window that were missing when they were to be played: lost, or too \
          late.",
     )
+    .share()
     .per(Per::Mean),
     of: |quality| quality.missing,
 };
@@ -120,6 +121,7 @@ static VIDEO_INTACT: About = About::new(
     "Share of the pictures of a `video` in the measuring window that were shown as they were sent: all their packets came in \
      time, and those of all pictures back to the last key picture, on which they depend.",
 )
+    .share()
 .per(Per::Mean);
 
 impl Metric for Intact {

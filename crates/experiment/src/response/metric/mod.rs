@@ -38,6 +38,8 @@ pub struct About {
     pub pools: bool,
     /// Whether it has many observations per run, of which the file chooses a statistic.
     pub observed: bool,
+    /// Whether it is a share of something: never below 0 nor above 1.
+    pub share: bool,
     /// Whether the file gives it a deadline, `within`.
     pub deadline: bool,
     /// Of a metric of links, whether it is measured of their classes, too.
@@ -61,6 +63,7 @@ impl About {
             per: Per::Sum,
             pools: false,
             observed: false,
+            share: false,
             deadline: false,
             classes: false,
             rules: false,
@@ -77,6 +80,10 @@ impl About {
 
     const fn observed(self) -> Self {
         Self { observed: true, ..self.pooled() }
+    }
+
+    const fn share(self) -> Self {
+        Self { share: true, ..self }
     }
 
     const fn with_deadline(self) -> Self {

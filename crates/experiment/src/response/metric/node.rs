@@ -36,6 +36,7 @@ static BUSY: Rate = Rate {
         Node,
         "Share of the measuring window that the host spent on packets that it received (`receive` of the node).",
     )
+    .share()
     .per(Per::Mean),
     quantity: &HOST_BUSY,
     times: 1.0,

@@ -71,7 +71,7 @@ static OF_ALL_COLOURS: [&Quantity; 3] = [&RULE_GREEN_PACKETS, &RULE_YELLOW_PACKE
 /// Packets of one colour among all.
 const fn share(part: &'static [&'static Quantity], name: &'static str, definition: &'static str) -> Share {
     Share {
-        about: About::new(name, "1", Rule, definition).pooled(),
+        about: About::new(name, "1", Rule, definition).share().pooled(),
         part,
         whole: &OF_ALL_COLOURS,
         nothing: "the rule held for no packet",

@@ -90,6 +90,7 @@ static RETRANSMISSION_SHARE: Share = Share {
         "User bytes sent again, divided by the sum of these and the user bytes that the receiving \
          application got in the measuring window.",
     )
+    .share()
     .pooled(),
     part: &[&RETRANSMITTED_BYTES],
     whole: &[&RETRANSMITTED_BYTES, &RECEIVED_BYTES],

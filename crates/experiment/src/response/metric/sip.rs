@@ -299,6 +299,7 @@ static ATTEMPT_SUCCESS: Share = Share {
         "Share of the users' attempts that went as they should, of those that came to an end in the measuring \
          window; what is open when the run ends counts neither way.",
     )
+    .share()
     .pooled(),
     part: &[&SIP_SUCCEEDED],
     whole: &[&SIP_SUCCEEDED, &SIP_FAILED],
@@ -313,6 +314,7 @@ static ATTEMPTS_SERVED: Share = Share {
         "Share of the users' attempts that went as they should in the measuring window, of those that were begun in \
          it: what is open when it ends was not served.",
     )
+    .share()
     .pooled(),
     part: &[&SIP_SUCCEEDED],
     whole: &[&SIP_BEGUN],
@@ -326,6 +328,7 @@ static REGISTRATION_SUCCESS: Share = Share {
         Flow,
         "Share of registrations that succeeded, of those that came to an end in the measuring window.",
     )
+    .share()
     .pooled(),
     part: &[&SIP_REGISTERED],
     whole: &[&SIP_REGISTRATIONS],
@@ -340,6 +343,7 @@ static CALL_SUCCESS: Share = Share {
         "Share of calls that were answered, held and hung up as they should, of those that came to an end in \
          the measuring window.",
     )
+    .share()
     .pooled(),
     part: &[&SIP_CALLS_COMPLETED],
     whole: &[&SIP_CALLS],
@@ -354,6 +358,7 @@ static REDIRECT_SUCCESS: Share = Share {
         "Share of calls that were sent elsewhere, of those that were to be and came to an end in the \
          measuring window.",
     )
+    .share()
     .pooled(),
     part: &[&SIP_REDIRECTED],
     whole: &[&SIP_REDIRECTS],
@@ -368,6 +373,7 @@ static ISA: Share = Share {
         "Share of calls that ended with 408, 500, 503 or 504, that nobody answered, or whose connection \
          broke, of those that came to an end in the measuring window (ISA of RFC 6076).",
     )
+    .share()
     .pooled(),
     part: &[&SIP_SESSIONS_INEFFECTIVE],
     whole: &[&SIP_SESSIONS],
@@ -382,6 +388,7 @@ static SCR: Share = Share {
         "Share of calls that were answered and whose BYE was, of those that came to an end in the measuring \
          window (SCR of RFC 6076).",
     )
+    .share()
     .pooled(),
     part: &[&SIP_SESSIONS_COMPLETED],
     whole: &[&SIP_SESSIONS],
@@ -396,6 +403,7 @@ static IRA: Share = Share {
         "Share of registrations that were refused but for a challenge, that nobody answered, or whose \
          connection broke, of those that came to an end in the measuring window (IRA of RFC 6076).",
     )
+    .share()
     .pooled(),
     part: &[&SIP_REGISTRATIONS_INEFFECTIVE],
     whole: &[&SIP_REGISTRATIONS],
@@ -537,6 +545,7 @@ static ESTABLISHMENT: Establishment = Establishment {
             "Share of calls that were answered with 2xx, of those that came to an end in the measuring window and were not \
              sent elsewhere (SER of RFC 6076).",
         )
+    .share()
         .pooled(),
         also: &[],
     };
@@ -548,6 +557,7 @@ static EFFECTIVENESS: Establishment = Establishment {
             Flow,
             "The same, where calls that the user refused with 480, 486, 600 or 603 count as established, too (SEER of RFC 6076).",
         )
+    .share()
         .pooled(),
         also: &[&SIP_SESSIONS_REFUSED],
     };

@@ -172,7 +172,15 @@ impl Substrate for Fake {
                 return Err(RunError::Cancelled);
             }
         }
-        Ok(Outcome { balance, events: 1, lasted: None, lateness: Duration::ZERO, invalid, moved: None })
+        Ok(Outcome {
+            balance,
+            events: 1,
+            lasted: None,
+            lateness: Duration::ZERO,
+            invalid,
+            moved: None,
+            deterministic: false,
+        })
     }
 }
 

@@ -214,7 +214,7 @@ impl Association {
             // RFC 9260 section 5.2.2: new ones, so that a forged INIT changes nothing.
             _ => {
                 let tag = nonzero_tag(&mut self.random);
-                let tsn = Serial(self.random.bits() as u32);
+                let tsn = Serial(self.random.label() as u32);
                 self.own_init(tag, tsn)
             }
         };

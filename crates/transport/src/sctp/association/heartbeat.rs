@@ -86,7 +86,7 @@ impl Association {
     }
 
     pub(super) fn send_heartbeat(&mut self, now: Instant, path: usize) {
-        let nonce = self.random.bits();
+        let nonce = self.random.label();
         let one = &mut self.paths[path];
         if self.config.idle_cwnd == IdleCwnd::HalveAtHeartbeat && now - one.last_data > one.rto.rto() {
             one.congestion.unused();

@@ -178,7 +178,7 @@ impl Association {
     pub fn new(config: impl Into<Arc<Config>>, endpoints: &Endpoints, mut random: Stream) -> Self {
         let key = CookieKey::random(&mut random);
         let tag = nonzero_tag(&mut random);
-        let tsn = Serial(random.bits() as u32);
+        let tsn = Serial(random.label() as u32);
         let mut made = Self::with_key(config.into(), endpoints, random, key, (tag, tsn));
         made.paths.iter_mut().for_each(|path| path.by_user = true);
         made
@@ -319,7 +319,7 @@ impl Association {
 
 /// RFC 9260 section 5.3.1: a tag is random and not zero.
 pub(super) fn nonzero_tag(random: &mut Stream) -> u32 {
-    (random.bits() as u32).max(1)
+    (random.label() as u32).max(1)
 }
 
 impl Endpoint for Association {

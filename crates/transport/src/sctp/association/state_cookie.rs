@@ -20,7 +20,7 @@ impl CookieKey {
     pub(crate) fn random(random: &mut Stream) -> Self {
         let mut key = [0; 64];
         for eight in key.chunks_exact_mut(8) {
-            eight.copy_from_slice(&random.bits().to_le_bytes());
+            eight.copy_from_slice(&random.label().to_le_bytes());
         }
         Self(key)
     }

@@ -1,6 +1,6 @@
 //! Two capacities.
 //!
-//! Several repeats are compared as what they are, a sample each. One repeat is a bracket: the highest rate that passed and the
+//! Several repeats are compared as what they are, a sample each, if they differ. One repeat is a bracket: the highest rate that passed and the
 //! lowest that failed, each of which its test has decided with a stated risk. Brackets that are apart differ.
 
 use netrig_runner::capacity::{Capacity, Verdict as Found};
@@ -28,6 +28,9 @@ pub fn index(before: &Document, now: &Document, settings: Settings) -> Result<In
     let rates = |capacity: &Capacity| capacity.found.iter().map(|found| found.passed).collect::<Vec<_>>();
     let test = welch(&rates(now), &rates(before), 0.0, Alternative::TwoSided, settings.confidence);
     let test = test.map_err(Failure::failed)?;
+    if test.p_value.is_none() {
+        return Ok(by_brackets(index, before, now));
+    }
     Ok(Index {
         low: test.interval.low,
         high: test.interval.high,
@@ -52,7 +55,7 @@ fn by_brackets(index: Index, before: &Capacity, now: &Capacity) -> Index {
     } else {
         Verdict::NoDifference
     };
-    let how = "by what passed and what failed, for there are no two repeats of each".to_owned();
+    let how = "by what passed and what failed, for there are no two repeats of each that differ".to_owned();
     Index { verdict, how, ..index }
 }
 

@@ -187,7 +187,10 @@ fn batches(
         test(-margin, Alternative::Less)?
     };
     let p = beyond.p_value.map(|p| (2.0 * p).min(1.0));
-    let how = format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len());
+    let how = match p {
+        Some(_) => format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len()),
+        None => "all its seconds are alike".to_owned(),
+    };
     Ok(Index {
         low: two_sided.interval.low,
         high: two_sided.interval.high,

@@ -147,7 +147,7 @@ fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
         let text = format!("{keys}\n{scenario}\nmost_calls = 1000\nserver = \"program\"");
         let settings: LoadSettings = toml::from_str(&text).unwrap();
         settings.check_values().unwrap();
-        let plan = settings.plan("users", Seeds::new(1), Duration::from_secs(10)).unwrap();
+        let plan = settings.plan("users", &Seeds::new(1), Duration::from_secs(10)).unwrap();
         assert_eq!(said(&plan_of(&flags)), said(&plan), "{keys}");
     }
 }

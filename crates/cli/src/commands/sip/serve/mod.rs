@@ -168,7 +168,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let typed = Typed::new(role, &listen);
     typed.check_openness(&listen)?;
     let seeds = Seeds::new(typed.ending.seed.map_or_else(drawn, Ok)?);
-    let order = typed.order(seeds)?;
+    let order = typed.order(seeds.clone())?;
     let place = typed.place;
     let (identity, is_own) = identity(place, &listen, &order.domains)?;
     let shown = identity.as_ref().filter(|_| is_own).map(|own| fingerprint(own.certificate()));

@@ -1,0 +1,323 @@
+//! How often a claim is supported that is false, and how often one that is true: thousands of experiments of which the
+//! truth is known, for each kind of claim, number of replications and distribution of what a run measures.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use netrig_core::{Seeds, Stream};
+
+use super::decide;
+use super::sample::{Cell, Nature, Sample, Values};
+use crate::judge::fixture::Study;
+use crate::{Level, Point, Verdict};
+
+const EXPERIMENTS: u32 = 2000;
+
+const REPLICATIONS: [u32; 4] = [2, 3, 5, 10];
+
+/// How one run's share comes to be of a given mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Law {
+    /// Normal, with a deviation of 0.05.
+    Continuous,
+    /// So many of 20 datagrams.
+    Discrete,
+    /// All or nothing, and nearly always the same: what breaks down in one run of twenty.
+    Rare,
+}
+
+impl Law {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Continuous => "continuous",
+            Self::Discrete => "discrete",
+            Self::Rare => "rare",
+        }
+    }
+
+    fn draw(self, mean: f64, luck: &mut Stream) -> f64 {
+        match self {
+            Self::Continuous => luck.normal(mean, 0.05),
+            Self::Discrete => f64::from(lost_of_20(mean, luck.uniform())) / 20.0,
+            Self::Rare => f64::from(u8::from(luck.chance(mean))),
+        }
+    }
+
+    fn variance(self, mean: f64) -> f64 {
+        match self {
+            Self::Continuous => 0.05 * 0.05,
+            Self::Discrete => mean * (1.0 - mean) / 20.0,
+            Self::Rare => mean * (1.0 - mean),
+        }
+    }
+
+    /// Of the sum of independent runs with these weights and means.
+    fn deviation(self, weighted: &[(f64, f64)]) -> f64 {
+        libm::sqrt(weighted.iter().map(|(weight, mean)| weight * weight * self.variance(*mean)).sum())
+    }
+
+    /// Two means that are two deviations of their difference apart.
+    fn apart(self) -> [f64; 2] {
+        let means = match self {
+            Self::Continuous => [0.5, 0.642],
+            Self::Discrete => [0.2, 0.49],
+            Self::Rare => [0.05, 0.87],
+        };
+        self.assert_effect(&[(1.0, means[1]), (-1.0, means[0])]);
+        means
+    }
+
+    /// A mean and a number above it that are two deviations apart.
+    fn beyond(self) -> [f64; 2] {
+        let mean = self.apart()[0];
+        [mean, mean + 2.0 * self.deviation(&[(1.0, mean)])]
+    }
+
+    /// The weighted sum of these means is between 2 and 2.3 of its deviations.
+    fn assert_effect(self, weighted: &[(f64, f64)]) {
+        let sum: f64 = weighted.iter().map(|(weight, mean)| weight * mean).sum();
+        let effect = sum / self.deviation(weighted);
+        assert!((2.0..=2.3).contains(&effect), "{self:?}: an effect of {effect} deviations");
+    }
+}
+
+/// The number of twenty that is lost at this probability, where so large a share of numbers is smaller: the inverse of the
+/// binomial distribution.
+fn lost_of_20(p: f64, share: f64) -> u32 {
+    let mut probability = libm::pow(1.0 - p, 20.0);
+    let mut below = probability;
+    let mut lost = 0;
+    while below <= share && lost < 20 {
+        lost += 1;
+        probability *= f64::from(21 - lost) / f64::from(lost) * p / (1.0 - p);
+        below += probability;
+    }
+    lost
+}
+
+/// A claim over levels with these means.
+struct Case {
+    means: Vec<f64>,
+    claim: String,
+}
+
+impl Case {
+    fn new(means: &[f64], claim: impl Into<String>) -> Self {
+        Self { means: means.to_vec(), claim: claim.into() }
+    }
+
+    /// The share of experiments in which it is supported.
+    fn supported(&self, law: Law, n: u32) -> f64 {
+        let names: Vec<String> = (0..self.means.len()).map(|level| level.to_string()).collect();
+        let levels: Vec<&str> = names.iter().map(String::as_str).collect();
+        let study = Study::new(&[("load", &levels)])
+            .of_shares()
+            .claim("c", &format!("response = 'r'\n{}", self.claim));
+        let mut luck = Seeds::new(u64::from(n)).stream(&format!("{law:?}/{}/{:?}", self.claim, self.means));
+        let mut cell = |level: &Level, mean: f64| Cell {
+            factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
+            sample: Ok(Sample::plain(&Values {
+                by_replication: (1..=n).map(|replication| (replication, law.draw(mean, &mut luck))).collect(),
+                nature: Nature { deterministic: false, range: study.design.responses[0].1.range() },
+            })),
+        };
+        let supported = (0..EXPERIMENTS).filter(|_| {
+            let levels = study.design.factors[0].levels.iter().zip(&self.means);
+            let cells: Vec<Cell> = levels.map(|(level, mean)| cell(level, *mean)).collect();
+            decide(&study.design, "sim", &|_| cells.clone())[0].verdict == Verdict::Supported
+        });
+        supported.count() as f64 / f64::from(EXPERIMENTS)
+    }
+}
+
+/// A kind of claim: one that just fails to be true, and one with an effect of two deviations.
+struct Kind {
+    name: &'static str,
+    is_false: Case,
+    is_true: Case,
+    /// Whether replications that are all alike decide it: they do not where the estimate is a ratio.
+    has_power: bool,
+}
+
+fn kinds(law: Law) -> Vec<Kind> {
+    let [low, high] = law.apart();
+    let [mean, number] = law.beyond();
+    let (distance, same) = (high - low, 2.0 * law.deviation(&[(1.0, low), (-1.0, low)]));
+    let compare = |expect: &str| format!("compare = {{ load = [1, 0] }}\nexpect = '{expect}'");
+    let over = |expect: &str| format!("over = 'load'\nexpect = '{expect}'");
+    let number_is = |expect: &str, number: f64| format!("expect = '{expect}'\ntarget = {number}");
+    let by = |claim: String, margin: f64| format!("{claim}\nmargin = {margin}");
+    let range = |expect: &str, low: f64, high: f64| format!("{expect}\nbetween = [{low}, {high}]");
+    let kind = |name, is_false: Case, is_true: Case| Kind { name, is_false, is_true, has_power: true };
+    let knee: &[f64] = match law {
+        Law::Continuous => &[0.5, 0.5, 0.5, 0.5, 0.605, 0.71],
+        Law::Discrete => &[0.1, 0.1, 0.1, 0.1, 0.28, 0.46],
+        Law::Rare => &[0.05, 0.05, 0.05, 0.05, 0.05, 0.95],
+    };
+    let curvature: Vec<_> = [5.0, -1.0, -4.0, -4.0, -1.0, 5.0].into_iter().zip(knee.iter().copied()).collect();
+    law.assert_effect(&curvature);
+    // Of a bend that is steep enough to be found between the levels on both sides of the knee's neighbours, or anywhere.
+    let (steep, within): (&[f64], _) = match law {
+        Law::Continuous => (&[0.2, 0.2, 0.2, 0.2, 0.45, 0.7], [1.5, 4.5]),
+        Law::Discrete => (&[0.1, 0.1, 0.1, 0.1, 0.5, 0.9], [1.5, 4.5]),
+        Law::Rare => (&[0.02, 0.02, 0.02, 0.02, 0.5, 0.98], [0.5, 4.5]),
+    };
+    let (first, last) = match law {
+        Law::Continuous => (0.5, 0.75),
+        Law::Discrete => (0.1, 0.63),
+        Law::Rare => (0.03, 0.97),
+    };
+    let share = 100.0 * (high / low - 1.0);
+    vec![
+        kind(
+            "`greater`, `compare`",
+            Case::new(&[low, low], compare("greater")),
+            Case::new(&[low, high], compare("greater")),
+        ),
+        kind(
+            "`less`, `compare`",
+            Case::new(&[low, low], compare("less")),
+            Case::new(&[high, low], compare("less")),
+        ),
+        Kind {
+            has_power: law != Law::Rare,
+            ..kind(
+                "`greater`, `compare`, margin in %",
+                Case::new(&[low, high], format!("{}\nmargin = '{share} %'", compare("greater"))),
+                Case::new(&[low, high], format!("{}\nmargin = '0.1 %'", compare("greater"))),
+            )
+        },
+        kind(
+            "`greater`, `target`",
+            Case::new(&[1.0 - mean], number_is("greater", 1.0 - mean)),
+            Case::new(&[1.0 - mean], number_is("greater", 1.0 - number)),
+        ),
+        kind(
+            "`less`, `target`",
+            Case::new(&[mean], number_is("less", mean)),
+            Case::new(&[mean], number_is("less", number)),
+        ),
+        kind(
+            "`equivalent`, `compare`",
+            Case::new(&[low, high], by(compare("equivalent"), distance)),
+            Case::new(&[low, low], by(compare("equivalent"), same)),
+        ),
+        kind(
+            "`equivalent`, `over` 3 levels",
+            Case::new(&[low, low, high], by(over("equivalent"), distance)),
+            Case::new(&[low, low, low], by(over("equivalent"), same)),
+        ),
+        kind(
+            "`increasing`",
+            Case::new(&[low, high, high], over("increasing")),
+            Case::new(&[low, high], over("increasing")),
+        ),
+        kind(
+            "`decreasing`",
+            Case::new(&[high, low, low], over("decreasing")),
+            Case::new(&[high, low], over("decreasing")),
+        ),
+        kind(
+            "`within`",
+            Case::new(&[mean], by(number_is("within", number), number - mean)),
+            Case::new(&[mean], by(number_is("within", mean), number - mean)),
+        ),
+        kind(
+            "`between`",
+            Case::new(&[mean], range("expect = 'between'", mean, mean + 2.0 * (number - mean))),
+            Case::new(&[mean], range("expect = 'between'", 2.0 * mean - number, number)),
+        ),
+        kind("`knee`", Case::new(&[low; 6], over("knee")), Case::new(knee, over("knee"))),
+        kind(
+            "`knee`, `between`",
+            Case::new(steep, range(&over("knee"), 1.0, 2.999)),
+            Case::new(steep, range(&over("knee"), within[0], within[1])),
+        ),
+        Kind {
+            has_power: law != Law::Rare,
+            ..kind(
+                "`rise`",
+                Case::new(&[first, 0.5 * (first + last), last], range(&over("rise"), 0.0, 1.0)),
+                Case::new(&[first, last, last], range(&over("rise"), 0.0, 1.0)),
+            )
+        },
+    ]
+}
+
+/// Runs all experiments of a distribution. Its rows are those of the table in `docs/claims-and-tables.md`.
+fn check(law: Law) {
+    let (mut rows, mut wrong) = (String::new(), Vec::new());
+    for kind in kinds(law) {
+        let mut row = format!("| {} | {} |", kind.name, law.name());
+        for n in REPLICATIONS {
+            let [is_false, is_true] = [&kind.is_false, &kind.is_true].map(|case| case.supported(law, n));
+            if is_false > 0.06 {
+                wrong.push(format!("{}, n = {n}: {is_false} of the false claims are supported", kind.name));
+            }
+            if n == 10 && kind.has_power && is_true < 0.8 {
+                wrong.push(format!("{}: only {is_true} of the true claims are supported", kind.name));
+            }
+            let _ = write!(row, " {:.1} / {:.0} |", 100.0 * is_false, 100.0 * is_true);
+        }
+        println!("{row}");
+        rows += &(row + "\n");
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "{}", law.name());
+    insta::assert_snapshot!(law.name(), rows);
+}
+
+#[test]
+fn false_claims_about_continuous_values_are_rarely_supported() {
+    check(Law::Continuous);
+}
+
+#[test]
+fn false_claims_about_discrete_values_are_rarely_supported() {
+    check(Law::Discrete);
+}
+
+#[test]
+fn false_claims_about_rare_failures_are_rarely_supported() {
+    check(Law::Rare);
+}
+
+/// Of five claims, all of them false, none is supported in 94 of 100 studies: Holm's correction is for all together.
+#[test]
+fn of_five_false_claims_none_is_supported_in_nearly_all_studies() {
+    for law in [Law::Continuous, Law::Discrete, Law::Rare] {
+        let mean = law.apart()[0];
+        for n in REPLICATIONS {
+            let study = Study::new(&[("load", &["0", "1", "2"])]).of_shares();
+            let claims = [
+                "compare = { load = [1, 0] }\nexpect = 'greater'".to_owned(),
+                "compare = { load = [1, 0] }\nexpect = 'less'".to_owned(),
+                "compare = { load = [2, 1] }\nexpect = 'less'".to_owned(),
+                format!("where = {{ load = 0 }}\nexpect = 'less'\ntarget = {mean}"),
+                format!("where = {{ load = 2 }}\nexpect = 'greater'\ntarget = {mean}"),
+            ];
+            let study = claims.iter().enumerate().fold(study, |study, (place, claim)| {
+                study.claim(&format!("c{place}"), &format!("response = 'r'\n{claim}"))
+            });
+            let mut luck = Seeds::new(u64::from(n)).stream(&format!("five/{law:?}"));
+            let nature = Nature { deterministic: false, range: Some([0.0, 1.0]) };
+            let supported = (0..EXPERIMENTS).filter(|_| {
+                let cells: Vec<Cell> = study.design.factors[0]
+                    .levels
+                    .iter()
+                    .map(|level| Cell {
+                        factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
+                        sample: Ok(Sample::plain(&Values {
+                            by_replication: (1..=n).map(|r| (r, law.draw(mean, &mut luck))).collect(),
+                            nature,
+                        })),
+                    })
+                    .collect();
+                let claims = decide(&study.design, "sim", &|_| cells.clone());
+                claims.iter().any(|claim| claim.verdict == Verdict::Supported)
+            });
+            let share = supported.count() as f64 / f64::from(EXPERIMENTS);
+            println!("five false claims, {}, n = {n}: {share}", law.name());
+            assert!(share <= 0.06, "{}, n = {n}: {share}", law.name());
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What chance had a part in, and what it had not.
+
+use std::collections::BTreeMap;
+
+use netrig_experiment::{Experiment, PointRuns, Results, RunRecord, Status, Verdict};
+use netrig_tests::simulate;
+
+/// A file over a line that loses as many as `loss` says, with this application and this at the end.
+fn experiment(transport: &str, application: &str, loss: &str, rest: &str) -> String {
+    format!(
+        r#"
+format = 1
+name = "chance"
+duration = "2 s"
+[factors]
+loss = {loss}
+[replications]
+count = 2
+[node.a]
+[node.b]
+[link.l]
+between = ["a", "b"]
+rate = "10 Mbit/s"
+queue = {{ kind = "fifo", packets = 10 }}
+loss = {{ kind = "bernoulli", probability = "${{loss}}" }}
+[transport.tcp]
+kind = "tcp"
+[flow.f]
+from = "a"
+to = "b"
+{transport}
+application = {application}
+{rest}
+"#
+    )
+}
+
+const DATAGRAMS: &str = r#"{ kind = "cbr", interval = "100 ms", size = "100 B" }"#;
+
+#[test]
+fn a_run_that_drew_nothing_is_the_same_with_another_seed() {
+    let received = "[response.received]\nof = \"flow.f\"\nmetric = \"received\"";
+    for (transport, application) in
+        [("", DATAGRAMS), ("transport = \"tcp\"", r#"{ kind = "bulk", bytes = "500 KB" }"#)]
+    {
+        let text = experiment(transport, application, r#"["0 %", "5 %"]"#, received);
+        let runs = simulate(&text, None, 2, |_| true);
+        let told: Vec<bool> = runs.iter().map(|run| run.outcome.deterministic).collect();
+        assert_eq!(told, [true, true, false, false], "{transport}");
+        assert_eq!(
+            (runs[0].outcome.events, &runs[0].responses),
+            (runs[1].outcome.events, &runs[1].responses),
+            "{transport}"
+        );
+    }
+}
+
+/// 20 datagrams at a loss of 5 %: of two runs none loses any in one of eight experiments.
+#[test]
+fn two_runs_without_a_loss_support_no_claim_about_it() {
+    let claim = r#"[response.loss]
+of = "flow.f"
+metric = "datagram_loss"
+[claim.c]
+says = "less than 4 % are lost"
+response = "loss"
+target = 0.04
+expect = "less""#;
+    let text = experiment("", DATAGRAMS, r#"["5 %"]"#, claim);
+    let design = Experiment::parse("chance.toml", &text).unwrap().design;
+    let runs = simulate(&text, None, 300, |_| true);
+    let record = |(run, replication): (&netrig_tests::Measured, u32)| RunRecord {
+        replication,
+        valid: true,
+        deterministic: run.outcome.deterministic,
+        responses: run.responses.iter().map(|(name, value)| (name.clone(), Some(*value))).collect(),
+        ..RunRecord::default()
+    };
+    let (mut nothing_lost, mut verdicts) = (0, BTreeMap::<Verdict, u32>::new());
+    for pair in runs.chunks(2) {
+        let point = netrig_experiment::Point(
+            pair[0].levels.iter().map(|(f, l)| (f.clone(), netrig_experiment::Level(l.clone()))).collect(),
+        );
+        let points = PointRuns {
+            substrate: "sim".to_owned(),
+            point,
+            status: Status::Ok,
+            why: None,
+            runs: pair.iter().zip(1..).map(record).collect(),
+        };
+        nothing_lost += u32::from(pair.iter().all(|run| run.responses["loss"] == 0.0));
+        let results = Results::judge(&design, &[points], "0.1.0+test");
+        *verdicts.entry(results.claims[0].verdict).or_default() += 1;
+    }
+    assert!((10..=35).contains(&nothing_lost), "{nothing_lost} of 150");
+    assert_eq!(verdicts.get(&Verdict::Supported), None, "{verdicts:?}");
+}
+
+/// The table of how often claims are supported, as the tests of `netrig-experiment` find it.
+#[test]
+fn the_rates_of_wrong_verdicts_are_documented() {
+    let page = include_str!("../../docs/claims-and-tables.md");
+    macro_rules! rows {
+        ($law:literal) => {
+            include_str!(concat!(
+                "../../crates/experiment/src/claim/snapshots/netrig_experiment__claim__rates__",
+                $law,
+                ".snap"
+            ))
+        };
+    }
+    let rows = [rows!("continuous"), rows!("discrete"), rows!("rare")].map(|rows| rows.lines()).into_iter().flatten();
+    let rows: Vec<&str> = rows.filter(|row| row.starts_with('|')).collect();
+    assert_eq!(rows.len(), 42);
+    let missing: Vec<&&str> = rows.iter().filter(|row| !page.contains(**row)).collect();
+    assert!(missing.is_empty(), "these rows of docs/claims-and-tables.md are not there: {missing:#?}");
+}
