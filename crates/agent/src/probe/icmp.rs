@@ -71,6 +71,14 @@ impl Echo {
         let number = u32::from_be_bytes(*data.get(8..)?.first_chunk()?);
         ((kind, code) == (version.reply(), 0)).then_some(Self { token, number })
     }
+
+    /// Whether `quoted`, which an ICMP error repeats of a packet from its ICMP header on, is a request of the sender with
+    /// this token. Errors of old hosts repeat the header alone (RFC 792), which the token is not in.
+    pub fn is_request(version: Version, token: u64, quoted: &[u8]) -> bool {
+        let kind = quoted.first().copied();
+        let repeated = quoted.get(HEADER..).and_then(|data| data.first_chunk());
+        kind == Some(version.request()) && repeated.is_none_or(|octets| u64::from_be_bytes(*octets) == token)
+    }
 }
 
 #[cfg(test)]
@@ -89,6 +97,10 @@ mod tests {
             bytes[0] = reply;
             assert_eq!(Echo::reply(version, &bytes), Some(echo));
             assert_eq!(Echo::reply(version, &bytes[..HEADER + MARK - 1]), None, "cut");
+        }
+        let quoted = echo.request(Version::V4, 56);
+        for (len, token, ours) in [(64, echo.token, true), (64, 9, false), (HEADER, 9, true), (0, 9, false)] {
+            assert_eq!(Echo::is_request(Version::V4, token, &quoted[..len]), ours, "{len} {token}");
         }
         let mut raw = vec![0x46; 24];
         raw.extend(echo.request(Version::V4, 0));

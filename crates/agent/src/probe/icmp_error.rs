@@ -1,10 +1,12 @@
 //! What a host on the way says of a packet by ICMP (RFC 792, RFC 1812 section 5.2.7) or ICMPv6 (RFC 4443 section 3), and
 //! what it adds to it (RFC 4884): of MPLS the labels with which the packet came (RFC 4950).
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use netrig_core::internet_checksum;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::icmp::Version;
 
@@ -96,6 +98,100 @@ impl Said {
             _ => return Self::Other { kind, code },
         };
         Self::Unreachable(unreachable)
+    }
+}
+
+/// In words, as the RFCs name it.
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
+        match self {
+            Self::Expired => f.write_str("time to live exceeded"),
+            Self::Unreachable(Network) => f.write_str("network unreachable"),
+            Self::Unreachable(Host) => f.write_str("host unreachable"),
+            Self::Unreachable(Protocol) => f.write_str("protocol unreachable"),
+            Self::Unreachable(Port) => f.write_str("port unreachable"),
+            Self::Unreachable(TooLong(0)) => f.write_str("packet too long"),
+            Self::Unreachable(TooLong(mtu)) => write!(f, "packet too long for an MTU of {mtu} B"),
+            Self::Unreachable(SourceRoute) => f.write_str("source route failed"),
+            Self::Unreachable(Prohibited) => f.write_str("administratively prohibited"),
+            Self::Unreachable(Code(code)) => write!(f, "unreachable, code {code}"),
+            Self::Other { kind, code } => write!(f, "ICMP type {kind}, code {code}"),
+        }
+    }
+}
+
+/// Different pairs of sender and error that are counted apart, at most: an attacker chooses both.
+const MOST_ERRORS: usize = 64;
+
+/// The ICMP errors about the packets of one probe, by their sender and by what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IcmpErrors {
+    counts: BTreeMap<(IpAddr, Said), u64>,
+    /// Errors beyond [`MOST_ERRORS`] pairs.
+    others: u64,
+}
+
+impl IcmpErrors {
+    /// Counts one more error.
+    pub fn count(&mut self, from: IpAddr, said: Said) {
+        let is_full = self.counts.len() >= MOST_ERRORS;
+        match self.counts.get_mut(&(from, said)) {
+            Some(count) => *count += 1,
+            None if is_full => self.others += 1,
+            None => drop(self.counts.insert((from, said), 1)),
+        }
+    }
+
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// Adds what another count of the same probe has.
+    pub fn append(&mut self, more: &Self) {
+        for ((from, said), count) in &more.counts {
+            let is_full = self.counts.len() >= MOST_ERRORS;
+            match self.counts.get_mut(&(*from, *said)) {
+                Some(known) => *known += count,
+                None if is_full => self.others += count,
+                None => drop(self.counts.insert((*from, *said), *count)),
+            }
+        }
+        self.others += more.others;
+    }
+
+    /// A sentence for each sender and error.
+    pub fn sentences(&self) -> Vec<String> {
+        let sentence = |((from, said), count): (&(IpAddr, Said), &u64)| {
+            let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+            let advice = match said {
+                Said::Unreachable(Unreachable::Port) => ": no program listens there",
+                _ => "",
+            };
+            format!("{from} refused packets {times} with the ICMP error \u{201c}{said}\u{201d}{advice}")
+        };
+        let others = (self.others > 0)
+            .then(|| format!("{} more ICMP errors came, from too many senders to name", self.others));
+        self.counts.iter().map(sentence).chain(others).collect()
+    }
+}
+
+/// As a list of objects with the sender, the error in words and the count.
+impl Serialize for IcmpErrors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Counted {
+            from: IpAddr,
+            error: String,
+            count: u64,
+        }
+        let counted = self.counts.iter().map(|((from, said), count)| Counted {
+            from: *from,
+            error: said.to_string(),
+            count: *count,
+        });
+        serializer.collect_seq(counted)
     }
 }
 
@@ -245,6 +341,45 @@ mod tests {
         assert_eq!(unreachable, expected);
         assert_eq!(v6(3, 0), Said::Expired);
         assert_eq!(TooLong(0).to_string(), "!F");
+    }
+
+    #[test]
+    fn icmp_errors_are_counted_by_sender_and_named_in_words() {
+        let [router, target] = [IpAddr::from([10, 98, 0, 2]), IpAddr::from([10, 99, 0, 1])];
+        let (host, port) = (Said::Unreachable(Unreachable::Host), Said::Unreachable(Unreachable::Port));
+        let (mut errors, mut more) = (IcmpErrors::default(), IcmpErrors::default());
+        assert!(errors.is_empty() && errors.sentences().is_empty());
+        (0..4).for_each(|_| errors.count(router, host));
+        more.count(router, host);
+        more.count(target, port);
+        errors.append(&more);
+        assert_eq!(
+            errors.sentences(),
+            [
+                "10.98.0.2 refused packets 5 times with the ICMP error “host unreachable”",
+                "10.99.0.1 refused packets once with the ICMP error “port unreachable”: no program listens there",
+            ]
+        );
+        let told = serde_json::to_value(&errors).unwrap();
+        assert_eq!(
+            told[0],
+            serde_json::json!({ "from": "10.98.0.2", "error": "host unreachable", "count": 5 })
+        );
+        let prohibited = [(Version::V4, 3, 13), (Version::V6, 1, 1)];
+        for (version, kind, code) in prohibited {
+            assert_eq!(Said::of(version, kind, code, 0).to_string(), "administratively prohibited");
+        }
+    }
+
+    /// Whoever forges errors of many hosts does not fill our memory.
+    #[test]
+    fn icmp_errors_of_many_senders_are_bounded() {
+        let mut errors = IcmpErrors::default();
+        for number in 0..1000_u32 {
+            errors.count(IpAddr::V4(number.into()), Said::Expired);
+        }
+        assert_eq!((errors.counts.len(), errors.others), (MOST_ERRORS, 1000 - MOST_ERRORS as u64));
+        assert!(errors.sentences().last().unwrap().starts_with("936 more ICMP errors"));
     }
 
     proptest! {

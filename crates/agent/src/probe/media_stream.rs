@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Instant};
 
 use super::ProbeError;
+use super::icmp_error::IcmpErrors;
 use super::pacing::{self, Listen, Speak};
 use super::receiver::{Arrival, Remote, Report, generous};
 use super::socket::{ProbeSocket, is_refusal};
@@ -60,6 +61,8 @@ pub struct Stream {
     pub latest: Duration,
     /// Datagrams that reached the far host and that its socket had no room for.
     pub dropped: u32,
+    /// What was said of the datagrams by ICMP.
+    pub icmp_errors: IcmpErrors,
     /// By how much the far host's wall clock, of which the kernel's stamps are, was stepped meanwhile.
     pub stepped: Option<Duration>,
 }
@@ -76,20 +79,29 @@ pub(super) fn send(
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
     let local = SocketAddr::new(remote.local()?.ip(), 0);
-    let socket = ProbeSocket::udp(local, dscp)?;
-    let mut sending = Sending { socket, to, schedule, sent: Vec::with_capacity(schedule.len()), no_room: 0 };
+    let socket = ProbeSocket::asking(local, dscp)?;
+    let mut sending = Sending {
+        socket,
+        to,
+        schedule,
+        sent: Vec::with_capacity(schedule.len()),
+        no_room: 0,
+        icmp_errors: IcmpErrors::default(),
+    };
     let moments = schedule.iter().map(|datagram| datagram.at);
     let is_over = || cancel.load(Ordering::Relaxed);
     let (ours, meter) = pacing::keep(&mut sending, moments, Asked::Schedule, is_over)?;
     if is_over() {
         return Err(ProbeError::Interrupted);
     }
-    let Sending { sent, no_room, .. } = sending;
     let Report { arrivals, dropped, stepped } = remote.came()?;
+    // What was said of the last datagrams came before the far end's report.
+    sending.take()?;
+    let Sending { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
     let (came, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
     let latest = meter.lateness().max();
-    Ok(Stream { sent: sent.len() as u64, no_room, came, delay, latest, dropped, stepped })
+    Ok(Stream { sent: sent.len() as u64, no_room, came, delay, latest, dropped, icmp_errors, stepped })
 }
 
 /// A stream under way.
@@ -100,6 +112,7 @@ struct Sending<'a> {
     /// When each datagram was sent, ns since the schedule's start.
     sent: Vec<u64>,
     no_room: u64,
+    icmp_errors: IcmpErrors,
 }
 
 impl Listen for Sending<'_> {
@@ -109,7 +122,8 @@ impl Listen for Sending<'_> {
 
     /// Nobody answers, and when a datagram was given to the kernel is when it was sent.
     fn take(&mut self) -> Result<bool, ProbeError> {
-        self.socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
+        let taken = self.socket.stamps_and_errors(|_| {}, &mut self.icmp_errors, |_| true);
+        taken.map_err(ProbeError::kernel("the error queue"))?;
         Ok(false)
     }
 }
@@ -118,7 +132,7 @@ impl Speak for Sending<'_> {
     fn send(&mut self, clock: &Clock) -> Result<(), ProbeError> {
         let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
         self.sent.push(clock.now().as_nanos());
-        let had_room = match self.socket.offer(self.to, &datagram.bytes, |_| {}) {
+        let had_room = match self.socket.offer(self.to, &datagram.bytes) {
             // One that finds no way is lost as on any other host.
             Err(error) if is_refusal(&error) => true,
             given => given.map_err(|error| ProbeError::send(self.to, error))?,

@@ -162,7 +162,7 @@ impl<'a> Session<'a> {
         let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
         let local = SocketAddr::new(local.ip(), 0);
         let peer = SocketAddr::new(target.ip(), port);
-        let end = StreamEnd::connected(ProbeSocket::udp(local, order.dscp)?, token, peer);
+        let end = StreamEnd::connected(ProbeSocket::asking(local, order.dscp)?, token, peer);
         let end = end.map_err(|error| ProbeError::send(peer, error))?;
         let log = Log { most: order.plan.count as usize * 2, ..Log::default() };
         Ok(Self { order, cancel, control, end, log, one_clock })
@@ -174,9 +174,11 @@ impl<'a> Session<'a> {
         if self.end.ask(&mut self.log, || cancel.load(Ordering::Relaxed))? || cancel.load(Ordering::Relaxed) {
             return Ok(());
         }
+        let said = self.log.icmp_errors.sentences();
+        let said: String = said.iter().map(|sentence| format!("; {sentence}")).collect();
         Err(ProbeError::FarEnd {
             target: self.order.target,
-            why: "it answers over TCP, and no packet of UDP came back".into(),
+            why: format!("it answers over TCP, and no packet of UDP came back{said}"),
             advice: "let UDP through the firewall between the two hosts",
         })
     }
@@ -191,8 +193,8 @@ impl<'a> Session<'a> {
         self.end.linger(wait, &mut self.log, || false)?;
         self.end.ask(&mut self.log, || false)?;
         write_frame(&mut self.control, &FromProbe::Finish)?;
-        let exchanges = std::mem::take(&mut self.log.exchanges);
-        let mut log = Log { exchanges, ..Log::default() };
+        let Log { exchanges, icmp_errors, .. } = std::mem::take(&mut self.log);
+        let mut log = Log { exchanges, icmp_errors, ..Log::default() };
         let mut faults = source_faults(&sent, order.plan.gaps, "this host");
         loop {
             match self.hear()? {
@@ -346,7 +348,8 @@ fn report(order: &OneWayOrder, passed: Passed) -> Result<Report, ProbeError> {
         sections: passed.sections(order)?,
         faults: passed.faults,
         interrupted: passed.interrupted,
-        notes: Vec::new(),
+        notes: passed.log.icmp_errors.sentences(),
+        icmp_errors: passed.log.icmp_errors.clone(),
         source: Punctuality::from(&passed.source),
         stamps: Stamps {
             sent: passed.sent.len(),

@@ -19,7 +19,7 @@ use crate::sys::Incoming;
 /// What a ping is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingOrder {
-    /// Whom; the port means nothing.
+    /// The host to probe. The port is ignored.
     pub target: SocketAddr,
     /// How many packets, and when.
     pub plan: Plan,
@@ -70,8 +70,7 @@ pub(super) fn exchange(
 
 /// What is told of every exchange of echoes.
 pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) -> Report {
-    let mut report = Report::of_course(probe, SocketAddr::new(order.target.ip(), 0), course);
-    report.target = order.target.ip().to_string();
+    let mut report = Report::of_course(probe, order.target.ip().to_string(), course);
     report.told_of_path(course, order.dscp, None);
     report
 }
@@ -115,5 +114,10 @@ impl Exchange for Pings {
     fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
         let echo = Echo::reply(self.version, incoming.head).filter(|echo| echo.token == self.token);
         echo.map(|echo| (echo.number, None)).ok_or(NoAnswer::Foreign)
+    }
+
+    /// A raw socket is told of every process's echoes to the target.
+    fn is_quoted(&self, quoted: &[u8]) -> bool {
+        Echo::is_request(self.version, self.token, quoted)
     }
 }

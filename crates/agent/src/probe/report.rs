@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use netrig_stats::Interval;
 use netrig_stats::path::Quantile;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
+use super::icmp_error::IcmpErrors;
 use super::offset::ClockOffset;
 use super::two_way::{Course, NoAnswer};
 use crate::SourceReport;
@@ -164,6 +164,8 @@ pub struct Report {
     /// What there was to see, by what it is about.
     #[serde(serialize_with = "as_maps")]
     pub sections: Vec<Section>,
+    /// What hosts on the way, and the target, said of packets by ICMP.
+    pub icmp_errors: IcmpErrors,
     /// What else is worth knowing.
     pub notes: Vec<String>,
     /// How well the sending end kept its schedule.
@@ -194,7 +196,7 @@ fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, 
 
 impl Report {
     /// What is told of every exchange.
-    pub(crate) fn of_course(probe: &'static str, target: SocketAddr, course: &Course) -> Self {
+    pub(crate) fn of_course(probe: &'static str, target: String, course: &Course) -> Self {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
         let stamps = Stamps {
             sent: course.sent.len(),
@@ -204,28 +206,27 @@ impl Report {
         };
         let mut report = Self {
             probe,
-            target: target.to_string(),
+            target,
             confidence: CONFIDENCE,
             valid: course.faults.is_empty(),
             faults: course.faults.clone(),
             interrupted: course.interrupted,
             sections: Vec::new(),
+            icmp_errors: course.icmp_errors.clone(),
             notes: Vec::new(),
             source: Punctuality::from(&course.source),
             stamps,
         };
-        if course.refused > 0 {
-            let (times, words) = (course.refused, &course.refusal);
-            report.notes.push(format!(
-                "{times} packets to {target} were refused: {words}; does anybody listen there?"
-            ));
-        } else if stamps.received == 0
+        report.notes = course.icmp_errors.sentences();
+        if course.icmp_errors.is_empty()
+            && stamps.received == 0
             && stamps.sent > 0
             && course.foreign.keys().all(|why| *why == NoAnswer::Foreign)
         {
             report.notes.push(format!(
-                "no answer at all from {target}: nobody may listen there, or a firewall or the far end's list of allowed \
-                 addresses keeps the answer back"
+                "no answer at all from {}, and no ICMP error: nobody may listen there, or a firewall or the far end's list \
+                 of allowed addresses keeps the answer back",
+                report.target
             ));
         }
         report

@@ -1,15 +1,17 @@
 //! A socket that stamps: what it sends and what it receives.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{Protocol, SocketType};
 
+use super::icmp::Version;
+use super::icmp_error::{IcmpErrors, Said};
 use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, class_of, class_option, drops};
 use crate::sys::{
-    Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, option_int, send_one,
-    set_option_int,
+    ExtendedError, Incoming, MESSAGES, Objection, Origin, Outgoing, ReceiveBatch, TransmitStamp, option_int,
+    send_one, set_option_int,
 };
 
 /// The receive buffer that is asked for, bytes: as much of it as the system grants. What it has no room for is counted, so
@@ -19,6 +21,12 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 /// Octets that are kept of what a message of ICMP repeats of a packet: as many as fit into the longest that is sent without need
 /// (RFC 4443 section 3), extensions included, and more.
 const REPEATED: usize = 2048;
+
+/// Octets that are kept of what a message of ICMP repeats of a packet where only the packet's sender is of interest.
+const QUOTED: usize = 64;
+
+/// How often a datagram is sent again that the kernel kept back to tell of an earlier one.
+const AGAIN: usize = 3;
 
 /// Options that the C library does not know yet (include/uapi/linux/in.h, in6.h).
 const IP_RECVERR_RFC4884: i32 = 26;
@@ -39,23 +47,31 @@ pub(crate) struct ProbeSocket {
 }
 
 impl ProbeSocket {
-    /// A bound UDP socket that sends with this code point.
+    /// A bound UDP socket that sends with this code point. The kernel keeps no ICMP errors for it: it is for far ends,
+    /// which answer whoever asks.
     pub fn udp(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
+        let making = Making::open(SocketType::DGRAM, Some(rustix::net::ipproto::UDP), local)?;
+        Self::made(making, local, dscp, 1)
+    }
+
+    /// A bound UDP socket of a probe, which tells which hosts refuse its packets ([`ProbeSocket::errors`]).
+    pub fn asking(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
         Self::open(SocketType::DGRAM, rustix::net::ipproto::UDP, local, dscp)
     }
 
-    /// A bound socket of another protocol.
+    /// The same of another protocol.
     pub fn open(
         kind: SocketType,
         protocol: Protocol,
         local: SocketAddr,
         dscp: u8,
     ) -> Result<Self, SocketError> {
-        Self::made(Making::open(kind, Some(protocol), local)?, local, dscp, 1)
+        let making = Making::open(kind, Some(protocol), local)?;
+        making.told_of_errors()?;
+        Self::made(making, local, dscp, QUOTED)
     }
 
-    /// The same, which tells what hosts on the way say of its packets, and whose packets leave whole or not at all, however
-    /// short the kernel takes the path for ([`ProbeSocket::errors`]).
+    /// The same, whose packets leave whole or not at all, however short the kernel takes the path for.
     pub fn searching(
         kind: SocketType,
         protocol: Protocol,
@@ -156,20 +172,24 @@ impl ProbeSocket {
     }
 
     /// Sends one datagram; whether there was room for it. What the kernel tells of an earlier one keeps this one back: it
-    /// is `told`, and this one sent again.
-    pub fn offer(&self, to: SocketAddr, bytes: &[u8], told: impl FnOnce(io::Error)) -> io::Result<bool> {
-        match self.send(to, bytes) {
-            Err(error) if is_refusal(&error) => {
-                told(error);
-                had_room(self.send(to, bytes))
+    /// is sent again.
+    pub fn offer(&self, to: SocketAddr, bytes: &[u8]) -> io::Result<bool> {
+        for _ in 0..AGAIN {
+            match self.send(to, bytes) {
+                Err(error) if is_of_earlier(&error) => {}
+                given => return had_room(given),
             }
-            given => had_room(given),
         }
+        had_room(self.send(to, bytes))
     }
 
-    /// Takes what has arrived, at most one batch; whether there may be more.
+    /// Takes what has arrived, at most one batch; whether there may be more. What the kernel tells of an earlier datagram
+    /// is none that arrived: [`ProbeSocket::errors`] has it.
     pub fn receive(&mut self, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
-        let count = self.received.receive(&self.socket)?;
+        let count = match self.received.receive(&self.socket) {
+            Err(error) if is_of_earlier(&error) => return Ok(true),
+            received => received?,
+        };
         (0..count).filter_map(|at| self.received.get(at)).for_each(|incoming| each(&incoming));
         Ok(count == MESSAGES)
     }
@@ -190,6 +210,20 @@ impl ProbeSocket {
             }
             (0..count).filter_map(|at| self.errors.transmit_stamp(at)).for_each(&mut each);
         }
+    }
+
+    /// The same, and counts the ICMP errors about datagrams whose repeated octets are `ours`.
+    pub fn stamps_and_errors(
+        &mut self,
+        left: impl FnMut(TransmitStamp),
+        counted: &mut IcmpErrors,
+        ours: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<()> {
+        self.errors(left, |objection| {
+            if let Some((from, said)) = icmp(&objection.error).filter(|_| ours(objection.head)) {
+                counted.count(from, said);
+            }
+        })
     }
 
     /// Takes all that has come about what was sent: stamps, and what was said of it.
@@ -218,7 +252,35 @@ impl ProbeSocket {
     }
 }
 
-/// Whether a socket tells of an ICMP message on an earlier datagram, or that there is no way for this one.
+/// The host that says something by ICMP, and what it says.
+pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, Said)> {
+    let version = match error.origin {
+        Origin::Icmp => Version::V4,
+        Origin::Icmp6 => Version::V6,
+        _ => return None,
+    };
+    Some((error.offender?, Said::of(version, error.kind, error.code, error.info)))
+}
+
+/// Whether a socket tells of what was said of an earlier datagram (net/ipv4/icmp.c, net/ipv6/icmp.c). Some of these are
+/// also said of the datagram that is sent: what is said twice is.
+pub(super) fn is_of_earlier(error: &io::Error) -> bool {
+    let of_icmp = [
+        libc::ENETUNREACH,
+        libc::EHOSTUNREACH,
+        libc::ENOPROTOOPT,
+        libc::ECONNREFUSED,
+        libc::EMSGSIZE,
+        libc::EOPNOTSUPP,
+        libc::EHOSTDOWN,
+        libc::ENONET,
+        libc::EACCES,
+        libc::EPROTO,
+    ];
+    error.raw_os_error().is_some_and(|errno| of_icmp.contains(&errno))
+}
+
+/// Whether there is no way for a datagram.
 pub(super) fn is_refusal(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
@@ -240,6 +302,7 @@ fn had_room(given: io::Result<()>) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::icmp_error::Unreachable;
     use super::*;
 
     /// Whoever sends faster than we take cannot keep us from looking at anything else.
@@ -270,17 +333,24 @@ mod tests {
         assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| !is_refusal(&given(*errno).unwrap_err())));
     }
 
-    /// Nobody listens there, which the kernel tells with the next datagram and not of it: that one leaves too.
+    /// Nobody listens there, which the kernel tells with the next datagram and not of it: that one leaves too. A probe's
+    /// socket says who told it.
     #[test]
     fn what_is_told_of_an_earlier_datagram_keeps_no_other_back() {
         let localhost = "127.0.0.1:0".parse().unwrap();
         let nobody = ProbeSocket::udp(localhost, 0).unwrap().local().unwrap();
-        let socket = ProbeSocket::udp(localhost, 0).unwrap();
+        let mut socket = ProbeSocket::asking(localhost, 0).unwrap();
         socket.connect(nobody).unwrap();
-        let mut told = Vec::new();
         for _ in 0..3 {
-            assert!(socket.offer(nobody, &[1], |error| told.push(error.kind())).unwrap());
+            assert!(socket.offer(nobody, &[1]).unwrap());
         }
-        assert_eq!(told, [io::ErrorKind::ConnectionRefused; 2]);
+        let mut counted = IcmpErrors::default();
+        // The first call takes the error that waits for whoever sends or receives next.
+        while socket.receive(|_| panic!("nobody answers")).unwrap() {}
+        socket.stamps_and_errors(|_| {}, &mut counted, |quoted| quoted == [1]).unwrap();
+        let mut expected = IcmpErrors::default();
+        let port = Said::Unreachable(Unreachable::Port);
+        (0..3).for_each(|_| expected.count(nobody.ip(), port));
+        assert_eq!(counted, expected);
     }
 }

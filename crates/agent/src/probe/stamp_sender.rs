@@ -73,7 +73,7 @@ pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<Report, ProbeErr
     order.check()?;
     let any = if order.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     // The literals are addresses.
-    let socket = ProbeSocket::udp(any.parse().expect("an address"), order.dscp)?;
+    let socket = ProbeSocket::asking(any.parse().expect("an address"), order.dscp)?;
     socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
     let local = socket.local().map_err(ProbeError::kernel("getsockname"))?;
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
@@ -219,7 +219,7 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
     let back = |packet: &Sent| exchange(packet).map(|[.., answered, at]| seconds_between(answered, at));
     let column = |of: &dyn Fn(&Sent) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
 
-    let mut report = Report::of_course("stamp", order.target, course);
+    let mut report = Report::of_course("stamp", order.target.to_string(), course);
     let mut sections = Vec::from(path_sections::round_trip(course, &column(&round_trip))?);
     let residence = Delays::new(exchanges.iter().map(|times| Some(seconds_between(times[1], times[2]))))?;
     sections[0].push(Measure::exact("at_reflector", "s", residence.median(), residence.sent()));
@@ -273,7 +273,7 @@ fn tell_of_strangers(report: &mut Report, course: &Course, with_key: bool) {
     for (why, count) in &course.foreign {
         report.notes.push(format!("{count} packets that arrived were {why}"));
     }
-    if course.foreign.is_empty() && course.refused == 0 && !report.is_answered() {
+    if course.foreign.is_empty() && course.icmp_errors.is_empty() && !report.is_answered() {
         let sent = if with_key { "with the HMAC of this key" } else { "without an HMAC" };
         report.notes.push(format!(
             "a reflector that authenticates answers no packet without its key's HMAC: these were sent {sent}"

@@ -7,12 +7,14 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
+use super::icmp_error::IcmpErrors;
 use super::pacing::{self, Listen, Speak};
 use super::schedule::Schedule;
 use super::socket::{ProbeSocket, is_refusal};
 use super::stream_packet::{Content, StreamPacket};
 use super::two_way::Plan;
 use crate::source_report::{SourceMeter, SourceReport};
+use crate::sys::TransmitStamp;
 use crate::{Clock, realtime_nanos};
 
 /// Exchanges about the time before a stream, and after it.
@@ -35,6 +37,8 @@ pub(super) struct Log {
     pub dscps: BTreeMap<u8, usize>,
     /// TTL or hop limit with which data arrived, and how often.
     pub ttls: BTreeMap<u8, usize>,
+    /// What was said by ICMP of what this end sent.
+    pub icmp_errors: IcmpErrors,
     /// Exchanges about the time: sent, received, answered, returned.
     pub exchanges: Vec<[u64; 4]>,
 }
@@ -80,8 +84,9 @@ impl StreamEnd {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
     }
 
-    /// Takes what has arrived, at most one batch, and answers questions; whether there may be more.
-    fn take(&mut self, log: &mut Log) -> Result<bool, ProbeError> {
+    /// Takes what has arrived, at most one batch, answers questions, and takes what has come about what was sent; whether
+    /// there may be more.
+    fn take(&mut self, log: &mut Log, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
         let open = &mut self.open;
         let mut questions = Vec::new();
@@ -111,10 +116,9 @@ impl StreamEnd {
                 Content::Answer(_) => {}
             }
         });
-        // What a host on the way says of an earlier packet is no answer: what it kept back is lost.
-        let more = took
-            .or_else(|error| if is_refusal(&error) { Ok(true) } else { Err(error) })
-            .map_err(ProbeError::kernel("recvmmsg"))?;
+        let more = took.map_err(ProbeError::kernel("recvmmsg"))?;
+        let taken = self.socket.stamps_and_errors(left, &mut log.icmp_errors, |_| true);
+        taken.map_err(ProbeError::kernel("the error queue"))?;
         if let Some(from) = learnt.filter(|_| !connected) {
             self.peer = from;
             self.socket.connect(from).map_err(|error| ProbeError::send(from, error))?;
@@ -129,7 +133,7 @@ impl StreamEnd {
 
     /// Sends one datagram; whether there was room.
     fn send(&mut self, bytes: &[u8]) -> Result<bool, ProbeError> {
-        match self.socket.offer(self.peer, bytes, |_| {}) {
+        match self.socket.offer(self.peer, bytes) {
             Ok(had_room) => {
                 self.datagrams = self.datagrams.wrapping_add(u32::from(had_room));
                 Ok(had_room)
@@ -198,7 +202,7 @@ impl Listen for Hearing<'_> {
     }
 
     fn take(&mut self) -> Result<bool, ProbeError> {
-        self.end.take(self.log)
+        self.end.take(self.log, |_| {})
     }
 }
 
@@ -219,9 +223,8 @@ impl Listen for Sending<'_> {
 
     /// Takes what has arrived, and the kernel's stamps of what was sent.
     fn take(&mut self) -> Result<bool, ProbeError> {
-        let more = self.end.take(self.log)?;
         let (SentStream { at, stamped, .. }, datagrams) = (&mut self.sent, &self.datagrams);
-        let took = self.end.socket.transmit_stamps(|stamp| {
+        self.end.take(self.log, |stamp| {
             let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
             let ours = datagrams.get(place) == Some(&stamp.number);
             // A stamp from before the packet was made is another's.
@@ -229,9 +232,7 @@ impl Listen for Sending<'_> {
                 *at = stamp.at;
                 *stamped += 1;
             }
-        });
-        took.map_err(ProbeError::kernel("the error queue"))?;
-        Ok(more)
+        })
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Train {
 /// What is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainOrder {
-    /// Whom; the port means nothing.
+    /// The host to probe. The port is ignored.
     pub target: SocketAddr,
     /// One after the other.
     pub trains: Vec<Train>,
@@ -91,6 +91,7 @@ fn joined(mut before: Report, after: Report) -> Report {
         let mut seen = BTreeSet::new();
         all.retain(|words| seen.insert(words.clone()));
     }
+    before.icmp_errors.append(&after.icmp_errors);
     let (a, b) = (before.source, after.source);
     before.source = Punctuality {
         rate: a.rate.or(b.rate),

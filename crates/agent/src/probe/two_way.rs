@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
+use super::icmp_error::IcmpErrors;
 use super::pacing::{self, Listen, Speak};
 use super::schedule::{Gaps, Schedule, source_fault};
-use super::socket::{ProbeSocket, is_refusal};
+use super::socket::ProbeSocket;
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
 use crate::clock::RealtimeOffset;
 use crate::source_report::{SourceMeter, SourceReport};
-use crate::sys::Incoming;
+use crate::sys::{Incoming, TransmitStamp};
 use crate::{Clock, SPIN, realtime_nanos};
 
 /// Packets in one measurement, at most: each is remembered.
@@ -148,9 +149,8 @@ pub(crate) struct Course {
     pub source: SourceReport,
     /// Packets that were no answers, by what they were.
     pub foreign: BTreeMap<NoAnswer, u64>,
-    /// How often a host on the way refused a packet, and with which words.
-    pub refused: u64,
-    pub refusal: String,
+    /// What hosts on the way, and the target, said of packets by ICMP.
+    pub icmp_errors: IcmpErrors,
     /// Packets for which the sending socket had no room: they count as sent, and the run as invalid.
     pub no_room: u64,
     /// Why the tester was the limit.
@@ -169,8 +169,7 @@ impl Course {
             answered: 0,
             source: SourceMeter::new(plan.gaps.asked()).report(),
             foreign: BTreeMap::new(),
-            refused: 0,
-            refusal: String::new(),
+            icmp_errors: IcmpErrors::default(),
             no_room: 0,
             faults: Vec::new(),
             interrupted: false,
@@ -185,6 +184,11 @@ pub(crate) trait Exchange {
 
     /// Which packet this is the answer to, and what the far end says of it; or why it is none.
     fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer>;
+
+    /// Whether what an ICMP error repeats is of these packets, where the kernel gives this socket those of others too.
+    fn is_quoted(&self, _: &[u8]) -> bool {
+        true
+    }
 }
 
 /// Carries a plan out over a connected socket.
@@ -234,11 +238,7 @@ impl<E: Exchange> Speak for Talk<E> {
         let course = &mut self.course;
         let now = realtime_nanos();
         let bytes = self.exchange.packet(course.sent.len() as u32, now);
-        let (refused, refusal) = (&mut course.refused, &mut course.refusal);
-        let had_room = self.socket.offer(self.target, &bytes, |error| {
-            *refused += 1;
-            *refusal = error.to_string();
-        });
+        let had_room = self.socket.offer(self.target, &bytes);
         let had_room = had_room.map_err(|error| ProbeError::send(self.target, error))?;
         course.no_room += u64::from(!had_room);
         course.sent.push(Sent { given: now, stamped: None, answer: None });
@@ -260,15 +260,17 @@ impl<E: Exchange> Listen for Talk<E> {
                 break;
             }
         }
-        let sent = &mut self.course.sent;
-        let stamps = self.socket.transmit_stamps(|stamp| {
+        let Self { socket, exchange, course, .. } = self;
+        let Course { sent, icmp_errors, .. } = course;
+        let stamped = |stamp: TransmitStamp| {
             let packet = sent.get_mut(stamp.number as usize);
             // A stamp from before the packet was made is another packet's.
             packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
                 packet.stamped.get_or_insert(stamp.at);
             });
-        });
-        stamps.map_err(ProbeError::kernel("the error queue"))?;
+        };
+        let taken = socket.stamps_and_errors(stamped, icmp_errors, |quoted| exchange.is_quoted(quoted));
+        taken.map_err(ProbeError::kernel("the error queue"))?;
         Ok(more)
     }
 }
@@ -288,7 +290,7 @@ impl<E: Exchange> Talk<E> {
     fn answers(&mut self) -> Result<bool, ProbeError> {
         let Self { socket, exchange, course, longest, .. } = self;
         let most = 2 * course.plan.count as usize;
-        let Course { sent, arrivals, uncounted, answered, foreign, refused, refusal, .. } = course;
+        let Course { sent, arrivals, uncounted, answered, foreign, .. } = course;
         let took = socket.receive(|incoming| {
             let now = realtime_nanos();
             let answer = exchange.answer(incoming).and_then(|(number, far)| {
@@ -316,14 +318,7 @@ impl<E: Exchange> Talk<E> {
                 });
             }
         });
-        match took {
-            Err(error) if is_refusal(&error) => {
-                *refused += 1;
-                *refusal = error.to_string();
-                Ok(true)
-            }
-            other => other.map_err(ProbeError::kernel("recvmmsg")),
-        }
+        took.map_err(ProbeError::kernel("recvmmsg"))
     }
 
     /// Whether the tester was the limit.

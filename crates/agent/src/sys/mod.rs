@@ -7,7 +7,7 @@ mod options;
 mod scheduling;
 mod stream;
 
-pub(crate) use extended_error::Origin;
+pub(crate) use extended_error::{ExtendedError, Origin};
 pub(crate) use kernel_clock::KernelClock;
 pub(crate) use messages::{
     Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one,

@@ -95,6 +95,52 @@ fn where_there_is_no_route_it_says_so() {
     }
 }
 
+/// A router says of one target that it is unreachable and of another that it is forbidden: each probe of datagrams names the
+/// error and its sender, and counts the packets as lost.
+#[test]
+fn an_icmp_error_is_named_with_its_sender() {
+    if !can(&TOOLS) || !can(&["sysctl"]) {
+        return;
+    }
+    let (near, router) = Namespace::pair();
+    let settings = [
+        "net.ipv4.ip_forward=1",
+        "net.ipv4.icmp_ratelimit=0",
+        "net.ipv6.conf.all.forwarding=1",
+        "net.ipv6.icmp.ratelimit=0",
+    ];
+    let set = router.command("sysctl").arg("-qw").args(settings).status().expect("sysctl starts");
+    assert!(set.success(), "{set}");
+    near.ip(&["route", "add", "10.99.0.0/24", "via", "10.0.0.2"]);
+    near.ip(&["-6", "route", "add", "2001:db8:99::/64", "via", "2001:db8::2"]);
+    let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
+    for (number, (kind, says)) in (1..).zip(words) {
+        for (net, from) in [("10.99.0.", "10.0.0.2"), ("2001:db8:99::", "2001:db8::2")] {
+            let target = format!("{net}{number}");
+            router.ip(&["route", "add", kind, &target]);
+            // What Linux answers by IPv6 for an unreachable route is "no route to destination" (RFC 4443: code 0).
+            let says = if net.contains(':') && number == 1 { "network unreachable" } else { says };
+            for probe in ["ping", "stamp"] {
+                let output =
+                    near.netrig(&[&["probe", probe, &target, "--wait", "200ms"][..], &QUICK].concat());
+                assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
+                let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+                assert_eq!(value(&told, "round_trip", "lost"), 40.0);
+                let errors = told["icmp_errors"].as_array().expect("a list");
+                assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
+                assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
+                assert_eq!(errors[0]["count"], 40);
+                let notes = notes(&told);
+                let sentence = format!("{from} refused packets 40 times with the ICMP error “{says}”");
+                assert!(notes.contains(&sentence) && !notes.contains("no answer at all"), "{notes}");
+            }
+            let output = near.netrig(&["probe", "mtu", &target, "--wait", "50ms", "--json"]);
+            let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+            assert_eq!((&told["icmp_errors"][0]["from"], &told["path_mtu"]), (&from.into(), &().into()));
+        }
+    }
+}
+
 #[test]
 fn an_outage_is_one_loss_period() {
     if !can(&TOOLS) {

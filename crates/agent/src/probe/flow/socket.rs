@@ -1,6 +1,5 @@
 //! A flow over a socket of this host.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -8,9 +7,8 @@ use netrig_core::Seeds;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 
 use super::super::error::ProbeError;
-use super::super::icmp::Version;
-use super::super::icmp_error::{Extension, Said};
-use super::super::socket::{ProbeSocket, may_not};
+use super::super::icmp_error::Extension;
+use super::super::socket::{ProbeSocket, icmp, may_not};
 use super::super::{ping, random};
 use super::packet::{Flow, Method, Quote};
 use super::{Heard, What};
@@ -191,12 +189,8 @@ impl FlowSocket {
                     },
                 ));
             });
-            match took {
-                Ok(true) => {}
-                Ok(false) => break,
-                // It stands in the error queue too.
-                Err(error) if is_of_earlier(&error) => {}
-                Err(error) => return Err(ProbeError::Kernel { what: "recvmmsg", source: error }),
+            if !took.map_err(ProbeError::kernel("recvmmsg"))? {
+                break;
             }
         }
         Ok(())
@@ -223,15 +217,11 @@ impl FlowSocket {
 /// What a message of ICMP says of a packet of a flow.
 fn event(flow: &Flow, objection: &Objection<'_>) -> Option<Event> {
     let error = objection.error;
-    let version = match error.origin {
-        Origin::Icmp => Version::V4,
-        Origin::Icmp6 => Version::V6,
-        _ => return None,
-    };
+    let (from, said) = icmp(&error)?;
     let extension = Extension::find(objection.head, error.extension(), flow.unrepeated());
     let heard = Heard {
-        from: error.offender?,
-        what: What::Said(Said::of(version, error.kind, error.code, error.info)),
+        from,
+        what: What::Said(said),
         at: objection.stamp.unwrap_or_else(realtime_nanos),
         stamped: objection.stamp.is_some(),
         ttl: objection.ttl,
@@ -243,23 +233,6 @@ fn event(flow: &Flow, objection: &Objection<'_>) -> Option<Event> {
         Quote::Unnamed => Some(Event::Unnamed(heard)),
         Quote::Foreign => None,
     }
-}
-
-/// Whether a socket tells of what was said of an earlier packet (net/ipv4/icmp.c, net/ipv6/icmp.c).
-fn is_of_earlier(error: &io::Error) -> bool {
-    let of_icmp = [
-        libc::ENETUNREACH,
-        libc::EHOSTUNREACH,
-        libc::ENOPROTOOPT,
-        libc::ECONNREFUSED,
-        libc::EMSGSIZE,
-        libc::EOPNOTSUPP,
-        libc::EHOSTDOWN,
-        libc::ENONET,
-        libc::EACCES,
-        libc::EPROTO,
-    ];
-    error.raw_os_error().is_some_and(|errno| of_icmp.contains(&errno))
 }
 
 /// A raw socket of TCP.

@@ -10,7 +10,7 @@ use super::super::error::ProbeError;
 use super::super::flow::packet::MARK;
 use super::super::pacing::watching;
 use super::super::segments::SegmentEnd;
-use super::super::socket::{ProbeSocket, is_refusal};
+use super::super::socket::ProbeSocket;
 use super::super::wire::is_readable;
 use crate::Clock;
 use crate::control::write_frame;
@@ -47,12 +47,10 @@ pub fn serve(
                 arrived.push((incoming.from, *mark));
             }
         });
-        more = took
-            .or_else(|error| if is_refusal(&error) { Ok(true) } else { Err(error) })
-            .map_err(ProbeError::kernel("recvmmsg"))?;
+        more = took.map_err(ProbeError::kernel("recvmmsg"))?;
         for (to, mark) in arrived.drain(..) {
             // What finds no room or no way is lost, as any packet may be.
-            let _ = socket.offer(to, &mark, |_| {});
+            let _ = socket.offer(to, &mark);
         }
         // A stamp of what was sent is of no use to an answer that has gone.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;

@@ -19,7 +19,7 @@ use super::control::{self, Call, FromFarEnd, FromProbe, GreetingError, ungreeted
 use super::error::ProbeError;
 use super::flow::packet::{Flow, Method};
 use super::flow::{Event, FlowSocket, Given, What};
-use super::icmp_error::{Said, Unreachable};
+use super::icmp_error::{IcmpErrors, Said, Unreachable};
 use super::pacing::watching;
 use super::random;
 use super::segments::{Ends, SegmentEnd};
@@ -108,7 +108,8 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
     };
     let mut search = Search::new(order.plan(socket.flow())?);
     let kernel = socket.mtu()?;
-    let (faults, interrupted) = carry_out(socket, &mut search, cancel)?;
+    let mut icmp_errors = IcmpErrors::default();
+    let (faults, interrupted) = carry_out(socket, &mut search, &mut icmp_errors, cancel)?;
     if let Some(mut control) = control {
         // The far end ends with the connection all the same.
         let _ = write_frame(&mut control, &FromProbe::Finish);
@@ -119,7 +120,7 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
     } else {
         None
     };
-    Ok(Findings { search: &search, kernel, faults, interrupted, segments, place }.report(order))
+    Ok(Findings { search: &search, kernel, faults, interrupted, icmp_errors, segments, place }.report(order))
 }
 
 /// Sends what a search wants sent, and tells it what comes, until it is over; why this host was the limit, and whether it was
@@ -127,16 +128,18 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
 fn carry_out(
     mut socket: FlowSocket,
     search: &mut Search,
+    icmp_errors: &mut IcmpErrors,
     cancel: &AtomicBool,
 ) -> Result<(Vec<String>, bool), ProbeError> {
     let clock = Clock::starting_in(Duration::ZERO);
     let mut pacer = watching(socket.fd(), clock, Duration::ZERO)?;
     let is_over = || cancel.load(Ordering::Relaxed);
     while !is_over() {
-        socket.take(|event| hear(search, &event, clock.now()))?;
+        socket.take(|event| hear(search, icmp_errors, &event, clock.now()))?;
         match search.next(clock.now()) {
             Next::Send { number, size } => {
-                let given = socket.send(number, size, |event| hear(search, &event, clock.now()))?;
+                let given =
+                    socket.send(number, size, |event| hear(search, icmp_errors, &event, clock.now()))?;
                 if let Given::TooLong(mtu) = given {
                     search.refused_here(number, mtu);
                 }
@@ -155,7 +158,7 @@ fn carry_out(
     Ok((socket.faults()?, interrupted))
 }
 
-fn hear(search: &mut Search, event: &Event, now: Instant) {
+fn hear(search: &mut Search, icmp_errors: &mut IcmpErrors, event: &Event, now: Instant) {
     // A message that repeats too little to tell which packet it is of cannot be held to be true (RFC 8899 section 4.6.1).
     let Event::Heard(number, heard) = event else { return };
     match heard.what {
@@ -163,7 +166,7 @@ fn hear(search: &mut Search, event: &Event, now: Instant) {
             search.answered(*number, now);
         }
         What::Said(Said::Unreachable(Unreachable::TooLong(mtu))) => search.told(*number, mtu, heard.from),
-        What::Said(_) => {}
+        What::Said(said) => icmp_errors.count(heard.from, said),
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
+use super::super::icmp_error::IcmpErrors;
 use super::super::segments::{Clamped, Ends, SegmentEnd, clamped, headers};
 use super::search::{Phase, Refusal, Search, Tried};
 use super::{Far, PathMtuOrder};
@@ -38,6 +39,8 @@ pub struct PathMtuReport {
     pub place: Option<Where>,
     /// What became of packets of each size, the shortest first.
     pub sizes: Vec<Size>,
+    /// What else hosts on the way, and the target, said of packets by ICMP.
+    pub icmp_errors: IcmpErrors,
     /// Messages of hosts on the way that cannot be true.
     pub untrue: u32,
     /// The path changed during the search.
@@ -164,6 +167,8 @@ pub struct Findings<'a> {
     pub kernel: usize,
     pub faults: Vec<String>,
     pub interrupted: bool,
+    /// What was said of packets by ICMP, but that they are too long.
+    pub icmp_errors: IcmpErrors,
     /// Of a connection, or why there was none.
     pub segments: Option<Result<Ends, String>>,
     pub place: Option<Where>,
@@ -172,7 +177,7 @@ pub struct Findings<'a> {
 impl Findings<'_> {
     /// What is told of it.
     pub fn report(self, order: &PathMtuOrder) -> PathMtuReport {
-        let Self { search, kernel, faults, interrupted, segments, place } = self;
+        let Self { search, kernel, faults, interrupted, icmp_errors, segments, place } = self;
         let (v4, path_mtu) = (order.target.is_ipv4(), search.confirmed());
         let (size, why) = search.refused();
         let black_hole = path_mtu.is_some() && why == Refusal::Vanished;
@@ -186,7 +191,7 @@ impl Findings<'_> {
             found += &ends.in_words(v4, mtu, black_hole);
         }
         let sizes = search.tried().iter().map(|(size, tried)| Size { size: *size, tried: *tried });
-        let mut notes = Vec::new();
+        let mut notes = icmp_errors.sentences();
         notes.extend(no_ends.map(|why| format!("how long TCP's segments may be is not known: {why}")));
         if search.untrue() > 0 {
             let messages = search.untrue();
@@ -217,6 +222,7 @@ impl Findings<'_> {
             black_hole,
             place,
             sizes: sizes.collect(),
+            icmp_errors,
             untrue: search.untrue(),
             unsteady: search.is_unsteady(),
             segments: ends,

@@ -77,6 +77,8 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use netrig_agent::probe::icmp_error::IcmpErrors;
+
     use super::*;
 
     const BEARABLE: Duration = Duration::from_millis(20);
@@ -89,6 +91,7 @@ mod tests {
             delay: Delay::OneClock,
             latest: BEARABLE,
             dropped: 0,
+            icmp_errors: IcmpErrors::default(),
             stepped: None,
         }
     }

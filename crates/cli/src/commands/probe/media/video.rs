@@ -114,7 +114,7 @@ fn as_json(clip: &Clip, viewing: &Viewing) -> Value {
         "frozen": viewing.watched.as_ref().map(|watched| watched.share(State::Frozen)),
         "psnr_db": viewing.watched.as_ref().map(Watched::psnr_db).filter(|psnr| psnr.is_finite()),
         "ssim": viewing.watched.as_ref().map(Watched::mean_ssim),
-        "delay_measured_by": delay_json(viewing.stream.delay),
+        "delay_measured_by": delay_json(viewing.stream.delay), "icmp_errors": viewing.stream.icmp_errors,
         "pictures": pictures, "valid": viewing.fault.is_none(), "why_invalid": viewing.fault,
     })
 }
@@ -157,6 +157,8 @@ fn as_text(clip: &Clip, viewings: &[Viewing]) -> String {
         };
         let dscp = viewing.dscp.to_string();
         text += &format!("{dscp:<8}{missing:>12}{intact:>14}{impaired:>12}{frozen:>12}{psnr:>10}{ssim:>8}\n");
+        let said = viewing.stream.icmp_errors.sentences();
+        said.iter().for_each(|sentence| text += &format!("{sentence}\n"));
         if let Some(fault) = &viewing.fault {
             text += &format!("invalid: {fault}\n");
         }

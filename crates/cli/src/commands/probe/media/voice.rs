@@ -37,6 +37,9 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
         print(as_text(&stream, &quality).trim_end())?;
+        for sentence in stream.icmp_errors.sentences() {
+            print(sentence)?;
+        }
         if let Some(fault) = &fault {
             print(format!("invalid: {fault}"))?;
         }
@@ -74,6 +77,7 @@ fn as_json(stream: &Stream, quality: &CallQuality, fault: Option<&str>) -> Value
         "packets_sent": stream.sent, "packets_late": quality.late,
         "missing": quality.missing, "burst_ratio": quality.pattern.burst_ratio(),
         "delay_s": quality.delay_s, "delay_measured_by": delay_json(stream.delay),
+        "icmp_errors": stream.icmp_errors,
         "rating": quality.rating, "opinion": quality.opinion,
         "latest_departure_s": stream.latest.as_secs_f64(), "valid": fault.is_none(), "why_invalid": fault,
     })
