@@ -296,32 +296,93 @@ fn one_way(
     Ok(section)
 }
 
-/// Loss there and back apart: a stateful reflector numbers what it sends, so that among `n` numbers up to its last one as many
-/// arrived there, and the others of ours did not.
+/// Loss there and back apart, by the numbers of a stateful reflector.
 fn by_direction(course: &Course) -> Result<Section, ProbeError> {
     let mut section = Section::new("by_direction");
     if course.interrupted {
         section.push(Measure::undefined("loss_there", "1", "it was interrupted, with packets on their way"));
         return Ok(section);
     }
-    let last =
-        course.sent.iter().enumerate().rev().find_map(|(number, packet)| Some((number, packet.answer?.far?)));
-    let Some((number, far)) = last else { return Ok(section) };
-    let (sent, reached) = (number + 1, far.number as usize + 1);
-    let back = course.sent[..sent].iter().filter(|packet| packet.answer.is_some()).count();
-    if reached > sent || back > reached {
-        section.push(Measure::undefined(
-            "loss_there",
-            "1",
-            "the reflector's numbers are not those of this session",
-        ));
-        return Ok(section);
-    }
+    let answered: Vec<bool> = course.sent.iter().map(|packet| packet.answer.is_some()).collect();
+    let losses = match Losses::split(&answered, &course.numbered) {
+        Ok(Some(losses)) => losses,
+        Ok(None) => return Ok(section),
+        Err(why) => {
+            section.push(Measure::undefined("loss_there", "1", why));
+            return Ok(section);
+        }
+    };
     let ratio = |lost, of| Delays::new((0..of).map(|n| (n >= lost).then_some(0.0)))?.loss_ratio(CONFIDENCE);
-    section.push(Measure::interval("loss_there", "1", &ratio(sent - reached, sent)?));
-    section.push(Measure::interval("loss_back", "1", &ratio(reached - back, reached)?));
+    section.push(Measure::interval("loss_there", "1", &ratio(losses.there, losses.sent)?));
+    section.push(Measure::interval("loss_back", "1", &ratio(losses.back, losses.sent - losses.there)?));
     Ok(section)
 }
+
+/// Packets without an answer, up to the last one that has one, by where they were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Losses {
+    sent: usize,
+    there: usize,
+    /// Packets that reached the reflector, of which no answer came back.
+    back: usize,
+}
+
+impl Losses {
+    /// A stateful reflector numbers what it sends (RFC 8762 section 4), one number for each packet that reaches it, copies
+    /// too (RFC 5560). A number that is missing among those that came back is an answer that was lost: it was to a packet
+    /// that has no answer, between those whose answers have the numbers before and behind it; or if there is none, to a
+    /// copy, whose loss is none of a packet. `told` has, of each answer in any order, the packet's number and the
+    /// reflector's. Nothing if there was no answer.
+    fn split(answered: &[bool], told: &[[u32; 2]]) -> Result<Option<Self>, &'static str> {
+        // What was copied on the way back has one number of the reflector's.
+        let mut by_reflector: Vec<(u32, u32)> = told.iter().map(|[ours, theirs]| (*theirs, *ours)).collect();
+        by_reflector.sort_unstable();
+        by_reflector.dedup_by_key(|(theirs, _)| *theirs);
+        let Some(highest) = by_reflector.iter().map(|(_, ours)| *ours).max() else { return Ok(None) };
+        let sent = highest as usize + 1;
+        // Of the packets up to each one, those without an answer.
+        let lost_before: Vec<usize> = std::iter::once(0)
+            .chain(answered.iter().scan(0, |lost, answered| {
+                *lost += usize::from(!answered);
+                Some(*lost)
+            }))
+            .collect();
+        let lost = *lost_before.get(sent).ok_or(NOT_OF_THIS_SESSION)?;
+        let (mut back, mut missing_in_all, mut missing, mut next_theirs, mut next_ours) = (0, 0, 0, 0, 0);
+        let (mut seen, mut copies, mut is_reordered) = (vec![false; sent], 0, false);
+        for (theirs, ours) in by_reflector {
+            missing += (theirs - next_theirs) as usize;
+            next_theirs = theirs + 1;
+            let ours = ours as usize;
+            if std::mem::replace(&mut seen[ours], true) {
+                copies += 1;
+            } else if ours < next_ours {
+                is_reordered = true;
+            }
+            if ours >= next_ours {
+                back += missing.min(lost_before[ours] - lost_before[next_ours]);
+                missing_in_all += missing;
+                (missing, next_ours) = (0, ours + 1);
+            }
+        }
+        let most = missing_in_all.min(lost);
+        if copies == 0 {
+            // Each missing number is a packet's, in whichever order they arrived.
+            back = most;
+        } else if is_reordered && back != most {
+            return Err(
+                "packets were copied and reordered on the way there: which answers are missing is unknown",
+            );
+        }
+        if missing_in_all - back > copies + back {
+            return Err(NOT_OF_THIS_SESSION);
+        }
+        Ok(Some(Self { sent, there: lost - back, back }))
+    }
+}
+
+/// Numbers of another session, or of none.
+const NOT_OF_THIS_SESSION: &str = "the reflector's numbers are not those of this session";
 
 #[cfg(test)]
 mod tests {
@@ -387,5 +448,55 @@ mod tests {
             assert_eq!(sender.mistaken(&strange), NoAnswer::Foreign);
             assert_eq!(sender.mistaken(&strange[..40]), NoAnswer::Foreign);
         }
+    }
+
+    /// What a path does to packets 0 to `count`: those of `there` are lost there, those of `copied` arrive twice, and of the
+    /// reflector's numbers those of `back` are lost on the way back, where each answer in `echoed` arrives twice.
+    fn split(count: u32, [there, copied, back, echoed]: [&[u32]; 4]) -> Result<Option<Losses>, &'static str> {
+        let arrive = |ours: &u32| 1 + usize::from(copied.contains(ours));
+        let reached = (0..count).filter(|ours| !there.contains(ours));
+        let reached = reached.flat_map(|ours| std::iter::repeat_n(ours, arrive(&ours)));
+        let mut told = Vec::new();
+        for (ours, theirs) in reached.zip(0..).filter(|(_, theirs)| !back.contains(theirs)) {
+            told.extend(std::iter::repeat_n([ours, theirs], 1 + usize::from(echoed.contains(&theirs))));
+        }
+        let answered: Vec<bool> =
+            (0..count).map(|ours| told.iter().any(|[known, _]| *known == ours)).collect();
+        Losses::split(&answered, &told)
+    }
+
+    #[test]
+    fn loss_by_direction_is_defined_with_copies_too() {
+        let of = |sent, there, back| Ok(Some(Losses { sent, there, back }));
+        let dropped = [30, 31, 32, 60];
+        // Four of 200 are lost there; of the 196 that reach the reflector four answers are lost.
+        assert_eq!(split(200, [&dropped, &[], &dropped, &[]]), of(200, 4, 4));
+        // Each copy has a number of its own: the answer with number 30 is that to packet 28 now.
+        let copied = [2, 9, 77, 150];
+        for echoed in [&[][..], &[1, 40, 41, 100]] {
+            assert_eq!(split(200, [&dropped, &copied, &dropped, echoed]), of(200, 4, 4), "{echoed:?}");
+        }
+        // More arrive there than were sent, which is no fault of the reflector's.
+        let many: Vec<u32> = (0..200).filter(|ours| ours % 5 == 0).collect();
+        assert_eq!(split(200, [&dropped, &many, &[], &[]]), of(200, 4, 0));
+        // Of packet 10, which arrived twice as numbers 10 and 11, one answer is lost: the packet is not.
+        for lost in [10, 11] {
+            assert_eq!(split(200, [&[], &[10, 20], &[lost], &[]]), of(200, 0, 0), "{lost}");
+        }
+        assert_eq!(split(200, [&[], &[10, 20], &[10, 11], &[]]), of(200, 0, 1), "both are lost");
+        assert_eq!(split(3, [&[0, 1, 2], &[], &[], &[]]), Ok(None));
+    }
+
+    #[test]
+    fn reordering_leaves_loss_by_direction_defined_and_foreign_numbers_do_not() {
+        let all = [true, true, false, true];
+        // Packets 1 and 2 change places on the way there, and the answer to 2, which is number 1, is lost.
+        let told = [[0, 0], [1, 2], [3, 3]];
+        assert_eq!(Losses::split(&all, &told), Ok(Some(Losses { sent: 4, there: 0, back: 1 })));
+        // The reflector began to count long before.
+        let later = told.map(|[ours, theirs]| [ours, theirs + 5000]);
+        assert_eq!(Losses::split(&all, &later), Err(NOT_OF_THIS_SESSION));
+        // A number that belongs to no packet of ours.
+        assert_eq!(Losses::split(&all, &[[4, 0]]), Err(NOT_OF_THIS_SESSION));
     }
 }

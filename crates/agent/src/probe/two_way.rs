@@ -142,6 +142,8 @@ pub(crate) struct Course {
     pub sent: Vec<Sent>,
     /// The numbers of the packets that answers were to, as they arrived, copies too.
     pub arrivals: Vec<u64>,
+    /// Of each of these, copies too, the packet's number and the far end's own number of the answer.
+    pub numbered: Vec<[u32; 2]>,
     /// Arrivals beyond those that are kept: two for each packet of the plan.
     pub uncounted: u64,
     /// Packets with an answer.
@@ -165,6 +167,7 @@ impl Course {
             plan,
             sent: Vec::new(),
             arrivals: Vec::new(),
+            numbered: Vec::new(),
             uncounted: 0,
             answered: 0,
             source: SourceMeter::new(plan.gaps.asked()).report(),
@@ -290,7 +293,7 @@ impl<E: Exchange> Talk<E> {
     fn answers(&mut self) -> Result<bool, ProbeError> {
         let Self { socket, exchange, course, longest, .. } = self;
         let most = 2 * course.plan.count as usize;
-        let Course { sent, arrivals, uncounted, answered, foreign, .. } = course;
+        let Course { sent, arrivals, numbered, uncounted, answered, foreign, .. } = course;
         let took = socket.receive(|incoming| {
             let now = realtime_nanos();
             let answer = exchange.answer(incoming).and_then(|(number, far)| {
@@ -302,6 +305,7 @@ impl<E: Exchange> Talk<E> {
             };
             if arrivals.len() < most {
                 arrivals.push(number.into());
+                numbered.extend(far.map(|far| [number, far.number]));
             } else {
                 *uncounted += 1;
             }
