@@ -141,6 +141,8 @@ pub struct Carrying {
     begun: u64,
     /// When this end had sent all datagrams that it was to send, or its time was over.
     stopped: Option<u64>,
+    /// For how long it was to last, ns.
+    lasts: u64,
     has_schedule: bool,
     host: HostCounters,
     radio: Option<Radio>,
@@ -232,6 +234,7 @@ impl Carrying {
         let mut carrying = Self {
             begun: monotonic_nanos(),
             stopped: None,
+            lasts: phase.lasts_ns,
             has_schedule: rate.is_some(),
             host: HostCounters::read(),
             radio: sockets.peer().and_then(Radio::towards),
@@ -348,7 +351,8 @@ impl Carrying {
         self.stop.store(true, Ordering::Relaxed);
         // Datagrams that are waited for are not carried for longer.
         let stopped = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
-        let lasted = |ended: u64| stopped.unwrap_or(ended) - self.begun;
+        let (begun, lasts) = (self.begun, self.lasts);
+        let lasted = |ended: u64| lasted([begun, ended], stopped, lasts);
         let mut outcome = Outcome::default();
         outcome.report.buffers = self.buffers;
         let mut effort = Vec::new();
@@ -498,6 +502,12 @@ impl Drop for Carrying {
         self.source.take().map(joined);
         self.sink.take().map(joined);
     }
+}
+
+/// For how long a phase lasted that began and ended at these moments, ns. Datagrams leave until the phase is to be over, and
+/// who receives them knows when that is: the word that says so may be lost, and comes later then.
+fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
+    stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
 }
 
 /// What each of so many may carry, B/s, if all together may carry no more than so much.

@@ -19,6 +19,7 @@ impl From<&Carried> for Counted {
             window: info.window,
             srtt_ns: info.srtt.map(Duration::as_nanos),
             min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
+            transmitted: Some(info.counts.bytes_sent),
             sent_again: Some(info.counts.bytes_retransmitted),
             busy_ns: info.busy.as_nanos(),
             window_limited_ns: info.window_limited.as_nanos(),
@@ -37,6 +38,7 @@ impl From<&Borne> for Counted {
             cwnd: borne.cwnd,
             window: borne.window,
             srtt_ns: borne.srtt.map(Duration::as_nanos),
+            transmitted: Some(borne.sent.saturating_add(borne.sent_again)),
             sent_again: Some(borne.sent_again),
             busy_ns: borne.busy.as_nanos(),
             window_limited_ns: borne.window_limited.as_nanos(),
@@ -121,6 +123,24 @@ mod tests {
 
     fn times(heard: &[Heard]) -> Vec<u64> {
         heard.iter().map(|reading| reading.at_ns / MS).collect()
+    }
+
+    /// A second of datagrams without a pause, of which the word that it is over comes 600 ms late.
+    #[test]
+    fn a_word_that_comes_late_makes_a_phase_no_longer() {
+        let came = || {
+            let reading = |n: u64| heard(n * 100, n.min(10) * 10, (n * 100).min(1003) - 3);
+            (1..=16).map(reading).collect()
+        };
+        let (begun, told) = (7 * MS, 1607 * MS);
+        let lasted = super::super::lasted([begun, told], Some(told), 1000 * MS);
+        assert_eq!(lasted, 1000 * MS);
+        let kept = until_silence(came(), lasted);
+        assert_eq!((kept.len(), kept.last().map(|last| last.bytes)), (10, Some(100)));
+        // A phase that is broken off before its time is over when that is told.
+        assert_eq!(super::super::lasted([begun, 507 * MS], Some(507 * MS), 1000 * MS), 500 * MS);
+        // Connections are carried until the end.
+        assert_eq!(super::super::lasted([begun, told], None, 1000 * MS), 1600 * MS);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Mark {
     pub skipped: u64,
     /// Datagrams that had reached this host by then, and that the socket had no room for.
     pub dropped: u64,
-    /// Of those that were out of order, the ones that had arrived before: iperf3 counts them as such.
+    /// Arrivals of datagrams that had arrived before.
     pub twice: u64,
 }
 

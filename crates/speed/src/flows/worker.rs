@@ -16,7 +16,7 @@ use rustix::net::sockopt;
 use super::Board;
 use super::record::{Mark, Record};
 use crate::iperf3::datagram::{Counter, Header};
-use crate::iperf3::{Parameters, TcpReadings, UdpReadings};
+use crate::iperf3::{Parameters, TcpReadings, Transport, UdpReadings};
 use crate::protocol::Counted;
 
 /// How often it is looked at what has been carried.
@@ -130,12 +130,12 @@ impl Work {
         let mut sink = sink.of_form(Arc::new(Numbered(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
         sink.take(&self.board.stop, &mut |taken| {
-            record.read(taken.at - self.begun, || vec![self.taken(taken)]);
+            record.read(taken.at - self.begun, || vec![arrived(taken)]);
             self.count(&mut before, taken.all_bytes);
         })?;
         let taken = sink.finish(None)?;
         self.count(&mut before, taken.all_bytes);
-        record.finish(self.ended(), vec![self.taken(&taken)]);
+        record.finish(self.ended(), vec![arrived(&taken)]);
         Ok(record)
     }
 
@@ -147,7 +147,8 @@ impl Work {
     /// When the test ended, ns since the streams began.
     fn ended(&self) -> u64 {
         let ended = self.board.ended.load(Ordering::Relaxed).min(monotonic_nanos());
-        ended.saturating_sub(self.begun)
+        let arrives = !self.sends && self.asked.transport == Transport::Udp;
+        over(ended.saturating_sub(self.begun), arrives.then_some(&self.asked))
     }
 
     /// So many bytes were carried, of which `before` have been counted already.
@@ -176,20 +177,28 @@ impl Work {
         let acknowledged = carried.info.map_or(0, |info| info.counts.bytes_acknowledged.saturating_sub(1));
         Mark { bytes, tcp, kernel, acknowledged, ..Mark::default() }
     }
+}
 
-    /// As iperf3 counts: a datagram that comes twice is out of order, and takes a loss away.
-    fn taken(&self, taken: &Taken) -> Mark {
-        let arrivals = taken.arrivals;
-        let udp = UdpReadings {
-            packets: arrivals.expected,
-            lost: arrivals.lost().saturating_sub(arrivals.duplicated),
-            out_of_order: arrivals.reordered + arrivals.duplicated,
-            jitter: taken.jitter,
-        };
-        let twice = arrivals.duplicated;
-        let bytes = taken.bytes + twice * u64::from(self.asked.len);
-        Mark { bytes, udp, dropped: taken.dropped, twice, ..Mark::default() }
-    }
+/// What has arrived of datagrams. Each counts once: a copy is neither payload nor out of order, and takes no loss away, as it
+/// does where iperf3 itself receives (RFC 5560, RFC 7680).
+fn arrived(taken: &Taken) -> Mark {
+    let arrivals = taken.arrivals;
+    let udp = UdpReadings {
+        packets: arrivals.expected,
+        lost: arrivals.lost(),
+        out_of_order: arrivals.reordered,
+        jitter: taken.jitter,
+    };
+    let (bytes, twice) = (taken.bytes, arrivals.duplicated);
+    Mark { bytes, udp, dropped: taken.dropped, twice, ..Mark::default() }
+}
+
+/// When a test is over that was told to end after so many ns; `asked` of datagrams that arrive. They leave for as long as was
+/// asked for, and the word that ends the test comes later where it is lost on its way.
+fn over(told_ns: u64, asked: Option<&Parameters>) -> u64 {
+    let seconds =
+        asked.filter(|asked| asked.time > 0).map(|asked| u64::from(asked.omit) + u64::from(asked.time));
+    seconds.map_or(told_ns, |seconds| told_ns.min(Duration::from_secs(seconds).as_nanos()))
 }
 
 impl Worked {
@@ -238,6 +247,9 @@ fn ran() -> [f64; 2] {
 
 #[cfg(test)]
 mod tests {
+    use netrig_agent::Arrivals;
+    use netrig_agent::bulk::LossPeriods;
+
     use super::*;
 
     #[test]
@@ -250,6 +262,46 @@ mod tests {
             assert_eq!(form.read(&head[..16]), Some((0, sent)));
             assert_eq!(form.read(&[0; STAMP_LEN]), None, "none has number 0");
             assert_eq!(form.read(b"9876"), None);
+        }
+    }
+
+    #[test]
+    fn datagrams_arrive_for_as_long_as_was_asked_for() {
+        const SECOND: u64 = 1_000_000_000;
+        let asked = Parameters { time: 4, omit: 1, ..Parameters::default() };
+        assert_eq!(over(6 * SECOND, Some(&asked)), 5 * SECOND, "the word was late");
+        assert_eq!(over(3 * SECOND, Some(&asked)), 3 * SECOND, "it was ended before its time");
+        assert_eq!(over(6 * SECOND, None), 6 * SECOND);
+        let by_bytes = Parameters { time: 0, ..asked };
+        assert_eq!(over(6 * SECOND, Some(&by_bytes)), 6 * SECOND);
+    }
+
+    /// 1676 datagrams of 1200 bytes, of which 34 are lost, 180 arrive twice and 5 arrive late.
+    #[test]
+    fn copies_are_no_goodput_and_take_no_loss_away() {
+        let arrivals = Arrivals { received: 1642, duplicated: 180, reordered: 5, stale: 0, expected: 1676 };
+        let taken =
+            Taken { arrivals, bytes: 1642 * 1200, all_bytes: 1822 * 1200, jitter: 0.001, ..nothing() };
+        let mark = arrived(&taken);
+        assert_eq!((mark.bytes, mark.twice), (1642 * 1200, 180));
+        assert_eq!(mark.udp, UdpReadings { packets: 1676, lost: 34, out_of_order: 5, jitter: 0.001 });
+    }
+
+    fn nothing() -> Taken {
+        Taken {
+            at: 0,
+            arrivals: Arrivals::default(),
+            bytes: 0,
+            all_bytes: 0,
+            jitter: 0.0,
+            last_arrival: Instant::ZERO,
+            last_sent: Instant::ZERO,
+            losses: LossPeriods::default(),
+            dropped: 0,
+            dropped_before: 0,
+            passage: None,
+            clock_set: None,
+            effort: Effort::default(),
         }
     }
 

@@ -256,7 +256,10 @@ fn tell(
                 // Of the connection at the server this end's kernel knows the round trip.
                 let Counted { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));
-                far.counted.push(Counted { srtt_ns, min_rtt_ns, sent_again, ..of(0, theirs) });
+                // What has arrived here has left there, and so has what was sent again.
+                let transmitted = sent_again.map(|again| mark.bytes.saturating_add(again));
+                let of_far = of(0, theirs);
+                far.counted.push(Counted { srtt_ns, min_rtt_ns, transmitted, sent_again, ..of_far });
             }
         }
     }
@@ -283,7 +286,7 @@ fn tell(
         if let Some(last) = marks.last().filter(|_| !stream.sends) {
             *all.dropped.get_or_insert_default() += last.dropped;
             *all.duplicated.get_or_insert_default() += last.twice;
-            *all.reordered.get_or_insert_default() += last.udp.out_of_order.saturating_sub(last.twice);
+            *all.reordered.get_or_insert_default() += last.udp.out_of_order;
         }
     }
 }

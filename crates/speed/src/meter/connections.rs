@@ -15,7 +15,7 @@ pub struct Connections {
     pub window_limited: Option<f64>,
     /// Share of the time in which the send buffer held no more, of the mean connection.
     pub buffer_limited: Option<f64>,
-    /// Share of the bytes sent that had been sent before.
+    /// Share of the transmitted bytes that had been transmitted before (RFC 6349 section 4.2); nothing if none left meanwhile.
     pub sent_again: Option<f64>,
     /// Bytes that were sent again, warm-up included.
     pub bytes_again: Option<u64>,
@@ -38,7 +38,7 @@ impl Connections {
         let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
         let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
-        let (mut sent, mut again) = (0_u64, None);
+        let mut left: Option<[u64; 2]> = None;
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
@@ -50,11 +50,16 @@ impl Connections {
             add(&mut busy_ns, last.busy_ns.saturating_sub(first.busy_ns));
             add(&mut window_ns, last.window_limited_ns.saturating_sub(first.window_limited_ns));
             add(&mut buffer_ns, last.buffer_limited_ns.saturating_sub(first.buffer_limited_ns));
-            add(&mut sent, last.sent.saturating_sub(first.sent));
             add(&mut all.bytes_sent, last.sent);
-            if let Some((before, now)) = first.sent_again.zip(last.sent_again) {
-                add(again.get_or_insert(0), now.saturating_sub(before));
-                add(all.bytes_again.get_or_insert(0), now);
+            if let Some(again) = last.sent_again {
+                add(all.bytes_again.get_or_insert(0), again);
+            }
+            // What is given to the kernel may wait there for minutes, while what was lost is sent again.
+            let told = |counted: &Counted| counted.transmitted.zip(counted.sent_again);
+            if let Some((before, now)) = told(first).zip(told(last)) {
+                let [transmitted, again] = left.get_or_insert_default();
+                add(transmitted, now.0.saturating_sub(before.0));
+                add(again, now.1.saturating_sub(before.1));
             }
         }
         let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
@@ -67,7 +72,8 @@ impl Connections {
         // A kernel that tells has counted a connection that carried something as busy.
         let told = |part: u64| (busy_ns > 0).then(|| share(part, took_ns));
         [all.busy, all.window_limited, all.buffer_limited] = [busy_ns, window_ns, buffer_ns].map(told);
-        all.sent_again = again.map(|again| share(again, sent.saturating_add(again)));
+        let left = left.filter(|[transmitted, _]| *transmitted > 0);
+        all.sent_again = left.map(|[transmitted, again]| share(again, transmitted));
         all.cwnd = mean(&|counted| Some(counted.cwnd as f64)).filter(|bytes| *bytes > 0.0);
         all.window = mean(&|counted| Some(counted.window as f64)).filter(|bytes| *bytes > 0.0);
         all.round_trip_s = mean(&|counted| counted.srtt_ns.map(|ns| ns as f64 * 1e-9));
@@ -94,6 +100,7 @@ mod tests {
             at_ns: at_ms * MS,
             stream,
             sent: sent[0],
+            transmitted: Some(sent[0] + sent[1]),
             sent_again: Some(sent[1]),
             busy_ns: at_ms / 2 * MS,
             window_limited_ns: limited_ms[0] * MS,
@@ -132,10 +139,38 @@ mod tests {
         assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
         assert_eq!((told.sent_again, told.bytes_again), (None, None));
         // Whatever the other end says.
-        let most = |at_ms, stream| Counted { sent: u64::MAX, ..counted(at_ms, stream, [0, 0], [0, 0]) };
+        let most = |at_ms, stream| Counted {
+            sent: u64::MAX,
+            transmitted: Some(u64::MAX),
+            sent_again: Some(u64::MAX),
+            ..counted(at_ms, stream, [0, 0], [0, 0])
+        };
         let told = Connections::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
         assert_eq!(told.bytes_sent, u64::MAX);
+        assert_eq!(told.sent_again, None, "nothing left between two readings");
         assert_eq!(Connections::of(&readings[..1], 0.0), None);
         assert_eq!(Connections::of(&[], 0.0), None);
+    }
+
+    /// A line of 128 kbit/s: the kernel has taken 150 kB at once, which leave in ten seconds, and of the 160 kB that leave
+    /// 13.6 kB are sent again. Of what was given nothing is given after the warm-up.
+    #[test]
+    fn shares_are_of_what_the_kernel_transmitted() {
+        let reading = |at_ms: u64| Counted {
+            sent: 150_000,
+            transmitted: Some(16 * at_ms),
+            sent_again: Some(16 * at_ms * 85 / 1000),
+            ..counted(at_ms, 0, [0, 0], [0, 0])
+        };
+        let readings: Vec<_> = (1..=100).map(|n| reading(n * 100)).collect();
+        for warm_up_s in [0.0, 1.0, 9.0] {
+            let told = Connections::of(&readings, warm_up_s).unwrap();
+            assert!((told.sent_again.unwrap() - 0.085).abs() < 1e-4, "{told:?}");
+        }
+        // A server of iperf3 tells what it sent again alone.
+        let untold: Vec<_> =
+            readings.iter().map(|reading| Counted { transmitted: None, ..*reading }).collect();
+        let told = Connections::of(&untold, 1.0).unwrap();
+        assert_eq!((told.sent_again, told.bytes_again), (None, Some(13_600)));
     }
 }

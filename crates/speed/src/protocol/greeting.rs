@@ -243,6 +243,6 @@ mod tests {
         let (mut near, mut far) = UnixStream::pair().unwrap();
         write_frame(&mut far, &FromServer::Hello { version: 9, nonce: [0; 32], keyed: false }).unwrap();
         let error = greet_server(&mut near, None, [4; 32], &[0; 32]).unwrap_err();
-        assert_eq!(error.to_string(), "it speaks version 9 of the speed protocol, and this netrig version 1");
+        assert_eq!(error.to_string(), "it speaks version 9 of the speed protocol, and this netrig version 2");
     }
 }

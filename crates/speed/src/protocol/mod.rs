@@ -39,7 +39,7 @@ pub use words::{
 };
 
 /// The version of the protocol: both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Connections that a client may have underway to see how the path responds, beside its session's.
 pub const MOST_PROBES: usize = 12;

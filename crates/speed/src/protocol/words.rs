@@ -400,7 +400,10 @@ pub struct Counted {
     pub srtt_ns: Option<u64>,
     /// Shortest round trip of late, ns.
     pub min_rtt_ns: Option<u64>,
-    /// Bytes sent again; nothing of an end that does not tell.
+    /// Bytes that have left it, those that were sent again too: less than it has given to its kernel, as long as some of
+    /// that waits there; nothing of an end that does not tell.
+    pub transmitted: Option<u64>,
+    /// Of these, bytes sent again.
     pub sent_again: Option<u64>,
     /// For how long there was something to send, or sent and not acknowledged, ns.
     pub busy_ns: u64,
@@ -585,6 +588,7 @@ mod tests {
             window: u64::MAX,
             srtt_ns: Some(u64::MAX),
             min_rtt_ns: Some(u64::MAX),
+            transmitted: Some(u64::MAX),
             sent_again: Some(u64::MAX),
             busy_ns: u64::MAX,
             window_limited_ns: u64::MAX,

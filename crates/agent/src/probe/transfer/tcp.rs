@@ -131,7 +131,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
         all
     });
     let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
-    let again = counts.bytes_retransmitted as f64 / (bytes + counts.bytes_retransmitted).max(1) as f64;
+    let again = counts.bytes_retransmitted as f64 / counts.bytes_sent.max(1) as f64;
     let ideal = path.as_ref().map(Path::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
