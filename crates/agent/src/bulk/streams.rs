@@ -101,6 +101,8 @@ pub struct Carried {
     pub sent: u64,
     /// Bytes that this end has taken from the kernel.
     pub received: u64,
+    /// Bytes that the other end has acknowledged, without what was sent before this end began to carry.
+    pub acknowledged: u64,
     /// What the kernel says of it; of one that is over, what it said last.
     pub info: Option<TcpInfo>,
     /// Whether segments have arrived that cannot be read, because one before them is missing; of one that is over, whether it was
@@ -146,6 +148,8 @@ struct Member {
     conn: Conn,
     sent: u64,
     received: u64,
+    /// Of what is acknowledged, the connection's opening and what was sent before, bytes.
+    before: u64,
     info: Option<TcpInfo>,
     has_hole: bool,
     over: Option<CloseReason>,
@@ -179,8 +183,10 @@ impl Streams {
                 hold_to(&socket, rate)?;
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
+            let before = TcpInfo::read(&socket).map_or(0, |info| info.counts.bytes_sent) + 1;
             let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
-            members.push(Member { conn, sent: 0, received: 0, info: None, has_hole: false, over: None });
+            let (sent, received, info, has_hole, over) = (0, 0, None, false, None);
+            members.push(Member { conn, sent, received, before, info, has_hole, over });
         }
         let turns = (0..members.len()).collect();
         Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
@@ -305,7 +311,14 @@ impl Streams {
                 member.has_hole = has_hole(member.conn.fd());
             }
             let sent = member.sent - member.conn.unsent();
-            Carried { sent, received: member.received, info: member.info, has_hole: member.has_hole }
+            let acknowledged = member.info.map_or(0, |info| info.counts.bytes_acknowledged);
+            Carried {
+                sent,
+                received: member.received,
+                acknowledged: acknowledged.saturating_sub(member.before),
+                info: member.info,
+                has_hole: member.has_hole,
+            }
         };
         Reading {
             at: monotonic_nanos(),

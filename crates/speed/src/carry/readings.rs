@@ -21,6 +21,7 @@ impl From<&Carried> for Counted {
             min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
             transmitted: Some(info.counts.bytes_sent),
             sent_again: Some(info.counts.bytes_retransmitted),
+            acknowledged: Some(carried.acknowledged),
             busy_ns: info.busy.as_nanos(),
             window_limited_ns: info.window_limited.as_nanos(),
             buffer_limited_ns: info.buffer_limited.as_nanos(),

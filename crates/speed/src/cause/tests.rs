@@ -63,6 +63,8 @@ fn download(ip: f64) -> PhaseReport {
         loaded: None,
         added_delay: None,
         responsiveness: None,
+        no_responsiveness: None,
+        too_short: None,
         sender: EndReport { path_mtu: Some(1500), threads_ns: 1000, ..EndReport::default() },
         receiver: EndReport { threads_ns: 1000, ..EndReport::default() },
     }

@@ -173,9 +173,7 @@ impl Work {
             let received = carried.info.and_then(|info| info.received_rtt);
             kernel.srtt_ns = received.map(Duration::as_nanos);
         }
-        // The opening of a connection is one of them.
-        let acknowledged = carried.info.map_or(0, |info| info.counts.bytes_acknowledged.saturating_sub(1));
-        Mark { bytes, tcp, kernel, acknowledged, ..Mark::default() }
+        Mark { bytes, tcp, kernel, acknowledged: carried.acknowledged, ..Mark::default() }
     }
 }
 

@@ -95,7 +95,7 @@ impl Beside {
     /// What the kernel answered.
     pub(super) fn end(self) -> io::Result<Watched> {
         let rounds = self.latency.end()?;
-        let probes = self.probing.map_or(Ok(Vec::new()), Probing::end)?;
+        let probes = self.probing.map(Probing::end).transpose()?;
         let clocks = clocks(&rounds, self.one_clock);
         Ok(Watched { rounds, probes, clocks })
     }
@@ -105,14 +105,15 @@ impl Beside {
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) rounds: Vec<Round>,
-    probes: Vec<Foreign>,
+    /// Nothing if nobody wanted to know how the path responds.
+    probes: Option<Vec<Foreign>>,
     clocks: ClockOffset,
 }
 
 impl Watched {
     /// Nothing: there was nobody who sent echoes back.
     pub(super) fn nothing() -> Self {
-        Self { rounds: Vec::new(), probes: Vec::new(), clocks: ClockOffset::of(&[]) }
+        Self { rounds: Vec::new(), probes: None, clocks: ClockOffset::of(&[]) }
     }
 
     /// The echoes that were sent in a span.
@@ -140,13 +141,61 @@ impl Watched {
         self.clocks.correction().err()
     }
 
-    /// How the path responded in a span, beside connections of which the end that sends has counted this.
+    /// How the path responded in a span, beside connections of which the end that sends has counted this; and why there is no
+    /// number, if somebody wanted one.
     pub(super) fn responsiveness(
         &self,
         sender: &[Counted],
         span: [u64; 2],
         without_s: f64,
-    ) -> Option<Responsiveness> {
-        Responsiveness::of_phase(&self.probes, sender, span, without_s)
+    ) -> (Option<Responsiveness>, Option<&'static str>) {
+        let Some(probes) = &self.probes else { return (None, None) };
+        let told = Responsiveness::of_phase(probes, sender, span, without_s);
+        let why = match &told {
+            None => Some(
+                "no probe on a new connection was begun and came to its end after the warm-up: they take up to a twentieth of \
+                 the line, and a slow one has room for few",
+            ),
+            Some(told) if told.loaded.is_none() => {
+                Some("no data of the connections that carried was acknowledged after the warm-up")
+            }
+            Some(told) if told.rpm.both.is_none() => {
+                Some("more than one probe of twenty on new connections did not come to its end")
+            }
+            Some(_) => None,
+        };
+        (told, why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_left_out_with_a_reason() {
+        const MS: u64 = 1_000_000;
+        let of = |parts_ns, acknowledged| {
+            let probes = Some(vec![Foreign { begun: 2000 * MS, parts_ns }]);
+            let watched = Watched { probes, ..Watched::nothing() };
+            let srtt_ns = Some(90 * MS);
+            let counted = Counted { at_ns: 2000 * MS, srtt_ns, acknowledged, ..Counted::default() };
+            move |span| watched.responsiveness(&[counted], span, 0.5)
+        };
+        let whole = [1000 * MS, 4000 * MS];
+        let parts = Some([100 * MS; 3]);
+        let (told, why) = of(parts, Some(1448))(whole);
+        assert!(told.is_some_and(|told| told.rpm.both.is_some()) && why.is_none());
+        for (of, span, says) in [
+            (of(parts, Some(1448)), [2001 * MS, 4000 * MS], "no probe on a new connection"),
+            (of(parts, Some(0)), whole, "no data of the connections that carried was acknowledged"),
+            (of(None, Some(1448)), whole, "did not come to its end"),
+        ] {
+            let (told, why) = of(span);
+            assert!(why.is_some_and(|why| why.contains(says)), "{why:?} is not: {says}");
+            assert!(told.is_none_or(|told| told.rpm.both.is_none()));
+        }
+        // Nobody wanted one.
+        assert_eq!(Watched::nothing().responsiveness(&[], whole, 0.0), (None, None));
     }
 }

@@ -142,6 +142,11 @@ impl Talked {
 }
 
 impl Carriage {
+    /// How long data flowed, s; more than nothing.
+    pub fn lasted_s(&self) -> f64 {
+        self.span[1].saturating_sub(self.span[0]).max(1) as f64 * 1e-9
+    }
+
     /// What arrived over its connections that way, over time.
     pub fn course(&self, way: Way) -> Course {
         let receiver = if way == Way::Up { &self.far } else { &self.near };

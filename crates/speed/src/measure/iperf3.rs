@@ -13,9 +13,7 @@ use super::report::{self, Report};
 use crate::carry::Outcome;
 use crate::cause;
 use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
-use crate::iperf3::{
-    COOKIE_LEN, Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError,
-};
+use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
 use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
 use crate::protocol::{Carrier, Counted, EndReport, Heard, Load, Way};
 
@@ -247,9 +245,8 @@ fn tell(
                     sent: mark.bytes,
                     ..mark.kernel
                 });
-                // What has arrived there is told in the end only; what was acknowledged is on its way no more. The cookie by which
-                // the server knew the connection is no data.
-                far.counted.push(of(mark.acknowledged.saturating_sub(COOKIE_LEN as u64), 0));
+                // What has arrived there is told in the end only; what was acknowledged is on its way no more.
+                far.counted.push(of(mark.acknowledged, 0));
             } else {
                 let Counted { segments, has_hole, .. } = mark.kernel;
                 near.counted.push(Counted { segments, has_hole, ..of(mark.bytes, 0) });

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use netrig_agent::monotonic_nanos;
 use netrig_core::{Duration, Rate};
 
 use super::beside::Beside;
@@ -81,6 +82,17 @@ impl Done {
 }
 
 impl MeasureOrder {
+    /// How much longer each of its phases of connections may last than was asked for, in a session that may last so long and
+    /// that has to last as long as [`least`](Self::least): searches come first.
+    fn to_spare(&self, lasts: Duration) -> Duration {
+        let search = |task: &Task| if let Task::Search(search) = task { search.lasts.as_nanos() } else { 0 };
+        let searches = self.tasks.iter().map(search).fold(0, u64::saturating_add);
+        let adapt = |task: &&Task| matches!(task, Task::Carry(phase) if phase.carrier.adapts());
+        let phases = self.tasks.iter().filter(adapt).count().max(1) as u64;
+        let taken = self.least().as_nanos().saturating_add(searches);
+        Duration::from_nanos(lasts.as_nanos().saturating_sub(taken) / phases)
+    }
+
     /// The time that it takes at least; a search ends when it has found.
     fn least(&self) -> Duration {
         let carried = |task: &Task| match task {
@@ -110,11 +122,12 @@ pub fn measure(
     if needs > lasts {
         return Err(SpeedError::TooLong { needs, lasts });
     }
+    let spare = order.to_spare(lasts);
     let held_to = call.budget().bits_per_s.map(|most| most as f64);
     let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
     let beside = beside.map_err(SpeedError::Carrying)?;
     let mut done = Vec::new();
-    let carried = carry_all(&mut call, &order, &beside, cancel, progress, &mut done);
+    let carried = carry_all(&mut call, (&order, spare), &beside, cancel, progress, &mut done);
     let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
         // Nothing but the idle path at most: there is no measurement to tell of.
@@ -156,7 +169,7 @@ pub fn measure(
 /// Carries out one task after the other, between two times in which the path is idle, until one is cut short.
 fn carry_all(
     call: &mut Call,
-    order: &MeasureOrder,
+    (order, spare): (&MeasureOrder, Duration),
     beside: &Beside,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
@@ -174,7 +187,7 @@ fn carry_all(
             }
         }
         done.push(match task {
-            Task::Carry(phase) => match carry(call, phase, beside, cancel, progress) {
+            Task::Carry(phase) => match carry(call, (phase, spare), beside, cancel, progress) {
                 Ok(carried) => carried,
                 Err(error) => {
                     done.extend(call.take_broken().map(|carriage| Done { carriage, found: None }));
@@ -199,9 +212,10 @@ fn carry_all(
     Ok(())
 }
 
+/// Carries a phase; of connections for longer, by what there is to spare, where too little arrives.
 fn carry(
     call: &mut Call,
-    phase: &PhaseOrder,
+    (phase, spare): (&PhaseOrder, Duration),
     beside: &Beside,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
@@ -209,16 +223,44 @@ fn carry(
     let way = phase.carrier.way();
     // Datagrams of a rate that somebody chose are no load of connections.
     let is_load = phase.carrier.adapts();
-    let mut watch = |told: Progress| {
-        if is_load {
-            beside.watch(&told);
+    let mut arrived = 0;
+    let longer = longer(phase, spare);
+    let mut begun = None;
+    let carriage = call.carry(longer.clone(), cancel, &mut |mut news| {
+        if let News::Tick(steering) = &mut news {
+            let now = monotonic_nanos();
+            let went_on = now - *begun.get_or_insert(now);
+            steering.enough = went_on >= phase.lasts.as_nanos() && arrived >= ENOUGH_BYTES;
         }
-        progress(told);
-    };
-    let carriage = call.carry(phase.clone(), cancel, &mut |news| tell(way, &news, &mut watch));
+        tell(way, &news, &mut |told| {
+            if let Progress::Arrived { bytes, .. } = told {
+                arrived = bytes;
+            }
+            if is_load {
+                beside.watch(&told);
+            }
+            progress(told);
+        });
+    });
     beside.pause();
-    let carriage = carriage?;
+    let mut carriage = carriage?;
+    let lasted = Duration::from_nanos(carriage.span[1].saturating_sub(carriage.span[0]));
+    carriage.phase.lasts_ns = lasted.clamp(phase.lasts, longer.lasts).as_nanos();
     Ok(Done { carriage, found: None })
+}
+
+/// Bytes that have to arrive before a phase of connections ends at the time that was asked for: a hundred full segments. Of fewer
+/// little can be told: over a line of 128 kbit/s each takes 94 ms.
+const ENOUGH_BYTES: u64 = 144_800;
+
+/// A phase is made no more than so many times as long as was asked for.
+const MOST_LONGER: u64 = 4;
+
+/// What is ordered of a phase of which too little may arrive in the time that was asked for.
+fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
+    let lasts = (phase.lasts * MOST_LONGER).min(phase.lasts + spare);
+    let longer = PhaseOrder { lasts, ..phase.clone() };
+    if phase.carrier.adapts() && longer.check().is_ok() { longer } else { phase.clone() }
 }
 
 fn search(
@@ -261,4 +303,28 @@ fn tell(way: Option<Way>, news: &News<'_>, progress: &mut dyn FnMut(Progress)) {
         Live::Datagrams(heard) => (heard.at_ns, heard.bytes),
     };
     progress(Progress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_of_connections_may_last_longer_where_there_is_time_to_spare() {
+        let second = Duration::from_secs(1);
+        let phase = |carrier: Carrier| {
+            let every = Duration::from_millis(100);
+            PhaseOrder { carrier, lasts: second * 3, every }
+        };
+        let tcp = || phase(Carrier::Tcp { way: Way::Down, streams: 4, congestion: None });
+        let lasts = |phase: PhaseOrder, spare| longer(&phase, spare).lasts;
+        assert_eq!(lasts(tcp(), second * 60), second * 12);
+        assert_eq!(lasts(tcp(), second * 2), second * 5);
+        assert_eq!(lasts(tcp(), Duration::ZERO), second * 3);
+        assert_eq!(lasts(phase(Carrier::Idle), second * 60), second * 3);
+        // So many readings of so many connections no server would make.
+        let many = Carrier::Tcp { way: Way::Down, streams: 128, congestion: None };
+        let many = PhaseOrder { lasts: second * 30, ..phase(many) };
+        assert_eq!(lasts(many, second * 600), second * 30);
+    }
 }

@@ -11,7 +11,7 @@ use super::call::Carriage;
 use crate::carry::Outcome;
 use crate::cause::{Verdict, is_by_hosts};
 use crate::meter::{
-    AddedDelay, Connections, Course, Delays, Layers, OneWay, Packet, RoundTrips, Series, Throughput,
+    AddedDelay, Connections, Course, Delays, Layers, OneWay, Packet, RoundTrips, Series, Throughput, TooShort,
 };
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
 use crate::responsiveness::Responsiveness;
@@ -81,6 +81,10 @@ pub struct PhaseReport {
     pub added_delay: Option<AddedDelay>,
     /// How the path responded meanwhile, after the warm-up; nothing where no connections carried, or nobody wanted to know.
     pub responsiveness: Option<Responsiveness>,
+    /// Why there is no number of how the path responded, if somebody wanted one and connections carried.
+    pub no_responsiveness: Option<&'static str>,
+    /// Set if the phase was too short to tell of the path under load.
+    pub too_short: Option<TooShort>,
     /// The end that sends.
     pub sender: EndReport,
     /// The end that receives.
@@ -153,6 +157,8 @@ fn phase(
         let beside = echoes(watched, carriage.span, v4) + talk(carriage, way, v4);
         Capacity { layers: layers + beside, found, complete, by_hosts: false }
     });
+    let (responsiveness, no_responsiveness) =
+        watched.responsiveness(&sender.counted, carriage.span, warm_up_s);
     let mut phase = PhaseReport {
         way,
         carrier: carrier.clone(),
@@ -166,7 +172,9 @@ fn phase(
         ways: watched.ways(carriage.span, warm_up_s),
         loaded: RoundTrips::of(&sender.counted, warm_up_s),
         added_delay: AddedDelay::of(&receiver.heard, warm_up_s).filter(|_| found.is_none()),
-        responsiveness: watched.responsiveness(&sender.counted, carriage.span, warm_up_s),
+        responsiveness,
+        no_responsiveness: no_responsiveness.filter(|_| carrier.adapts()),
+        too_short: TooShort::of(&sender.counted, warm_up_s, carriage.lasted_s()).filter(|_| carrier.adapts()),
         sender: sender.report.clone(),
         receiver: receiver.report.clone(),
     };
@@ -179,7 +187,7 @@ fn phase(
 
 /// What the control connection took of the line in a way: a slow one's acknowledgements alone are up to a hundredth of it.
 fn talk(carriage: &Carriage, way: Way, v4: bool) -> Layers {
-    let seconds = carriage.span[1].saturating_sub(carriage.span[0]).max(1) as f64 * 1e-9;
+    let seconds = carriage.lasted_s();
     let took = carriage.talked.map(|talked| {
         let place = usize::from(way != Way::Up);
         let (segments, bytes) = (talked.segments[place], talked.bytes[place]);

@@ -1,5 +1,7 @@
 //! How long what carries the load itself took: no echoes beside it, the data's own flows.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,6 +38,48 @@ pub struct RoundTrips {
     pub p99_s: f64,
 }
 
+/// A phase that was too short for its line, which then tells of how connections begin.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct TooShort {
+    /// How long it lasted, s.
+    pub lasted_s: f64,
+    /// Connections that carried.
+    pub connections: usize,
+    /// Of these, those of whose data nothing was acknowledged by the end.
+    pub unacknowledged: usize,
+    /// What 95 of 100 round trips under load did not exceed, s; nothing if there was none.
+    pub round_trip_s: Option<f64>,
+    /// A phase of this length would tell of the path under load, s, as far as that is known.
+    pub enough_s: f64,
+}
+
+/// A phase has to be so many times as long as a round trip under load: a queue that fills needs as long as several, and
+/// half of a phase may be its beginning.
+const LEAST_ROUND_TRIPS: f64 = 5.0;
+
+/// With so many it is long enough for sure.
+const ENOUGH_ROUND_TRIPS: f64 = 10.0;
+
+impl TooShort {
+    /// Of what the end that sends has counted in a phase that lasted so long, s, with this warm-up; nothing if it was long enough.
+    pub fn of(sender: &[Counted], warm_up_s: f64, lasted_s: f64) -> Option<Self> {
+        let mut last = BTreeMap::new();
+        for counted in sender.iter().filter(|counted| counted.sent > 0) {
+            last.insert(counted.stream, counted.is_under_load());
+        }
+        let unacknowledged = last.values().filter(|is_under_load| !**is_under_load).count();
+        let round_trip_s = RoundTrips::of(sender, warm_up_s).map(|told| told.p95_s);
+        let longest_s = round_trip_s.filter(|round_trip_s| round_trip_s * LEAST_ROUND_TRIPS > lasted_s);
+        if unacknowledged == 0 && longest_s.is_none() {
+            return None;
+        }
+        // Whose data was not acknowledged has a round trip that is longer than the phase.
+        let least_s = if unacknowledged > 0 { lasted_s } else { 0.0 };
+        let enough_s = (ENOUGH_ROUND_TRIPS * longest_s.unwrap_or(0.0).max(least_s)).ceil();
+        Some(Self { lasted_s, connections: last.len(), unacknowledged, round_trip_s, enough_s })
+    }
+}
+
 impl AddedDelay {
     /// Of readings, those after so many seconds beside the least of all; nothing if none tells of times.
     pub fn of(heard: &[Heard], from_s: f64) -> Option<Self> {
@@ -63,7 +107,9 @@ impl AddedDelay {
 impl RoundTrips {
     /// As the end that sends has read them after so many seconds; nothing if it has read none.
     pub fn of(sender: &[Counted], from_s: f64) -> Option<Self> {
-        let kept = |counted: &&Counted| counted.sent > 0 && counted.at_ns as f64 * 1e-9 >= from_s;
+        let kept = |counted: &&Counted| {
+            counted.sent > 0 && counted.is_under_load() && counted.at_ns as f64 * 1e-9 >= from_s
+        };
         let times = sender.iter().filter(kept).filter_map(|counted| counted.srtt_ns);
         let all = Delays::of_times(times.map(|ns| Some(ns as f64 * 1e-9)))?;
         Some(Self { readings: all.sent, p50_s: all.p50_s?, p95_s: all.p95_s?, p99_s: all.p99_s? })
@@ -117,5 +163,44 @@ mod tests {
             assert!((told * 1e3 - ms).abs() < 1e-9, "{told}, not {ms}");
         }
         assert_eq!(RoundTrips::of(&all, 3.0), None);
+    }
+
+    /// Of a slow line the first data is acknowledged after 4 s: until then the kernel has the handshake's round trip.
+    #[test]
+    fn what_the_handshake_took_is_no_round_trip_under_load() {
+        let reading = |n: u64| Counted {
+            at_ns: n * 100_000_000,
+            sent: 200_000,
+            acknowledged: Some(n.saturating_sub(39) * 1448),
+            srtt_ns: Some(if n < 40 { 40_000_000 } else { 600_000_000 }),
+            ..Counted::default()
+        };
+        let all: Vec<_> = (1..=50).map(reading).collect();
+        assert_eq!(RoundTrips::of(&all[..39], 0.6), None, "no reading is under load");
+        let told = RoundTrips::of(&all, 0.6).unwrap();
+        assert_eq!((told.readings, told.p50_s), (11, 0.6));
+        // An end that tells no acknowledgements is taken at its word.
+        let untold: Vec<_> = all.iter().map(|now| Counted { acknowledged: None, ..*now }).collect();
+        assert_eq!(RoundTrips::of(&untold, 0.0).unwrap().readings, 50);
+    }
+
+    #[test]
+    fn a_phase_is_too_short_until_data_is_acknowledged_and_for_long_round_trips() {
+        let reading = |stream, acknowledged, srtt_ms: u64| Counted {
+            at_ns: 2_000_000_000,
+            stream,
+            sent: 200_000,
+            acknowledged,
+            srtt_ns: Some(srtt_ms * 1_000_000),
+            ..Counted::default()
+        };
+        let told = |all: &[Counted]| TooShort::of(all, 0.6, 3.0);
+        assert_eq!(told(&[reading(0, Some(1448), 90), reading(1, Some(2896), 90)]), None);
+        assert_eq!(told(&[reading(0, None, 90)]), None, "an end that tells no acknowledgements");
+        let waits = told(&[reading(0, Some(1448), 90), reading(1, Some(0), 40)]).unwrap();
+        assert_eq!((waits.connections, waits.unacknowledged, waits.enough_s), (2, 1, 30.0));
+        let slow = told(&[reading(0, Some(1448), 700)]).unwrap();
+        assert_eq!((slow.unacknowledged, slow.round_trip_s, slow.enough_s), (0, Some(0.7), 7.0));
+        assert_eq!(told(&[]), None);
     }
 }

@@ -12,5 +12,5 @@ pub use connections::Connections;
 pub use course::{Course, Throughput};
 pub use delays::{Delays, OneWay, Round, clocks};
 pub use layers::{Layers, Packet};
-pub use loaded::{AddedDelay, RoundTrips};
+pub use loaded::{AddedDelay, RoundTrips, TooShort};
 pub use series::{ConnectionSeries, DatagramSeries, Series};

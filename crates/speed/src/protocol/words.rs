@@ -405,6 +405,8 @@ pub struct Counted {
     pub transmitted: Option<u64>,
     /// Of these, bytes sent again.
     pub sent_again: Option<u64>,
+    /// Bytes of the phase that the other end has acknowledged; nothing of an end that does not tell.
+    pub acknowledged: Option<u64>,
     /// For how long there was something to send, or sent and not acknowledged, ns.
     pub busy_ns: u64,
     /// For how long the other end's window let no more through, ns.
@@ -416,6 +418,11 @@ pub struct Counted {
 impl Counted {
     /// So many are told in one frame: of a slow line, too, it comes in less time than the other end waits for it.
     pub const IN_A_FRAME: usize = 64;
+
+    /// Whether it can tell of the path under load: until data is acknowledged, the round trip is that of the handshake.
+    pub fn is_under_load(&self) -> bool {
+        self.acknowledged != Some(0)
+    }
 }
 
 /// What had become of datagrams at a moment, as their receiver tells.
@@ -590,6 +597,7 @@ mod tests {
             min_rtt_ns: Some(u64::MAX),
             transmitted: Some(u64::MAX),
             sent_again: Some(u64::MAX),
+            acknowledged: Some(u64::MAX),
             busy_ns: u64::MAX,
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,

@@ -117,7 +117,7 @@ impl Responsiveness {
         let without_ns = (without_s * 1e9) as u64;
         let within = begun + without_ns..=ended;
         let probes = probes.iter().filter(|probe| within.contains(&probe.begun));
-        let told = sender.iter().filter(|counted| counted.at_ns >= without_ns);
+        let told = sender.iter().filter(|counted| counted.at_ns >= without_ns && counted.is_under_load());
         Self::of(probes, told.filter_map(|counted| Some(counted.srtt_ns? as f64 * 1e-9)))
     }
 
@@ -220,6 +220,7 @@ mod tests {
             counted(100 * MS, 900),
             counted(600 * MS, 20),
             Counted { at_ns: 700 * MS, ..Counted::default() },
+            Counted { acknowledged: Some(0), ..counted(800 * MS, 5) },
         ];
         let told = Responsiveness::of_phase(&probes, &sender, [1000, 5000 * MS], 0.5).unwrap();
         assert_eq!(

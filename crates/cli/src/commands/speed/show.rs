@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use netrig_report::number::{Unit, plain};
 use netrig_speed::measure::{Capacity, PhaseReport, Report};
-use netrig_speed::meter::{Delays, OneWay, Throughput};
+use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
 use netrig_speed::protocol::{Carrier, Datagrams, Load, Way};
 use netrig_speed::responsiveness::{Responsiveness, Trips};
 
@@ -111,6 +111,8 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
     lines.extend(one_way(phase.ways.as_ref()));
     lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
+    lines.extend(phase.no_responsiveness.map(|why| format!("responsive  not to be told: {why}")));
+    lines.extend(phase.too_short.as_ref().map(too_short));
     for (end, report) in [("sender", &phase.sender), ("receiver", &phase.receiver)] {
         lines.extend(report.faults.iter().map(|fault| format!("{end:<12}{fault}")));
     }
@@ -217,6 +219,21 @@ fn responsiveness(told: &Responsiveness) -> Vec<String> {
         all.sent
     ));
     lines
+}
+
+/// That a phase was too short for its line, and why.
+fn too_short(told: &TooShort) -> String {
+    let why = match (told.unacknowledged, told.round_trip_s) {
+        (0, Some(round_trip_s)) => {
+            format!("a round trip under load took up to {}", seconds(Some(round_trip_s)))
+        }
+        (some, _) => format!("no data was acknowledged of {some} of {} connections", told.connections),
+    };
+    format!(
+        "too short   in {} {why}: this tells how connections begin, not what they do under load; take --time {}s",
+        seconds(Some(told.lasted_s)),
+        told.enough_s
+    )
 }
 
 /// A time in the unit that suits it; that of a lost packet has no end.
