@@ -73,6 +73,7 @@ fn download(ip: f64) -> PhaseReport {
 /// What a search has found: so much arrived of a line with such a queue, such a share of which was lost beneath.
 fn searched(ip: f64, queue_s: f64, loss: [f64; 2]) -> PhaseReport {
     let found = Found {
+        within_ns: [0; 2],
         arrived: ip / 12_000.0,
         offered: ip / 12_000.0 / (1.0 - loss[0]),
         saturated: true,

@@ -126,6 +126,12 @@ impl Watched {
         self.rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
     }
 
+    /// The echoes that came back between two moments.
+    pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &Round> {
+        let came = |round: &Round| Some(round.sent.saturating_add(round.took_ns?));
+        self.rounds.iter().filter(move |round| came(round).is_some_and(|at| at > from && at <= until))
+    }
+
     /// There and back in a span.
     pub(super) fn delays(&self, span: [u64; 2], without_s: f64) -> Option<Delays> {
         Delays::of(self.within(span, without_s))
@@ -171,6 +177,22 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A queue of 4.7 s: what was sent in the first second comes when the time in question is over.
+    #[test]
+    fn echoes_take_of_the_line_what_comes_back_in_a_time() {
+        let round = |n: u64, took_s: Option<u64>| Round {
+            sent: n * 20_000_000,
+            took_ns: took_s.map(|seconds| seconds * 1_000_000_000),
+            moments: None,
+        };
+        let rounds = (0..50).map(|n| round(n, Some(4))).chain((50..100).map(|n| round(n, None))).collect();
+        let watched = Watched { rounds, ..Watched::nothing() };
+        let count = |from_s: u64, until_s: u64| {
+            watched.came_back_within([from_s, until_s].map(|seconds| seconds * 1_000_000_000)).count()
+        };
+        assert_eq!((count(0, 2), count(3, 5), count(5, 9)), (0, 50, 0));
+    }
 
     #[test]
     fn a_number_is_left_out_with_a_reason() {

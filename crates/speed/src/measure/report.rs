@@ -95,7 +95,8 @@ pub struct PhaseReport {
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Capacity {
     /// What arrived while more was offered than the line carries, at every layer; the echoes that watch the path are part of
-    /// it, and so is what the two ends tell each other.
+    /// it, and so is what the two ends tell each other. If no more was offered the line carries so much at least, and these are
+    /// no part of it, since they may have come at another time.
     pub layers: Layers,
     /// What was found.
     pub found: Found,
@@ -103,6 +104,13 @@ pub struct Capacity {
     pub complete: bool,
     /// A host dropped what had arrived, or had no processor left: what was found is not the line's.
     pub by_hosts: bool,
+}
+
+impl Capacity {
+    /// Whether it is what the line carries, and not only what it carries at least.
+    pub const fn is_exact(&self) -> bool {
+        self.found.saturated && !self.by_hosts
+    }
 }
 
 impl Report {
@@ -154,8 +162,7 @@ fn phase(
     let connections = Connections::of(&sender.counted, warm_up_s);
     let capacity = found.zip(packet).map(|((found, complete), packet)| {
         let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
-        let beside = echoes(watched, carriage.span, v4) + talk(carriage, way, v4);
-        Capacity { layers: layers + beside, found, complete, by_hosts: false }
+        Capacity { layers, found, complete, by_hosts: false }
     });
     let (responsiveness, no_responsiveness) =
         watched.responsiveness(&sender.counted, carriage.span, warm_up_s);
@@ -181,6 +188,10 @@ fn phase(
     let by_hosts = is_by_hosts(&phase);
     if let Some(capacity) = &mut phase.capacity {
         capacity.by_hosts = by_hosts;
+        if capacity.is_exact() {
+            let within = capacity.found.within_ns.map(|ns| carriage.span[0].saturating_add(ns));
+            capacity.layers = capacity.layers + echoes(watched, within, v4) + talk(carriage, way, v4);
+        }
     }
     phase
 }
@@ -197,11 +208,11 @@ fn talk(carriage: &Carriage, way: Way, v4: bool) -> Layers {
     took.unwrap_or_else(|| Packet::datagram(0, v4).at(0.0))
 }
 
-/// What echoes took of the line in a span, each way.
-fn echoes(watched: &Watched, span: [u64; 2], v4: bool) -> Layers {
-    let came = watched.within(span, 0.0).filter(|round| round.took_ns.is_some()).count();
+/// What echoes took of the line in a time, each way: those that came back in it, wherever they waited before.
+fn echoes(watched: &Watched, within: [u64; 2], v4: bool) -> Layers {
+    let came = watched.came_back_within(within).count();
     let bits = came as f64 * 8.0 * ECHO_LEN as f64;
-    let seconds = span[1].saturating_sub(span[0]).max(1) as f64 * 1e-9;
+    let seconds = within[1].saturating_sub(within[0]).max(1) as f64 * 1e-9;
     Packet::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
 }
 
@@ -217,9 +228,7 @@ pub(super) fn complete(report: &mut Report) {
             continue;
         };
         // What a line that carries so many bits of IP packets carries of their payload.
-        let ideal = capacities
-            .iter()
-            .find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
+        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.is_exact());
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
         let round_trips = [connections.round_trip_s, idle_s];
         phase.transfer = connections

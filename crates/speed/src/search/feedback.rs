@@ -39,6 +39,8 @@ pub(super) struct Span {
     /// In which they were sent, and in which they arrived, ns.
     pub sending_ns: u64,
     pub arriving_ns: u64,
+    /// When the first of them and the last arrived, ns by the receiver's clock.
+    pub within_ns: [u64; 2],
     /// How long the quickest of the latest took, ns between two clocks.
     pub passage_ns: Option<i64>,
 }
@@ -50,6 +52,7 @@ impl Span {
             received: later.received.saturating_sub(earlier.received),
             sending_ns: later.last_sent_ns.saturating_sub(earlier.last_sent_ns),
             arriving_ns: later.last_arrival_ns.saturating_sub(earlier.last_arrival_ns),
+            within_ns: [earlier.last_arrival_ns, later.last_arrival_ns],
             passage_ns: later.least_passage_ns,
         }
     }
@@ -58,7 +61,10 @@ impl Span {
     pub fn sum(spans: &[Self]) -> Self {
         // The other end may say anything.
         let sum = |of: fn(&Self) -> u64| spans.iter().map(of).fold(0, u64::saturating_add);
+        let (first, last) =
+            (spans.first().copied().unwrap_or_default(), spans.last().copied().unwrap_or_default());
         Self {
+            within_ns: [first.within_ns[0], last.within_ns[1]],
             sent: sum(|span| span.sent),
             received: sum(|span| span.received),
             sending_ns: sum(|span| span.sending_ns),

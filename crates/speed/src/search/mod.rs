@@ -55,8 +55,12 @@ pub enum Stage {
 /// What a search has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Found {
-    /// Datagrams per second that arrived while more was offered than the line carries; the most that arrived if it never was.
+    /// Datagrams per second that arrived while more was offered than the line carries; if it never was, or until the search has
+    /// come so far, what arrived for sure: in both halves of a time.
     pub arrived: f64,
+    /// When that time began and ended, by the receiver's clock, ns.
+    #[serde(skip)]
+    pub within_ns: [u64; 2],
     /// Datagrams per second that were offered meanwhile.
     pub offered: f64,
     /// Whether more was offered than came through. If not, the sender could do no more, or the most that it may send came
@@ -223,7 +227,7 @@ impl Search {
     }
 
     fn climb(&mut self, all: Span) {
-        self.found.arrived = self.found.arrived.max(all.arrived());
+        self.keep_what_arrived_for_sure(&all);
         let has_carried = self.order.known.is_some_and(|known| all.offered() <= known);
         if has_carried && all.lost() > FAR_ABOVE {
             if !is_sure(&all) {
@@ -252,6 +256,7 @@ impl Search {
     }
 
     fn count(&mut self, all: Span) {
+        self.keep_what_arrived_for_sure(&all);
         if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&all)) {
             let carries_less = self.order.known.is_some_and(|known| latest.arrived() < BELOW * known);
             return if carries_less {
@@ -283,6 +288,7 @@ impl Search {
         }
         self.found = Found {
             arrived: kept.arrived(),
+            within_ns: kept.within_ns,
             offered: kept.offered(),
             saturated: too_much,
             queue_ns: self.waited_ns(&kept),
@@ -293,6 +299,16 @@ impl Search {
             self.go(Stage::Draining, DRAINING * kept.arrived());
         } else {
             self.go(Stage::Over, 0.0);
+        }
+    }
+
+    /// A search that is broken off has this: what both halves of a time have shown is no burst behind a pause.
+    fn keep_what_arrived_for_sure(&mut self, all: &Span) {
+        let halves = halves(&self.spans);
+        let arrived = halves[0].arrived().min(halves[1].arrived());
+        let is_sure = self.spans.len() > 1 && halves.iter().all(|half| half.received >= LEAST);
+        if is_sure && arrived > self.found.arrived {
+            (self.found.arrived, self.found.within_ns) = (arrived, all.within_ns);
         }
     }
 

@@ -86,7 +86,12 @@ fn search(line: Line, sender: f64) -> (f64, Found) {
 }
 
 /// The same where it is known what the line has carried.
-fn search_knowing(mut line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
+fn search_knowing(line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
+    search_until(120.0, line, sender, known)
+}
+
+/// The same, which is broken off after so many seconds.
+fn search_until(until: f64, mut line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
     let order = SearchOrder {
         first: known.map_or(50.0, |known| 0.5 * known),
         most: 1e6,
@@ -105,7 +110,7 @@ fn search_knowing(mut line: Line, sender: f64, known: Option<f64>) -> (f64, Foun
     let mut feedback = Feedback::default();
     let mut back = VecDeque::new();
     let mut tick = 0.05;
-    while search.stage() != Stage::Over && tick < 120.0 {
+    while search.stage() != Stage::Over && tick < until {
         while next < tick {
             while rates.front().is_some_and(|(from, _)| *from <= next) {
                 sending = rates.pop_front().unwrap().1;
@@ -250,4 +255,49 @@ fn bursts_of_losses_do_not_make_a_line_slower() {
         }
         assert!(wrong <= 3, "{known:?}: {wrong}");
     }
+}
+
+/// A slow line with a long queue, whose search is broken off at any time: what it has carried at least is not more than it
+/// carries, be it that the machine between the ends stops for a moment and lets through at once what has waited.
+#[test]
+fn what_a_line_carries_at_least_is_never_more_than_it_carries() {
+    for (per_s, queue) in [(10.4, 50.0), (5.2, 50.0), (85.0, 20.0), (1000.0, 100.0)] {
+        let mut seen = 0.0_f64;
+        for until in (1..=45).map(f64::from) {
+            let (_, found) = search_until(until, Line::fifo(per_s, queue, 0.0, 0.02), 1e9, None);
+            assert!(found.arrived <= per_s * 1.001, "{per_s} after {until} s: {found:?}");
+            seen = seen.max(found.arrived);
+        }
+        assert!(seen > 0.95 * per_s, "{per_s}: {seen}");
+    }
+}
+
+/// Readings of a receiver to which nothing comes for a second, and then in 10 ms what has waited.
+#[test]
+fn what_comes_at_once_behind_a_pause_is_no_rate() {
+    let order = SearchOrder {
+        first: 50.0,
+        most: 1e6,
+        counts: Duration::from_secs(1),
+        beneath: Duration::from_secs(1),
+        known: None,
+        round_trip: Duration::from_millis(40),
+    };
+    let mut search = Search::new(order);
+    let ms = |ms: u64| ms * 1_000_000;
+    let mut received = 0;
+    let mut hear = |at_ms: u64, more: u64| {
+        received += more;
+        search.heard(Feedback {
+            received,
+            expected: received,
+            last_arrival_ns: ms(at_ms),
+            last_sent_ns: ms(at_ms) - ms(20),
+            least_passage_ns: Some(20_000_000),
+        });
+        search.found().arrived
+    };
+    hear(50, 2);
+    hear(1050, 1);
+    assert!(hear(1060, 49) <= 50.0, "fifty in a second, however they come");
 }

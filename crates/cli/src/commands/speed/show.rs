@@ -147,11 +147,12 @@ fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String>
 fn capacity_lines(capacity: &Capacity) -> Vec<String> {
     let (found, layers) = (&capacity.found, &capacity.layers);
     let [payload, ethernet] = [layers.payload, layers.ethernet].map(rate);
-    let least = if found.saturated && !capacity.by_hosts { "" } else { "at least " };
-    let mut lines = vec![format!(
-        "capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)",
-        rate(layers.ip)
-    )];
+    let least = if capacity.is_exact() { "" } else { "at least " };
+    let mut lines = vec![if layers.payload > 0.0 {
+        format!("capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)", rate(layers.ip))
+    } else {
+        "capacity    not to be told: too little arrived".to_owned()
+    }];
     if capacity.by_hosts {
         lines.push("hosts       one of them was the limit, and not the line".to_owned());
     }
