@@ -30,8 +30,8 @@ use crate::control::{ControlError, read_frame, write_frame};
 use crate::socket::{LONGEST_DATAGRAM, Making, refused};
 use crate::sys::KernelClock;
 use crate::{
-    Clock, DescriptorShortage, NoSlot, SlotLimits, SocketError, ThreadSlot, ThreadSlots, connections_within,
-    realtime_nanos,
+    Clock, DescriptorShortage, HostAddress, NoSlot, SlotLimits, SocketError, ThreadSlot, ThreadSlots,
+    connections_within, realtime_nanos,
 };
 
 /// Probes that are served at the same time; another one is told to come later.
@@ -70,7 +70,7 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct FarEndOrder {
     /// Addresses of this host at which to listen.
-    pub listen: Vec<IpAddr>,
+    pub listen: Vec<HostAddress>,
     /// Port of UDP for STAMP.
     pub stamp_port: u16,
     /// Port of TCP for the probes of netrig's own.
@@ -140,7 +140,7 @@ impl FarEnd {
     /// # Errors
     /// If an address can be reached from other hosts and there is no key, or a port cannot be had.
     pub fn open(mut order: FarEndOrder) -> Result<Self, ProbeError> {
-        let open = order.listen.iter().find(|address| !address.is_loopback());
+        let open = order.listen.iter().find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (open, &order.key) {
             return Err(ProbeError::Request(format!(
                 "{address} can be reached from other hosts: give a key that the probes there have too, with --key FILE or \
@@ -154,11 +154,11 @@ impl FarEnd {
         }
         let (mut stamps, mut listeners) = (Vec::new(), Vec::new());
         for address in &order.listen {
-            let stamp = SocketAddr::new(*address, order.stamp_port);
+            let stamp = address.at(order.stamp_port);
             let socket = ProbeSocket::udp(stamp, 0).map_err(|error| unbound(stamp, "--stamp-port", error))?;
             let bound = socket.local().map_err(ProbeError::kernel("getsockname"))?;
             stamps.push((socket, bound));
-            let control = SocketAddr::new(*address, order.control_port);
+            let control = address.at(order.control_port);
             let listener = listen(control).map_err(|error| unbound(control, "--control-port", error))?;
             let bound = listener.local_addr().map_err(ProbeError::kernel("getsockname"))?;
             listeners.push((listener, bound));
@@ -428,7 +428,7 @@ fn serve(
             return Err(ServeError::Refused(why));
         }
     };
-    let local = SocketAddr::new(control.local_addr().map_err(ControlError::from)?.ip(), 0);
+    let local = HostAddress::from(control.local_addr().map_err(ControlError::from)?).at(0);
     let socket = ProbeSocket::udp(local, stream.dscp).map_err(ProbeError::from)?;
     let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
     write_frame(&mut control, &FromFarEnd::Ready { port })?;

@@ -10,7 +10,7 @@ use super::icmp_error::IcmpErrors;
 use super::pacing::{self, Listen, Speak};
 use super::receiver::{Arrival, Remote, Report, generous};
 use super::socket::{ProbeSocket, is_refusal};
-use crate::{Asked, Clock};
+use crate::{Asked, Clock, HostAddress};
 
 /// Bytes of a datagram that the receiver keeps: all of any that fits an Ethernet frame.
 const KEEP: u16 = 1_500;
@@ -78,7 +78,7 @@ pub(super) fn send(
 ) -> Result<Stream, ProbeError> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
-    let local = SocketAddr::new(remote.local()?.ip(), 0);
+    let local = HostAddress::from(remote.local()?).at(0);
     let socket = ProbeSocket::asking(local, dscp)?;
     let mut sending = Sending {
         socket,

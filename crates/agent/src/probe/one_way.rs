@@ -19,10 +19,10 @@ use super::stream_packet::LEAST;
 use super::two_way::Plan;
 use super::wire::is_readable;
 use super::{path_sections, random, seconds_between};
-use crate::SourceReport;
 use crate::clock::RealtimeOffset;
 use crate::control::{read_frame, write_frame};
 use crate::socket::LONGEST_DATAGRAM;
+use crate::{HostAddress, SourceReport};
 
 /// After an interruption arrivals are waited for no longer than this.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
@@ -160,8 +160,8 @@ impl<'a> Session<'a> {
             _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
         };
         let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
-        let local = SocketAddr::new(local.ip(), 0);
-        let peer = SocketAddr::new(target.ip(), port);
+        let local = HostAddress::from(local).at(0);
+        let peer = HostAddress::from(target).at(port);
         let end = StreamEnd::connected(ProbeSocket::asking(local, order.dscp)?, token, peer);
         let end = end.map_err(|error| ProbeError::send(peer, error))?;
         let log = Log { most: order.plan.count as usize * 2, ..Log::default() };

@@ -12,9 +12,9 @@ use super::report::Report;
 use super::socket::{ProbeSocket, may_not};
 use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
-use crate::SocketError;
 use crate::socket::LONGEST_DATAGRAM;
 use crate::sys::Incoming;
+use crate::{HostAddress, SocketError};
 
 /// What a ping is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) fn exchange(
             LONGEST_DATAGRAM - HEADER
         )));
     }
-    let target = SocketAddr::new(order.target.ip(), 0);
+    let target = HostAddress::from(order.target).at(0);
     let socket = open(target, order.dscp, ProbeSocket::open)?;
     socket.connect(target).map_err(|error| ProbeError::send(target, error))?;
     let version = if target.is_ipv4() { Version::V4 } else { Version::V6 };
@@ -70,7 +70,7 @@ pub(super) fn exchange(
 
 /// What is told of every exchange of echoes.
 pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) -> Report {
-    let mut report = Report::of_course(probe, order.target.ip().to_string(), course);
+    let mut report = Report::of_course(probe, HostAddress::from(order.target).to_string(), course);
     report.told_of_path(course, order.dscp, None);
     report
 }

@@ -6,7 +6,7 @@
     reason = "peers are processes, sockets, threads and files"
 )]
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
@@ -36,7 +36,7 @@ fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
 /// The same; what the far end tells at its end.
 fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> Tally {
     let order = FarEndOrder {
-        listen: vec![at.parse::<IpAddr>().unwrap()],
+        listen: vec![at.parse().unwrap()],
         stamp_port: 0,
         control_port: 0,
         key: None,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::bulk::datagram_socket;
-use netrig_agent::{Buffers, Clock, random};
+use netrig_agent::{Buffers, Clock, HostAddress, random};
 use netrig_core::Duration;
 
 use super::found::start;
@@ -197,7 +197,7 @@ impl<'a> Call<'a> {
             let (local, socket) = match asked.transport {
                 Transport::Udp => {
                     let failed = |source| TestError::NoDatagrams { server, source };
-                    let local = SocketAddr::new(self.local.ip(), 0);
+                    let local = HostAddress::from(self.local).at(0);
                     let socket = datagram_socket(local, server, Buffers::default());
                     let socket = socket.map_err(io::Error::other).map_err(failed)?;
                     knock(&socket).map_err(failed)?;

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
 
+use netrig_agent::HostAddress;
 use netrig_agent::probe::ClockOffset;
 use netrig_core::Duration;
 
@@ -44,7 +44,7 @@ impl Beside {
         responsive: bool,
     ) -> io::Result<Self> {
         let ([client, server], budget) = (call.ends(), call.budget());
-        let latency = Latency::begin(SocketAddr::new(client.ip(), 0), server, budget.token, every)?;
+        let latency = Latency::begin(HostAddress::from(client).at(0), server, budget.token, every)?;
         let probing = if responsive { Some(Probing::begin(order.clone())?) } else { None };
         let known = Cell::default();
         Ok(Self { latency, probing, one_clock: call.reads_our_clock(), known })

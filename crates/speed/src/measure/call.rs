@@ -10,7 +10,9 @@ use netrig_agent::bulk::{connect, datagram_socket};
 use netrig_agent::control::ControlError;
 use netrig_agent::probe::control::boot;
 use netrig_agent::probe::stamp::Key;
-use netrig_agent::{Buffers, TcpCounts, TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to};
+use netrig_agent::{
+    Buffers, HostAddress, TcpCounts, TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to,
+};
 use netrig_core::{Duration, Rate};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -302,7 +304,7 @@ impl Call {
                 Ok(Sockets::Tcp { streams, window: self.order.options.window_clamp })
             }
             Carrier::Udp { .. } | Carrier::Sctp { .. } => {
-                let local = SocketAddr::new(self.local.ip(), 0);
+                let local = HostAddress::from(self.local).at(0);
                 let socket = datagram_socket(local, server, self.order.options.buffers);
                 let socket = socket.map_err(io::Error::other).map_err(failed)?;
                 knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;

@@ -14,7 +14,7 @@ use super::packet::{Flow, Method, Quote};
 use super::{Heard, What};
 use crate::clock::RealtimeOffset;
 use crate::sys::{Objection, Origin};
-use crate::{SocketError, realtime_nanos};
+use crate::{HostAddress, SocketError, realtime_nanos};
 
 /// Batches of answers that are taken before it is seen what is to be sent.
 const LOOK: usize = 8;
@@ -81,7 +81,7 @@ impl FlowSocket {
             Method::Tcp => (raw_tcp(local, dscp)?, Some(hold_port(local)?)),
         };
         let port = if method == Method::Udp { target.port() } else { 0 };
-        let to = SocketAddr::new(target.ip(), port);
+        let to = HostAddress::from(target).at(port);
         socket.connect(to).map_err(|error| ProbeError::send(target, error))?;
         let mut source = socket.local().map_err(ProbeError::kernel("getsockname"))?;
         if let Some((_, port)) = held {

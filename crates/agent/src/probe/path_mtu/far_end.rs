@@ -12,8 +12,8 @@ use super::super::pacing::watching;
 use super::super::segments::SegmentEnd;
 use super::super::socket::ProbeSocket;
 use super::super::wire::is_readable;
-use crate::Clock;
 use crate::control::write_frame;
+use crate::{Clock, HostAddress};
 
 /// No search takes longer.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -27,7 +27,7 @@ pub fn serve(
     cancel: &AtomicBool,
 ) -> Result<(), ProbeError> {
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
-    let mut socket = ProbeSocket::udp(SocketAddr::new(local.ip(), 0), 0)?;
+    let mut socket = ProbeSocket::udp(HostAddress::from(local).at(0), 0)?;
     let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
     write_frame(control, &FromFarEnd::Ready { port })?;
     let segments = SegmentEnd::read(&*control, local.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;

@@ -25,8 +25,8 @@ use super::random;
 use super::segments::{Ends, SegmentEnd};
 use super::stamp::Key;
 use super::trace::{TraceOrder, trace};
-use crate::Clock;
 use crate::control::{read_frame, write_frame};
+use crate::{Clock, HostAddress};
 use report::Findings;
 use search::{Next, Plan, Refusal, Search};
 
@@ -100,7 +100,7 @@ impl PathMtuOrder {
 pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuReport, ProbeError> {
     let Answering { socket, segments, control } = match &order.far {
         Far::Echo(port) => Answering {
-            segments: port.map(|port| segments_to(SocketAddr::new(order.target.ip(), port))),
+            segments: port.map(|port| segments_to(HostAddress::from(order.target).at(port))),
             socket: FlowSocket::open(Method::Icmp, order.target, order.dscp)?,
             control: None,
         },
@@ -225,7 +225,7 @@ fn call(order: &PathMtuOrder, key: Option<&Key>) -> Result<Answering, ProbeError
     };
     let near = SegmentEnd::read(&control, target.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
-    let (local, to) = (SocketAddr::new(local.ip(), 0), SocketAddr::new(target.ip(), port));
+    let (local, to) = (HostAddress::from(local).at(0), HostAddress::from(target).at(port));
     let socket = FlowSocket::open_from(local, Method::Udp, to, order.dscp, token)?;
     Ok(Answering { socket, segments: Some(Ok(Ends { near, far: Some(far) })), control: Some(control) })
 }

@@ -8,6 +8,7 @@ use super::super::icmp_error::IcmpErrors;
 use super::super::segments::{Clamped, Ends, SegmentEnd, clamped, headers};
 use super::search::{Phase, Refusal, Search, Tried};
 use super::{Far, PathMtuOrder};
+use crate::HostAddress;
 
 /// What was found. All sizes are octets of whole IP packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,7 +16,7 @@ pub struct PathMtuReport {
     /// `mtu`.
     pub probe: &'static str,
     /// The way to whom.
-    pub target: IpAddr,
+    pub target: HostAddress,
     /// Who answered: `echo` or `far-end`.
     pub answered_by: &'static str,
     /// The numbers can be trusted: this host was not the limit.
@@ -210,7 +211,7 @@ impl Findings<'_> {
         }
         PathMtuReport {
             probe: "mtu",
-            target: order.target.ip(),
+            target: order.target.into(),
             answered_by: if matches!(order.far, Far::Echo(_)) { "echo" } else { "far-end" },
             valid: faults.is_empty(),
             faults,
@@ -234,7 +235,7 @@ impl Findings<'_> {
 
 /// What was found of the path, as the beginning of a sentence.
 fn in_words(order: &PathMtuOrder, search: &Search, place: Option<Where>) -> String {
-    let target = order.target.ip();
+    let target = HostAddress::from(order.target);
     let Some(mtu) = search.confirmed() else {
         let sizes: Vec<_> = search.tried().keys().map(|size| format!("{size} B")).collect();
         return format!("no packet came through to {target} and was answered, of {}", sizes.join(" or "));

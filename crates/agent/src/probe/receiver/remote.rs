@@ -7,10 +7,10 @@ use netrig_core::Duration;
 
 use super::protocol::{Answer, Arrival, Request, read_arrivals};
 use crate::control::{read_frame, write_frame};
-use crate::monotonic_nanos;
 use crate::probe::ProbeError;
 use crate::probe::control::{Call, FromProbe, call};
 use crate::probe::stamp::Key;
+use crate::{HostAddress, monotonic_nanos};
 
 /// Round trips that are made to see how the clocks stand.
 const PINGS: usize = 10;
@@ -95,7 +95,7 @@ impl Remote {
 
     fn ready(&mut self, request: &Request) -> Result<SocketAddr, ProbeError> {
         match self.ask(request)? {
-            Answer::Ready { port } => Ok((self.target.ip(), port).into()),
+            Answer::Ready { port } => Ok(HostAddress::from(self.target).at(port)),
             _ => Err(ProbeError::Unexpected("no port")),
         }
     }

@@ -11,10 +11,10 @@ use super::protocol::{Answer, Arrival, Request, write_arrival};
 use super::{Kept, LONGEST, MOST_BYTES, MOST_CONNECTIONS, Memory};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
-use crate::monotonic_nanos;
 use crate::probe::ProbeError;
 use crate::probe::socket::ProbeSocket;
 use crate::probe::wire::{Wire, readable};
+use crate::{HostAddress, monotonic_nanos};
 
 /// How long a probe may be silent between two requests.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
@@ -29,7 +29,7 @@ struct Talk<'a> {
     /// What all probes share.
     memory: &'a Memory,
     peer: IpAddr,
-    local: IpAddr,
+    local: HostAddress,
     reader: BufReader<Wire<'a>>,
     writer: BufWriter<Wire<'a>>,
 }
@@ -45,7 +45,7 @@ pub(in crate::probe) fn serve(
     stop: &AtomicBool,
 ) -> Result<u64, ControlError> {
     let wire = Wire::new(stream, stop, PATIENCE)?;
-    let local = stream.local_addr()?.ip();
+    let local = HostAddress::from(stream.local_addr()?);
     let (reader, writer) = (BufReader::new(wire), BufWriter::new(wire));
     let mut talk = Talk { memory, peer, local, reader, writer };
     let mut served = 0;
@@ -141,7 +141,7 @@ impl Talk<'_> {
             Ok(kept) => kept,
             Err(error) => return self.refuse(&error),
         };
-        let listener = match TcpListener::bind((self.local, 0)) {
+        let listener = match TcpListener::bind(self.local.at(0)) {
             Ok(listener) => listener,
             Err(error) => return self.refuse(&error),
         };
@@ -219,8 +219,8 @@ struct Ear<'a> {
 }
 
 impl<'a> Ear<'a> {
-    fn open(local: IpAddr, from: IpAddr, keep: usize, kept: Kept<'a>) -> Result<Self, ProbeError> {
-        let socket = ProbeSocket::udp((local, 0).into(), 0)?;
+    fn open(local: HostAddress, from: IpAddr, keep: usize, kept: Kept<'a>) -> Result<Self, ProbeError> {
+        let socket = ProbeSocket::udp(local.at(0), 0)?;
         let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
         Ok(Self { socket, port, from, keep, arrivals: Vec::new(), kept })
     }

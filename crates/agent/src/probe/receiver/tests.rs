@@ -1,7 +1,7 @@
 //! A receiver over loopback, with and without a key, and with guests who do not behave.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
@@ -18,7 +18,7 @@ const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 
 fn order(at: &str, key: Option<Key>) -> FarEndOrder {
     FarEndOrder {
-        listen: vec![at.parse::<IpAddr>().unwrap()],
+        listen: vec![at.parse().unwrap()],
         stamp_port: 0,
         control_port: 0,
         key,

@@ -15,6 +15,7 @@ use super::TraceOrder;
 use super::course::{Course, End, Sent};
 use super::speed::{Sample, along};
 use super::wire::Account;
+use crate::HostAddress;
 
 /// What a trace found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,7 +23,7 @@ pub struct TraceReport {
     /// `trace`.
     pub probe: &'static str,
     /// The way to whom.
-    pub target: IpAddr,
+    pub target: HostAddress,
     /// By which packets: `udp`, `icmp` or `tcp`.
     pub method: &'static str,
     /// What all packets have in common: the ports of UDP and TCP, from and to; nothing of ICMP.
@@ -99,7 +100,7 @@ pub fn report(order: &TraceOrder, course: &Course, account: &Account) -> Result<
     let has_ports = order.method != Method::Icmp;
     Ok(TraceReport {
         probe: "trace",
-        target: order.target.ip(),
+        target: order.target.into(),
         method: order.method.name(),
         ports: has_ports.then(|| [account.source.port(), order.target.port()]),
         confidence: CONFIDENCE,
@@ -195,7 +196,7 @@ fn parting(course: &Course, ttl: u8) -> Option<&'static str> {
 
 /// What was found, in a sentence.
 fn found(order: &TraceOrder, course: &Course, hops: &[Hop]) -> String {
-    let target = order.target.ip();
+    let target = HostAddress::from(order.target);
     let hop = |ttl: u8| if ttl == 1 { "1 hop".to_owned() } else { format!("{ttl} hops") };
     let by = |hop: Option<&Hop>| hop.and_then(|hop| hop.addresses.first()).map(|by| by.address.to_string());
     let mut said = match (course.end(), hops.last()) {

@@ -16,7 +16,7 @@ use super::verdict::{Limit, Seen, Watch};
 use crate::bulk::Effort;
 use crate::probe::ProbeError;
 use crate::socket::{Making, hold_window};
-use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
+use crate::{HostAddress, TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 
 /// Read and written at a time.
 const BLOCK: usize = 64 << 10;
@@ -237,7 +237,7 @@ impl Session<'_> {
         let sockets = self.sockets.clone();
         let dial = move |port| {
             // Data goes to the server that was named, whatever address it gives: nobody else asked for it.
-            let to = SocketAddr::new(order.server.ip(), port);
+            let to = HostAddress::from(order.server).at(port);
             connect(to, &order.options, order.dscp, &sockets)
         };
         self.converse(self.control()?, dial, begun, rest)

@@ -16,7 +16,7 @@ use crate::probe::ProbeError;
 use crate::probe::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::probe::wire::writable;
 use crate::socket::Making;
-use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
+use crate::{HostAddress, TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 
 /// How long a connection may take to be made, ns.
 const CONNECT_PATIENCE: u64 = 10_000_000_000;
@@ -221,7 +221,7 @@ fn connect(
     order: &TcpOrder,
     cancel: &AtomicBool,
 ) -> Result<TcpStream, ProbeError> {
-    let socket = Making::tcp(&order.options, order.dscp, SocketAddr::new(local.ip(), 0))?.bound()?;
+    let socket = Making::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
     let failed = |error: Errno| ProbeError::Connect { target: to, source: error.into() };
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => {}

@@ -1,11 +1,11 @@
 //! What may be typed behind `netrig probe`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::media::arguments::{Transfer, Video, Voice};
 use crate::arguments::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
+use netrig_agent::HostAddress;
 use netrig_agent::probe::{self as agent, control};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
 
@@ -93,7 +93,8 @@ pub enum GapsName {
 /// Where the far end is.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// A name or an address, with a port behind a colon if it is not the usual one: `192.0.2.1:862`, `[2001:db8::1]:862`
+    /// A name or an address, with a port behind a colon if it is not the usual one: `192.0.2.1:862`, `[2001:db8::1]:862`. An
+    /// address of a link has its interface behind it: `fe80::1%eth0`, `[fe80::1%eth0]:862`
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// Only IPv4
@@ -343,10 +344,10 @@ impl From<TimeFormat> for agent::stamp::Format {
 /// `netrig probe reflect`.
 #[derive(Debug, Args)]
 pub struct Reflect {
-    /// Addresses of this host to listen at, with commas between; those of the loopback interface if not given. Any other
-    /// needs a key
+    /// Addresses of this host to listen at, with commas between; one of a link has its interface behind it: `fe80::1%eth0`. Those
+    /// of the loopback interface if not given. Any other needs a key
     #[arg(long, value_name = "ADDRESS[,..]", value_delimiter = ',')]
-    pub listen: Vec<IpAddr>,
+    pub listen: Vec<HostAddress>,
     /// UDP port for STAMP
     #[arg(long, value_name = "PORT", default_value_t = agent::stamp::PORT)]
     pub stamp_port: u16,

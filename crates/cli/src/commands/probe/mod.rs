@@ -23,7 +23,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use arguments::{Form, Kind};
 pub use arguments::{KeyPlace, Probe, Target};
 pub use key::read as read_key;
-pub use target::{host, resolve};
+pub use target::{host, loopback, resolve};
 
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {

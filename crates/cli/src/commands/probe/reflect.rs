@@ -1,6 +1,5 @@
 //! `netrig probe reflect`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::ExitCode;
 
 use netrig_agent::probe::{FarEnd, FarEndOrder, Tally};
@@ -8,6 +7,7 @@ use netrig_core::Prefix;
 use serde_json::json;
 
 use super::arguments::Reflect;
+use super::target::loopback;
 use super::{failure, key};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
@@ -44,13 +44,6 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         print(as_text(&tally).trim_end())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The addresses of the loopback interface that this host has.
-fn loopback() -> Vec<IpAddr> {
-    let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
-    let has_v6 = UdpSocket::bind((v6, 0)).is_ok();
-    [Ipv4Addr::LOCALHOST.into()].into_iter().chain(has_v6.then_some(v6)).collect()
 }
 
 fn as_json(tally: &Tally) -> serde_json::Value {

@@ -1,10 +1,10 @@
 //! What may be typed behind `netrig speed`.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use netrig_agent::HostAddress;
 use netrig_core::{Duration, Rate, Size};
 use netrig_speed::admission::Limits;
 use netrig_speed::protocol;
@@ -136,8 +136,8 @@ pub enum Form {
 pub struct Serve {
     /// Address at which to listen, repeated for several; one of a link has its interface behind it: `fe80::1%eth0`. The loopback
     /// addresses if not given
-    #[arg(long, value_name = "ADDRESS", value_parser = own_address)]
-    pub listen: Vec<SocketAddr>,
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<HostAddress>,
     /// Port of TCP and UDP
     #[arg(long, value_name = "PORT", default_value_t = protocol::PORT)]
     pub port: u16,
@@ -223,37 +223,4 @@ pub struct Tune {
 /// A count of what there has to be at least one of.
 fn one_or_more() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
-}
-
-/// An address of this host, of which one of a link needs its interface (RFC 4007 §11); any port.
-fn own_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return match address {
-            IpAddr::V6(v6) if v6.is_unicast_link_local() => {
-                Err(format!("it is on each link of this host: expected its interface, too, `{text}%eth0`"))
-            }
-            address => Ok(SocketAddr::new(address, 0)),
-        };
-    }
-    let scoped = text.split_once('%').filter(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
-    let (_, interface) =
-        scoped.ok_or("expected an address of this host: `192.0.2.1`, `::` or `fe80::1%eth0`")?;
-    let found = (text, 0).to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| format!("there is no interface `{interface}`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_of_a_link_has_its_interface() {
-        assert_eq!(own_address("::1"), Ok((Ipv6Addr::LOCALHOST, 0).into()));
-        let Ok(SocketAddr::V6(scoped)) = own_address("fe80::1%lo") else { panic!("it has its interface") };
-        assert_ne!(scoped.scope_id(), 0);
-        let refused = |text| own_address(text).unwrap_err();
-        assert!(refused("fe80::1").contains("`fe80::1%eth0`"));
-        assert!(refused("fe80::1%no-such-link").contains("no interface `no-such-link`"));
-        assert!(refused("localhost").contains("expected an address"));
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use netrig_agent::HostAddress;
 use netrig_speed::flows::TestError;
 use netrig_speed::iperf3::{Document, PORT};
 use netrig_speed::measure::{Iperf3Error, Iperf3Order, Progress, Report, Task, measure_iperf3};
@@ -24,7 +25,7 @@ pub fn measure(
         Task::Carry(phase) => Some(phase),
         Task::Search(_) => None,
     });
-    let order = Iperf3Order { server, host: server.ip().to_string(), phases: phases.collect() };
+    let order = Iperf3Order { server, host: HostAddress::from(server).to_string(), phases: phases.collect() };
     if order.phases.is_empty() {
         return Err(Failure::request(
             "iperf3 has no search for a line's capacity: leave out --only capacity",

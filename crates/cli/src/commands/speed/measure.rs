@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::tls::{self, Trust};
-use netrig_agent::{Buffers, TcpOptions, random};
+use netrig_agent::{Buffers, HostAddress, TcpOptions, random};
 use netrig_core::{Duration, Rate, Size};
 use netrig_speed::iperf3::Document;
 use netrig_speed::measure::{
@@ -172,7 +172,7 @@ fn measure_own(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Report, Vec<Document>), Failure> {
     let report = meter::measure(order(target, arguments)?, cancel, progress).map_err(failure)?;
-    let host = report.server.ip().to_string();
+    let host = HostAddress::from(report.server).to_string();
     let phases = report.carriages.iter();
     let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
     Ok((report, documents))

@@ -1,7 +1,6 @@
 //! `netrig speed serve`.
 
 use std::fmt::Display;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +14,7 @@ use netrig_speed::serve::{Protocol, Server, ServerError, ServerOrder, Tally};
 use serde_json::json;
 
 use super::arguments::Serve;
-use crate::commands::probe::read_key;
+use crate::commands::probe::{loopback, read_key};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -42,13 +41,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
     let listen = if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() };
     let identity = arguments.certificate.as_ref().zip(arguments.certificate_key.as_ref());
     let identity = identity.map(|(certificate, key)| Identity::read(certificate, key)).transpose();
-    let at = |port| {
-        let with_port = |mut address: SocketAddr| {
-            address.set_port(port);
-            address
-        };
-        listen.iter().copied().map(with_port).collect()
-    };
+    let at = |port| listen.iter().map(|address| address.at(port)).collect();
     let iperf3_port = arguments.iperf3_port.or(arguments.open.then_some(iperf3::PORT));
     Ok(ServerOrder {
         listen: at(arguments.port),
@@ -77,13 +70,6 @@ fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
     let octets = user_file::read_secret(file).map_err(|error| refuse(&error))?;
     let text = String::from_utf8(octets).map_err(|error| refuse(&error))?;
     Keyring::read(&text).map_err(|error| refuse(&error))
-}
-
-/// The addresses of the loopback interface that this host has.
-fn loopback() -> Vec<SocketAddr> {
-    let [v4, v6] = [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
-    let has_v6 = UdpSocket::bind(v6).is_ok();
-    [v4].into_iter().chain(has_v6.then_some(v6)).collect()
 }
 
 fn failure(error: ServerError) -> Failure {
