@@ -102,6 +102,41 @@ fn an_icmp_error_is_named_with_its_sender() {
     if !can(&TOOLS) || !can(&["sysctl"]) {
         return;
     }
+    let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
+    for (kind, says) in words {
+        for probe in ["ping", "stamp", "mtu"] {
+            // A kernel sends one host so many errors in a second and no more: each probe has hosts of its own.
+            let (near, _router) = behind_a_router_that_refuses(kind);
+            for (target, from) in [("10.99.0.1", "10.0.0.2"), ("2001:db8:99::1", "2001:db8::2")] {
+                // Of an unreachable route Linux says by IPv6 that there is none (RFC 4443: code 0).
+                let is_no_route = target.contains(':') && kind == "unreachable";
+                let says = if is_no_route { "network unreachable" } else { says };
+                let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
+                let output = near.netrig(&[&["probe", probe, target][..], options].concat());
+                assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
+                let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+                let errors = told["icmp_errors"].as_array().expect("a list");
+                assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
+                assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
+                assert!(
+                    errors[0]["count"].as_u64().is_some_and(|count| (1..=40).contains(&count)),
+                    "{errors:?}"
+                );
+                let notes = notes(&told);
+                let [begins, ends] =
+                    [format!("{from} refused packets "), format!(" with the ICMP error “{says}”")];
+                assert!(notes.contains(&begins) && notes.contains(&ends), "{notes}");
+                if probe != "mtu" {
+                    assert_eq!(value(&told, "round_trip", "lost"), 40.0);
+                    assert!(!notes.contains("no answer at all"), "{notes}");
+                }
+            }
+        }
+    }
+}
+
+/// A host, and its router with such a route to 10.99.0.1 and 2001:db8:99::1.
+fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     let (near, router) = Namespace::pair();
     let settings = [
         "net.ipv4.ip_forward=1",
@@ -113,32 +148,53 @@ fn an_icmp_error_is_named_with_its_sender() {
     assert!(set.success(), "{set}");
     near.ip(&["route", "add", "10.99.0.0/24", "via", "10.0.0.2"]);
     near.ip(&["-6", "route", "add", "2001:db8:99::/64", "via", "2001:db8::2"]);
-    let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
-    for (number, (kind, says)) in (1..).zip(words) {
-        for (net, from) in [("10.99.0.", "10.0.0.2"), ("2001:db8:99::", "2001:db8::2")] {
-            let target = format!("{net}{number}");
-            router.ip(&["route", "add", kind, &target]);
-            // What Linux answers by IPv6 for an unreachable route is "no route to destination" (RFC 4443: code 0).
-            let says = if net.contains(':') && number == 1 { "network unreachable" } else { says };
-            for probe in ["ping", "stamp"] {
-                let output =
-                    near.netrig(&[&["probe", probe, &target, "--wait", "200ms"][..], &QUICK].concat());
-                assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
-                let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
-                assert_eq!(value(&told, "round_trip", "lost"), 40.0);
-                let errors = told["icmp_errors"].as_array().expect("a list");
-                assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
-                assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
-                assert_eq!(errors[0]["count"], 40);
-                let notes = notes(&told);
-                let sentence = format!("{from} refused packets 40 times with the ICMP error “{says}”");
-                assert!(notes.contains(&sentence) && !notes.contains("no answer at all"), "{notes}");
-            }
-            let output = near.netrig(&["probe", "mtu", &target, "--wait", "50ms", "--json"]);
-            let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
-            assert_eq!((&told["icmp_errors"][0]["from"], &told["path_mtu"]), (&from.into(), &().into()));
-        }
+    for target in ["10.99.0.1", "2001:db8:99::1"] {
+        router.ip(&["route", "add", kind, target]);
     }
+    (near, router)
+}
+
+/// Between two hosts that have addresses of their link alone (RFC 4007 section 11): such an address is typed with the
+/// interface, bound, shown, and sent to, by every probe and by the meter.
+#[test]
+fn addresses_of_a_link_keep_their_interface() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
+        end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let key = key(folder.path());
+    let listen = ["--listen", "fe80::2%eth", "--key", &key, "--allow", "fe80::/64"];
+    let far_end = FarEnd::start_by(far.command(env!("CARGO_BIN_EXE_netrig")), &listen);
+    let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned()).expect("a port");
+    let (stamp, probes) = (port(&far_end.stamp[0]), port(&far_end.probes[0]));
+    let measured = |arguments: &[&str]| document(&near.netrig(&[arguments, &QUICK].concat()));
+    for target in ["fe80::2%eth", "[fe80::2%eth]"] {
+        let told = measured(&["probe", "ping", target]);
+        assert_eq!((&told["target"], value(&told, "round_trip", "lost")), (&"fe80::2%eth".into(), 0.0));
+    }
+    let told = measured(&["probe", "stamp", &format!("[fe80::2%eth]:{stamp}")]);
+    assert_eq!(value(&told, "round_trip", "lost"), 0.0);
+    let far_probes = format!("[fe80::2%eth]:{probes}");
+    for way in [&[][..], &["--reverse"]] {
+        let told = measured(&[&["probe", "owd", &far_probes, "--key", &key][..], way].concat());
+        assert_eq!(value(&told, if way.is_empty() { "there" } else { "back" }, "lost"), 0.0);
+    }
+    let of_far_end = [&far_probes[..], "--far-end", "--key", &key];
+    for of in [&["fe80::2%eth"][..], &of_far_end] {
+        let told = document(&near.netrig(&[&["probe", "mtu"][..], of, &["--json"]].concat()));
+        assert_eq!((&told["path_mtu"], &told["target"]), (&1500.into(), &"fe80::2%eth".into()));
+    }
+    let told = document(&near.netrig(&["probe", "trace", "fe80::2%eth", "--json"]));
+    assert_eq!(told["target"], "fe80::2%eth");
+    let unscoped = near.netrig(&["probe", "ping", "fe80::2"]);
+    assert_eq!(unscoped.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&unscoped.stderr);
+    assert!(said.contains("expected its interface, too, `fe80::2%eth0`"), "{said}");
+    far_end.finish();
 }
 
 #[test]

@@ -391,6 +391,7 @@ fn a_document_has_what_its_readers_expect() {
         "faults",
         "interrupted",
         "sections",
+        "icmp_errors",
         "notes",
         "source",
         "stamps",

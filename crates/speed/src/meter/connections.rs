@@ -15,7 +15,8 @@ pub struct Connections {
     pub window_limited: Option<f64>,
     /// Share of the time in which the send buffer held no more, of the mean connection.
     pub buffer_limited: Option<f64>,
-    /// Share of the transmitted bytes that had been transmitted before (RFC 6349 section 4.2); nothing if none left meanwhile.
+    /// Share of the bytes that the kernel transmitted that it had transmitted before (RFC 6349 section 4.2), warm-up included;
+    /// nothing of an end that does not tell.
     pub sent_again: Option<f64>,
     /// Bytes that were sent again, warm-up included.
     pub bytes_again: Option<u64>,
@@ -38,7 +39,7 @@ impl Connections {
         let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
         let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
-        let mut left: Option<[u64; 2]> = None;
+        let mut transmitted: Option<u64> = None;
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
@@ -53,13 +54,7 @@ impl Connections {
             add(&mut all.bytes_sent, last.sent);
             if let Some(again) = last.sent_again {
                 add(all.bytes_again.get_or_insert(0), again);
-            }
-            // What is given to the kernel may wait there for minutes, while what was lost is sent again.
-            let told = |counted: &Counted| counted.transmitted.zip(counted.sent_again);
-            if let Some((before, now)) = told(first).zip(told(last)) {
-                let [transmitted, again] = left.get_or_insert_default();
-                add(transmitted, now.0.saturating_sub(before.0));
-                add(again, now.1.saturating_sub(before.1));
+                add(transmitted.get_or_insert(0), last.transmitted.unwrap_or(0));
             }
         }
         let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
@@ -72,8 +67,10 @@ impl Connections {
         // A kernel that tells has counted a connection that carried something as busy.
         let told = |part: u64| (busy_ns > 0).then(|| share(part, took_ns));
         [all.busy, all.window_limited, all.buffer_limited] = [busy_ns, window_ns, buffer_ns].map(told);
-        let left = left.filter(|[transmitted, _]| *transmitted > 0);
-        all.sent_again = left.map(|[transmitted, again]| share(again, transmitted));
+        // What was given to the kernel may wait there for minutes, and what is sent again may have been lost in the warm-up.
+        let transmitted = transmitted.filter(|transmitted| *transmitted > 0);
+        all.sent_again =
+            all.bytes_again.zip(transmitted).map(|(again, transmitted)| share(again, transmitted));
         all.cwnd = mean(&|counted| Some(counted.cwnd as f64)).filter(|bytes| *bytes > 0.0);
         all.window = mean(&|counted| Some(counted.window as f64)).filter(|bytes| *bytes > 0.0);
         all.round_trip_s = mean(&|counted| counted.srtt_ns.map(|ns| ns as f64 * 1e-9));
@@ -130,7 +127,7 @@ mod tests {
             |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told / wanted - 1.0).abs() < 1e-9);
         assert!(near(told.busy, 0.5) && near(told.window_limited, 1.0 / 3.0), "{told:?}");
         assert!(near(told.buffer_limited, 0.1), "{told:?}");
-        assert!(near(told.sent_again, 0.1), "{told:?}");
+        assert!(near(told.sent_again, 1.0 / 9.0), "{told:?}");
         assert_eq!((told.bytes_sent, told.bytes_again), (20_000, Some(2500)));
         assert!(near(told.cwnd, 15_000.0) && told.least_round_trip_s == Some(0.01), "{told:?}");
         // Of an end that tells no more than bytes nothing is said that it did not tell.
@@ -147,7 +144,7 @@ mod tests {
         };
         let told = Connections::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
         assert_eq!(told.bytes_sent, u64::MAX);
-        assert_eq!(told.sent_again, None, "nothing left between two readings");
+        assert_eq!(told.sent_again, Some(1.0));
         assert_eq!(Connections::of(&readings[..1], 0.0), None);
         assert_eq!(Connections::of(&[], 0.0), None);
     }
