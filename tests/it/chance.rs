@@ -109,7 +109,10 @@ fn the_rates_of_wrong_verdicts_are_documented() {
             ))
         };
     }
-    let rows = [rows!("continuous"), rows!("discrete"), rows!("rare")].map(|rows| rows.lines()).into_iter().flatten();
+    let rows = [rows!("continuous"), rows!("discrete"), rows!("rare")]
+        .map(|rows| rows.lines())
+        .into_iter()
+        .flatten();
     let rows: Vec<&str> = rows.filter(|row| row.starts_with('|')).collect();
     assert_eq!(rows.len(), 42);
     let missing: Vec<&&str> = rows.iter().filter(|row| !page.contains(**row)).collect();

@@ -98,7 +98,9 @@ pub(crate) struct Blueprint {
     pub sends_data: bool,
     /// Whether changes of the window are traced, at this end.
     pub traces: bool,
-    /// Whether somebody wants to know what the application offers while it only offers.
+    /// Whether there are times at which the application only offers data ([`Application::only_offers`]).
+    pub offers: bool,
+    /// Whether somebody wants to know what it offers then.
     pub counts_offers: bool,
     pub carrier: Carrier,
     /// The longest segment that its TCP announces to take, if its host says so.
@@ -163,15 +165,21 @@ impl FlowEnd {
 
     /// The flow starts or stops, or the application's deadline has come.
     pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
-        self.catch_up(now, world);
+        if self.plan.offers {
+            self.catch_up(now, world);
+        }
         let actions = &mut self.actions;
         let deadline = react(&mut *self.plan.application, now, event, |action| actions.push(action));
-        self.only_offers = self.plan.application.only_offers();
-        if !self.only_offers {
-            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
+        if self.plan.offers {
+            self.only_offers = self.plan.application.only_offers();
         }
-        self.carry_out(now, world);
-        self.await_deadline(now, world);
+        if self.only_offers {
+            self.carry_out(now, world);
+            self.await_deadline(now, world);
+        } else {
+            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
+            self.carry_out(now, world);
+        }
     }
 
     /// Tells the application of the deadlines that have come while nothing would have come of them.
@@ -236,7 +244,7 @@ impl FlowEnd {
 
     /// Waits for the deadline of an application that only offers data, unless nothing would come of it before something else
     /// happens at this end.
-    #[inline]
+    #[inline(never)]
     fn await_deadline(&mut self, now: Instant, world: &mut World) {
         if !self.only_offers {
             return;
@@ -304,6 +312,9 @@ impl FlowEnd {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
         if let Some(conn) = carriage.conn {
+            if !self.only_offers {
+                return self.segment(now, conn, &mut carriage.packet, world);
+            }
             self.prepare_for_event(now, world);
             self.segment(now, conn, &mut carriage.packet, world);
             return self.await_deadline(now, world);
@@ -341,10 +352,14 @@ impl FlowEnd {
         }
         let Some(slot) = self.conns.get_mut(conn as usize) else { return };
         let Some(connection) = slot else { return };
-        let arrived = connection.party.arrived();
-        connection.party.take_packet(now, packet);
-        if connection.party.arrived() != arrived && !self.plan.sends_data {
-            world.meter.data_arrived(now, world.sink);
+        if self.plan.sends_data {
+            connection.party.take_packet(now, packet);
+        } else {
+            let arrived = connection.party.arrived();
+            connection.party.take_packet(now, packet);
+            if connection.party.arrived() != arrived {
+                world.meter.data_arrived(now, world.sink);
+            }
         }
         if self.is_behind {
             self.feed(now, conn, world);

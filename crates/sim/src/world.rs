@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{
-    CLIENT_PORT, Duration, HOP_LIMIT, Instant, Seeds, Sink, Size, Subject, Timeline, quantity,
+    CLIENT_PORT, Duration, HOP_LIMIT, Instant, Quantity, Seeds, Sink, Size, Subject, Timeline, quantity,
 };
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
@@ -302,9 +302,8 @@ fn ends_of(
     };
     let applications = flow.application.ends(&context);
     let traces = sink.wants(&quantity::CWND);
-    let offers_are_wanted = |application: &dyn Application| {
-        let recorded = application.recorded().iter();
-        recorded.chain([&&quantity::OFFERED_BYTES]).any(|quantity| sink.wants(quantity))
+    let offers_are_wanted = |recorded: &[&'static Quantity]| {
+        recorded.iter().chain([&&quantity::OFFERED_BYTES]).any(|quantity| sink.wants(quantity))
     };
     let (answers, code_points) = (flow.application.answers(), flow.code_points());
     let [client_paths, server_paths] = paths;
@@ -321,7 +320,8 @@ fn ends_of(
             side,
             sends_data,
             traces: traces && sends_data,
-            counts_offers: offers_are_wanted(&*application),
+            offers: application.offers().is_some(),
+            counts_offers: application.offers().is_some_and(offers_are_wanted),
             carrier,
             // A segment is no longer than 16 bits can say.
             announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
@@ -421,7 +421,7 @@ mod tests {
         }
 
         // A trace of the window has a sample whenever an end is looked at.
-        fn wants(&self, quantity: &'static netrig_core::Quantity) -> bool {
+        fn wants(&self, quantity: &'static Quantity) -> bool {
             let offers = [quantity::OFFERED_BYTES.name, quantity::OBJECTS_SENT.name];
             quantity.name != quantity::CWND.name && !(self.ignores_offers && offers.contains(&quantity.name))
         }

@@ -122,9 +122,9 @@ pub trait Application: Send {
         false
     }
 
-    /// What it records at its deadlines while it [only offers](Application::only_offers).
-    fn recorded(&self) -> &'static [&'static Quantity] {
-        &[]
+    /// What it records at its deadlines while it [only offers](Application::only_offers); `None` if it never does.
+    fn offers(&self) -> Option<&'static [&'static Quantity]> {
+        None
     }
 
     /// Does what it does at all its deadlines up to `until`, in their order, each with its moment. To be called only while it

@@ -261,9 +261,9 @@ impl Application for Pusher {
         self.running && self.opened
     }
 
-    fn recorded(&self) -> &'static [&'static Quantity] {
+    fn offers(&self) -> Option<&'static [&'static Quantity]> {
         static RECORDED: [&Quantity; 1] = [&quantity::OBJECTS_SENT];
-        &RECORDED
+        Some(&RECORDED)
     }
 
     fn offer(&mut self, until: Instant, carry: &mut dyn FnMut(Instant, AppAction)) {
@@ -453,6 +453,10 @@ impl Application for Requester {
 
     fn only_offers(&self) -> bool {
         self.running && self.opened && matches!(self.pace, Pace::Open(_))
+    }
+
+    fn offers(&self) -> Option<&'static [&'static Quantity]> {
+        Some(&[])
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -154,7 +154,8 @@ fn kinds(law: Law) -> Vec<Kind> {
         Law::Discrete => &[0.1, 0.1, 0.1, 0.1, 0.28, 0.46],
         Law::Rare => &[0.05, 0.05, 0.05, 0.05, 0.05, 0.95],
     };
-    let curvature: Vec<_> = [5.0, -1.0, -4.0, -4.0, -1.0, 5.0].into_iter().zip(knee.iter().copied()).collect();
+    let curvature: Vec<_> =
+        [5.0, -1.0, -4.0, -4.0, -1.0, 5.0].into_iter().zip(knee.iter().copied()).collect();
     law.assert_effect(&curvature);
     // Of a bend that is steep enough to be found between the levels on both sides of the knee's neighbours, or anywhere.
     let (steep, within): (&[f64], _) = match law {

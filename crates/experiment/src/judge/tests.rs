@@ -156,7 +156,8 @@ fn what_one_substrate_alone_measured_cannot_be_told() {
 
 #[test]
 fn the_only_point_of_an_experiment_is_asked_as_a_point() {
-    let study = Study::new(&[]).deterministic().run_on("sim", 3, |_| Some(1.0)).run_on("vm", 3, |_| Some(1.5));
+    let study =
+        Study::new(&[]).deterministic().run_on("sim", 3, |_| Some(1.0)).run_on("vm", 3, |_| Some(1.5));
     assert_eq!(asked(study, "{ within = '1 B/s' }"), [(String::new(), Some("agrees"))]);
 }
 

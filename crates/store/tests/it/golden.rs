@@ -43,7 +43,11 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
         vec![NoteLine { at: Instant::from_nanos(51_110_000_000), subject: "flow/web".to_owned(), text }];
     let mut invalid = entry(experiment, provenance, "bb");
     invalid.replication = 2;
-    invalid.end = End::Finished(Outcome { invalid: Some("the sender was late".to_owned()), deterministic, ..outcome() });
+    invalid.end = End::Finished(Outcome {
+        invalid: Some("the sender was late".to_owned()),
+        deterministic,
+        ..outcome()
+    });
     let mut failed = entry(experiment, provenance, "cc");
     failed.point = point(&[("transport", "sctp-multihomed"), ("down_for", "0 s")]);
     failed.substrate = "vm".to_owned();

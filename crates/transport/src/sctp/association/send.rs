@@ -204,10 +204,13 @@ impl Association {
         path.may_send_new(&self.config) && self.may_take_new() && !self.waits_for_more()
     }
 
-    /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and a window is full.
+    /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and the congestion window of
+    /// its path is full.
     pub(super) fn has_no_packet(&self) -> bool {
         self.has_but_new_data()
-            && (self.queue.unsent() == 0 || !self.state.sends_data() || self.has_full_window())
+            && (self.queue.unsent() == 0
+                || !self.state.sends_data()
+                || !self.paths[self.data_path].may_send_new(&self.config))
     }
 
     /// Whether nothing but new data may wait for being sent.
