@@ -198,7 +198,7 @@ impl FlowEnd {
     }
 
     /// Something else is about to happen: the application is told first, unless that can wait.
-    #[inline]
+    #[inline(never)]
     fn prepare_for_event(&mut self, now: Instant, world: &mut World) {
         if self.is_behind && (self.plan.counts_offers || !self.have_plenty()) {
             self.catch_up(now, world);
@@ -211,7 +211,7 @@ impl FlowEnd {
 
     /// Something has happened to a connection: it sends as long as it has plenty, and then the application is told, if that has
     /// waited.
-    #[inline]
+    #[inline(never)]
     fn feed(&mut self, now: Instant, conn: u32, world: &mut World) {
         if !self.is_behind {
             return;
@@ -223,7 +223,7 @@ impl FlowEnd {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn offer(&mut self, now: Instant, world: &mut World) {
         let Self { plan, conns, actions, .. } = self;
         let (side, flow, sends_data) = (plan.side, plan.flow, plan.sends_data);
@@ -312,12 +312,14 @@ impl FlowEnd {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
         if let Some(conn) = carriage.conn {
-            if !self.only_offers {
-                return self.segment(now, conn, &mut carriage.packet, world);
+            if self.only_offers {
+                self.prepare_for_event(now, world);
             }
-            self.prepare_for_event(now, world);
             self.segment(now, conn, &mut carriage.packet, world);
-            return self.await_deadline(now, world);
+            if self.only_offers {
+                self.await_deadline(now, world);
+            }
+            return;
         }
         // Only datagrams travel without a connection.
         let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } =
@@ -352,14 +354,10 @@ impl FlowEnd {
         }
         let Some(slot) = self.conns.get_mut(conn as usize) else { return };
         let Some(connection) = slot else { return };
-        if self.plan.sends_data {
-            connection.party.take_packet(now, packet);
-        } else {
-            let arrived = connection.party.arrived();
-            connection.party.take_packet(now, packet);
-            if connection.party.arrived() != arrived {
-                world.meter.data_arrived(now, world.sink);
-            }
+        let arrived = (!self.plan.sends_data).then(|| connection.party.arrived());
+        connection.party.take_packet(now, packet);
+        if arrived.is_some_and(|arrived| connection.party.arrived() != arrived) {
+            world.meter.data_arrived(now, world.sink);
         }
         if self.is_behind {
             self.feed(now, conn, world);
@@ -579,9 +577,8 @@ impl Conn {
         world: &mut World,
     ) -> Option<ConnectionEvent> {
         transmit(now, conn, &mut self.party, &plan.paths, world, |_| true);
-        let ignored = self.party.take_ignored();
         if !plan.sends_data {
-            world.meter.received(ignored);
+            world.meter.received(self.party.take_ignored());
         }
         self.party.poll_event()
     }
