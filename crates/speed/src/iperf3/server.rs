@@ -1,6 +1,7 @@
 //! The server's end of a test.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use netrig_core::{Duration, Instant};
 
@@ -54,6 +55,15 @@ pub struct ServerSession {
     streams: u32,
 }
 
+/// What is told to a client that has told its results.
+struct Answer(Box<dyn FnOnce(&Results) -> Results + Send>);
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answer")
+    }
+}
+
 #[derive(Debug)]
 enum Stage {
     Parameters,
@@ -63,8 +73,8 @@ enum Stage {
     Running,
     /// The client has ended, and this end has not yet told its results.
     Stopping,
-    /// The client is to tell its results; these are ours.
-    Exchange(Box<Results>),
+    /// The client is to tell its results, to which these are the answer.
+    Exchange(Answer),
     /// Only the client's last word is missing.
     Closing,
     Over,
@@ -176,12 +186,13 @@ impl ServerSession {
         Some(place)
     }
 
-    /// What was found here, as an answer to [`ServerEvent::Stop`].
-    pub fn results(&mut self, now: Instant, results: Results) {
+    /// What was found here, as an answer to [`ServerEvent::Stop`]; of what a server would print the client's results are part,
+    /// which come first.
+    pub fn results(&mut self, now: Instant, answer: impl FnOnce(&Results) -> Results + Send + 'static) {
         if matches!(self.stage, Stage::Stopping) {
             self.out.push(State::ExchangeResults.byte());
             self.deadline = Some(now + PATIENCE);
-            self.stage = Stage::Exchange(Box::new(results));
+            self.stage = Stage::Exchange(Answer(Box::new(answer)));
         }
     }
 
@@ -268,8 +279,8 @@ impl ServerSession {
 
     fn told(&mut self, now: Instant, json: &[u8]) -> Result<(), SessionError> {
         let theirs = Results::read(json, self.streams)?;
-        if let Stage::Exchange(ours) = std::mem::replace(&mut self.stage, Stage::Closing) {
-            self.out.extend(framed(&ours.write()));
+        if let Stage::Exchange(Answer(answer)) = std::mem::replace(&mut self.stage, Stage::Closing) {
+            self.out.extend(framed(&answer(&theirs).write()));
         }
         self.out.push(State::DisplayResults.byte());
         self.deadline = Some(now + PATIENCE);

@@ -72,7 +72,12 @@ fn whole_test(asked: &Parameters, piece: usize) {
     talk(&mut client, &mut server, over, piece);
     assert!(matches!(server_events(&mut server)[..], [ServerEvent::Stop]));
     assert!(client_events(&mut client).is_empty(), "the server is still stopping");
-    server.results(over, found(asked.streams()));
+    let streams = asked.streams();
+    // What a server would print has the client's results in it: they come first.
+    server.results(over, move |theirs| {
+        assert_eq!(*theirs, found(streams));
+        found(streams)
+    });
     talk(&mut client, &mut server, over, piece);
     assert!(matches!(client_events(&mut client)[..], [ClientEvent::Stop]));
     client.results(over, &found(asked.streams()));
@@ -240,7 +245,7 @@ proptest! {
                         server.admit(at(0));
                         while server.open_stream(at(0)).is_some() {}
                     }
-                    ServerEvent::Stop => server.results(at(0), found(streams)),
+                    ServerEvent::Stop => server.results(at(0), move |_| found(streams)),
                     ServerEvent::Over(_) => over += 1,
                     ServerEvent::Start | ServerEvent::Results(_) => {}
                 }

@@ -15,8 +15,8 @@ use super::{Caller, Shared};
 use crate::admission;
 use crate::flows::{self, Flows, FlowsOrder, Socket, Stream};
 use crate::iperf3::{
-    Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Role, ServerEvent, ServerOutput, ServerSession,
-    SessionError, Transport, datagram,
+    Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Results, Role, ServerEvent, ServerOutput,
+    ServerSession, SessionError, StreamResult, Transport, datagram,
 };
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
@@ -345,14 +345,18 @@ impl<'a> Visit<'a> {
         if !self.spends(counter.bytes()) {
             return;
         }
-        let mut results = found.results();
-        if self.asked.server_output {
-            let role = Role::Server { client: self.ends[1] };
-            let start = flows::start(role, self.cookie.to_string(), self.asked.clone());
-            let document = serde_json::from_str(&found.document(start, None).json());
-            results.server_output = document.ok().map(ServerOutput::Json);
-        }
-        self.session.results(self.now(), results);
+        let role = Role::Server { client: self.ends[1] };
+        let start = flows::start(role, self.cookie.to_string(), self.asked.clone());
+        let is_wanted = self.asked.server_output;
+        self.session.results(self.now(), move |theirs| {
+            let mut results = found.results();
+            if is_wanted {
+                let document = found.document(start, Some(&as_its_server_knows(theirs)));
+                let document = serde_json::from_str(&document.json());
+                results.server_output = document.ok().map(ServerOutput::Json);
+            }
+            results
+        });
     }
 
     fn keep_to_budget(&mut self) {
@@ -384,4 +388,11 @@ impl<'a> Visit<'a> {
             }
         }
     }
+}
+
+/// What of a client's results stands in a server's document: those of iperf3 have bytes and datagrams of the other end, and neither its
+/// retransmissions nor its congestion control.
+fn as_its_server_knows(theirs: &Results) -> Results {
+    let known = |stream: &StreamResult| StreamResult { retransmits: None, ..*stream };
+    Results { congestion: None, streams: theirs.streams.iter().map(known).collect(), ..theirs.clone() }
 }

@@ -60,7 +60,7 @@ fn server_ends(bytes: &[u8]) -> bool {
                     server.admit(Instant::ZERO);
                     while server.open_stream(Instant::ZERO).is_some() {}
                 }
-                ServerEvent::Stop => server.results(Instant::ZERO, found(streams)),
+                ServerEvent::Stop => server.results(Instant::ZERO, move |_| found(streams)),
                 ServerEvent::Over(outcome) => ends.push(outcome.is_ok()),
                 ServerEvent::Start | ServerEvent::Results(_) => {}
             }

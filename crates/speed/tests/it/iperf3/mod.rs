@@ -150,6 +150,7 @@ fn its_client_uses_our_server() {
                 let [sent_bytes, received_bytes] = [row(sender, &sent), row(receiver, &received)];
                 assert_eq!(row(&json, &sent), sent_bytes, "{arguments}: {json:#}");
                 assert_eq!(row(&json, &received), received_bytes, "{arguments}: {json:#}");
+                assert_eq!(row(ours, &received), received_bytes, "{arguments}: {json:#}");
                 assert!(received_bytes > Some(0), "{arguments}: {json:#}");
                 if asked.omit == 0 {
                     assert!(received_bytes <= sent_bytes, "{arguments}: {json:#}");
