@@ -151,6 +151,14 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     for target in ["10.99.0.1", "2001:db8:99::1"] {
         router.ip(&["route", "add", kind, target]);
     }
+    // By IPv6 a link is not ready as soon as it is up.
+    let answers = |host: &&str| {
+        let told = near.netrig(&[&["probe", "ping", host][..], &QUICK].concat());
+        told.status.success()
+    };
+    for host in ["10.0.0.2", "2001:db8::2"] {
+        assert!((0..30).any(|_| answers(&host)), "{host} does not answer");
+    }
     (near, router)
 }
 

@@ -130,8 +130,12 @@ fn the_stopping_rule_stops_goes_on_and_gives_up() {
     let rule = StoppingRule::new(Precision::Relative(0.01), 0.95, 10, 20).unwrap();
     let wide: Vec<f64> = (0..30).map(|i| 10.0 + f64::from(i % 3)).collect();
     assert_eq!(rule.judge(&[]), Ok(Decision::Continue { needed: None }));
-    assert_eq!(rule.judge(&[10.0; 9]), Ok(Decision::Continue { needed: Some(10) }));
-    assert!(matches!(rule.judge(&[10.0; 10]), Ok(Decision::Enough { n: 10, .. })));
+    let near: Vec<f64> = (0..10).map(|i| 10.0 + 0.01 * f64::from(i % 2)).collect();
+    assert_eq!(rule.judge(&near[..9]), Ok(Decision::Continue { needed: Some(10) }));
+    assert!(matches!(rule.judge(&near), Ok(Decision::Enough { n: 10, .. })));
+    // Values that are all alike do not show how far from them others lie.
+    assert_eq!(rule.judge(&[10.0; 10]), Ok(Decision::Continue { needed: None }));
+    assert!(matches!(rule.judge(&[10.0; 20]), Ok(Decision::GaveUp { n: 20, needed: None, .. })));
     // sd 0.84, half width 0.11: t^2 (0.84 / 0.11)^2, about 225.
     let Ok(Decision::GaveUp { n: 20, needed: Some(needed), .. }) = rule.judge(&wide) else {
         panic!("{:?}", rule.judge(&wide))
