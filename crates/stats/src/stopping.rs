@@ -165,7 +165,7 @@ impl StoppingRule {
         let widened = interval::skew_adjusted(seen, self.confidence)?.half_width();
         let widening = widened.zip(plain).map_or(1.0, |(w, p)| if p > 0.0 { w / p } else { 1.0 });
         if sd == 0.0 {
-            return Ok(None);
+            return Ok((seen.len() < self.min).then_some(self.min));
         }
         let by_spread = power::for_half_width(sd * widening, wanted, self.confidence)?;
         Ok(Some(by_spread.max(self.min).max(seen.len() + 1)))

@@ -134,6 +134,7 @@ fn the_stopping_rule_stops_goes_on_and_gives_up() {
     assert_eq!(rule.judge(&near[..9]), Ok(Decision::Continue { needed: Some(10) }));
     assert!(matches!(rule.judge(&near), Ok(Decision::Enough { n: 10, .. })));
     // Values that are all alike do not show how far from them others lie.
+    assert_eq!(rule.judge(&[10.0; 9]), Ok(Decision::Continue { needed: Some(10) }));
     assert_eq!(rule.judge(&[10.0; 10]), Ok(Decision::Continue { needed: None }));
     assert!(matches!(rule.judge(&[10.0; 20]), Ok(Decision::GaveUp { n: 20, needed: None, .. })));
     // sd 0.84, half width 0.11: t^2 (0.84 / 0.11)^2, about 225.

@@ -228,14 +228,15 @@ pub struct LoadReport {
     pub acknowledgements_again: u64,
     /// Requests that came to the tester's callee again.
     pub received_again: u64,
-    /// Responses that came to callers again, beside those that were acknowledged again.
-    #[schemars(default)]
-    pub responses_received_again: u64,
-    /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later (RFC 3261 section 14.1).
-    #[schemars(default)]
-    pub pending_again: u64,
+    /// Responses that came to callers again, beside those that were acknowledged again; absent if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub responses_received_again: Option<u64>,
+    /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later (RFC 3261 section 14.1); absent if
+    /// there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_again: Option<u64>,
     /// What the other side asked for of its own within dialogs.
-    #[schemars(default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrequested: Vec<UnrequestedRow>,
     /// Provisional responses that came behind those sent after them: tolerated.
     pub reordered: u64,

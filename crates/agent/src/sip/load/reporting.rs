@@ -159,8 +159,8 @@ impl Reporting {
             responses_again: repetitions.responses,
             acknowledgements_again: repetitions.acknowledgements,
             received_again: repetitions.received,
-            responses_received_again: repetitions.responses_received,
-            pending_again: repetitions.pending,
+            responses_received_again: Some(repetitions.responses_received).filter(|count| *count > 0),
+            pending_again: Some(repetitions.pending).filter(|count| *count > 0),
             unrequested: measured
                 .all_unrequested()
                 .map(|(method, status, count)| UnrequestedRow { method, status, count })
