@@ -11,7 +11,7 @@ const WORDS: [&str; 7] =
     ["By construction", "Not a rule", "Not met", "Not modelled", "Not used", "Replaced", "Untested"];
 
 /// A line of a table.
-struct Line<'a> {
+struct RequirementLine<'a> {
     section: &'a str,
     number: &'a str,
     requirement: &'a str,
@@ -19,14 +19,14 @@ struct Line<'a> {
 }
 
 /// The lines of a page's table. A line that has not four cells is told.
-fn lines<'a>(page: &'a str, faults: &mut Vec<String>) -> Vec<Line<'a>> {
+fn lines<'a>(page: &'a str, faults: &mut Vec<String>) -> Vec<RequirementLine<'a>> {
     let mut found = Vec::new();
     for line in page.lines().filter(|line| line.starts_with('|')) {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         match cells[..] {
             ["§" | "---", ..] => {}
             [section, number, requirement, shown] => {
-                found.push(Line { section, number, requirement, shown });
+                found.push(RequirementLine { section, number, requirement, shown });
             }
             _ => faults.push(format!("not four cells: {line}")),
         }
@@ -54,7 +54,7 @@ fn faults_of(page: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
         faults.push("no table".to_owned());
     }
     let mut last: BTreeMap<&str, u32> = BTreeMap::new();
-    for Line { section, number, requirement, shown } in lines {
+    for RequirementLine { section, number, requirement, shown } in lines {
         let place = format!("section {section}, {number}");
         let is_label = number.split_once('-').is_some_and(|(word, n)| {
             ["MUST", "SHLD", "MAY", "REC"].contains(&word) && n.parse::<u32>().is_ok()
@@ -105,7 +105,7 @@ fn each_requirement_names_what_shows_it() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-    assert!(pages >= 4, "{pages} pages");
+    assert_eq!(pages, 10, "an RFC has lost its page, or has got one");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::message::head_length;
 use crate::{Message, Name, ParseError};
 
 /// What is not read: longer header fields than this are an attack, or no SIP.
-const LONGEST_HEAD: usize = 64 * 1024;
+pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
 
 /// Cuts what a connection delivers into messages.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Files of users: a line for each, `name,password` or `name,password,contact`.
 //!
-//! A field with a comma or with spaces at its ends stands in quotation marks (RFC 4180). Empty lines and those that begin with `#` are
+//! A field with a comma stands in quotation marks; spaces are part of a password (RFC 4180). Empty lines and those that begin with `#` are
 //! left out, and so are a byte order mark and, as the first line, the one by which SIPp says how it goes through its users
 //! (`SEQUENTIAL`, `RANDOM` or `USER`). Such a file has semicolons for commas.
 

@@ -135,11 +135,15 @@ pub struct IcmpErrors {
 impl IcmpErrors {
     /// Counts one more error.
     pub fn count(&mut self, from: IpAddr, said: Said) {
+        self.add(from, said, 1);
+    }
+
+    fn add(&mut self, from: IpAddr, said: Said, times: u64) {
         let is_full = self.counts.len() >= MOST_ERRORS;
         match self.counts.get_mut(&(from, said)) {
-            Some(count) => *count += 1,
-            None if is_full => self.others += 1,
-            None => drop(self.counts.insert((from, said), 1)),
+            Some(count) => *count += times,
+            None if is_full => self.others += times,
+            None => drop(self.counts.insert((from, said), times)),
         }
     }
 
@@ -150,14 +154,7 @@ impl IcmpErrors {
 
     /// Adds what another count of the same probe has.
     pub fn append(&mut self, more: &Self) {
-        for ((from, said), count) in &more.counts {
-            let is_full = self.counts.len() >= MOST_ERRORS;
-            match self.counts.get_mut(&(*from, *said)) {
-                Some(known) => *known += count,
-                None if is_full => self.others += count,
-                None => drop(self.counts.insert((*from, *said), *count)),
-            }
-        }
+        more.counts.iter().for_each(|((from, said), count)| self.add(*from, *said, *count));
         self.others += more.others;
     }
 
@@ -181,12 +178,12 @@ impl IcmpErrors {
 impl Serialize for IcmpErrors {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Counted {
+        struct IcmpErrorCount {
             from: IpAddr,
             error: String,
             count: u64,
         }
-        let counted = self.counts.iter().map(|((from, said), count)| Counted {
+        let counted = self.counts.iter().map(|((from, said), count)| IcmpErrorCount {
             from: *from,
             error: said.to_string(),
             count: *count,
@@ -371,7 +368,7 @@ mod tests {
         }
     }
 
-    /// Whoever forges errors of many hosts does not fill our memory.
+    /// Forged errors from many senders take a bounded amount of memory.
     #[test]
     fn icmp_errors_of_many_senders_are_bounded() {
         let mut errors = IcmpErrors::default();

@@ -116,7 +116,7 @@ impl Exchange for Pings {
         echo.map(|echo| (echo.number, None)).ok_or(NoAnswer::Foreign)
     }
 
-    /// A raw socket is told of every process's echoes to the target.
+    /// The kernel gives a raw socket the ICMP errors about the echo requests of all processes to this target.
     fn is_quoted(&self, quoted: &[u8]) -> bool {
         Echo::is_request(self.version, self.token, quoted)
     }

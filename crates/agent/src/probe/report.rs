@@ -224,8 +224,8 @@ impl Report {
             && course.foreign.keys().all(|why| *why == NoAnswer::Foreign)
         {
             report.notes.push(format!(
-                "no answer at all from {}, and no ICMP error: nobody may listen there, or a firewall or the far end's list \
-                 of allowed addresses keeps the answer back",
+                "there was no answer from {}, and no ICMP error: either no program listens there, or a firewall or the far \
+                 end's list of allowed addresses drops the packets",
                 report.target
             ));
         }

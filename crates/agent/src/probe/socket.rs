@@ -47,8 +47,8 @@ pub(crate) struct ProbeSocket {
 }
 
 impl ProbeSocket {
-    /// A bound UDP socket that sends with this code point. The kernel keeps no ICMP errors for it: it is for far ends,
-    /// which answer whoever asks.
+    /// A bound UDP socket that sends with this code point. The kernel keeps no ICMP errors for it: it is for far ends, which
+    /// answer many hosts and measure none.
     pub fn udp(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
         let making = Making::open(SocketType::DGRAM, Some(rustix::net::ipproto::UDP), local)?;
         Self::made(making, local, dscp, 1)
@@ -333,24 +333,24 @@ mod tests {
         assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| !is_refusal(&given(*errno).unwrap_err())));
     }
 
-    /// Nobody listens there, which the kernel tells with the next datagram and not of it: that one leaves too. A probe's
-    /// socket says who told it.
+    /// The kernel reports that a port is closed when the next datagram is sent. That datagram leaves all the same, and each ICMP
+    /// error is counted with its sender.
     #[test]
     fn what_is_told_of_an_earlier_datagram_keeps_no_other_back() {
         let localhost = "127.0.0.1:0".parse().unwrap();
-        let nobody = ProbeSocket::udp(localhost, 0).unwrap().local().unwrap();
+        let closed = ProbeSocket::udp(localhost, 0).unwrap().local().unwrap();
         let mut socket = ProbeSocket::asking(localhost, 0).unwrap();
-        socket.connect(nobody).unwrap();
+        socket.connect(closed).unwrap();
         for _ in 0..3 {
-            assert!(socket.offer(nobody, &[1]).unwrap());
+            assert!(socket.offer(closed, &[1]).unwrap());
         }
         let mut counted = IcmpErrors::default();
-        // The first call takes the error that waits for whoever sends or receives next.
-        while socket.receive(|_| panic!("nobody answers")).unwrap() {}
+        // The first call takes the error that is pending on the socket.
+        while socket.receive(|_| panic!("a closed port answers")).unwrap() {}
         socket.stamps_and_errors(|_| {}, &mut counted, |quoted| quoted == [1]).unwrap();
         let mut expected = IcmpErrors::default();
         let port = Said::Unreachable(Unreachable::Port);
-        (0..3).for_each(|_| expected.count(nobody.ip(), port));
+        (0..3).for_each(|_| expected.count(closed.ip(), port));
         assert_eq!(counted, expected);
     }
 }

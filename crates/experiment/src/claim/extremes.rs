@@ -18,7 +18,7 @@ use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError};
 
 use super::effect::has_spread;
-use super::sample::{Candidates, Sample, Series};
+use super::sample::{Candidates, ReplicationSeries, Sample};
 
 /// A quantity that is the largest over rows of the smallest over columns of contrasts of means.
 #[derive(Clone, Debug)]
@@ -37,10 +37,10 @@ struct Contrast {
 
 impl Contrast {
     /// One series less another. Differences that are all alike say nothing of the mean if chance had a part in them.
-    fn of(a: &Series, b: &Series, n: usize, deterministic: bool) -> Self {
-        let value = |series: &Series, at: usize| match series {
-            Series::Nothing => 0.0,
-            Series::Values(values) => values[at],
+    fn of(a: &ReplicationSeries, b: &ReplicationSeries, n: usize, deterministic: bool) -> Self {
+        let value = |series: &ReplicationSeries, at: usize| match series {
+            ReplicationSeries::Nothing => 0.0,
+            ReplicationSeries::Values(values) => values[at],
         };
         let differences: Vec<f64> = (0..n).map(|at| value(a, at) - value(b, at)).collect();
         let largest = (0..n).map(|at| value(a, at).abs().max(value(b, at).abs())).fold(0.0, f64::max);
@@ -48,7 +48,11 @@ impl Contrast {
         let mean = summary.mean().unwrap_or(f64::NAN);
         let error = match summary.standard_error() {
             Some(error) if has_spread(summary.sd(), largest) => error,
-            Some(_) if deterministic || (a, b) == (&Series::Nothing, &Series::Nothing) => 0.0,
+            Some(_)
+                if deterministic || (a, b) == (&ReplicationSeries::Nothing, &ReplicationSeries::Nothing) =>
+            {
+                0.0
+            }
             _ => f64::INFINITY,
         };
         Self { mean, error }
@@ -59,14 +63,17 @@ impl Extremes {
     /// `first` less `second` (or less nothing), over these replications.
     pub(super) fn new(first: &Sample, second: Option<&Sample>, replications: &[u32]) -> Self {
         let a = first.candidates(replications);
-        let b = second.map_or(Candidates::Only(Series::Nothing), |second| second.candidates(replications));
+        let b = second
+            .map_or(Candidates::Only(ReplicationSeries::Nothing), |second| second.candidates(replications));
         let deterministic =
             first.nature().deterministic && second.is_none_or(|second| second.nature().deterministic);
         // A largest is looked for among the rows and a smallest among the columns; less a largest is a
         // smallest.
         let (a_rows, a_columns) = a.split();
         let (b_columns, b_rows) = b.split();
-        let contrast = |a: &Series, b: &Series| Contrast::of(a, b, replications.len(), deterministic);
+        let contrast = |a: &ReplicationSeries, b: &ReplicationSeries| {
+            Contrast::of(a, b, replications.len(), deterministic)
+        };
         let row = |(i, k): (usize, usize)| {
             let columns =
                 a_columns.iter().enumerate().flat_map(|(j, _)| (0..b_columns.len()).map(move |l| (j, l)));
@@ -132,11 +139,13 @@ impl Extremes {
         Some((many as f64 * p).min(1.0))
     }
 
-    /// The standard deviation of one replication in the contrast that is the estimate.
+    /// The standard deviation of one replication in the contrast that is the estimate, the largest of several; `None` where one
+    /// of them says nothing of it.
     pub(super) fn sd(&self) -> Option<f64> {
         let estimate = self.largest_of_smallest(|contrast| contrast.mean);
-        let attained = self.rows.iter().flatten().find(|contrast| contrast.mean == estimate)?;
-        (self.n > 1 && attained.error.is_finite()).then(|| attained.error * (self.n as f64).sqrt())
+        let attained = self.rows.iter().flatten().filter(|contrast| contrast.mean == estimate);
+        let error = attained.map(|contrast| contrast.error).max_by(f64::total_cmp)?;
+        (self.n > 1 && error.is_finite()).then(|| error * (self.n as f64).sqrt())
     }
 
     /// Whether another seed would give the same.
@@ -183,6 +192,20 @@ mod tests {
     }
 
     /// Without noise every interval is the number itself.
+    /// Equal values by chance: the spread is 0 in each replication, and how many replications would tell is not known.
+    #[test]
+    fn a_spread_of_nothing_by_chance_has_no_deviation() {
+        let known = |deterministic: bool| {
+            let level = || Values {
+                by_replication: (1..=5).map(|replication| (replication, 10.0)).collect(),
+                nature: Nature { deterministic, range: None },
+            };
+            let spread = Sample::derived(Derivation::Spread, &[level(), level(), level()], &[]);
+            Extremes::new(&spread, None, &spread.replications()).sd()
+        };
+        assert_eq!((known(true), known(false)), (Some(0.0), None));
+    }
+
     #[test]
     fn estimates_are_what_they_say() {
         let mut luck = Seeds::new(1).stream("extremes");

@@ -131,7 +131,7 @@ impl Case {
 }
 
 /// A kind of claim: one that just fails to be true, and one with an effect of two deviations.
-struct Kind {
+struct ClaimKind {
     name: &'static str,
     is_false: Case,
     is_true: Case,
@@ -139,7 +139,7 @@ struct Kind {
     has_power: bool,
 }
 
-fn kinds(law: Law) -> Vec<Kind> {
+fn kinds(law: Law) -> Vec<ClaimKind> {
     let [low, high] = law.apart();
     let [mean, number] = law.beyond();
     let (distance, same) = (high - low, 2.0 * law.deviation(&[(1.0, low), (-1.0, low)]));
@@ -148,7 +148,7 @@ fn kinds(law: Law) -> Vec<Kind> {
     let number_is = |expect: &str, number: f64| format!("expect = '{expect}'\ntarget = {number}");
     let by = |claim: String, margin: f64| format!("{claim}\nmargin = {margin}");
     let range = |expect: &str, low: f64, high: f64| format!("{expect}\nbetween = [{low}, {high}]");
-    let kind = |name, is_false: Case, is_true: Case| Kind { name, is_false, is_true, has_power: true };
+    let kind = |name, is_false: Case, is_true: Case| ClaimKind { name, is_false, is_true, has_power: true };
     let knee: &[f64] = match law {
         Law::Continuous => &[0.5, 0.5, 0.5, 0.5, 0.605, 0.71],
         Law::Discrete => &[0.1, 0.1, 0.1, 0.1, 0.28, 0.46],
@@ -180,7 +180,7 @@ fn kinds(law: Law) -> Vec<Kind> {
             Case::new(&[low, low], compare("less")),
             Case::new(&[high, low], compare("less")),
         ),
-        Kind {
+        ClaimKind {
             has_power: law != Law::Rare,
             ..kind(
                 "`greater`, `compare`, margin in %",
@@ -234,7 +234,7 @@ fn kinds(law: Law) -> Vec<Kind> {
             Case::new(steep, range(&over("knee"), 1.0, 2.999)),
             Case::new(steep, range(&over("knee"), within[0], within[1])),
         ),
-        Kind {
+        ClaimKind {
             has_power: law != Law::Rare,
             ..kind(
                 "`rise`",

@@ -45,8 +45,7 @@ impl Draft<'_> {
         if let Some(made) = self.made().find(|made| made.says_nothing()) {
             let figures = self.figures(Some(made));
             return format!(
-                "{figures}: that all are alike is no proof where chance plays a part, and how far another could lie is \
-                 not known"
+                "{figures}: where chance plays a part, equal replications do not show how much another could differ"
             );
         }
         if passes(ruling.p_holm, ruling.level) {

@@ -154,18 +154,22 @@ impl Sample {
             |index: usize| -> Vec<f64> { replications.iter().map(|r| self.rows[r][index]).collect() };
         let all = || (0..width).map(series).collect::<Vec<_>>();
         match self.derivation {
-            Derivation::Max => Candidates::Largest(all().into_iter().map(Series::Values).collect()),
-            Derivation::Min => Candidates::Smallest(all().into_iter().map(Series::Values).collect()),
+            Derivation::Max => {
+                Candidates::Largest(all().into_iter().map(ReplicationSeries::Values).collect())
+            }
+            Derivation::Min => {
+                Candidates::Smallest(all().into_iter().map(ReplicationSeries::Values).collect())
+            }
             Derivation::Spread => {
                 let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
-                let (levels, mut pairs) = (all(), vec![Series::Nothing]);
+                let (levels, mut pairs) = (all(), vec![ReplicationSeries::Nothing]);
                 for (i, a) in levels.iter().enumerate() {
                     let others = levels.iter().enumerate().filter(|(j, _)| *j != i);
-                    pairs.extend(others.map(|(_, b)| Series::Values(less(a, b))));
+                    pairs.extend(others.map(|(_, b)| ReplicationSeries::Values(less(a, b))));
                 }
                 Candidates::Largest(pairs)
             }
-            _ => Candidates::Only(Series::Values(self.values(replications))),
+            _ => Candidates::Only(ReplicationSeries::Values(self.values(replications))),
         }
     }
 
@@ -200,7 +204,7 @@ impl Sample {
 
 /// One number per replication.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Series {
+pub(super) enum ReplicationSeries {
     /// Nothing, whatever is measured.
     Nothing,
     /// What was measured.
@@ -211,17 +215,17 @@ pub(super) enum Series {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidates {
     /// One series: its mean.
-    Only(Series),
+    Only(ReplicationSeries),
     /// The largest of their means.
-    Largest(Vec<Series>),
+    Largest(Vec<ReplicationSeries>),
     /// The smallest of their means.
-    Smallest(Vec<Series>),
+    Smallest(Vec<ReplicationSeries>),
 }
 
 impl Candidates {
     /// Those among which a largest and those among which a smallest is looked for; the one that there is for
     /// a series alone stands in both.
-    pub(super) fn split(&self) -> (Vec<&Series>, Vec<&Series>) {
+    pub(super) fn split(&self) -> (Vec<&ReplicationSeries>, Vec<&ReplicationSeries>) {
         match self {
             Self::Only(series) => (vec![series], vec![series]),
             Self::Largest(many) => (many.iter().collect(), vec![&many[0]]),
@@ -262,7 +266,11 @@ mod tests {
     #[test]
     fn the_candidates_of_a_spread() {
         let sample = Sample::derived(Derivation::Spread, &[values(&[1.0, 3.0]), values(&[6.0, 4.0])], &[]);
-        let pairs = vec![Series::Nothing, Series::Values(vec![-5.0, -1.0]), Series::Values(vec![5.0, 1.0])];
+        let pairs = vec![
+            ReplicationSeries::Nothing,
+            ReplicationSeries::Values(vec![-5.0, -1.0]),
+            ReplicationSeries::Values(vec![5.0, 1.0]),
+        ];
         assert_eq!(sample.candidates(&[1, 2]), Candidates::Largest(pairs));
     }
 }

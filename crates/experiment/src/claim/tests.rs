@@ -303,7 +303,7 @@ fn runs_that_are_alike_by_chance_are_no_proof() {
             more.why
         );
         assert_eq!((more.points[0].low, more.points[0].high), (None, None));
-        let why = format!("sctp − tcp = 1 B/s in each of {n} replications: that all are alike is no proof");
+        let why = format!("sctp − tcp = 1 B/s in each of {n} replications: where chance plays a part");
         assert!(more.why.starts_with(&why), "{}", more.why);
     }
     let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'";

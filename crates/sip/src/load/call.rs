@@ -245,6 +245,8 @@ pub(super) struct Call {
     pub(super) is_told: bool,
     /// Whether its CANCEL was answered with a 2xx: the final response to the INVITE is to come.
     pub(super) is_cancel_answered: bool,
+    /// Whether a provisional response other than 100 has come to an INVITE within the dialog.
+    pub(super) is_change_rung: bool,
     /// `CSeq` of the PRACK that is not answered; 0 for none.
     pub(super) prack: u32,
     /// `RSeq` of the last response that was acknowledged; 0 for none.

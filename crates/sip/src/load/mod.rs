@@ -68,6 +68,6 @@ pub use user::Registration;
 pub use wheel::Wheel;
 
 pub use crate::record::{
-    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, TlsFault, Token, Unlocated, What,
-    Wish,
+    Broken, Counts, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side, Stamps, TlsFault, Token,
+    Unlocated, What, Wish,
 };

@@ -384,6 +384,13 @@ impl Plan {
         if t2 < t1 {
             return refuse("t2", "it must not be below T1");
         }
+        let ring = match self.callee {
+            CalleeOrder::Own { ringing } => ringing,
+            CalleeOrder::Foreign => Duration::ZERO,
+        };
+        if self.longest_ringing <= ring {
+            return refuse("ring", format!("it must be below the longest ringing, {}", self.longest_ringing));
+        }
         if self.expires == 0 {
             return refuse("expires", "it must be a second or more");
         }

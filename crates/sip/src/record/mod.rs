@@ -9,6 +9,7 @@ use netrig_core::{Duration, Instant};
 
 pub use self::token::{Key, Owner, Token, Wish};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
+use crate::framer::LONGEST_HEAD;
 use crate::transaction::Timer;
 
 /// One call, registration or request from its beginning to its end.
@@ -303,6 +304,9 @@ pub enum Unlocated {
     NoRoom,
 }
 
+/// The longest message that a load reads from a connection, bytes.
+pub const LONGEST_MESSAGE: usize = 1 << 20;
+
 /// How a connection has come to its end, or what is said of the way of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Broken {
@@ -322,7 +326,11 @@ pub enum Broken {
     #[error("TLS was not agreed upon: {0}")]
     Tls(TlsFault),
     /// A message is longer than the tester reads: the tester's own limit.
-    #[error("a message was longer than the tester reads from a connection (1 MiB)")]
+    #[error(
+        "a message was longer than the tester reads from a connection ({} KiB, of which {} KiB are header fields)",
+        LONGEST_MESSAGE >> 10,
+        LONGEST_HEAD >> 10
+    )]
     TooLong,
     /// What came is no SIP.
     #[error("what came on its connection is no SIP")]
@@ -362,4 +370,10 @@ pub enum TlsFault {
     /// What came is no TLS.
     #[error("what the server sent is no TLS")]
     Garbled,
+    /// The server broke a rule of TLS.
+    #[error("the server broke a rule of TLS")]
+    Misbehaved,
+    /// None of the other reasons.
+    #[error("the handshake failed for another reason; `netrig sip call` shows it")]
+    Other,
 }

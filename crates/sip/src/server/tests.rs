@@ -672,7 +672,6 @@ fn bindings_take_no_more_bytes_than_they_may() {
     assert!((0..1000).all(|number| bindings.place(&user(number), NameAddr::new(user(number)))));
 }
 
-/// RFC 3261 section 16.3 leaves it to the proxy's policy: no open relay.
 /// What is wrong with a request comes before the routes of the proxy, those before what it answers itself, and that before where
 /// else the request goes (RFC 3261 section 16), whatever the method.
 #[test]
@@ -711,6 +710,7 @@ fn a_proxy_processes_each_method_in_one_order() {
     }
 }
 
+/// RFC 3261 section 16.3 leaves it to the proxy's policy: no open relay.
 #[test]
 fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     let mut proxy = Proxy::new(registry(), true, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));

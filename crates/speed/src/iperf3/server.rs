@@ -56,11 +56,11 @@ pub struct ServerSession {
 }
 
 /// What is told to a client that has told its results.
-struct Answer(Box<dyn FnOnce(&Results) -> Results + Send>);
+struct ResultsAnswer(Box<dyn FnOnce(&Results) -> Results + Send>);
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for ResultsAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Answer")
+        f.write_str("ResultsAnswer")
     }
 }
 
@@ -74,7 +74,7 @@ enum Stage {
     /// The client has ended, and this end has not yet told its results.
     Stopping,
     /// The client is to tell its results, to which these are the answer.
-    Exchange(Answer),
+    Exchange(ResultsAnswer),
     /// Only the client's last word is missing.
     Closing,
     Over,
@@ -192,7 +192,7 @@ impl ServerSession {
         if matches!(self.stage, Stage::Stopping) {
             self.out.push(State::ExchangeResults.byte());
             self.deadline = Some(now + PATIENCE);
-            self.stage = Stage::Exchange(Answer(Box::new(answer)));
+            self.stage = Stage::Exchange(ResultsAnswer(Box::new(answer)));
         }
     }
 
@@ -279,7 +279,7 @@ impl ServerSession {
 
     fn told(&mut self, now: Instant, json: &[u8]) -> Result<(), SessionError> {
         let theirs = Results::read(json, self.streams)?;
-        if let Stage::Exchange(Answer(answer)) = std::mem::replace(&mut self.stage, Stage::Closing) {
+        if let Stage::Exchange(ResultsAnswer(answer)) = std::mem::replace(&mut self.stage, Stage::Closing) {
             self.out.extend(framed(&answer(&theirs).write()));
         }
         self.out.push(State::DisplayResults.byte());

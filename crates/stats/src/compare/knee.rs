@@ -59,7 +59,7 @@ pub fn knee(x: &[f64], levels: &[Vec<f64>], confidence: f64) -> Result<Knee, Sta
 
 /// The first and the last place at which no test finds the knee of a bend of this sign to lie elsewhere.
 fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
-    let gaps: Vec<Step> = (2..=x.len() - 2).map(|split| Step::of(x, curves, split, sign)).collect();
+    let gaps: Vec<KneeStep> = (2..=x.len() - 2).map(|split| KneeStep::of(x, curves, split, sign)).collect();
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut hold = |place: f64| (low, high) = (low.min(place), high.max(place));
     for (gap, ends) in gaps.iter().zip(x[1..].windows(2)) {
@@ -79,14 +79,14 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
 
 /// How far the line right of a gap lies above the line left of it at a place p, the bend upwards: the mean over
 /// replications of a + b p. It is 0 where they meet, and above 0 right of there.
-struct Step {
+struct KneeStep {
     a: f64,
     b: f64,
     /// Squared standard errors of a and b, and what they share.
     errors: [f64; 3],
 }
 
-impl Step {
+impl KneeStep {
     fn of(x: &[f64], curves: &[Vec<f64>], split: usize, sign: f64) -> Self {
         let step = |y: &Vec<f64>| {
             let (slope_left, x_left, y_left) = line(&x[..split], &y[..split]);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
-use netrig_sip::load::{Broken, Key, Outbox, Owner, TlsFault, Token, Way, Whose};
+use netrig_sip::load::{Broken, Key, LONGEST_MESSAGE, Outbox, Owner, TlsFault, Token, Way, Whose};
 use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -36,9 +36,8 @@ const ENDED: epoll::EventFlags =
 /// Under this number the listening socket is reported; connections under their places.
 const LISTENER: u64 = u64::MAX;
 
-/// The longest message, as [`Broken::TooLong`] says it, and what may wait for the server on each connection, bytes: all calls of a
-/// thread may share one.
-const BOUNDS: Bounds = Bounds { message: 1 << 20, unsent: 64 << 20 };
+/// Of each connection, bytes: all calls of a thread may share one.
+const BOUNDS: Bounds = Bounds { message: LONGEST_MESSAGE, unsent: 64 << 20 };
 
 /// How TLS is spoken.
 #[derive(Clone, Debug)]
@@ -452,7 +451,13 @@ fn tls_fault(error: &rustls::Error) -> TlsFault {
             TlsFault::Version
         }
         Error::AlertReceived(alert) => TlsFault::Alert(alert.as_str().unwrap_or("of no known name")),
-        _ => TlsFault::Garbled,
+        Error::InvalidMessage(_) => TlsFault::Garbled,
+        Error::PeerMisbehaved(_)
+        | Error::InappropriateMessage { .. }
+        | Error::InappropriateHandshakeMessage { .. }
+        | Error::DecryptError
+        | Error::PeerSentOversizedRecord => TlsFault::Misbehaved,
+        _ => TlsFault::Other,
     }
 }
 
@@ -475,5 +480,33 @@ fn broken(error: &StreamError) -> Broken {
         }
         Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => Broken::Unreachable,
         _ => Broken::Reset,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{
+        AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved,
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_fault_of_tls_has_its_reason() {
+        for (error, fault) in [
+            (Error::InvalidCertificate(CertificateError::NotValidForName), TlsFault::Name),
+            (Error::InvalidCertificate(CertificateError::UnknownIssuer), TlsFault::Authority),
+            (Error::InvalidCertificate(CertificateError::Expired), TlsFault::Time),
+            (Error::InvalidCertificate(CertificateError::NotValidYet), TlsFault::Time),
+            (Error::InvalidCertificate(CertificateError::BadEncoding), TlsFault::Certificate),
+            (Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13), TlsFault::Version),
+            (Error::AlertReceived(AlertDescription::ProtocolVersion), TlsFault::Version),
+            (Error::AlertReceived(AlertDescription::HandshakeFailure), TlsFault::Alert("HandshakeFailure")),
+            (Error::InvalidMessage(InvalidMessage::InvalidContentType), TlsFault::Garbled),
+            (Error::PeerMisbehaved(PeerMisbehaved::TooMuchEarlyDataReceived), TlsFault::Misbehaved),
+            (Error::General(String::new()), TlsFault::Other),
+        ] {
+            assert_eq!(tls_fault(&error), fault, "{error}");
+        }
     }
 }

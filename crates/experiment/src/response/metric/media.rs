@@ -121,7 +121,7 @@ static VIDEO_INTACT: About = About::new(
     "Share of the pictures of a `video` in the measuring window that were shown as they were sent: all their packets came in \
      time, and those of all pictures back to the last key picture, on which they depend.",
 )
-    .share()
+.share()
 .per(Per::Mean);
 
 impl Metric for Intact {

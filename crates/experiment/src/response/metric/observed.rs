@@ -94,7 +94,7 @@ static DATAGRAM_LOSS: About = About::new(
      however often it arrives; those that may still be on their way when the run ends, sent no longer ago than \
      the longest delay was, do not count as sent. Never below 0.",
 )
-    .share()
+.share()
 .pooled();
 
 impl Metric for DatagramLoss {
@@ -126,7 +126,7 @@ static LATE_OR_LOST: About = About::new(
     "Share of the datagrams sent in the measuring window that had not arrived when their deadline passed: a lost one \
      counts as infinitely late. Never below 0.",
 )
-    .share()
+.share()
 .pooled()
 .with_deadline();
 
@@ -158,7 +158,7 @@ static ROUND_TRIP_LOSS: About = About::new(
     "Share of pings whose answer did not come in the time that they wait for it (two-way loss, RFC 6673), over the \
      pings whose wait was over in the measuring window.",
 )
-    .share()
+.share()
 .pooled();
 
 impl Metric for RoundTripLoss {

@@ -545,7 +545,7 @@ static ESTABLISHMENT: Establishment = Establishment {
             "Share of calls that were answered with 2xx, of those that came to an end in the measuring window and were not \
              sent elsewhere (SER of RFC 6076).",
         )
-    .share()
+        .share()
         .pooled(),
         also: &[],
     };
@@ -557,7 +557,7 @@ static EFFECTIVENESS: Establishment = Establishment {
             Flow,
             "The same, where calls that the user refused with 480, 486, 600 or 603 count as established, too (SEER of RFC 6076).",
         )
-    .share()
+        .share()
         .pooled(),
         also: &[&SIP_SESSIONS_REFUSED],
     };

@@ -29,15 +29,17 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changing, now);
         call.phase = Phase::Changing;
+        call.is_change_rung = false;
         call.step += 1;
         call.invite = call.cseq + 1;
         self.send_next(now, key, Sent::Change, out);
     }
 
     /// Somebody works on it.
-    pub(super) fn change_proceeds(&mut self, now: Instant, key: Key) {
+    pub(super) fn change_proceeds(&mut self, now: Instant, status: u16, key: Key) {
         let longest = self.setup.longest_ringing;
         if let Some(call) = self.calls.get_mut(key) {
+            call.is_change_rung |= status > 100;
             call.clock = Clock { act: Deadline::after(now, longest), ..Clock::default() };
         }
     }

@@ -32,7 +32,7 @@ impl Caller {
         let is_past = is_last && call.step == 0 && !is_open && (200..300).contains(&call.status);
         match status {
             100..200 if is_open => self.proceeding(now, scan, status, key, out),
-            100..200 if is_changing => self.change_proceeds(now, key),
+            100..200 if is_changing => self.change_proceeds(now, status, key),
             // It was overtaken by the final response.
             100..200 => call.counts.reordered += 1,
             200..300 if is_open => self.accepted(now, scan, status, key, out),

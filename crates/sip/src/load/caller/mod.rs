@@ -135,6 +135,7 @@ impl Caller {
             is_met: false,
             is_told: false,
             is_cancel_answered: false,
+            is_change_rung: false,
             prack: 0,
             rseq: 0,
             counts: Counts::default(),
@@ -407,7 +408,9 @@ impl Caller {
                 (Phase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => self.change(now, key, out),
                 (Phase::Holding, _) => self.hang_up(now, key, out),
                 (Phase::Changing, _) => {
-                    call.failure = call.failure.or(Some(Failure::OnlyTrying));
+                    let failure =
+                        if call.is_change_rung { Failure::RangTooLong } else { Failure::OnlyTrying };
+                    call.failure = call.failure.or(Some(failure));
                     self.hang_up(now, key, out);
                 }
                 _ => self.cancel(now, key, out),

@@ -12,13 +12,13 @@ use super::pair::{ISS, MS, at_ms, flow, plain};
 const PEER: Serial = Serial(7);
 
 /// A client and what it sent, in order.
-struct Client {
+struct HandmadeClient {
     connection: Connection,
     flow: FiveTuple,
     now: Instant,
 }
 
-impl Client {
+impl HandmadeClient {
     /// Opened by a peer that tells this segment size and window at 100 ms.
     fn opened(config: &Config, flow: FiveTuple, mss: Option<u16>, window: u16) -> Self {
         let mut client =
@@ -112,7 +112,7 @@ fn segments_are_as_long_as_both_ends_take() {
         (flow(), Some(9000), 1460),
         (v6(), Some(9000), 1440),
     ] {
-        let mut client = Client::opened(&config, flow, told, 60_000);
+        let mut client = HandmadeClient::opened(&config, flow, told, 60_000);
         client.give(50_000);
         let sent = lens(&client.sent());
         assert_eq!(sent, [longest; 10], "{told:?} to {}", flow.dst);
@@ -124,7 +124,7 @@ fn segments_are_as_long_as_both_ends_take() {
 #[test]
 fn a_window_that_shrinks_is_obeyed() {
     let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
-    let mut client = Client::opened(&config, flow(), Some(1000), 8000);
+    let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 8000);
     client.give(30_000);
     assert_eq!(lens(&client.sent()), [1000; 8]);
     client.now = at_ms(200);
@@ -143,7 +143,7 @@ fn a_window_that_shrinks_is_obeyed() {
 /// filled, until the timer overrides.
 #[test]
 fn a_silly_window_is_not_filled() {
-    let mut client = Client::opened(&plain(), flow(), Some(1000), 4000);
+    let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 4000);
     client.give(30_000);
     assert_eq!(lens(&client.sent()), [1000; 4]);
     client.now = at_ms(200);
@@ -157,7 +157,7 @@ fn a_silly_window_is_not_filled() {
 #[test]
 fn a_reset_is_heeded_while_the_window_is_closed() {
     let config = Config { receive_buffer: Size::from_bytes(1000), ..plain() };
-    let mut client = Client::opened(&config, flow(), Some(1000), 4000);
+    let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 4000);
     client.connection.set_reading(false);
     client.take(&Segment { data: Data::Fill(1000), ..segment(PEER.plus(1), ISS.plus(1), Flags::ACK, 4000) });
     assert_eq!(client.sent().last().map(|told| told.window), Some(0));
@@ -171,7 +171,7 @@ fn a_reset_is_heeded_while_the_window_is_closed() {
 /// with SYN only (MUST-65).
 #[test]
 fn the_last_segment_of_what_was_given_is_pushed() {
-    let mut client = Client::opened(&plain(), flow(), Some(1000), 60_000);
+    let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 60_000);
     client.give(3500);
     client.now = at_ms(200);
     let mut sent = client.sent();
@@ -186,7 +186,7 @@ fn the_last_segment_of_what_was_given_is_pushed() {
 #[test]
 fn what_was_sent_twice_measures_nothing() {
     let config = Config { tail_loss_probe: false, frto: false, ..plain() };
-    let mut client = Client::opened(&config, flow(), Some(1000), 60_000);
+    let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 60_000);
     client.give(1000);
     assert_eq!(client.until(1500).len(), 2, "once, and again after a second");
     client.acknowledge(1000, 60_000);

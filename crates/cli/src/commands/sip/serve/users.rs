@@ -43,3 +43,28 @@ pub fn user_list(file: &Path) -> Result<Vec<ListedUser>, Failure> {
         Failure::request(format!("{}{between}{error}", file.display()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server has no password in common for users without one, as a load has.
+    #[test]
+    fn a_user_of_a_server_has_a_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users.csv");
+        let read_from = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let typed =
+                Users { domain: Vec::new(), users: None, users_file: Some(file.clone()), max_users: 10 };
+            read(&typed, None).map_err(|failure| match failure {
+                Failure::Request(why) => why.replace(&file.display().to_string(), "users.csv"),
+                other => panic!("{other:?}"),
+            })
+        };
+        let found = read_from("alice,zan zibar\nbob,,sip:bob@192.0.2.1\n").unwrap().unwrap();
+        assert_eq!(found[1].contact.as_deref(), Some("sip:bob@192.0.2.1"));
+        assert!(read_from("alice,x\nbob\n").unwrap_err().starts_with("users.csv:2: `bob` has no password"));
+        assert_eq!(read_from("# nobody\n").unwrap_err(), "users.csv has no users");
+    }
+}
