@@ -60,7 +60,10 @@ pub struct FifoReading {
 }
 
 /// A line with a closed form. See the [module](self).
+///
+/// The order of the fields is that of the memory: what each packet needs comes first and takes few cache lines.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct FifoLine<P> {
     /// Ring of 2ⁿ packet records. Those from `head` to `tail` are occupied; the indices count from the start of the run.
     ring: Vec<PacketRecord<P>>,
@@ -70,25 +73,25 @@ pub struct FifoLine<P> {
     tail: usize,
     free_at: Instant,
     delay: Duration,
-    mtu: u32,
+    limit: Limit,
     /// Only a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
     packet_limit_only: bool,
+    mtu: u32,
+    /// These and the next sums are over all accepted packets, whenever they start.
+    busy: u64,
+    bytes: u64,
+    pace: Pace,
+    /// Packets that [`FifoLine::poll_deliver`] has handed out.
+    delivered: u64,
     /// Bytes that wait at the last offer.
     waiting_bytes: u64,
-    limit: Limit,
-    /// If the queue has a limit in time.
-    room: Option<Box<TimeRoom>>,
-    pace: Pace,
-    /// Sums over all accepted packets, whenever they start.
-    bytes: u64,
-    busy: u64,
     waited: u128,
     byte_nanos: u128,
     largest: Backlog,
+    /// If the queue has a limit in time.
+    room: Option<Box<TimeRoom>>,
     queue_full: Tally,
     undeliverable: Tally,
-    /// Packets that [`FifoLine::poll_deliver`] has handed out.
-    delivered: u64,
     /// The drops and the new largest backlogs that may be later than a reading.
     drops: VecDeque<AheadDrop>,
     peaks: VecDeque<(Instant, Backlog)>,

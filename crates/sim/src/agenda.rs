@@ -147,27 +147,27 @@ impl Agenda {
             let Some(occupied) = self.occupied.get(level) else { return self.next_last(end) };
             let digit = occupied.trailing_zeros() as usize % SLOTS;
             let WheelSlot { first, last } = self.slots[level][digit];
-            if level > 0 && first != last {
+            if first != last && level > 0 {
                 if let Err(other) = self.spread(end, level, digit) {
                     return other;
                 }
                 continue;
             }
-            let AgendaEntry { at, actor, next, .. } = self.entries[first as usize];
+            let entry = &mut self.entries[first as usize];
+            let AgendaEntry { at, actor, next, .. } = *entry;
             if at > end || self.last.is_some_and(|(last, _)| last < at) {
                 return self.next_last(end);
             }
             self.base = self.base.max(at.as_nanos());
             self.now = at;
+            self.handled += 1;
             if next != NONE {
-                self.handled += 1;
                 return Some((at, self.take_first_cause(digit)));
             }
+            entry.next = self.free;
+            self.free = first;
             self.slots[level][digit].first = NONE;
             self.vacate(level, digit);
-            self.entries[first as usize].next = self.free;
-            self.free = first;
-            self.handled += 1;
             return Some((at, actor));
         }
     }

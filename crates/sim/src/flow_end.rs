@@ -307,23 +307,25 @@ impl FlowEnd {
     }
 
     /// A packet arrived. A datagram's duplicates go no further.
+    #[inline(always)]
     pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
-        if let Some(conn) = carriage.conn {
-            if self.only_offers {
-                self.prepare_for_event(now, world);
-            }
-            self.segment(now, conn, &mut carriage.packet, world);
-            if self.only_offers {
-                self.await_deadline(now, world);
-            }
-            return;
-        }
         // Only datagrams travel without a connection.
-        let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } =
-            carriage.packet.take()
+        let Some(conn) = carriage.conn else { return self.take_datagram(now, carriage.packet.take(), world) };
+        if self.only_offers {
+            self.prepare_for_event(now, world);
+        }
+        self.segment(now, conn, &mut carriage.packet, world);
+        if self.only_offers {
+            self.await_deadline(now, world);
+        }
+    }
+
+    #[inline(never)]
+    fn take_datagram(&mut self, now: Instant, packet: Packet, world: &mut World) {
+        let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } = packet
         else {
             return;
         };
@@ -346,13 +348,17 @@ impl FlowEnd {
         self.tell(now, event, world);
     }
 
-    #[inline]
+    #[inline(always)]
     fn segment(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) {
-        let is_known = matches!(self.conns.get(conn as usize), Some(Some(_)));
-        if !is_known && !self.answer(now, conn, packet, world) {
-            return;
-        }
-        let Some(slot) = self.conns.get_mut(conn as usize) else { return };
+        let slot = if let Some(slot @ Some(_)) = self.conns.get_mut(conn as usize) {
+            slot
+        } else {
+            if !self.answer(now, conn, packet, world) {
+                return;
+            }
+            let Some(slot) = self.conns.get_mut(conn as usize) else { return };
+            slot
+        };
         let Some(connection) = slot else { return };
         let arrived = (!self.plan.sends_data).then(|| connection.party.arrived());
         connection.party.take_packet(now, packet);
@@ -373,6 +379,7 @@ impl FlowEnd {
 
     /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
     /// mutation, drained in its own turn.
+    #[inline(never)]
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
         let Some(Some(connection)) = self.conns.get_mut(conn as usize) else { return };
         if let Some(event) = connection.drain(now, conn, &self.plan, world) {
@@ -382,6 +389,7 @@ impl FlowEnd {
     }
 
     /// The last step of settling a connection.
+    #[inline(never)]
     fn conclude(&mut self, now: Instant, conn: u32, world: &mut World) {
         if let Some(slot) = self.conns.get_mut(conn as usize) {
             Self::follow_up(now, slot, &self.plan, &mut self.gone, world);
@@ -389,7 +397,7 @@ impl FlowEnd {
     }
 
     /// The same, for the connection in `slot`.
-    #[inline]
+    #[inline(always)]
     fn follow_up(
         now: Instant,
         slot: &mut Option<Conn>,
@@ -568,7 +576,7 @@ impl FlowEnd {
 
 impl Conn {
     /// Sends what the connection has to send, and returns its first event.
-    #[inline]
+    #[inline(always)]
     fn drain(
         &mut self,
         now: Instant,

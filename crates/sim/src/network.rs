@@ -26,12 +26,13 @@ struct Passing {
     appointment: Appointment,
 }
 
-/// One direction of a line with a closed form.
+/// One direction of a line with a closed form. What each packet needs is in the first cache lines.
+#[repr(C, align(64))]
 struct FifoPassing {
-    line: FifoLine<Parcel>,
     /// The moment of the agenda's entry for its next packet; never if there is none. No packet overtakes another, so one entry
     /// at a time is enough. An outage may leave an entry behind that has no packet; it is earlier or no longer expected.
     entry_at: Instant,
+    line: FifoLine<Parcel>,
     /// It has outages: it is not offered packets ahead of time, and offers none.
     has_outages: bool,
     /// The lines that only this one feeds: they are offered its packets ahead of time.
@@ -351,18 +352,19 @@ impl Network {
     #[inline(always)]
     fn advance(&mut self, now: Instant, mut parcel: Parcel) -> Option<(EndId, Box<Carriage>)> {
         let ip_len = parcel.0.packet.header.ip_len;
-        let mut at = now;
+        let (mut at, mut stop) = (now, parcel.0.stop);
         loop {
-            match self.stops[parcel.0.stop as usize] {
+            match self.stops[stop as usize] {
                 Stop::Over(Passage::Ahead(line)) => {
                     let Some(arrives) = self.fifos[line as usize].line.offer(now, at, ip_len, None) else {
                         self.recycle(parcel.0);
                         return None;
                     };
                     at = arrives;
-                    parcel.0.stop += 1;
+                    stop += 1;
                 }
                 Stop::Over(Passage::Fifo(number)) => {
+                    parcel.0.stop = stop;
                     let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
                     if let Some(arrives) = line.offer(now, at, ip_len, Some(parcel))
                         && *entry_at == Instant::NEVER
@@ -374,6 +376,7 @@ impl Network {
                 }
                 Stop::End(end) => return Some((end, parcel.0)),
                 other => {
+                    parcel.0.stop = stop;
                     self.enter_place(now, other, parcel);
                     return None;
                 }
@@ -511,7 +514,7 @@ impl Network {
     }
 
     /// Sends a packet on from where it is at `at`, or hands it over if this was the end of its way.
-    #[inline]
+    #[inline(always)]
     fn go_on(
         &mut self,
         at: Instant,
@@ -523,9 +526,6 @@ impl Network {
             let Carriage { packet, stop, .. } = &*parcel.0;
             tap.show(at, stop - 1, Heading::Inbound, packet, sink);
             tap.show(at, *stop, Heading::Outbound, packet, sink);
-        }
-        if let Stop::End(end) = self.stops[parcel.0.stop as usize] {
-            return Some((end, parcel.0));
         }
         self.advance(at, parcel)
     }

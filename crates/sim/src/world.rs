@@ -180,6 +180,7 @@ impl<'a> Simulation<'a> {
         self.network.reappoint(place);
     }
 
+    #[inline(always)]
     fn at_end(&mut self, end: EndId, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
         let mut world = World {
             network: &mut self.network,

@@ -20,16 +20,12 @@ pub struct PathId(pub u8);
 /// `&mut self` drain it: packets, events, then incidents.
 pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
     /// As [`Endpoint::handle_packet`] without a move of the packet, whose payload is spent afterwards.
-    fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
-        self.handle_packet(now, packet.take());
-    }
+    fn take_packet(&mut self, now: Instant, packet: &mut Packet);
 
-    /// As [`Endpoint::poll_transmit`], but writes the packet into the place of another. Whether there was one to send; if not, the
-    /// place holds what it held.
+    /// As [`Endpoint::poll_transmit`], but writes the packet into the place of another, which is lost. Whether there was one to
+    /// send.
     #[must_use]
-    fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
-        self.poll_transmit(now).map(|packet| *place = packet).is_some()
-    }
+    fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool;
 
     /// Whether there is certainly nothing to transmit at `now`: to ask costs less than [`Connection::transmit_into`].
     fn is_silent(&self, now: Instant) -> bool {

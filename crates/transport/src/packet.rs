@@ -57,6 +57,18 @@ impl Packet {
 }
 
 impl Payload {
+    /// An SCTP packet without chunks, written into the place of this payload.
+    pub(crate) fn empty_sctp(&mut self) -> Option<&mut sctp::Packet> {
+        if let Self::Sctp(packet) = self {
+            packet.chunks.clear();
+        } else {
+            *self = Self::Sctp(Box::default());
+        }
+        // It is one now.
+        let Self::Sctp(packet) = self else { return None };
+        Some(packet)
+    }
+
     /// Whether user data is in it, first sent or again.
     pub fn carries_data(&self) -> bool {
         match self {

@@ -22,12 +22,12 @@ pub(super) use state_cookie::{CookieError, CookieKey, StateCookie};
 
 use self::path::Path;
 use super::config::Config;
+use super::packet::Chunk;
 use super::packet::chunk::Init;
-use super::packet::{Chunk, Packet};
 use super::rx::{Acknowledger, Arrivals, Inbox};
 use super::tx::{Outstanding, SendQueue};
 use crate::connection::PLENTY;
-use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Serial};
+use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Payload, Serial};
 
 /// Ports and addresses of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,8 +161,6 @@ pub struct Association {
     cookie: Vec<u8>,
 
     outgoing: VecDeque<Outgoing>,
-    /// The box of a packet that was received, for one to be sent.
-    spare: Option<Box<Packet>>,
     events: VecDeque<ConnectionEvent>,
     incidents: VecDeque<Incident>,
     counters: Counters,
@@ -236,7 +234,6 @@ impl Association {
             guard: Instant::NEVER,
             cookie: Vec::new(),
             outgoing: VecDeque::new(),
-            spare: None,
             events: VecDeque::new(),
             incidents: VecDeque::new(),
             counters: Counters::default(),
@@ -273,6 +270,7 @@ impl Association {
     }
 
     /// The path that a packet from `remote` to `local` came over.
+    #[inline]
     fn path_of(&self, remote: IpAddr, local: IpAddr) -> Option<usize> {
         let exact = self.paths.iter().position(|path| path.flow.dst == remote && path.flow.src == local);
         exact.or_else(|| self.paths.iter().position(|path| path.flow.dst == remote))
@@ -326,9 +324,8 @@ impl Endpoint for Association {
     type Packet = crate::Packet;
     type Event = ConnectionEvent;
 
-    fn handle_packet(&mut self, now: Instant, packet: crate::Packet) {
-        self.refill_burst();
-        self.receive(now, packet);
+    fn handle_packet(&mut self, now: Instant, mut packet: crate::Packet) {
+        self.take_packet(now, &mut packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -362,7 +359,8 @@ impl Endpoint for Association {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<crate::Packet> {
-        self.next_packet(now)
+        let mut packet = crate::Packet::empty();
+        self.write_packet(now, &mut packet).then_some(packet)
     }
 
     fn poll_event(&mut self) -> Option<ConnectionEvent> {
@@ -371,6 +369,16 @@ impl Endpoint for Association {
 }
 
 impl Connection for Association {
+    fn take_packet(&mut self, now: Instant, packet: &mut crate::Packet) {
+        let Payload::Sctp(sctp) = &mut packet.payload else { return };
+        self.refill_burst();
+        self.receive(now, &packet.header, sctp);
+    }
+
+    fn transmit_into(&mut self, now: Instant, place: &mut crate::Packet) -> bool {
+        self.write_packet(now, place)
+    }
+
     #[inline]
     fn ignores_more_data(&self, _now: Instant) -> bool {
         self.keeps_data_back()

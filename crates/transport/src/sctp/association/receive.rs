@@ -5,10 +5,9 @@ use std::net::IpAddr;
 use netrig_core::{CloseReason, ConnectionEvent, Data, Header, Instant, StreamId};
 
 use super::{Association, Outgoing, State};
-use crate::Payload;
 use crate::sctp::listener::out_of_the_blue;
 use crate::sctp::packet::chunk::{self, Abort};
-use crate::sctp::packet::{Cause, Chunk};
+use crate::sctp::packet::{Cause, Chunk, Packet};
 use crate::sctp::rx::Arrival;
 
 /// Where a packet came from.
@@ -32,25 +31,22 @@ struct DataSeen {
 }
 
 impl Association {
-    pub(super) fn receive(&mut self, now: Instant, packet: crate::Packet) {
-        let flow = packet.header.flow;
-        let Payload::Sctp(mut sctp) = packet.payload else { return };
+    /// Takes a packet in; its chunks are spent afterwards.
+    pub(super) fn receive(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
         self.counters.packets_received += 1;
         if self.state == State::Closed {
-            let header = Header { dscp: self.dscp, ..packet.header };
-            let answer = out_of_the_blue(&header, &sctp);
+            let header = Header { dscp: self.dscp, ..*header };
+            let answer = out_of_the_blue(&header, sctp);
             self.outgoing.extend(answer.map(Outgoing::Packet));
             return;
         }
-        let source = (flow.src, flow.dst);
+        let source = (header.flow.src, header.flow.dst);
         let arrived = self.path_of(source.0, source.1).unwrap_or(self.primary);
         let path = self.answer_path(arrived);
         let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
         let verification_tag = sctp.verification_tag;
-        let chunks = std::mem::take(&mut sctp.chunks);
-        self.spare = Some(sctp);
-        let alone = chunks.len() == 1;
-        for chunk in chunks {
+        let alone = sctp.chunks.len() == 1;
+        for chunk in sctp.chunks.drain(..) {
             if !self.tag_fits(verification_tag, alone, &chunk) {
                 return;
             }

@@ -10,16 +10,16 @@ use crate::sctp::tx::{LossSign, Sent, SentState};
 use crate::{PathId, Payload};
 
 /// A packet being filled.
-struct Draft {
+struct Draft<'a> {
     path: usize,
-    chunks: Chunks,
+    chunks: &'a mut Chunks,
     /// Bytes that still fit.
     room: u32,
     /// Bytes of the chunks in it.
     len: u32,
 }
 
-impl Draft {
+impl Draft<'_> {
     fn push(&mut self, chunk: Chunk) {
         let len = chunk.padded_len();
         self.room = self.room.saturating_sub(len);
@@ -39,23 +39,28 @@ impl Draft {
 }
 
 impl Association {
-    /// The next packet to send: control chunks first, then SACK, then lost data, then new data.
-    pub(super) fn next_packet(&mut self, now: Instant) -> Option<crate::Packet> {
+    /// Writes the next packet to send into `place`: control chunks first, then SACK, then lost data, then new data. Whether there
+    /// was one.
+    pub(super) fn write_packet(&mut self, now: Instant, place: &mut crate::Packet) -> bool {
         if let Some(Outgoing::Packet(_)) = self.outgoing.front() {
-            let Some(Outgoing::Packet(packet)) = self.outgoing.pop_front() else { return None };
+            let Some(Outgoing::Packet(packet)) = self.outgoing.pop_front() else { return false };
             self.counters.packets_sent += 1;
-            return Some(packet);
+            *place = packet;
+            return true;
         }
         if self.state == State::Closed {
-            return None;
+            return false;
         }
         let control = match self.outgoing.front() {
             Some(Outgoing::Chunk(path, _)) => Some(*path),
             _ => None,
         };
         let data = self.data_turn(now);
-        let path = control.or(self.acknowledger.due()).or(data.map(|turn| turn.path))?;
-        let mut draft = Draft { path, chunks: Chunks::new(), room: self.room(path), len: 0 };
+        let Some(path) = control.or(self.acknowledger.due()).or(data.map(|turn| turn.path)) else {
+            return false;
+        };
+        let Some(body) = place.payload.empty_sctp() else { return false };
+        let mut draft = Draft { path, room: self.room(path), chunks: &mut body.chunks, len: 0 };
         self.add_control(&mut draft);
         let data = data.filter(|turn| turn.path == path && (self.config.bundling || draft.chunks.is_empty()));
         self.add_sack(&mut draft, data);
@@ -66,10 +71,13 @@ impl Association {
             }
         }
         if draft.chunks.is_empty() {
-            return None;
+            return false;
         }
         self.counters.packets_sent += 1;
-        Some(self.finish_packet(draft.path, self.peer_tag, draft.chunks, draft.len))
+        place.header = self.header(path, draft.len);
+        (body.src_port, body.dst_port) = (self.local_port, self.remote_port);
+        body.verification_tag = self.peer_tag;
+        true
     }
 
     /// Bytes that chunks may take in a packet over `path`.
@@ -81,37 +89,22 @@ impl Association {
 
     /// A packet ready for the network.
     pub(super) fn make_packet(
-        &mut self,
+        &self,
         path: usize,
         verification_tag: u32,
         chunks: impl IntoIterator<Item = Chunk>,
     ) -> crate::Packet {
         let chunks: Chunks = chunks.into_iter().collect();
         let len = chunks.iter().map(Chunk::padded_len).sum();
-        self.finish_packet(path, verification_tag, chunks, len)
+        let (src_port, dst_port) = (self.local_port, self.remote_port);
+        let body = Packet { src_port, dst_port, verification_tag, chunks };
+        crate::Packet { header: self.header(path, len), payload: Payload::Sctp(Box::new(body)) }
     }
 
-    /// A packet of chunks that are `len` bytes together.
-    fn finish_packet(
-        &mut self,
-        path: usize,
-        verification_tag: u32,
-        chunks: Chunks,
-        len: u32,
-    ) -> crate::Packet {
+    /// The header of a packet over `path` whose chunks are `len` bytes together.
+    fn header(&self, path: usize, len: u32) -> Header {
         let path = &self.paths[path];
-        let (src_port, dst_port) = (self.local_port, self.remote_port);
-        let packet = Packet { src_port, dst_port, verification_tag, chunks };
-        let ip_len = path.overhead + len;
-        let header = Header { flow: path.flow, ip_len, dscp: self.dscp, ecn: Ecn::NotEct };
-        let body = match self.spare.take() {
-            Some(mut spare) => {
-                *spare = packet;
-                spare
-            }
-            None => Box::new(packet),
-        };
-        crate::Packet { header, payload: Payload::Sctp(body) }
+        Header { flow: path.flow, ip_len: path.overhead + len, dscp: self.dscp, ecn: Ecn::NotEct }
     }
 
     /// All control chunks for the path that fit; the first even if it does not.
@@ -253,6 +246,7 @@ impl Association {
 
     /// Whether the receiver's window and the own buffer let the next chunk go. With nothing outstanding one
     /// may always go (RFC 9260 section 6.1 A): it probes a closed window.
+    #[inline]
     fn may_take_new(&self) -> bool {
         if self.outstanding.is_empty() {
             return true;

@@ -21,7 +21,7 @@ pub const COMMON_HEADER: u32 = 12;
 pub type Chunks = SmallVec<[Chunk; 2]>;
 
 /// An SCTP packet: common header and chunks (RFC 9260 section 3). The checksum exists on the wire only.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// Source port.
     pub src_port: u16,

@@ -148,6 +148,7 @@ impl SendQueue {
     }
 
     /// User bytes in the next fragment if a chunk takes at most `most`.
+    #[inline]
     pub(crate) fn next_len(&self, most: u64) -> Option<u64> {
         let turn = self.turn()?;
         let stream = &self.streams[usize::from(self.turns[turn].0)];
@@ -212,6 +213,7 @@ impl SendQueue {
     }
 
     /// Place in `turns` of the stream that may send.
+    #[inline]
     fn turn(&self) -> Option<usize> {
         if self.under_way.is_some() || self.turns.len() < 2 {
             return self.under_way.or((!self.turns.is_empty()).then_some(0));
