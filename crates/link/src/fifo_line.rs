@@ -30,14 +30,30 @@ struct PacketRecord<P> {
     start: Instant,
     arrives: Instant,
     ip_len: u32,
+    /// The driver's.
+    note: u32,
     /// None if the packet went on ahead of time and is not delivered by this line.
     packet: Option<P>,
 }
 
 impl<P> PacketRecord<P> {
     const fn empty() -> Self {
-        Self { offered: Instant::ZERO, start: Instant::ZERO, arrives: Instant::ZERO, ip_len: 0, packet: None }
+        let zero = Instant::ZERO;
+        Self { offered: zero, start: zero, arrives: zero, ip_len: 0, note: 0, packet: None }
     }
+}
+
+/// A packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FifoDelivery<P> {
+    /// When.
+    pub at: Instant,
+    /// The packet.
+    pub packet: P,
+    /// Length of its IP packet, bytes.
+    pub ip_len: u32,
+    /// The number with which it was offered.
+    pub note: u32,
 }
 
 /// A packet that was dropped when it was offered.
@@ -165,7 +181,7 @@ impl<P> FifoLine<P> {
             fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits;
         Ok(Some(Self {
             packet_limit_only,
-            ring: (0..8).map(|_| PacketRecord::empty()).collect(),
+            ring: (0..4).map(|_| PacketRecord::empty()).collect(),
             head: 0,
             started: 0,
             tail: 0,
@@ -196,10 +212,16 @@ impl<P> FifoLine<P> {
     /// A packet of `ip_len` bytes comes to the line at `at`, which is not before the last one's. Returns when it arrives;
     /// nothing if the line drops it.
     ///
-    /// If `packet` is given, [`FifoLine::poll_deliver`] hands it out. If not, the packet goes on ahead of time: the driver is at
-    /// `now`, and `at` may be later.
+    /// If `packet` is given, with a number of the driver's, [`FifoLine::poll_deliver`] hands both out. If not, the packet goes on
+    /// ahead of time: the driver is at `now`, and `at` may be later.
     #[inline(always)]
-    pub fn offer(&mut self, now: Instant, at: Instant, ip_len: u32, packet: Option<P>) -> Option<Instant> {
+    pub fn offer(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        ip_len: u32,
+        packet: Option<(P, u32)>,
+    ) -> Option<Instant> {
         if self.packet_limit_only {
             self.decide::<true>(now, at, ip_len, packet)
         } else {
@@ -213,7 +235,7 @@ impl<P> FifoLine<P> {
         now: Instant,
         at: Instant,
         ip_len: u32,
-        packet: Option<P>,
+        packet: Option<(P, u32)>,
     ) -> Option<Instant> {
         self.decide::<false>(now, at, ip_len, packet)
     }
@@ -225,7 +247,7 @@ impl<P> FifoLine<P> {
         now: Instant,
         at: Instant,
         ip_len: u32,
-        packet: Option<P>,
+        packet: Option<(P, u32)>,
     ) -> Option<Instant> {
         self.start_by::<PACKET_LIMIT_ONLY>(at);
         if !PACKET_LIMIT_ONLY && self.is_down && ip_len <= self.mtu {
@@ -266,7 +288,9 @@ impl<P> FifoLine<P> {
             self.make_room(now);
         }
         let mask = self.ring.len() - 1;
-        self.ring[self.tail & mask] = PacketRecord { offered: at, start, arrives, ip_len, packet };
+        let (packet, note) = packet.unzip();
+        let note = note.unwrap_or(0);
+        self.ring[self.tail & mask] = PacketRecord { offered: at, start, arrives, ip_len, note, packet };
         self.tail += 1;
         Some(arrives)
     }
@@ -423,16 +447,17 @@ impl<P> FifoLine<P> {
         self.ring = ring;
     }
 
-    /// The next packet that has arrived by `now`, and when it did.
+    /// The next packet that has arrived by `now`.
     #[inline]
-    pub fn poll_deliver(&mut self, now: Instant) -> Option<(Instant, P)> {
+    pub fn poll_deliver(&mut self, now: Instant) -> Option<FifoDelivery<P>> {
         let mask = self.ring.len() - 1;
         while self.head != self.tail {
             let record = &mut self.ring[self.head & mask];
             if record.arrives > now {
                 break;
             }
-            let (arrives, packet, ip_len) = (record.arrives, record.packet.take(), record.ip_len);
+            let PacketRecord { arrives, ip_len, note, .. } = *record;
+            let packet = record.packet.take();
             if self.started == self.head {
                 self.started += 1;
                 self.waiting_bytes -= u64::from(ip_len);
@@ -443,7 +468,7 @@ impl<P> FifoLine<P> {
             self.head += 1;
             if let Some(packet) = packet {
                 self.delivered += 1;
-                return Some((arrives, packet));
+                return Some(FifoDelivery { at: arrives, packet, ip_len, note });
             }
         }
         None

@@ -58,7 +58,7 @@ pub use conditioning::Condition;
 pub use counters::{Counters, Imbalance, Tally};
 pub use direct::{DirectKind, DirectSettings};
 pub use error::SettingsError;
-pub use fifo_line::{FifoLine, FifoReading};
+pub use fifo_line::{FifoDelivery, FifoLine, FifoReading};
 pub use framing::Framing;
 pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};
 pub use line::Line;

@@ -8,7 +8,9 @@ use netrig_core::{
 };
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::wire::Events;
-use netrig_link::{Counters, FifoLine, FifoReading, Imbalance, LineSettings, Wire, WireId, WireMeters};
+use netrig_link::{
+    Counters, FifoDelivery, FifoLine, FifoReading, Imbalance, LineSettings, Wire, WireId, WireMeters,
+};
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
@@ -347,12 +349,17 @@ impl Network {
         self.tap.as_ref().is_some_and(|tap| tap.is_behind(stop))
     }
 
-    /// A packet goes on from its stop at `now`: over lines with a closed form up to the first that does not send ahead of time,
-    /// or over another link, or into a host that takes time. Returns it if it is at the end of its way.
+    /// A packet of `ip_len` bytes goes on from `stop` at `now`: over lines with a closed form up to the first that does not send
+    /// ahead of time, or over another link, or into a host that takes time. Returns it if it is at the end of its way.
     #[inline(always)]
-    fn advance(&mut self, now: Instant, mut parcel: Parcel) -> Option<(EndId, Box<Carriage>)> {
-        let ip_len = parcel.0.packet.header.ip_len;
-        let (mut at, mut stop) = (now, parcel.0.stop);
+    fn advance(
+        &mut self,
+        now: Instant,
+        mut parcel: Parcel,
+        mut stop: u32,
+        ip_len: u32,
+    ) -> Option<(EndId, Box<Carriage>)> {
+        let mut at = now;
         loop {
             match self.stops[stop as usize] {
                 Stop::Over(Passage::Ahead(line)) => {
@@ -364,9 +371,8 @@ impl Network {
                     stop += 1;
                 }
                 Stop::Over(Passage::Fifo(number)) => {
-                    parcel.0.stop = stop;
                     let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
-                    if let Some(arrives) = line.offer(now, at, ip_len, Some(parcel))
+                    if let Some(arrives) = line.offer(now, at, ip_len, Some((parcel, stop)))
                         && *entry_at == Instant::NEVER
                     {
                         *entry_at = arrives;
@@ -424,7 +430,7 @@ impl Network {
     ) -> Option<(EndId, Box<Carriage>)> {
         loop {
             let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
-            let Some((at, parcel)) = line.poll_deliver(now) else {
+            let Some(FifoDelivery { at, packet, ip_len, note }) = line.poll_deliver(now) else {
                 if now < *entry_at {
                     return None;
                 }
@@ -435,7 +441,8 @@ impl Network {
                 }
                 return None;
             };
-            if let Some(arrived) = self.go_on(at, parcel, sink) {
+            // Its place is in the line's record: to look at the packet would cost as much as the rest.
+            if let Some(arrived) = self.go_on(at, packet, note, ip_len, sink) {
                 return Some(arrived);
             }
         }
@@ -484,8 +491,9 @@ impl Network {
         }
         self.sent = self.sent.wrapping_add(1);
         carriage.number = self.sent;
+        let ip_len = carriage.packet.header.ip_len;
         // A way begins with a hop, so nothing has arrived.
-        self.advance(now, Parcel(carriage));
+        self.advance(now, Parcel(carriage), stop, ip_len);
     }
 
     /// The next packet that has come out of `place` by `now` and is at the end of its way, and at whose end. Packets
@@ -507,27 +515,29 @@ impl Network {
                 Place::Host(host) => self.hosts[host as usize].served(now)?,
                 Place::Cables => self.cables.passed()?,
             };
-            if let Some(arrived) = self.go_on(at, parcel, sink) {
+            let (stop, ip_len) = (parcel.0.stop, parcel.0.packet.header.ip_len);
+            if let Some(arrived) = self.go_on(at, parcel, stop, ip_len, sink) {
                 return Some(arrived);
             }
         }
     }
 
-    /// Sends a packet on from where it is at `at`, or hands it over if this was the end of its way.
+    /// Sends a packet of `ip_len` bytes, which has come over `stop`, on at `at`, or hands it over if this was the end of its way.
     #[inline(always)]
     fn go_on(
         &mut self,
         at: Instant,
-        mut parcel: Parcel,
+        parcel: Parcel,
+        stop: u32,
+        ip_len: u32,
         sink: &mut dyn Sink,
     ) -> Option<(EndId, Box<Carriage>)> {
-        parcel.0.stop += 1;
         if let Some(tap) = &mut self.tap {
-            let Carriage { packet, stop, .. } = &*parcel.0;
-            tap.show(at, stop - 1, Heading::Inbound, packet, sink);
-            tap.show(at, *stop, Heading::Outbound, packet, sink);
+            let packet = &parcel.0.packet;
+            tap.show(at, stop, Heading::Inbound, packet, sink);
+            tap.show(at, stop + 1, Heading::Outbound, packet, sink);
         }
-        self.advance(at, parcel)
+        self.advance(at, parcel, stop + 1, ip_len)
     }
 
     /// An entry of the agenda for `place` came; false if it is obsolete.

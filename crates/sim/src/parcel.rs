@@ -8,15 +8,16 @@ use netrig_transport::Packet;
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel(pub Box<Carriage>);
 
-/// A packet, and where it is on its way.
+/// A packet, and where it is on its way. It takes whole cache lines.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Carriage {
     pub packet: Packet,
     /// The connection it belongs to, by the number that both ends know it by; `None` for a datagram.
     pub conn: Option<u32>,
     /// How many packets hosts had sent in the run when this one was sent, itself included.
     pub number: u32,
-    /// Where it is, or goes next: a place in the network's list of stops.
+    /// Where it is, or goes next: a place in the network's list of stops. A line with a closed form notes it by itself.
     pub stop: u32,
 }
 

@@ -6,7 +6,7 @@ use netrig_core::{
     Sample, Seeds, Sink, Size, Subject, Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, FifoLine, Framing, Line, LineSettings, Queue, Service, WireId};
+use netrig_link::{Counters, FifoDelivery, FifoLine, Framing, Line, LineSettings, Queue, Service, WireId};
 use proptest::prelude::*;
 
 use crate::common::{Packet, packet};
@@ -158,6 +158,11 @@ fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
     let mut line = closed(&case.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
     let steps = steps(case);
+    let of_packet = |delivery: FifoDelivery<u64>| {
+        assert_eq!(u64::from(delivery.note), delivery.packet);
+        assert!(matches!(steps[delivery.packet as usize].1, LineStep::Packet(len) if len == delivery.ip_len));
+        (delivery.at, delivery.packet)
+    };
     let mut next = 0;
     let mut largest = Backlog::default();
     for reading in 1..=READINGS {
@@ -171,10 +176,10 @@ fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
                 arrivals.extend(line.offer(driver, *at, *ip_len, None).map(|at| (at, number)));
                 continue;
             }
-            arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)));
+            arrivals.extend(std::iter::from_fn(|| line.poll_deliver(*at)).map(of_packet));
             match step {
                 LineStep::Packet(ip_len) => {
-                    line.offer(*at, *at, *ip_len, Some(number));
+                    line.offer(*at, *at, *ip_len, Some((number, number as u32)));
                 }
                 LineStep::Down => {
                     let before = line.next_delivery();
@@ -184,7 +189,7 @@ fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
                 LineStep::Up => line.go_up(),
             }
         }
-        arrivals.extend(std::iter::from_fn(|| line.poll_deliver(now)));
+        arrivals.extend(std::iter::from_fn(|| line.poll_deliver(now)).map(of_packet));
         let told = line.read(now);
         assert_eq!(told.counters.balance(told.inside), Ok(()));
         assert!(ahead.is_some() || told.counters.delivered.packets == line.delivered());
