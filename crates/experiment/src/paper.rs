@@ -49,6 +49,9 @@ pub struct PaperValue {
     pub value: Amount,
     /// Whether the text says "about".
     pub approximate: bool,
+    /// Whether it is a bound that the paper sets, and not a value that it measured.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub threshold: bool,
     /// The words of the text.
     pub quote: String,
     /// Where it stands: page or section.
@@ -90,6 +93,8 @@ struct Entry {
     unit: String,
     #[serde(default)]
     approximate: bool,
+    #[serde(default)]
+    threshold: bool,
     quote: String,
     #[serde(default)]
     page: Option<u32>,
@@ -179,6 +184,7 @@ impl Entry {
             response: self.response,
             value,
             approximate: self.approximate,
+            threshold: self.threshold,
             quote: self.quote,
             place: place.join(", "),
         }

@@ -3,7 +3,7 @@
 use netrig_core::{Kind, quantity};
 use netrig_experiment::{
     ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPoint,
-    Point,
+    PaperThreshold, Point, TheoryLine,
 };
 
 use crate::Report;
@@ -120,8 +120,11 @@ impl<'a> Builder<'a> {
     }
 
     fn legend(&self) -> Vec<String> {
-        let others =
-            self.figure.panels.iter().any(|panel| !panel.paper.is_empty() || !panel.theory.is_empty());
+        let others = self
+            .figure
+            .panels
+            .iter()
+            .any(|panel| !panel.paper.is_empty() || !self.dashed_of(panel).is_empty());
         match self.legends[..] {
             [_] if others => vec!["measured".to_owned()],
             [_] => vec![String::new()],
@@ -129,15 +132,46 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What the dashed lines are, each curve once.
+    /// What the dashed lines are, each once: a theory's curves, and the bounds that the paper sets.
     fn theory(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for line in self.figure.panels.iter().flat_map(|panel| &panel.theory) {
-            if !names.contains(&line.label) {
-                names.push(line.label.clone());
+        for (name, _) in self.figure.panels.iter().flat_map(|panel| self.dashed_of(panel)) {
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         names
+    }
+
+    /// The dashed lines of a panel, each with what it is.
+    fn dashed_of(&self, panel: &Panel) -> Vec<(String, Layer)> {
+        let marks = Marks::Theory(0);
+        let curve = |line: &TheoryLine| {
+            let is_of = |legend: &Legend| {
+                line.of.as_ref().is_some_and(|of| {
+                    let is_there = of.substrate.is_none() || of.substrate == legend.substrate;
+                    is_there && !of.levels.is_empty() && of.levels == legend.levels
+                })
+            };
+            let of_series = panel.series.iter().find(|series| is_of(&series.legend));
+            let series = of_series.and_then(|series| self.series(&series.legend));
+            let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
+            (line.label.clone(), Layer { series, marks, points })
+        };
+        let bound = |bound: &PaperThreshold| {
+            let of = bound
+                .response
+                .as_deref()
+                .map_or(String::new(), |response| format!(" of {}", words(response)));
+            let value = self.y.behind(&as_given(self.y.convert(bound.y)));
+            let place = if bound.place.is_empty() { String::new() } else { format!(" ({})", bound.place) };
+            let is_of = |legend: &&&Legend| bound.response.is_some() && legend.response == bound.response;
+            let series = self.legends.iter().find(is_of).and_then(|legend| self.series(legend));
+            let (first, last) = ends(values_across(panel));
+            let points = [first, last].map(|x| Mark::at(x, self.y.convert(bound.y))).to_vec();
+            (format!("threshold{of}, {value}{place}"), Layer { series, marks, points })
+        };
+        panel.theory.iter().map(curve).chain(panel.thresholds.iter().map(bound)).collect()
     }
 
     /// Levels that all points have in common, n, and how the bars are to be read.
@@ -175,20 +209,9 @@ impl<'a> Builder<'a> {
 
     fn panel(&self, panel: &Panel) -> chart::Panel {
         let (mut layers, curves): (Vec<Layer>, _) = (Vec::new(), self.theory());
-        for line in &panel.theory {
-            let is_of = |legend: &Legend| {
-                line.of.as_ref().is_some_and(|of| {
-                    let is_there = of.substrate.is_none() || of.substrate == legend.substrate;
-                    is_there && !of.levels.is_empty() && of.levels == legend.levels
-                })
-            };
-            let of_series = panel.series.iter().find(|series| is_of(&series.legend));
-            let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
-            layers.push(Layer {
-                series: of_series.and_then(|series| self.series(&series.legend)),
-                marks: Marks::Theory(curves.iter().position(|curve| *curve == line.label).unwrap_or(0)),
-                points,
-            });
+        for (name, layer) in self.dashed_of(panel) {
+            let place = curves.iter().position(|curve| *curve == name).unwrap_or(0);
+            layers.push(Layer { marks: Marks::Theory(place), ..layer });
         }
         for line in &panel.paper {
             let series = self.series(&line.legend);
@@ -311,13 +334,19 @@ fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
         let measured = panel.series.iter().flat_map(|series| &series.points);
         let measured = measured.flat_map(|p| [Some(p.y), shown_low(p), p.high]).flatten();
         let paper = panel.paper.iter().flat_map(|paper| &paper.points).map(|p| p.y);
-        measured.chain(paper).filter(|v| v.is_finite())
+        let thresholds = panel.thresholds.iter().map(|bound| bound.y);
+        measured.chain(paper).chain(thresholds).filter(|v| v.is_finite())
     })
 }
 
 /// The lower end of an interval as it is drawn: no metric is ever below zero, so what reaches below does not move the axis.
 fn shown_low(point: &FigurePoint) -> Option<f64> {
     point.low.map(|low| if point.y >= 0.0 { low.max(0.0) } else { low })
+}
+
+/// The least and the largest.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
 /// All that has a place on the horizontal axis.

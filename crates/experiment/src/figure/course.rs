@@ -47,6 +47,7 @@ impl FigureSpec {
                 levels: Point(key.clone()),
                 series: self.courses(&here, design),
                 paper: Vec::new(),
+                thresholds: Vec::new(),
                 theory: Vec::new(),
                 outage: outage.map(|outage| (seconds(outage.start), outage.end.map(seconds))),
             }

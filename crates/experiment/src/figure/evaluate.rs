@@ -64,6 +64,9 @@ pub struct Panel {
     /// What the paper says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperSeries>,
+    /// The bounds that the paper sets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<PaperThreshold>,
     /// What a theory says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub theory: Vec<TheoryLine>,
@@ -169,6 +172,18 @@ pub struct PaperPoint {
     pub place: String,
 }
 
+/// A bound that the paper sets for all of the horizontal axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PaperThreshold {
+    /// The response that it bounds; absent if the figure has no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+    /// In the unit of the y axis.
+    pub y: f64,
+    /// Where it stands.
+    pub place: String,
+}
+
 /// A theory's curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TheoryLine {
@@ -207,6 +222,7 @@ impl FigureSpec {
                 levels: Point(key.clone()),
                 series: self.series_of(&here, &axis, &unit, design),
                 paper,
+                thresholds: self.thresholds_of(key, &unit, design),
                 theory: self.theory_of(key, &here, &axis, &unit, design),
                 outage: None,
             })
@@ -325,6 +341,7 @@ impl FigureSpec {
                 };
                 let points: Vec<PaperPoint> = paper
                     .group(group)
+                    .filter(|value| !value.threshold)
                     .filter(mine)
                     .flat_map(|value| self.paper_points(value, axis, unit))
                     .collect();
@@ -334,6 +351,28 @@ impl FigureSpec {
             }
         }
         lines
+    }
+
+    /// The bounds that the paper sets for what this panel shows, each once whatever the series.
+    fn thresholds_of(&self, panel: &Key, unit: &str, design: &Design) -> Vec<PaperThreshold> {
+        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
+        let fits = |value: &PaperValue| {
+            self.keys(&self.series.0, design).iter().any(|key| {
+                let fixed = self.fixed(panel, key, design);
+                let is_here = |(factor, levels): (&String, &Vec<Level>)| {
+                    fixed.get(factor).is_some_and(|level| levels.iter().any(|other| other.means(level)))
+                };
+                value.at.0.iter().all(is_here)
+            })
+        };
+        let shown = |value: &&PaperValue| value.response.is_empty() || self.y.contains(&value.response);
+        let thresholds = paper.group(group).filter(|value| value.threshold).filter(shown);
+        let bound = |value: &PaperValue| {
+            let response = (self.y.0.len() > 1 && !value.response.is_empty()).then(|| value.response.clone());
+            let y = value.value.in_unit(unit).ok()?;
+            fits(value).then(|| PaperThreshold { response, y, place: value.place.clone() })
+        };
+        thresholds.filter_map(bound).collect()
     }
 
     fn paper_points(&self, value: &PaperValue, axis: &XAxis, unit: &str) -> Vec<PaperPoint> {

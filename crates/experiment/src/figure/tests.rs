@@ -98,6 +98,26 @@ fn the_papers_points() {
     assert_eq!(paper[1].points[0].place, "page 77");
 }
 
+/// A bound that a paper sets is no value that it measured. It holds for each line, and is drawn once.
+#[test]
+fn the_papers_thresholds_are_no_values_of_it() {
+    let paper = "title = 'p'\n\
+        [[value]]\ngroup = 'g'\nresponse = 'r'\nvalue = 1\nunit = 'KB/s'\nthreshold = true\nquote = 'q'\nsection = 'IV'\n\
+        [[value]]\ngroup = 'g'\nwhere = { down_for = '5 s' }\nvalue = 54\nunit = 'B/s'\nthreshold = true\nquote = 'q'\n\
+        [[value]]\ngroup = 'g'\nresponse = 'other'\nvalue = 2\nunit = 'KB/s'\nthreshold = true\nquote = 'q'\n\
+        [[value]]\ngroup = 'g'\nwhere = { transport = 'tcp' }\nvalue = 59\nunit = 'B/s'\nquote = 'q'\n";
+    let text = "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'\npaper = 'g'";
+    let data = figure(study().paper(paper), text);
+    let thresholds = |n: usize| -> Vec<(f64, &str)> {
+        data.panels[n].thresholds.iter().map(|bound| (bound.y, bound.place.as_str())).collect()
+    };
+    assert_eq!(thresholds(0), [(1000.0, "section IV")]);
+    assert_eq!(thresholds(1), [(1000.0, "section IV"), (54.0, "")]);
+    let values: Vec<f64> =
+        data.panels[0].paper.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+    assert_eq!(values, [59.0]);
+}
+
 /// M/M/1: the time in the system is 1 / (μ − λ), here with μ = 10/s and λ = 1/gap; unstable above one per 100
 /// ms.
 #[test]

@@ -52,6 +52,7 @@ impl FigureSpec {
                 levels: Point(key.clone()),
                 series: here.map(series).collect(),
                 paper: Vec::new(),
+                thresholds: Vec::new(),
                 theory: Vec::new(),
                 outage: None,
             }

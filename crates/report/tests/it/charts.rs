@@ -31,6 +31,20 @@ fn words(document: &Document<'_>) -> Vec<String> {
     document.descendants().filter(|n| n.tag_name().name() == "text").map(text).collect()
 }
 
+/// A bound that the paper sets is drawn across as one, and nobody takes it for what the paper measured.
+#[test]
+fn a_threshold_of_the_paper_is_not_its_value() {
+    let mut phones = fixture::phones();
+    let paper = phones.experiment.design.paper.as_mut().unwrap();
+    paper.values.truncate(1);
+    paper.values[0].threshold = true;
+    let figures = report(&phones).figures_svg(Theme::Light);
+    let (_, svg) = figures.iter().find(|(name, _)| name == "by-phone").unwrap();
+    let words = words(&parsed(svg));
+    assert!(words.iter().any(|word| word == "dashed: threshold, 105 KB/s (section IV)"), "{words:?}");
+    assert!(!words.iter().any(|word| word.contains("the paper's value")), "{words:?}");
+}
+
 #[test]
 fn axes_have_titles_with_units_and_series_their_names() {
     let expected: [(&str, &[&str]); 11] = [

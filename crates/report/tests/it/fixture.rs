@@ -202,6 +202,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
             .map(|(name, period, top)| series(name, *period, *top))
             .collect(),
         paper: Vec::new(),
+        thresholds: Vec::new(),
         theory: Vec::new(),
         outage: Some((50.0, Some(60.0))),
     };
