@@ -9,6 +9,7 @@ use md5::Md5;
 use sha2::{Digest as _, Sha256, Sha512_256};
 
 use crate::Method;
+use crate::grammar::Cursor;
 use crate::header::{self, AuthScheme};
 
 mod client;
@@ -211,6 +212,13 @@ impl Challenge {
             qualities: qop.split(',').filter_map(|option| Quality::known(option.trim())).collect(),
             stale: scheme.parameters.text("stale").is_some_and(|stale| stale.eq_ignore_ascii_case("true")),
         })
+    }
+
+    /// Reads the value of a `WWW-Authenticate` or `Proxy-Authenticate`, one challenge (RFC 3261 section 7.3.1); `None` if it is
+    /// none that can be answered. Others of the same response are not concerned.
+    pub fn of_value(value: &str) -> Option<Self> {
+        let mut cursor = Cursor::new(value, "RFC 3261 section 20.44");
+        Self::read(&header::Challenge::read(&mut cursor).ok()?).ok()
     }
 
     /// As a header field.

@@ -8,10 +8,14 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
+use netrig_sip::digest::{Answer, Secret};
+use netrig_sip::{Method, Name, Request};
 use serde_json::Value;
 
 use crate::common::free_port::free_port;
+use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::terminal::Terminal;
 
@@ -106,6 +110,86 @@ fn who_is_challenged_proves_who_it_is() {
     let (code, told) = run(&[]);
     assert_eq!(code, 1, "{told}");
     assert!(told["why"].as_str().unwrap().contains("answered with 401"), "{told}");
+}
+
+/// The realms for which a request has credentials that prove the password.
+fn proven(request: &Request) -> Vec<String> {
+    let names = [Name::Authorization, Name::ProxyAuthorization];
+    let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
+    let answers = all.map(|credentials| Answer::read(&credentials).unwrap());
+    let knows = |answer: &Answer| {
+        let secret = Secret::new(answer.algorithm.hash, "alice", &answer.realm, "zanzibar");
+        answer.proves(&request.method, &request.body, &secret)
+    };
+    let mut realms: Vec<_> = answers.filter(knows).map(|answer| answer.realm).collect();
+    realms.sort_unstable();
+    realms
+}
+
+/// A proxy and the server behind it, each with its own realm and way of proof, ask one after the other, and both at once for the
+/// BYE, where each gives a new nonce.
+#[test]
+fn a_call_answers_all_who_ask() {
+    let acknowledged: Arc<Mutex<Vec<Request>>> = Arc::default();
+    let kept = Arc::clone(&acknowledged);
+    let mut byes = 0;
+    let peer = SipPeer::start(move |request| {
+        let proxy =
+            |nonce: &str| format!("Digest realm=\"p\", nonce=\"{nonce}\", qop=\"auth\", algorithm=MD5-sess");
+        let server = |nonce: &str| {
+            format!("Digest realm=\"u\", nonce=\"{nonce}\", qop=\"auth-int\", algorithm=SHA-256")
+        };
+        byes += u32::from(request.method == Method::Bye);
+        Some(match (&request.method, proven(request)) {
+            (Method::Ack, _) => {
+                kept.lock().unwrap().push(request.clone());
+                return None;
+            }
+            (Method::Bye, _) if byes == 1 => {
+                let [proxy, server] = ["n3", "n4"].map(|nonce| (proxy(nonce), server(nonce)));
+                let [proxy, server] = [proxy.0 + ", stale=true", server.1];
+                let both =
+                    [(Name::WwwAuthenticate, server.as_str()), (Name::ProxyAuthenticate, proxy.as_str())];
+                response(request, 407, &both)
+            }
+            (_, realms) if realms == ["p", "u"] => response(request, 200, &[]),
+            (_, realms) if realms == ["p"] => {
+                response(request, 401, &[(Name::WwwAuthenticate, &server("n2"))])
+            }
+            _ => response(request, 407, &[(Name::ProxyAuthenticate, &proxy("n1"))]),
+        })
+    });
+    let typed = ["--from", "sip:alice@127.0.0.1", "--password-env", PASSWORD];
+    let (code, told) = call(&[&[peer.target().as_str()][..], &typed].concat());
+    assert_eq!(code, 0, "{told}");
+    let course = [">INVITE", "<407", ">ACK", ">INVITE", "<401", ">ACK", ">INVITE", "<200", ">ACK"];
+    assert_course(&told, &[&course[..], &[">BYE", "<407", ">BYE", "<200"]].concat());
+    // "The ACK MUST contain the same credentials as the INVITE" (RFC 3261 section 13.2.2.4).
+    let acknowledged = acknowledged.lock().unwrap();
+    let last = acknowledged.last().unwrap();
+    let used = |name: &Name| last.headers.credentials(name).unwrap().len();
+    assert_eq!((used(&Name::Authorization), used(&Name::ProxyAuthorization)), (1, 1), "{last:?}");
+    drop(peer);
+}
+
+/// A refused password is sent once, and the verdict names the realm that refused it.
+#[test]
+fn a_call_that_is_refused_names_the_realm() {
+    let peer = SipPeer::start(|request| {
+        let challenge = "Digest realm=\"r\", nonce=\"n\", qop=\"auth\"";
+        (request.method != Method::Ack).then(|| response(request, 401, &[(Name::WwwAuthenticate, challenge)]))
+    });
+    let target = peer.target();
+    let typed = [target.as_str(), "--from", "sip:alice@127.0.0.1"];
+    let (code, told) = call(&[&typed[..], &["--password-env", PASSWORD]].concat());
+    assert_eq!(code, 1, "{told}");
+    assert_course(&told, &[">INVITE", "<401", ">ACK", ">INVITE", "<401", ">ACK"]);
+    let why = "invite was answered with 401 Unauthorized: the credentials for the realm `r` were refused";
+    assert_eq!(told["why"], why);
+    let (code, told) = call(&typed);
+    assert_eq!(code, 1, "{told}");
+    let why = "invite was answered with 401 Unauthorized: no password is given with --password-env";
+    assert_eq!(told["why"], why);
 }
 
 /// What is wrong on purpose is sent as it is, and its answer is waited for.

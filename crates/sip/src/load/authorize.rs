@@ -3,7 +3,6 @@
 use super::scan::{Field, Scan};
 use super::text::put_unfolded;
 use crate::digest::{Challenge, DigestClient, NonceCounts, Proven};
-use crate::error::ParseError;
 use crate::grammar::Cursor;
 use crate::{Method, Name, header};
 
@@ -56,7 +55,8 @@ impl Proof {
             return Ok(());
         };
         let rule = "RFC 3261 section 20.6";
-        let info = read(value, rule, header::AuthenticationInfo::read).ok_or(rule)?;
+        let line = unfolded(value).ok_or(rule)?;
+        let info = header::AuthenticationInfo::read(&mut Cursor::new(&line, rule)).map_err(|_| rule)?;
         match self.client.informed(&info, scan.body) {
             Proven::Wrong => Err("RFC 7616 section 3.5"),
             Proven::NextNonce => {
@@ -95,18 +95,14 @@ impl Proof {
     }
 }
 
-/// A challenge as it stands in a response, often in several lines, if it is one that can be answered.
+/// A challenge of a response, if it is one that can be answered.
 fn challenge(value: &[u8]) -> Option<Challenge> {
-    let challenge = read(value, "RFC 3261 section 20.44", header::Challenge::read)?;
-    Challenge::read(&challenge).ok()
+    Challenge::of_value(&unfolded(value)?)
 }
 
-fn read<T>(
-    value: &[u8],
-    rule: &'static str,
-    parse: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
-) -> Option<T> {
+/// A value as it stands in a response, often in several lines, in one.
+fn unfolded(value: &[u8]) -> Option<String> {
     let mut line = Vec::with_capacity(value.len());
     put_unfolded(value, &mut line);
-    parse(&mut Cursor::new(std::str::from_utf8(&line).ok()?, rule)).ok()
+    String::from_utf8(line).ok()
 }

@@ -10,7 +10,7 @@ use crate::dialog::{Dialog, MAX_FORWARDS, State};
 use crate::fault::Fault;
 use crate::header::{CSeq, NameAddr, Transport, Via};
 use crate::sdp::{DISCARD, Description};
-use crate::transaction::Timing;
+use crate::transaction::{ClientKey, Timing};
 use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
 
 /// Who calls whom, and how.
@@ -159,9 +159,12 @@ impl Desk {
         let cnonce = self.drawn();
         let (method, uri, body) = (request.method.clone(), request.uri.to_string(), request.body.clone());
         let counts = (0, &mut self.nonces);
+        let mut is_proved = false;
         for (name, answer) in self.digest.answers(&method, &uri, &body, &cnonce, counts) {
             request.headers.push(name.clone(), answer.write());
+            is_proved = true;
         }
+        self.proving = is_proved.then(|| ClientKey::of_answers_to(request).ok().flatten()).flatten();
     }
 
     /// Letters and digits that nobody else has drawn.

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Endpoint as _, Instant, Stream};
 use super::Step;
 use super::compose::{Draft, Identity, Party};
 use crate::dialog::{Dialog, Invitation, State, Told as Invited};
-use crate::digest::{Challenge, DigestClient, NonceCounts, Proven};
+use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
 use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};
 use crate::{Message, Method, Name, ParseError, Request, Response, Status, Violation};
 
@@ -22,8 +22,11 @@ pub struct Desk {
     pub(super) random: Stream,
     pub(super) identities: BTreeMap<Step, Identity>,
     pub(super) digest: DigestClient,
-    can_answer: bool,
+    /// Why the last challenge cannot be answered.
+    refusal: Option<ChallengeError>,
     pub(super) nonces: NonceCounts,
+    /// The last request that was composed with credentials.
+    pub(super) proving: Option<ClientKey>,
     open: Vec<Open>,
     invitation: Option<Invitation>,
     /// Whose dialog the call is.
@@ -125,8 +128,9 @@ impl Desk {
             random,
             identities: BTreeMap::new(),
             digest: DigestClient::default(),
-            can_answer: false,
+            refusal: None,
             nonces: NonceCounts::default(),
+            proving: None,
             open: Vec::new(),
             invitation: None,
             tag: None,
@@ -275,7 +279,7 @@ impl Desk {
         for response in new {
             let was_answered = std::mem::replace(&mut self.open[at].is_answered, response.status.is_final());
             came.is_again |= was_answered;
-            came.violations.extend(self.proven(&response).filter(|_| !was_answered));
+            came.violations.extend(self.proven(at, &response).filter(|_| !was_answered));
             if let Err(violation) = self.answered(now, at, &response, was_answered) {
                 came.violations.push(violation);
             }
@@ -283,20 +287,23 @@ impl Desk {
     }
 
     /// The credentials were accepted, and the server may have proved that it knows the password too.
-    fn proven(&mut self, response: &Response) -> Option<Violation> {
+    fn proven(&mut self, at: usize, response: &Response) -> Option<Violation> {
         if matches!(response.status.code(), 100 | 401 | 407) {
             return None;
         }
         self.digest.accepted(response.status.is_final());
-        let info = response.headers.authentication_info().ok().flatten()?;
+        // `rspauth` is of the credentials that were made last.
+        let is_last = self.proving.is_some() && self.open[at].key == self.proving;
+        let info = response.headers.authentication_info().ok().flatten().filter(|_| is_last)?;
         let is_wrong = self.digest.informed(&info, &response.body) == Proven::Wrong;
         let what = "`rspauth` is not that of a server that knows the password";
         is_wrong.then(|| Violation::new("RFC 7616 section 3.5", what))
     }
 
-    /// Whether the last challenge is one that the next request answers with credentials that were not refused.
-    pub const fn can_answer(&self) -> bool {
-        self.can_answer
+    /// Why the last challenge cannot be answered with the credentials that there are; `None` if the next request of its kind
+    /// answers it.
+    pub const fn refusal(&self) -> Option<&ChallengeError> {
+        self.refusal.as_ref()
     }
 
     /// A response that its transaction has not seen, or a 2xx to an INVITE.
@@ -351,19 +358,13 @@ impl Desk {
 
     /// The next of this step is to prove who sends it.
     fn challenged(&mut self, step: Step, response: &Response) {
-        let fields = [Name::WwwAuthenticate, Name::ProxyAuthenticate];
-        let challenges: Vec<(Name, Challenge)> = fields
-            .iter()
-            .flat_map(|name| {
-                let found = response.headers.challenges(name).unwrap_or_default();
-                found.into_iter().map(move |challenge| (name.clone(), challenge))
-            })
-            .filter_map(|(name, challenge)| Some((name, Challenge::read(&challenge).ok()?)))
-            .collect();
+        let challenges = [Name::WwwAuthenticate, Name::ProxyAuthenticate].into_iter().flat_map(|name| {
+            let found = response.headers.all(&name).filter_map(Challenge::of_value);
+            found.map(|challenge| (name.clone(), challenge)).collect::<Vec<_>>()
+        });
         if let Some((user, password)) = &self.party.credentials {
-            let result = self.digest.challenged(challenges.clone(), user, password);
-            self.can_answer = result.is_ok();
-            if !self.can_answer {
+            self.refusal = self.digest.challenged(challenges.clone(), user, password).err();
+            if self.refusal.is_some() {
                 // Whether what was refused is sent once more is the person's to decide.
                 self.digest = DigestClient::default();
                 let _unanswerable = self.digest.challenged(challenges, user, password);

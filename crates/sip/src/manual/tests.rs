@@ -127,6 +127,78 @@ fn a_challenge_is_answered_by_the_next_of_its_kind() {
     assert_eq!(number(&again), number(&bye) + 1);
 }
 
+/// A proxy asks, then the server behind it, then both for the BYE: all that have asked are answered (RFC 3261 section 22.3), each
+/// nonce with its own count, and the ACK has the credentials of its INVITE (section 13.2.2.4).
+#[test]
+fn every_realm_that_asks_a_person_is_answered() {
+    let mut desk = desk();
+    let asked = |realm: &str, nonce: &str| {
+        format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", qop=\"auth\", algorithm=MD5")
+    };
+    let used = |request: &crate::Request| -> Vec<(String, String, u32)> {
+        let names = [Name::Authorization, Name::ProxyAuthorization];
+        let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
+        let read = |credentials| {
+            let answer = crate::digest::Answer::read(&credentials).unwrap();
+            (answer.realm, answer.nonce, answer.protection.unwrap().count)
+        };
+        all.map(read).collect()
+    };
+    let list = |expected: &[(&str, &str, u32)]| -> Vec<(String, String, u32)> {
+        expected.iter().map(|(realm, nonce, count)| ((*realm).into(), (*nonce).into(), *count)).collect()
+    };
+    let [proxy, server] = [asked("p", "n1"), asked("u", "n2")];
+    let first = send(&mut desk, 0, Step::Invite);
+    give(&mut desk, 1, answer(&first, 407, &[(Name::ProxyAuthenticate, &proxy)]));
+    let second = send(&mut desk, 2, Step::Invite);
+    assert_eq!(used(&second), list(&[("p", "n1", 1)]));
+    // One that cannot be read hides no other.
+    give(
+        &mut desk,
+        3,
+        answer(&second, 401, &[(Name::WwwAuthenticate, "?"), (Name::WwwAuthenticate, &server)]),
+    );
+    assert_eq!(desk.refusal(), None);
+    let third = send(&mut desk, 4, Step::Invite);
+    assert_eq!(used(&third), list(&[("p", "n1", 2), ("u", "n2", 1)]).into_iter().rev().collect::<Vec<_>>());
+    give(&mut desk, 5, answer(&third, 200, &[]));
+    let ack = send(&mut desk, 6, Step::Ack);
+    assert_eq!(used(&ack), used(&third));
+    let bye = send(&mut desk, 7, Step::Bye);
+    assert_eq!(used(&bye), list(&[("u", "n2", 2), ("p", "n1", 3)]));
+    let [proxy, server] = [asked("p", "n3") + ", stale=true", asked("v", "n4")];
+    let both = [(Name::ProxyAuthenticate, proxy.as_str()), (Name::WwwAuthenticate, server.as_str())];
+    give(&mut desk, 8, answer(&bye, 401, &both));
+    let again = send(&mut desk, 9, Step::Bye);
+    assert_eq!(used(&again), list(&[("u", "n2", 3), ("v", "n4", 1), ("p", "n3", 1)]));
+    give(&mut desk, 10, answer(&again, 401, &[(Name::WwwAuthenticate, &asked("v", "n5"))]));
+    assert_eq!(desk.refusal().unwrap().to_string(), "the credentials for the realm `v` were refused");
+}
+
+/// `rspauth` is of the request with the last credentials (RFC 7616 section 3.5), and of no other.
+#[test]
+fn a_proof_of_the_server_is_held_to_the_request_that_it_answers() {
+    let mut desk = desk();
+    let challenge = [(Name::WwwAuthenticate, "Digest realm=\"x\", nonce=\"1\", algorithm=MD5, qop=\"auth\"")];
+    let first = send(&mut desk, 0, Step::Register);
+    give(&mut desk, 1, answer(&first, 401, &challenge));
+    let earlier = send(&mut desk, 2, Step::Options);
+    let later = send(&mut desk, 3, Step::Message);
+    let wrong = [(Name::AuthenticationInfo, "rspauth=\"00000000000000000000000000000000\", qop=auth")];
+    let rules = |desk: &mut Desk| {
+        let came = std::iter::from_fn(|| desk.poll()).filter_map(|told| match told {
+            Told::Came(came) => Some(came.violations),
+            _ => None,
+        });
+        came.flatten().map(|broken| broken.rule).collect::<Vec<_>>()
+    };
+    rules(&mut desk);
+    give(&mut desk, 4, answer(&earlier, 200, &wrong));
+    assert_eq!(rules(&mut desk), [""; 0]);
+    give(&mut desk, 5, answer(&later, 200, &wrong));
+    assert_eq!(rules(&mut desk), ["RFC 7616 section 3.5"]);
+}
+
 #[test]
 fn a_refusal_is_acknowledged_and_silence_is_told() {
     let mut desk = desk();

@@ -8,6 +8,7 @@ pub mod free_port;
 pub mod machine;
 pub mod namespace;
 pub mod path_lab;
+pub mod sip_peer;
 pub mod sip_server;
 pub mod speed_lab;
 pub mod spoilt;

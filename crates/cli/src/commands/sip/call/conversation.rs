@@ -188,12 +188,12 @@ impl Conversation {
         Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
     }
 
-    /// Waits for a response; a challenge that can be answered is, once, by the same request with credentials.
+    /// Waits for a response; each challenge that can be answered is, by the same request with credentials for all realms that
+    /// have asked (RFC 3261 section 22.3).
     fn wait(&mut self, wanted: Wanted, sent: Option<(Step, &Vec<Change>)>) -> Result<Ended, Failure> {
         let Some((step, changes)) = sent else {
             return Ok(Ended::Failed("nothing was sent whose response could be waited for".to_owned()));
         };
-        let mut proven = false;
         let mut end: Instant = self.line.now() + self.patience;
         loop {
             let heard = self.heard.clone();
@@ -204,8 +204,8 @@ impl Conversation {
                 Wanted::Status(status) => statuses.contains(&status),
             };
             let is_challenge = answer.is_some_and(|status| matches!(status.code(), 401 | 407));
-            if is_challenge && self.has_credentials && !proven && !(is_wanted && wanted != Wanted::Final) {
-                proven = true;
+            let can_answer = self.has_credentials && self.desk.refusal().is_none();
+            if is_challenge && can_answer && !(is_wanted && wanted != Wanted::Final) {
                 let done = self.compose_and_send(step, changes)?;
                 if done != Ended::Held {
                     return Ok(done);
@@ -217,7 +217,13 @@ impl Conversation {
                 return Ok(Ended::Held);
             }
             if let Some(answer) = answer {
-                return Ok(Ended::Failed(format!("{step} was answered with {answer} {}", answer.reason())));
+                let reason = answer.reason();
+                let cause = match self.desk.refusal() {
+                    _ if !is_challenge => String::new(),
+                    _ if !self.has_credentials => ": no password is given with --password-env".to_owned(),
+                    refusal => refusal.map_or(String::new(), |refusal| format!(": {refusal}")),
+                };
+                return Ok(Ended::Failed(format!("{step} was answered with {answer} {reason}{cause}")));
             }
             if timed_out || self.line.now() >= end {
                 return Ok(Ended::Failed(format!("{step} was not answered in time")));
