@@ -132,7 +132,7 @@ fn what_is_no_environment_is_refused_with_its_line() {
     for (saved, said) in [
         (
             "[calls]\nholds = \"1 s\"\n",
-            "e.toml:4: there is no `holds` in [calls]; there is callee, ring, contacts, provisionals, hold",
+            "e.toml:4: there is no `holds` in [calls]; there is callee, ring, contacts, provisionals, session_expires, hold",
         ),
         (
             "[call]\nhold = \"1 s\"\n",

@@ -2,11 +2,12 @@
 //!
 //! Start from [`Dialog::caller`] or [`Dialog::callee`]. An INVITE that proxies fork makes several: [`Invitation`] keeps
 //! them. Whoever answers an INVITE repeats what must arrive with [`Acceptance`] (its 2xx) and [`Provisionals`] (RFC 3262);
-//! [`Acknowledged`] is the other side of those.
+//! [`Acknowledged`] is the other side of those. [`SessionTimer`] ends a session that nobody refreshes (RFC 4028).
 
 mod acceptance;
 mod invitation;
 mod provisional;
+mod session_timer;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,9 @@ pub use acceptance::{Acceptance, Outcome};
 pub use invitation::{Invitation, MOST_DIALOGS, Told};
 pub(crate) use provisional::RELIABLE;
 pub use provisional::{Acknowledged, MOST_WAITING, Provisional, Provisionals};
+pub use session_timer::{
+    IntervalTooSmall, LEAST_INTERVAL, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent, TimerGrant,
+};
 
 use crate::header::{CSeq, NameAddr};
 use crate::{Headers, Method, Name, Request, Response, Scheme, SipUri, Status, Uri, Violation};

@@ -61,6 +61,7 @@ names! {
     From "From" "f"
     MaxForwards "Max-Forwards" ""
     MinExpires "Min-Expires" ""
+    MinSe "Min-SE" ""
     Path "Path" ""
     ProxyAuthenticate "Proxy-Authenticate" ""
     ProxyAuthorization "Proxy-Authorization" ""
@@ -101,6 +102,7 @@ impl Name {
                 | Self::From
                 | Self::MaxForwards
                 | Self::MinExpires
+                | Self::MinSe
                 | Self::RAck
                 | Self::RSeq
                 | Self::ReferTo

@@ -61,6 +61,10 @@ pub struct Repetitions {
     pub failed_over: u64,
     /// INVITEs within a dialog that crossed one of the other side and were sent again later.
     pub pending: u64,
+    /// Requests that refreshed a session, or were to.
+    pub refreshes_sent: u64,
+    /// Requests of the other side that refreshed a session.
+    pub refreshes_answered: u64,
 }
 
 impl Repetitions {
@@ -73,6 +77,8 @@ impl Repetitions {
             if record.side == Side::Callee { &mut self.received } else { &mut self.responses_received };
         *received += u64::from(counts.repeated);
         self.pending += u64::from(counts.pending);
+        self.refreshes_sent += u64::from(counts.refreshes_sent);
+        self.refreshes_answered += u64::from(counts.refreshes_answered);
         self.reordered += u64::from(counts.reordered);
         self.challenges += u64::from(counts.challenges);
         self.surplus += u64::from(counts.surplus);
@@ -86,6 +92,8 @@ impl Repetitions {
         self.received += other.received;
         self.responses_received += other.responses_received;
         self.pending += other.pending;
+        self.refreshes_sent += other.refreshes_sent;
+        self.refreshes_answered += other.refreshes_answered;
         self.reordered += other.reordered;
         self.challenges += other.challenges;
         self.surplus += other.surplus;

@@ -7,6 +7,7 @@ use netrig_core::{Duration, Instant};
 
 use super::authorize::Proof;
 use super::lookup::Located;
+use super::refresh::{CalleeRefresh, CallerRefresh, FarSide};
 use super::session::Session;
 use super::setup::Setup;
 use super::text::Text;
@@ -251,15 +252,19 @@ pub(super) struct Call {
     pub(super) prack: u32,
     /// `RSeq` of the last response that was acknowledged; 0 for none.
     pub(super) rseq: u32,
+    /// The session interval that its INVITE asks for, s; 0 for none.
+    pub(super) interval: u32,
     pub(super) counts: Counts,
     pub(super) clock: Clock,
     pub(super) stamps: Stamps,
+    /// Its session timer, if it is answered and has one.
+    pub(super) refresh: Option<Box<CallerRefresh>>,
     /// The other side's tag, in its whole `To`.
     pub(super) remote: Text<78>,
     /// Where the other side is found.
     pub(super) target: Text<46>,
     /// The route set, as lines.
-    pub(super) routes: Text<78>,
+    pub(super) routes: Text<70>,
     /// The credentials of the last request, if it has any.
     pub(super) proof: Option<Box<Proof>>,
     /// Where requests within the dialog go.
@@ -354,6 +359,8 @@ pub(super) struct Answer {
     pub(super) is_unacknowledged: bool,
     /// Whether its ACK is to bring the answer to an offer of this side.
     pub(super) has_offered: bool,
+    /// Its session timer, if it has one.
+    pub(super) refresh: Option<Box<CalleeRefresh>>,
     /// Of one who is subscribed to.
     pub(super) subscription: Option<Box<Subscription>>,
     /// Where the INVITE has come from and its responses go.
@@ -365,17 +372,10 @@ pub(super) struct Answer {
 /// What is kept of a subscription by the one who notifies.
 #[derive(Clone, Debug)]
 pub(super) struct Subscription {
-    /// The subscriber, with its tag.
-    pub(super) remote: Box<[u8]>,
-    /// Its own address, with the own tag.
-    pub(super) local: Box<[u8]>,
-    /// Where the subscriber is found.
-    pub(super) target: Box<[u8]>,
-    /// The route set, as lines.
-    pub(super) routes: Box<[u8]>,
+    /// The subscriber.
+    pub(super) far: FarSide,
     /// `Event`.
     pub(super) event: Box<[u8]>,
-    pub(super) next_hop: SocketAddr,
     /// When it is over.
     pub(super) until: Instant,
     /// Of the last NOTIFY.

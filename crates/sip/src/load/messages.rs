@@ -10,6 +10,7 @@ use super::session::changed;
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
 use super::text::put_unfolded;
+use crate::dialog::LEAST_INTERVAL;
 use crate::digits::Decimal;
 use crate::sdp::Direction;
 use crate::{Message, Method, Status};
@@ -23,6 +24,10 @@ pub(super) struct Requests {
     pub(super) invite_bare: Template,
     /// For provisional responses that are to be acknowledged.
     pub(super) invite_reliably: Template,
+    /// Within the dialog: the session is refreshed, as it was described.
+    pub(super) refresh: Template,
+    /// The same without a description.
+    pub(super) update: Template,
     /// Within the dialog: the other side is put on hold.
     pub(super) hold: Template,
     /// It is taken up again.
@@ -59,6 +64,10 @@ pub(super) struct Responses {
     pub(super) held: Template,
     /// To one that takes the call up again.
     pub(super) resumed: Template,
+    /// To UPDATE without an offer.
+    pub(super) updated: Template,
+    /// To a request whose session interval is too small.
+    pub(super) too_small: Template,
     /// To any other request.
     pub(super) ok: Template,
     /// To SUBSCRIBE.
@@ -135,9 +144,14 @@ const DESCRIPTION: &str = "Content-Type: application/sdp\r\n";
 
 /// The methods that a user of a load takes, of which each INVITE and each 2xx to one tells (RFC 3261 sections 13.2.1 and
 /// 13.3.1.4).
-const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY\r\n";
+const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY, UPDATE\r\n";
 
-const SUPPORTED: &str = "Supported: 100rel\r\n";
+const SUPPORTED: &str = "Supported: 100rel, timer\r\n";
+
+/// The session timer, where there is one.
+fn session() -> String {
+    format!("X: {}\r\n", Hole::Session.text())
+}
 
 /// What subscriptions are to.
 const EVENT: &str = "Event: presence\r\nAccept: application/pidf+xml\r\n";
@@ -155,7 +169,7 @@ impl Requests {
         let at = |place| format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place));
         let own = at(1);
         let invite = |to: To, more: &str, description: &[u8]| {
-            let more = format!("{more}{ALLOW}{SUPPORTED}");
+            let more = format!("{more}{ALLOW}{SUPPORTED}{}", session());
             request(setup, &Method::Invite, &to, &described(&more, description), description)
         };
         let expires = format!("Expires: {}\r\n", Hole::Expires.text());
@@ -165,11 +179,14 @@ impl Requests {
         let reliably = format!("{own}Require: 100rel\r\n");
         let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.text());
         let text = "Content-Type: text/plain\r\n";
+        let updating = format!("{own}{ALLOW}{SUPPORTED}{}", session());
         Ok(Self {
             register: request(setup, &Method::Register, &To::Domain, &registering, b"")?,
             invite: invite(To::Peer, &own, description)?,
             invite_bare: invite(To::Peer, &own, b"")?,
             invite_reliably: invite(To::Peer, &reliably, description)?,
+            refresh: invite(To::Dialog, &own, description)?,
+            update: request(setup, &Method::Update, &To::Dialog, &updating, b"")?,
             hold: invite(To::Dialog, &own, &changed(description, Direction::SendOnly))?,
             resume: invite(To::Dialog, &own, &changed(description, Direction::SendRecv))?,
             cancel: plain(Method::Cancel, To::Peer)?,
@@ -193,7 +210,7 @@ impl Responses {
             b"OPTIONS" => (&self.able, 200),
             b"MESSAGE" => (&self.ok, 200),
             // An offer that is refused leaves the session as it was (RFC 3261 section 14.2).
-            b"INVITE" => (&self.not_acceptable, 488),
+            b"INVITE" | b"UPDATE" => (&self.not_acceptable, 488),
             // They name a dialog's state that is not there: a request to cancel, a subscription, a provisional response.
             b"CANCEL" | b"BYE" | b"NOTIFY" | b"PRACK" => (&self.unknown, 481),
             b"SUBSCRIBE" => (&self.bad_event, 489),
@@ -221,7 +238,9 @@ impl Responses {
         let reliably = format!("Require: 100rel\r\nRSeq: {}\r\n", Hole::Reliable.text());
         let expires = format!("Expires: {}\r\n", Hole::Expires.text());
         let plain = |status| response(status, "", b"");
-        let accepting = |description: &[u8]| within(Status::OK, &format!("{ALLOW}{SUPPORTED}"), description);
+        let accepting =
+            |description: &[u8]| within(Status::OK, &format!("{ALLOW}{SUPPORTED}{}", session()), description);
+        let least = format!("Min-SE: {LEAST_INTERVAL}\r\n");
         Ok(Self {
             ringing: within(Status::RINGING, "", b"")?,
             progress: within(Status::SESSION_PROGRESS, "", description)?,
@@ -230,6 +249,8 @@ impl Responses {
             accepted_bare: accepting(b"")?,
             held: accepting(&changed(description, Direction::RecvOnly))?,
             resumed: accepting(&changed(description, Direction::SendRecv))?,
+            updated: accepting(b"")?,
+            too_small: response(Status::SESSION_INTERVAL_TOO_SMALL, &least, b"")?,
             ok: plain(Status::OK)?,
             subscribed: within(Status::OK, &expires, b"")?,
             busy: plain(Status::BUSY_HERE)?,
@@ -250,24 +271,49 @@ impl Responses {
     }
 }
 
-/// NOTIFY, by the one who is subscribed to.
-pub(super) fn notice(setup: &Setup) -> Result<Template, TemplateError> {
-    let Setup { local, transport, .. } = setup;
-    template(format!(
-        "NOTIFY {} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\nRoute: {}\r\n\
-         From: {}\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {} NOTIFY\r\nContact: <sip:{local}{}>\r\n\
-         X: {}\r\nContent-Length: 0\r\n\r\n",
-        Hole::Target.text(),
-        transport.name(),
-        Hole::Branch.text(),
-        Hole::Routes.text(),
-        Hole::Local.text(),
-        Hole::Remote.text(),
-        Hole::CallId.text(),
-        Hole::CSeq.text(),
-        setup.transport_parameter(),
-        Hole::Copied.text(),
-    ))
+/// What one who is called asks within its dialog.
+#[derive(Clone, Debug)]
+pub(super) struct Inquiries {
+    pub(super) notify: Template,
+    /// The session is refreshed, without a description.
+    pub(super) update: Template,
+    /// The same, as it was described.
+    pub(super) refresh: Template,
+    /// For the response to that.
+    pub(super) acknowledge: Template,
+    pub(super) bye: Template,
+}
+
+impl Inquiries {
+    pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
+        let Setup { local, transport, description, .. } = setup;
+        let contact = format!("Contact: <sip:{local}{}>\r\n", setup.transport_parameter());
+        let request = |method: Method, more: &str, body: &[u8]| {
+            template(format!(
+                "{method} {} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\nRoute: {}\r\n\
+                 From: {}\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n{more}Content-Length: {}\r\n\r\n{}",
+                Hole::Target.text(),
+                transport.name(),
+                Hole::Branch.text(),
+                Hole::Routes.text(),
+                Hole::Local.text(),
+                Hole::Remote.text(),
+                Hole::CallId.text(),
+                Hole::CSeq.text(),
+                body.len(),
+                String::from_utf8_lossy(body),
+            ))
+        };
+        let noticing = format!("{contact}X: {}\r\n", Hole::Copied.text());
+        let refreshing = format!("{contact}{ALLOW}{SUPPORTED}{}", session());
+        Ok(Self {
+            notify: request(Method::Notify, &noticing, b"")?,
+            update: request(Method::Update, &refreshing, b"")?,
+            refresh: request(Method::Invite, &described(&refreshing, description), description)?,
+            acknowledge: request(Method::Ack, "", b"")?,
+            bye: request(Method::Bye, "", b"")?,
+        })
+    }
 }
 
 /// What a response repeats of its request (RFC 3261 section 8.2.6.2, and 12.1.1 for `Record-Route`), as lines. `tag` is

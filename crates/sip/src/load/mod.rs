@@ -33,6 +33,7 @@ mod output;
 mod part;
 mod plan;
 mod recipient;
+mod refresh;
 mod registrant;
 mod routes;
 pub mod scan;

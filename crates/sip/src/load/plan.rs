@@ -8,6 +8,7 @@ use netrig_core::{Duration, SpanDistribution};
 use super::arrivals::{Arrivals, Gaps, Stage};
 use super::call::Scenario;
 use super::setup::{Directory, Setup};
+use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
 use crate::index::Thresholds;
 use crate::record::What;
@@ -133,6 +134,8 @@ pub struct Plan {
     pub contacts: u8,
     /// How many provisional responses a peer sends before it answers, 1 at least.
     pub provisionals: u16,
+    /// The session interval that callers ask for, s (RFC 4028), 90 at least; `None` if they ask for none.
+    pub session_expires: Option<u32>,
     /// The size of the session descriptions, bytes; none if zero.
     pub description: usize,
     /// T1, T2 and T4.
@@ -188,6 +191,7 @@ impl Plan {
             callee: CalleeOrder::Foreign,
             contacts: 1,
             provisionals: 1,
+            session_expires: None,
             description: 0,
             timing: Timing::default(),
             longest_ringing: Duration::from_secs(180),
@@ -391,6 +395,12 @@ impl Plan {
         if self.longest_ringing <= ring {
             return refuse("ring", format!("it must be below the longest ringing, {}", self.longest_ringing));
         }
+        if self.session_expires.is_some_and(|interval| interval < LEAST_INTERVAL) {
+            return refuse(
+                "session_expires",
+                format!("it must be {LEAST_INTERVAL} s or more (RFC 4028 section 4)"),
+            );
+        }
         if self.expires == 0 {
             return refuse("expires", "it must be a second or more");
         }
@@ -451,6 +461,7 @@ impl Plan {
             calls: self.calls,
             contacts: self.contacts,
             provisionals: self.provisionals,
+            session_expires: self.session_expires.unwrap_or(0),
             description: Bytes::from(session_description(local.ip(), self.description)),
             longest_ringing: self.longest_ringing,
             ..own

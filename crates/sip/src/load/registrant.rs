@@ -6,7 +6,6 @@ use std::sync::Arc;
 use netrig_core::{Duration, Instant};
 
 use super::authorize::{Proof, is_challenge};
-use super::call::Clock;
 use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
@@ -456,8 +455,8 @@ impl Timed for Registrant {
         &mut self.wheel
     }
 
-    fn clock_at(&self, index: u32) -> Option<&Clock> {
-        self.users.get(index as usize).map(|user| &user.clock)
+    fn next_of(&self, index: u32) -> Option<Instant> {
+        self.users.get(index as usize).map(|user| user.clock.next())
     }
 
     fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {

@@ -44,6 +44,8 @@ pub struct Scan<'a> {
     pub expires: Option<u32>,
     /// `Min-Expires`, s.
     pub min_expires: Option<u32>,
+    /// The first `Session-Expires`.
+    pub session_expires: Option<&'a [u8]>,
     /// `Content-Length`, bytes.
     pub content_length: Option<u32>,
     /// What follows the empty line, as far as `Content-Length` says where it stands.
@@ -114,6 +116,14 @@ pub enum Field {
     Expires,
     /// `Min-Expires`.
     MinExpires,
+    /// `Session-Expires`.
+    SessionExpires,
+    /// `Min-SE`.
+    MinSe,
+    /// `Supported`.
+    Supported,
+    /// `Allow`.
+    Allow,
     /// `Content-Length`.
     ContentLength,
 }
@@ -133,6 +143,8 @@ impl Field {
                 b'm' => Some(Self::Contact),
                 b'l' => Some(Self::ContentLength),
                 b'o' => Some(Self::Event),
+                b'x' => Some(Self::SessionExpires),
+                b'k' => Some(Self::Supported),
                 _ => None,
             },
             2 => among(&[(b"To", Self::To)]),
@@ -143,16 +155,19 @@ impl Field {
                 (b"RSeq", Self::RSeq),
                 (b"RAck", Self::RAck),
             ]),
-            5 => among(&[(b"Event", Self::Event)]),
+            5 => among(&[(b"Event", Self::Event), (b"Allow", Self::Allow)]),
+            6 => among(&[(b"Min-SE", Self::MinSe)]),
             7 => among(&[
                 (b"Call-ID", Self::CallId),
                 (b"Contact", Self::Contact),
                 (b"Require", Self::Require),
                 (b"Expires", Self::Expires),
             ]),
+            9 => among(&[(b"Supported", Self::Supported)]),
             11 => among(&[(b"Min-Expires", Self::MinExpires)]),
             12 => among(&[(b"Record-Route", Self::RecordRoute)]),
             14 => among(&[(b"Content-Length", Self::ContentLength)]),
+            15 => among(&[(b"Session-Expires", Self::SessionExpires)]),
             16 => among(&[(b"WWW-Authenticate", Self::WwwAuthenticate)]),
             18 => among(&[
                 (b"Proxy-Authenticate", Self::ProxyAuthenticate),
@@ -200,6 +215,7 @@ impl<'a> Scan<'a> {
             proxy_authenticate: None,
             expires: None,
             min_expires: None,
+            session_expires: None,
             content_length: None,
             body: &[],
             is_complete: false,
@@ -241,6 +257,9 @@ impl<'a> Scan<'a> {
             Field::ProxyAuthenticate => {
                 first(&mut self.proxy_authenticate);
             }
+            Field::SessionExpires => {
+                first(&mut self.session_expires);
+            }
             Field::Expires if self.expires.is_none() => self.expires = number(value),
             Field::MinExpires if self.min_expires.is_none() => self.min_expires = number(value),
             Field::ContentLength if self.content_length.is_none() => self.content_length = number(value),
@@ -274,6 +293,12 @@ impl<'a> Scan<'a> {
     pub fn all(&self, wanted: Field) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let lines = Lines { bytes: self.fields, at: 0, is_complete: false };
         lines.filter(move |(field, _)| *field == wanted).map(|(_, value)| value)
+    }
+
+    /// Whether a list has this token, which is compared without case.
+    pub fn lists(&self, wanted: Field, token: &[u8]) -> bool {
+        let mut tokens = self.all(wanted).flat_map(|value| value.split(|byte| *byte == b','));
+        tokens.any(|own| own.trim_ascii().eq_ignore_ascii_case(token))
     }
 
     /// The URIs of all `Record-Route`s, the topmost first.

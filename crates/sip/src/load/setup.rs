@@ -44,6 +44,8 @@ pub struct Setup {
     /// How many provisional responses one who is called sends before it answers, evenly over the time for which it rings:
     /// 1 at least.
     pub provisionals: u16,
+    /// The session interval that callers ask for, s (RFC 4028); 0 for none.
+    pub session_expires: u32,
     /// How long a call may ring before it is given up.
     pub longest_ringing: Duration,
     /// How long one who was called waits for the other to hang up.
@@ -70,6 +72,7 @@ impl Setup {
             description: Bytes::new(),
             contacts: 1,
             provisionals: 1,
+            session_expires: 0,
             longest_ringing: Duration::from_secs(180),
             longest_call: Duration::from_secs(3600),
         }

@@ -43,10 +43,12 @@ pub enum Hole {
     Authorization,
     /// Header fields as whole lines: what a response repeats of its request.
     Copied,
+    /// Header fields as whole lines: the session timer (RFC 4028).
+    Session,
 }
 
 impl Hole {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::CallId,
         Self::Branch,
         Self::Tag,
@@ -62,6 +64,7 @@ impl Hole {
         Self::Routes,
         Self::Authorization,
         Self::Copied,
+        Self::Session,
     ];
 
     /// What stands for it in the message that a template is made of: a token that no message has otherwise.
@@ -82,12 +85,13 @@ impl Hole {
             Self::Routes => "0hole-routes0",
             Self::Authorization => "0hole-authorization0",
             Self::Copied => "0hole-copied0",
+            Self::Session => "0hole-session0",
         }
     }
 
     /// Whether it is filled with whole lines: its name and line end are the value's.
     const fn is_lines(self) -> bool {
-        matches!(self, Self::Routes | Self::Authorization | Self::Copied)
+        matches!(self, Self::Routes | Self::Authorization | Self::Copied | Self::Session)
     }
 }
 

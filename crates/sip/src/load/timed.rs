@@ -2,17 +2,16 @@
 
 use netrig_core::Instant;
 
-use super::call::Clock;
 use super::output::Output;
 use super::wheel::Wheel;
 
-/// A machine whose objects, known by their indices, each have a clock, and which has one wheel for them all.
+/// A machine whose objects, known by their indices, each wait for a time, and which has one wheel for them all.
 pub(super) trait Timed {
     /// Where the next time of each object is kept.
     fn wheel(&mut self) -> &mut Wheel;
 
-    /// The clock of the object at an index, if there is one.
-    fn clock_at(&self, index: u32) -> Option<&Clock>;
+    /// When something is due of the object at an index, if there is one.
+    fn next_of(&self, index: u32) -> Option<Instant>;
 
     /// Does what is due of the object at an index. Its next time is kept afterwards.
     fn do_due(&mut self, now: Instant, index: u32, out: &mut Output);
@@ -27,7 +26,7 @@ pub(super) trait Timed {
 
     /// Sets the wheel to what the object at an index waits for.
     fn rest(&mut self, index: u32) {
-        if let Some(next) = self.clock_at(index).map(Clock::next) {
+        if let Some(next) = self.next_of(index) {
             self.wheel().set(index, next);
         }
     }

@@ -137,6 +137,10 @@ pub struct Counts {
     pub failed_over: u16,
     /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later.
     pub pending: u16,
+    /// Requests of this side that refreshed the session, or were to (RFC 4028). One that is sent again by a timer counts once.
+    pub refreshes_sent: u16,
+    /// Requests of the other side that refreshed the session, and that this side answered with 2xx.
+    pub refreshes_answered: u16,
 }
 
 /// Who saw it.
@@ -254,6 +258,9 @@ pub enum Failure {
     /// Nobody has hung up as long as a call may last.
     #[error("nobody hung up")]
     LeftAlone,
+    /// The session has expired without a refresh.
+    #[error("the session was not refreshed in time (RFC 4028)")]
+    Unrefreshed,
     /// The credentials are refused, or the challenge cannot be answered.
     #[error("the credentials were refused")]
     Authentication,

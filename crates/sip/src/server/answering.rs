@@ -6,21 +6,22 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
 use super::element::Element;
-use super::hop::Hop;
 use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, describe, description, not_understood};
+use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
 use super::{Destination, Domain, is_readable, reply, unsupported, with_allow};
 use crate::dialog::{
-    Acceptance, Dialog, DialogId, Outcome, Provisionals, RELIABLE, Refusal, State, is_sips, needs_sips,
+    Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
+    is_sips, needs_sips,
 };
-use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
+use crate::header::{NameAddr, Transport};
 use crate::sdp::Description;
-use crate::transaction::{ServerKey, Timing};
+use crate::transaction::{ClientKey, ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
 /// What it takes.
-const ALLOWED: [Method; 8] = [
+pub(super) const ALLOWED: [Method; 8] = [
     Method::Invite,
     Method::Ack,
     Method::Cancel,
@@ -37,16 +38,18 @@ const EXTENSION: Duration = Duration::from_secs(60);
 /// A user agent server that behaves as it is told.
 #[derive(Debug)]
 pub struct AnsweringMachine {
-    domain: Domain,
+    pub(super) domain: Domain,
     manners: Manners,
-    random: Stream,
+    pub(super) random: Stream,
     most: usize,
-    transactions: Transactions,
-    calls: BTreeMap<DialogId, Call>,
+    pub(super) transactions: Transactions,
+    pub(super) calls: BTreeMap<DialogId, Call>,
     /// What all of them count as: one with a long INVITE as several.
     weight: usize,
     /// Which call an INVITE has begun.
     invites: BTreeMap<ServerKey, DialogId>,
+    /// Requests that refresh sessions, while their transactions last.
+    pub(super) refreshes: BTreeMap<ClientKey, (DialogId, Request)>,
     due: BTreeSet<(Instant, DialogId)>,
 }
 
@@ -60,7 +63,8 @@ pub(super) struct Call {
     said: usize,
     /// Its final response was sent.
     pub(super) answered: bool,
-    dialog: Dialog,
+    pub(super) dialog: Dialog,
+    pub(super) session: SessionState,
     pub(super) provisionals: Option<Provisionals>,
     pub(super) acceptance: Option<Acceptance>,
     /// The answer to the caller's offer, or an offer of its own.
@@ -70,7 +74,7 @@ pub(super) struct Call {
     /// When the caller is told again that it rings.
     extended: Instant,
     way_back: Option<Destination>,
-    hang_up: Option<Instant>,
+    pub(super) hang_up: Option<Instant>,
     /// Until when the caller wants an answer.
     expires: Option<Instant>,
     /// When it has lasted as long as it may.
@@ -82,7 +86,7 @@ pub(super) struct Call {
 impl Call {
     /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
     /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
-    fn is_talk(&self) -> bool {
+    pub(super) fn is_talk(&self) -> bool {
         let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
         self.answered && outcome.is_some()
     }
@@ -100,6 +104,7 @@ impl AnsweringMachine {
             calls: BTreeMap::new(),
             weight: 0,
             invites: BTreeMap::new(),
+            refreshes: BTreeMap::new(),
             due: BTreeSet::new(),
         }
     }
@@ -148,7 +153,7 @@ impl AnsweringMachine {
         if request.uri.as_sip().is_none() || is_sips(&request.uri) && !self.domain.is_secure() {
             return Ok(Some(reply(request, Status::UNSUPPORTED_URI_SCHEME)));
         }
-        let unknown = unknown_options(request, &Name::Require, &[RELIABLE]);
+        let unknown = unknown_options(request, &Name::Require, &[RELIABLE, TIMER]);
         if !unknown.is_empty() {
             return Ok(Some(unsupported(request, &unknown)));
         }
@@ -175,6 +180,14 @@ impl AnsweringMachine {
         };
         call.dialog.handle_request(request, &mut self.random)?;
         let mut response = reply(request, Status::OK);
+        let grant = match granted(request) {
+            Ok(grant) => grant,
+            Err(IntervalTooSmall) if matches!(request.method, Method::Invite | Method::Update) => {
+                call.dialog.answered(request);
+                return Ok(too_small(request));
+            }
+            Err(IntervalTooSmall) => None,
+        };
         match request.method {
             Method::Prack => {
                 let Some(provisionals) = &mut call.provisionals else {
@@ -192,6 +205,9 @@ impl AnsweringMachine {
                     answer_offer(&self.manners, call, request, &mut response);
                 }
                 response.headers.push(Name::Contact, contact(&self.domain, request, call.way_back.as_ref()));
+                if call.answered && response.status.is_success() {
+                    call.session.renew(now, grant, &mut response);
+                }
             }
             Method::Bye => {
                 // "It is RECOMMENDED that a 487 (Request Terminated) response be generated to those pending requests" (RFC 3261
@@ -212,6 +228,7 @@ impl AnsweringMachine {
                 }
                 call.way_back = self.transactions.way_back(key);
                 response.headers.push(Name::Contact, contact(&self.domain, request, call.way_back.as_ref()));
+                call.session.renew(now, grant, &mut response);
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
             }
             _ => {}
@@ -264,6 +281,10 @@ impl AnsweringMachine {
                 return;
             }
         };
+        let Ok(session) = SessionState::of(request) else {
+            self.transactions.respond(now, &key, too_small(request));
+            return;
+        };
         let tag = format!("{:016x}", self.random.bits());
         let mut ringing = request.response(Status::RINGING);
         if let Ok(Some(to)) = request.headers.to() {
@@ -287,6 +308,7 @@ impl AnsweringMachine {
             said: 0,
             answered: false,
             dialog,
+            session,
             provisionals,
             acceptance: None,
             description,
@@ -308,7 +330,7 @@ impl AnsweringMachine {
     }
 
     /// Does what is due for a call, and notes when something will be next.
-    fn attend(&mut self, now: Instant, id: &DialogId) {
+    pub(super) fn attend(&mut self, now: Instant, id: &DialogId) {
         let Some(mut call) = self.calls.remove(id) else { return };
         let goes_on = self.work(now, id, &mut call);
         if let Some(before) = call.due.take() {
@@ -345,6 +367,7 @@ impl AnsweringMachine {
             call.is_talk().then_some(call.end),
             call.provisionals.as_ref().and_then(Provisionals::poll_timeout),
             call.acceptance.as_ref().and_then(Acceptance::poll_timeout),
+            call.session.poll_timeout(),
         ];
         open.chain(own.into_iter().flatten()).min()
     }
@@ -388,6 +411,7 @@ impl AnsweringMachine {
                 return false;
             }
         }
+        self.refresh_session(now, id, call);
         self.repeat_2xx(now, call)
     }
 
@@ -430,7 +454,7 @@ impl AnsweringMachine {
                     return true;
                 }
                 let mut response = with_allow(self.establishing(call, Status::OK, id), &ALLOWED);
-                response.headers.push(Name::Supported, RELIABLE);
+                call.session.accept(now, &mut response);
                 // "If the INVITE request contained an offer, and the UAS had not yet sent an answer, the 2xx MUST contain an
                 // answer." An answer in a response that was not sent reliably is to be said again.
                 if !call.described || call.provisionals.is_none() {
@@ -474,11 +498,9 @@ impl AnsweringMachine {
             return;
         }
         let Ok(bye) = call.dialog.request(Method::Bye) else { return };
-        let route = bye.headers.addresses(&Name::Route).ok().and_then(|routes| routes.into_iter().next());
-        let next = route.map_or_else(|| bye.uri.clone(), |route| route.uri);
-        let Some(to) = next.as_sip().map(Destination::of_uri) else { return };
-        let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        let _ = self.transactions.send(now, Hop::new(&self.domain, bye, to, &branch));
+        if let Some(hop) = self.hop_within(bye) {
+            let _ = self.transactions.send(now, hop);
+        }
     }
 
     /// A response that makes a dialog (RFC 3261 section 12.1.1).
@@ -537,8 +559,17 @@ impl Element for AnsweringMachine {
     fn happened(&mut self, now: Instant, event: Happened) {
         match event {
             Happened::Request(key, request) => self.request(now, key, &request),
-            // Only BYEs are sent: whatever comes of one, its call is over.
-            Happened::Response(..) | Happened::Failed(..) | Happened::ClientEnded(_) => {}
+            // Whatever a BYE comes to, its call is over.
+            Happened::Response(key, response) => self.refreshed(now, &key, &response),
+            Happened::Failed(key, status) => {
+                if let Some((_, request)) = self.refreshes.get(&key) {
+                    let response = request.response(status);
+                    self.refreshed(now, &key, &response);
+                }
+            }
+            Happened::ClientEnded(key) => {
+                self.refreshes.remove(&key);
+            }
             Happened::ServerEnded(key) => {
                 self.invites.remove(&key);
             }

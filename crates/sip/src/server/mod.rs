@@ -20,6 +20,9 @@ mod offers;
 mod order;
 mod proxy;
 mod redirect;
+mod refreshing;
+#[cfg(test)]
+mod refreshing_tests;
 mod registrar;
 mod registry;
 #[cfg(test)]
@@ -224,9 +227,13 @@ pub fn has_computed_tag(response: &Response) -> bool {
 
 /// With the methods that a server takes.
 pub(crate) fn with_allow(mut response: Response, methods: &[Method]) -> Response {
-    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
-    response.headers.push(Name::Allow, names.join(", "));
+    allow(&mut response.headers, methods);
     response
+}
+
+pub(crate) fn allow(headers: &mut Headers, methods: &[Method]) {
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    headers.push(Name::Allow, names.join(", "));
 }
 
 /// Whether a request can be served at all: what makes its transaction and dialog can be read, and what it demands (RFC 3261

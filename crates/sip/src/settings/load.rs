@@ -76,6 +76,9 @@ pub struct LoadSettings {
     /// How many provisional responses a peer of `callee = "own"` sends before it answers, evenly over `ring`.
     #[serde(default = "one")]
     pub provisionals: u16,
+    /// The session interval that callers ask for (RFC 4028), whole seconds, 90 s at least; without it they ask for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_expires: Option<Duration>,
     /// How long a call is held, or a subscription lasts. What is drawn above 20 means is as long as that.
     #[serde(default)]
     pub hold: DrawnTime,
@@ -208,6 +211,10 @@ pub enum Connections {
     PerAttempt,
 }
 
+fn whole_seconds(span: Duration) -> u32 {
+    u32::try_from(span.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
+}
+
 impl LoadSettings {
     /// All that its users do.
     pub fn scenarios(&self) -> impl Iterator<Item = ScenarioName> {
@@ -223,14 +230,10 @@ impl LoadSettings {
     }
 
     fn spans(&self) -> Spans {
-        Spans { hold: self.hold.0.mean(), patience: self.patience, expires: self.seconds() }
+        Spans { hold: self.hold.0.mean(), patience: self.patience, expires: whole_seconds(self.expires) }
     }
 
     /// For how long is registered and subscribed, s.
-    fn seconds(&self) -> u32 {
-        u32::try_from(self.expires.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
-    }
-
     /// Whether somebody is to be registered before the first begins.
     pub fn prepares(&self) -> bool {
         let is_there = |scenario| matches!(scenario, ScenarioName::ReRegister | ScenarioName::Unregister);
@@ -298,13 +301,14 @@ impl LoadSettings {
             population: self.population,
             passwords: Directory::Fixed(password.into_bytes().into()),
             domain: self.domain.clone().or_else(|| Some(self.location.as_ref()?.name.clone())),
-            expires: self.seconds(),
+            expires: whole_seconds(self.expires),
             callee: match self.callee {
                 Called::Server => CalleeOrder::Foreign,
                 Called::Own => CalleeOrder::Own { ringing: self.ring },
             },
             contacts: self.contacts,
             provisionals: self.provisionals,
+            session_expires: self.session_expires.map(whole_seconds),
             description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
             timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,
@@ -535,6 +539,11 @@ mod tests {
             (json!({ "t4": "0 s" }), "t4", Plan { timing: Timing { t4: NO_TIME, ..timing }, ..base.clone() }),
             (json!({ "most_calls": 0 }), "most_calls", Plan { calls: 0, ..base.clone() }),
             (json!({ "provisionals": 0 }), "provisionals", Plan { provisionals: 0, ..base.clone() }),
+            (
+                json!({ "session_expires": "89 s" }),
+                "session_expires",
+                Plan { session_expires: Some(89), ..base.clone() },
+            ),
             (json!({ "expires": "999 ms" }), "expires", Plan { expires: 0, ..base.clone() }),
             (json!({ "sdp": "60001 B" }), "sdp", Plan { description: 60_001, ..base.clone() }),
             (json!({ "contacts": 0 }), "contacts", Plan { contacts: 0, ..base.clone() }),

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// A timer of RFC 3261 ran out.
+    /// A timer of RFC 3261 ran out, or that of a session (RFC 4028).
     Timer,
     /// The status of the answer.
     Status,
@@ -69,7 +69,7 @@ impl FailureKind {
 impl From<Failure> for FailureKind {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut(_) | Failure::NoFinal => Self::Timer,
+            Failure::TimedOut(_) | Failure::NoFinal | Failure::Unrefreshed => Self::Timer,
             Failure::Status(_) => Self::Status,
             Failure::RangTooLong | Failure::OnlyTrying => Self::Ringing,
             Failure::LeftAlone => Self::Left,

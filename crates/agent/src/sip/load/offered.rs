@@ -41,6 +41,9 @@ pub struct Offered {
     pub contacts: u8,
     /// How many provisional responses each sends before it answers.
     pub provisionals: u16,
+    /// The session interval that callers ask for, s (RFC 4028); absent if they ask for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_expires: Option<u32>,
     /// How long what is answered is held, or how that is drawn: `30 s`, `exponential:30 s`; nothing if it is not.
     pub hold: Option<String>,
     /// How long one lasts by itself, s.
@@ -89,6 +92,7 @@ impl Offered {
             own_callees: plan.has_own_callees(),
             contacts: plan.contacts,
             provisionals: plan.provisionals,
+            session_expires: plan.session_expires,
             hold: hold(plan),
             own_span: seconds(plan.own_span()),
             description: plan.description,
@@ -217,6 +221,7 @@ mod tests {
             Plan { callee: own, contacts: 2, ..plan.clone() },
             Plan { callee: own, provisionals: 2, ..plan.clone() },
             Plan { callee: CalleeOrder::Own { ringing: second }, ..plan.clone() },
+            Plan { session_expires: Some(90), ..plan.clone() },
             Plan { population: 1, ..plan.clone() },
             Plan { passwords: Directory::list(["", "secret"]), ..plan.clone() },
             Plan { expires: 60, ..plan.clone() },

@@ -235,6 +235,12 @@ pub struct LoadReport {
     /// there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_again: Option<u64>,
+    /// Requests of the tester that refreshed a session, or were to (RFC 4028); absent if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refreshes_sent: Option<u64>,
+    /// Requests of the other side that refreshed a session, and that the tester answered with 2xx; absent if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refreshes_answered: Option<u64>,
     /// What the other side asked for of its own within dialogs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrequested: Vec<UnrequestedRow>,

@@ -161,6 +161,8 @@ impl Reporting {
             received_again: repetitions.received,
             responses_received_again: Some(repetitions.responses_received).filter(|count| *count > 0),
             pending_again: Some(repetitions.pending).filter(|count| *count > 0),
+            refreshes_sent: Some(repetitions.refreshes_sent).filter(|count| *count > 0),
+            refreshes_answered: Some(repetitions.refreshes_answered).filter(|count| *count > 0),
             unrequested: measured
                 .all_unrequested()
                 .map(|(method, status, count)| UnrequestedRow { method, status, count })

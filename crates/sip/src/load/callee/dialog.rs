@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use netrig_core::Instant;
 
 use super::super::messages::copy_of;
+use super::super::refresh::granted;
 use super::super::scan::{Field, Scan};
 use super::super::session::{Session, direction_of};
 use super::{
@@ -130,6 +131,13 @@ impl Callee {
             call.counts.repeated += 1;
             return self.at_once(from, scan, |responses| &responses.out_of_order, out);
         }
+        if call.refresh.as_ref().is_some_and(|refresh| refresh.is_inviting()) {
+            // RFC 3261 section 14.2.
+            return self.at_once(from, scan, |responses| &responses.pending, out);
+        }
+        let Ok(grant) = granted(scan) else {
+            return self.at_once(from, scan, |responses| &responses.too_small, out);
+        };
         let token = Token { key, ..tag.unwrap_or(call.token) };
         copy_of(scan, from, &token.digits(), &mut self.lines);
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -141,6 +149,8 @@ impl Callee {
             let is_held = matches!(direction_of(scan.body), Direction::SendOnly | Direction::Inactive);
             call.session = Session { changes: call.session.changes.saturating_add(1), is_held };
         }
+        call.counts.refreshes_answered += u16::from(grant.is_some());
+        self.grant_timer(scan, grant, key);
         self.respond(now, key, Said::Ok, out);
         self.rest(key.index);
     }
@@ -175,7 +185,7 @@ impl Callee {
         }
         stamp(&mut call.stamps.ending, self.arrived);
         stamp(&mut call.stamps.ended, now);
-        call.phase = Answering::Over;
+        (call.phase, call.refresh) = (Answering::Over, None);
         // What was sent before its end may still be in the network.
         call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
         call.copied = Text::default();

@@ -1,18 +1,20 @@
 //! Who is called: any user, in the way that the caller wishes.
 //!
-//! What is asked once a call stands is in `dialog`, and subscriptions are in `notifying`.
+//! What is asked once a call stands is in `dialog`, session timers are in `refreshing`, and subscriptions in `notifying`.
 
 mod dialog;
 mod notifying;
+mod refreshing;
 
 use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
 use super::call::{Answer, Answering, Clock, Said};
-use super::messages::{Responses, copy_of, notice};
+use super::messages::{Inquiries, Responses, copy_of};
 use super::moment::Moment;
 use super::output::{Output, Way};
+use super::refresh::granted;
 use super::scan::{Scan, Start};
 use super::session::Session;
 use super::setup::Setup;
@@ -56,7 +58,7 @@ const fn answering(wish: Wish) -> u32 {
 pub struct Callee {
     setup: Setup,
     responses: Responses,
-    notice: Template,
+    inquiries: Inquiries,
     /// What calls of another test want.
     foreign: Wish,
     /// From the INVITE to its answer.
@@ -86,7 +88,7 @@ impl Callee {
     ) -> Result<Self, TemplateError> {
         Ok(Self {
             responses: Responses::new(&setup)?,
-            notice: notice(&setup)?,
+            inquiries: Inquiries::new(&setup)?,
             foreign,
             ringing,
             calls: Slab::new(setup.calls),
@@ -149,6 +151,7 @@ impl Callee {
             (b"CANCEL", None) => self.cancelled(now, from, scan, out),
             (b"ACK", _) => self.acknowledged(now, scan, tag, out),
             (b"PRACK", Some(_)) => self.pracked(now, from, scan, tag, out),
+            (b"UPDATE", Some(_)) if scan.body.is_empty() => self.updated(now, from, scan, tag, out),
             (b"BYE", _) => self.hung_up(now, from, scan, tag, out),
             (b"SUBSCRIBE", None) => self.subscribed(now, from, scan, out),
             (b"SUBSCRIBE", Some(_)) => self.subscribed_again(now, from, scan, tag, out),
@@ -211,10 +214,14 @@ impl Callee {
             return self.invited_again(from, scan, key, cseq.number, out);
         }
         let wish = self.wish_of(scan);
+        let Ok(grant) = granted(scan) else {
+            return self.at_once(from, scan, |responses| &responses.too_small, out);
+        };
         let Some(key) = self.open(from, scan, hash, wish) else {
             self.refused += u64::from(scan.call_id.is_some());
             return self.at_once(from, scan, |responses| &responses.full, out);
         };
+        self.grant_timer(scan, grant, key);
         self.begin(now, key, out);
         self.rest(key.index);
     }
@@ -261,6 +268,7 @@ impl Callee {
                 rseq: 0,
                 is_unacknowledged: false,
                 has_offered: scan.body.is_empty() && !self.setup.description.is_empty(),
+                refresh: None,
                 subscription: None,
                 from,
                 copied: Text::of_lines(lines),
@@ -346,13 +354,19 @@ impl Callee {
             end: Deadline::after(now, timing.patience()),
             act: Deadline::default(),
         };
+        if is_accepted {
+            call.start_timer(now);
+        }
         self.write(key, out);
     }
 
     /// The last response, once more.
     fn write(&self, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get(key) else { return };
-        let values = Values::default().with(Hole::Copied, call.copied.as_bytes());
+        let session = call.refresh.as_ref().map(|refresh| refresh.grant.lines()).unwrap_or_default();
+        let values = Values::default()
+            .with(Hole::Copied, call.copied.as_bytes())
+            .with(Hole::Session, session.as_bytes());
         let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
         let Responses { held, resumed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
         let template = match (call.said, call.wish) {
@@ -425,6 +439,10 @@ impl Callee {
         if call.phase == Answering::Notifying {
             return self.due_to_notify(now, key, out);
         }
+        if self.refresh_due(now, key, out) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
         if call.clock.end.has_come(now) {
             return self.given_up(now, key, out);
         }
@@ -486,8 +504,10 @@ impl Timed for Callee {
         &mut self.wheel
     }
 
-    fn clock_at(&self, index: u32) -> Option<&Clock> {
-        self.calls.get(self.calls.key_at(index)?).map(|call| &call.clock)
+    fn next_of(&self, index: u32) -> Option<Instant> {
+        let call = self.calls.get(self.calls.key_at(index)?)?;
+        let refresh = call.refresh.as_ref().and_then(|refresh| refresh.own.as_ref()?.next());
+        Some(call.clock.next().min(refresh.unwrap_or(Instant::NEVER)))
     }
 
     fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {

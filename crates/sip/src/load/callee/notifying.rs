@@ -6,9 +6,8 @@ use netrig_core::{Duration, Instant};
 
 use super::super::call::Subscription;
 use super::super::messages::copy_of;
-use super::super::routes::put_routes;
 use super::super::scan::{Field, Scan};
-use super::super::text::put_unfolded;
+use super::refreshing::unfolded;
 use super::{
     Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Said, Timed,
     Timer, Token, Values, Way, Wish, record, stamp,
@@ -41,6 +40,16 @@ impl Callee {
         if scan.is_cut() {
             call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 18.3")));
             return;
+        }
+        if call.refresh.as_ref().is_some_and(|refresh| refresh.waits_for(transaction)) {
+            self.refreshed(now, scan, status, key, out);
+            return self.rest(key.index);
+        }
+        let again =
+            call.refresh.as_ref().map(|refresh| refresh.cseq).filter(|last| *last as u16 == transaction);
+        if let Some(cseq) = again.filter(|_| scan.method() == Some(b"INVITE") && status >= 200) {
+            call.counts.acknowledgements_again += 1;
+            return self.acknowledge_refresh(key, cseq, status < 300, out);
         }
         let Some(subscription) =
             call.subscription.as_mut().filter(|own| own.is_open && own.cseq as u16 == transaction)
@@ -99,25 +108,11 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// What is kept of who subscribes. "The route set MUST be set to the list of URIs in the Record-Route header field from the
-    /// request, taken in order" (RFC 3261 section 12.1.1).
-    fn subscription(&mut self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
-        let contact = scan.contact.unwrap_or_default();
-        let mut lines = Vec::new();
-        let route = put_routes(scan.record_routes().map(|route| route.whole), contact, &mut lines);
-        let unfolded = |parts: &[&[u8]]| -> Box<[u8]> {
-            let mut out = Vec::new();
-            parts.iter().for_each(|part| put_unfolded(part, &mut out));
-            out.into()
-        };
-        let tag = self.token(key).digits();
+    /// What is kept of who subscribes.
+    fn subscription(&self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
         Subscription {
-            remote: unfolded(&[scan.from.unwrap_or_default()]),
-            local: unfolded(&[scan.to.unwrap_or_default(), b";tag=", &tag]),
-            target: unfolded(&[route.target]),
-            routes: lines.into(),
+            far: self.far_side(scan, key),
             event: unfolded(&[event]),
-            next_hop: self.setup.next_hop(route.next, None, self.setup.server),
             cseq: 0,
             until: Instant::NEVER,
             is_open: false,
@@ -203,18 +198,9 @@ impl Callee {
         };
         let event = String::from_utf8_lossy(&own.event);
         let lines = format!("Event: {event}\r\nSubscription-State: {state}\r\n");
-        let token = self.token(key);
-        let (branch, cseq) = (token.branch(own.cseq as u16), Decimal::new(own.cseq.into()));
-        let values = Values::default()
-            .with(Hole::Target, &own.target)
-            .with(Hole::Branch, &branch)
-            .with(Hole::Routes, &own.routes)
-            .with(Hole::Local, &own.local)
-            .with(Hole::Remote, &own.remote)
-            .with(Hole::CallId, call.call_id.as_bytes())
-            .with(Hole::CSeq, cseq.as_bytes())
-            .with(Hole::Copied, lines.as_bytes());
-        out.messages.write(own.next_hop, Way::Of { user: u32::MAX, attempt: token }, &self.notice, &values);
+        let values = Values::default().with(Hole::Copied, lines.as_bytes());
+        let which = (own.cseq, own.cseq as u16);
+        self.inquire((call, key), &own.far, &self.inquiries.notify, which, values, out);
     }
 
     /// What is due of a subscription.
@@ -238,12 +224,12 @@ impl Callee {
         }
     }
 
-    /// A subscription has come to its end.
-    fn over(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// A subscription, or a call that this side hangs up, has come to its end.
+    pub(super) fn over(&mut self, now: Instant, key: Key, out: &mut Output) {
         let t4 = self.setup.timing.t4;
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ended, self.arrived);
-        call.phase = Answering::Over;
+        (call.phase, call.refresh) = (Answering::Over, None);
         call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
         out.records.push(record(call));
         self.rest(key.index);

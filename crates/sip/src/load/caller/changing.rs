@@ -12,7 +12,7 @@ use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
 
 /// How often an INVITE within a dialog is sent again that crosses those of the other side.
-const MOST_PENDING: u16 = 10;
+pub(super) const MOST_PENDING: u16 = 10;
 
 /// A number that differs from call to call and from time to time, so that two sides do not meet again and again.
 const fn scattered(key: Key, time: u16) -> u32 {
@@ -21,6 +21,12 @@ const fn scattered(key: Key, time: u16) -> u32 {
     let seed = (seed ^ (seed >> 16)).wrapping_mul(0x85eb_ca6b);
     let seed = (seed ^ (seed >> 13)).wrapping_mul(0xc2b2_ae35);
     seed ^ (seed >> 16)
+}
+
+/// Who owns the Call-ID tries again after 2.1 to 4 s, drawn in steps of 10 ms (RFC 3261 section 14.1).
+pub(super) const fn pause_after_glare(key: Key, time: u16) -> Duration {
+    let drawn = scattered(key, time) % 191;
+    Duration::from_millis(2100 + 10 * drawn as u64)
 }
 
 impl Caller {
@@ -46,6 +52,7 @@ impl Caller {
 
     /// The other side agrees.
     pub(super) fn changed(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut Output) {
+        self.agree(now, scan, key);
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changed, self.arrived);
         let direction = if call.step == 1 { Direction::SendOnly } else { Direction::SendRecv };
@@ -78,8 +85,7 @@ impl Caller {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         if status == 491 && call.counts.pending < MOST_PENDING {
-            // Who owns the Call-ID tries again after 2.1 to 4 s, drawn in steps of 10 ms (RFC 3261 section 14.1). What was agreed
-            // upon before goes on.
+            // What was agreed upon before goes on.
             call.counts.pending += 1;
             call.step -= 1;
             if call.stamps.changed == Instant::NEVER {
@@ -87,8 +93,7 @@ impl Caller {
                 call.stamps.changing = Instant::NEVER;
             }
             call.phase = Phase::Holding;
-            let drawn = scattered(call.token.key, call.counts.pending) % 191;
-            let pause = Duration::from_millis(2100 + 10 * u64::from(drawn));
+            let pause = pause_after_glare(call.token.key, call.counts.pending);
             call.clock = Clock { act: Deadline::after(now, pause), ..Clock::default() };
             return;
         }

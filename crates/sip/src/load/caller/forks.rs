@@ -37,6 +37,7 @@ impl Caller {
             counts: Counts::default(),
             clock: Clock::default(),
             stamps: Stamps::new(now, now),
+            refresh: None,
             remote: Text::default(),
             target: Text::default(),
             routes: Text::default(),

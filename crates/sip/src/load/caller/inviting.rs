@@ -25,6 +25,10 @@ impl Caller {
         out: &mut Output,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
+        if call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_inviting() && refresh.own.cseq == cseq)
+        {
+            return self.refreshed(now, scan, (status, cseq), key, out);
+        }
         let is_last = call.invite == cseq && call.server == server;
         let is_open = is_last && matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Cancelling);
         let is_changing = is_last && call.phase == Phase::Changing;
@@ -91,6 +95,7 @@ impl Caller {
 
     fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
         self.take_dialog(scan, key);
+        self.agree(now, scan, key);
         let judged = self.judged(scan, key);
         let Some(call) = self.calls.get_mut(key) else { return };
         call.status = status;
@@ -158,7 +163,7 @@ impl Caller {
     }
 
     /// Acknowledges what is no 2xx: the transaction's affair, each time that it comes (RFC 3261 section 17.1.1.3).
-    fn refuse(&mut self, scan: &Scan<'_>, (cseq, server): (u32, u8), key: Key, out: &mut Output) {
+    pub(super) fn refuse(&mut self, scan: &Scan<'_>, (cseq, server): (u32, u8), key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Phase::Refused {
             call.counts.acknowledgements_again += 1;
@@ -167,7 +172,8 @@ impl Caller {
         let values = Values::default().with(Hole::Remote, remote.as_bytes());
         let which = (cseq, transaction(cseq, server));
         if let Some(call) = self.calls.get(key) {
-            if call.step > 0 && cseq == call.invite {
+            let is_refresh = call.refresh.as_ref().is_some_and(|refresh| refresh.own.last == cseq);
+            if call.step > 0 && cseq == call.invite || is_refresh {
                 // Within the dialog it goes the way of its INVITE.
                 let values = values
                     .with(Hole::Target, call.target.as_bytes())
@@ -184,9 +190,13 @@ impl Caller {
         let is_challenge = matches!(status, 401 | 407);
         let Some(call) = self.calls.get_mut(key) else { return };
         call.status = status;
-        if is_challenge && call.phase != Phase::Cancelling && self.authorize(scan, key) {
+        let may_ask = call.phase != Phase::Cancelling;
+        if is_challenge && may_ask && self.authorize(scan, key) {
             self.ask(now, key, out);
             return;
+        }
+        if status == 422 && may_ask && self.lengthen(scan, key) {
+            return self.ask(now, key, out);
         }
         // "failure occurs if the transaction layer reports a 503 error response" (RFC 3263 section 4.3).
         if status == 503 && self.fail_over(now, key, out) {

@@ -1,12 +1,13 @@
 //! Who calls: the scenarios as seen by the one who begins them.
 //!
 //! What a call sends is in `sending`, what its first INVITE comes to in `inviting`, what is done in its dialog in `dialog`, and
-//! what only some scenarios do in `reliable`, `changing`, `forks` and `subscribing`.
+//! what only some scenarios do in `reliable`, `changing`, `forks` and `subscribing`, and session timers in `refreshing`.
 
 mod changing;
 mod dialog;
 mod forks;
 mod inviting;
+mod refreshing;
 mod reliable;
 mod sending;
 mod subscribing;
@@ -138,9 +139,11 @@ impl Caller {
             is_change_rung: false,
             prack: 0,
             rseq: 0,
+            interval: self.setup.session_expires,
             counts: Counts::default(),
             clock: Clock::default(),
             stamps: Stamps::new(intended, now),
+            refresh: None,
             remote: Text::default(),
             target: Text::default(),
             routes: Text::default(),
@@ -203,6 +206,9 @@ impl Caller {
             }
             b"CANCEL" => self.cancelled(key, status),
             b"PRACK" => self.pracked(now, scan, answer, key, out),
+            b"UPDATE" if server_of(transaction) == self.server_of(key) => {
+                self.refreshed(now, scan, answer, key, out);
+            }
             b"BYE" | b"OPTIONS" | b"MESSAGE" | b"SUBSCRIBE"
                 if server_of(transaction) == self.server_of(key) =>
             {
@@ -222,10 +228,15 @@ impl Caller {
         token: Token,
         out: &mut Output,
     ) {
-        let Moment { arrived, .. } = moment.into();
+        let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
         let Some(Start::Request { method, .. }) = scan.start else { return };
-        if method == b"ACK" {
+        let is_own = self.calls.get(token.key).is_some_and(|call| call.token == token);
+        if method == b"ACK" || is_own && self.is_refresh(scan, method, token.key) {
+            if is_own {
+                self.answer_refresh(now, from, (scan, method), token.key, out);
+                self.rest(token.key.index);
+            }
             return;
         }
         copy_of(scan, from, b"", &mut self.lines);
@@ -234,7 +245,9 @@ impl Caller {
         let is_subscriber =
             call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
         let is_changing = call.as_ref().is_some_and(|call| {
-            matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Changing) && !is_subscriber
+            let is_refreshing = call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_inviting());
+            let is_asking = matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Changing);
+            (is_asking || is_refreshing) && !is_subscriber
         });
         let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
         let is_known = is_there || is_past;
@@ -379,6 +392,9 @@ impl Caller {
     /// Does what is due of one call.
     fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
         let timing = self.setup.timing;
+        if self.refresh_due(now, key, out) {
+            return;
+        }
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.clock.end.has_come(now) {
             return self.given_up(now, key, out);
@@ -453,7 +469,8 @@ impl Caller {
     }
 
     fn finish(&mut self, key: Key, out: &mut Output) {
-        let Some(call) = self.calls.get(key) else { return };
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.refresh = None;
         if call.token.key != key {
             return self.release(key, out);
         }
@@ -480,8 +497,10 @@ impl Timed for Caller {
         &mut self.wheel
     }
 
-    fn clock_at(&self, index: u32) -> Option<&Clock> {
-        self.calls.get(self.calls.key_at(index)?).map(|call| &call.clock)
+    fn next_of(&self, index: u32) -> Option<Instant> {
+        let call = self.calls.get(self.calls.key_at(index)?)?;
+        let refresh = call.refresh.as_ref().and_then(|refresh| refresh.next());
+        Some(call.clock.next().min(refresh.unwrap_or(Instant::NEVER)))
     }
 
     fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {

@@ -24,11 +24,23 @@ pub(super) enum Sent {
     Prack,
     /// An INVITE within the dialog.
     Change,
+    /// An INVITE or UPDATE that refreshes the session.
+    Refresh,
     Bye,
     /// OPTIONS, MESSAGE or the first SUBSCRIBE.
     Ask,
     /// A later one.
     Subscribe,
+}
+
+/// The number of the request with which the session is refreshed.
+fn refresh_number(call: &Call) -> u32 {
+    call.refresh.as_ref().map_or(0, |refresh| refresh.own.last)
+}
+
+/// Whether that is an UPDATE.
+fn takes_update(call: &Call) -> bool {
+    call.refresh.as_ref().is_some_and(|refresh| refresh.own.by_update)
 }
 
 impl Caller {
@@ -79,7 +91,7 @@ impl Caller {
     pub(super) fn hang_up(&mut self, now: Instant, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ending, now);
-        (call.phase, call.prack) = (Phase::Ending, 0);
+        (call.phase, call.prack, call.refresh) = (Phase::Ending, 0, None);
         self.send_next(now, key, Sent::Bye, out);
     }
 
@@ -113,7 +125,7 @@ impl Caller {
             Sent::Prack | Sent::Change => (stamps.changing, Departure::Changing),
             Sent::Cancel => (stamps.cancelling, Departure::Cancelling),
             Sent::Bye | Sent::Subscribe => (stamps.ending, Departure::Ending),
-            Sent::Acknowledge(_) => return,
+            Sent::Acknowledge(_) | Sent::Refresh => return,
         };
         if stamped == now {
             out.messages.departs(departure);
@@ -136,6 +148,8 @@ impl Caller {
             Sent::Cancel | Sent::Acknowledge(_) => return,
             Sent::Invite | Sent::Change => (Method::Invite, call.invite),
             Sent::Prack => (Method::Prack, call.prack),
+            Sent::Refresh if takes_update(call) => (Method::Update, refresh_number(call)),
+            Sent::Refresh => (Method::Invite, refresh_number(call)),
             Sent::Bye => (Method::Bye, call.cseq),
             Sent::Subscribe => (Method::Subscribe, call.cseq),
             Sent::Ask => match call.scenario {
@@ -176,10 +190,16 @@ impl Caller {
             Sent::Invite => (self.invite_of(call.scenario), call.invite, inviting),
             Sent::Cancel => (&self.requests.cancel, call.invite, inviting),
             Sent::Acknowledge(cseq) => {
-                (self.acknowledgement_of(call.scenario), cseq, acknowledgement(cseq, call.server))
+                (self.acknowledgement_of(call, cseq), cseq, acknowledgement(cseq, call.server))
             }
             Sent::Prack => (&self.requests.prack, call.prack, transaction(call.prack, call.server)),
             Sent::Change => (self.change_of(call), call.invite, inviting),
+            Sent::Refresh => {
+                let Requests { update, refresh, .. } = &self.requests;
+                let number = refresh_number(call);
+                let template = if takes_update(call) { update } else { refresh };
+                (template, number, transaction(number, call.server))
+            }
             Sent::Bye => (&self.requests.bye, call.cseq, own),
             Sent::Ask => (self.question_of(call.scenario), call.cseq, own),
             Sent::Subscribe => (&self.requests.resubscribe, call.cseq, own),
@@ -190,10 +210,12 @@ impl Caller {
             Sent::Prack => call.proof.as_deref().map_or(&[][..], |proof| &proof.acknowledging),
             _ => call.proof.as_deref().map_or(&[][..], |proof| &proof.lines),
         };
+        let session = self.session_of(call, sent);
         let values = Values::default()
             .with(Hole::Target, call.target.as_bytes())
             .with(Hole::Routes, call.routes.as_bytes())
             .with(Hole::Remote, call.remote.as_bytes())
+            .with(Hole::Session, session.as_bytes())
             .with(Hole::Authorization, authorization);
         let to = match sent {
             Sent::Invite | Sent::Cancel | Sent::Ask => call.asked(&self.setup),
@@ -238,9 +260,10 @@ impl Caller {
         }
     }
 
-    const fn acknowledgement_of(&self, scenario: Scenario) -> &Template {
-        match scenario {
-            Scenario::DelayedOffer { .. } => &self.requests.answer,
+    const fn acknowledgement_of(&self, call: &Call, cseq: u32) -> &Template {
+        match call.scenario {
+            // An INVITE that refreshes the session has an offer.
+            Scenario::DelayedOffer { .. } if cseq == call.invite => &self.requests.answer,
             _ => &self.requests.acknowledge,
         }
     }

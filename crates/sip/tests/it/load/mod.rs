@@ -4,6 +4,7 @@
 mod answers;
 mod credentials;
 mod pair;
+mod refreshing;
 mod scenarios;
 mod within;
 

@@ -50,6 +50,17 @@ pub fn perfect() -> impl Network {
     |now: Instant, _: usize, _: &Message| Some(now + DELAY)
 }
 
+/// Callers of these users.
+pub fn caller(setup: Setup) -> Caller {
+    let (names, passwords) = directories();
+    Caller::new(setup, names, passwords).unwrap()
+}
+
+/// Names and passwords.
+fn directories() -> (Directory, Directory) {
+    (Directory::pattern("user", 4), Directory::Fixed(b"secret"[..].into()))
+}
+
 /// One line of what was sent: when in ms, and what.
 pub type Sent = (u64, String);
 
@@ -72,11 +83,10 @@ pub struct Pair<N> {
 
 impl<N: Network> Pair<N> {
     pub fn new(network: N, ringing: Duration) -> Self {
-        let names = Directory::pattern("user", 4);
-        let passwords = Directory::Fixed(b"secret"[..].into());
+        let (names, passwords) = directories();
         let far = Setup { local: there(), server: here(), ..setup() };
         Self {
-            caller: Caller::new(setup(), names.clone(), passwords.clone()).unwrap(),
+            caller: caller(setup()),
             registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
             callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),

@@ -36,15 +36,15 @@ fn a_request_within_a_call_is_answered_by_its_method() {
     pair.start(Scenario::Call { hold: Duration::from_secs(5) });
     let invite = seen.borrow()[0].clone();
     let allow: Vec<&str> = invite.headers.all(&Name::Allow).collect();
-    assert_eq!(allow, ["INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY"]);
-    assert_eq!(invite.headers.get(&Name::Supported), Some("100rel"));
+    assert_eq!(allow, ["INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY, UPDATE"]);
+    assert_eq!(invite.headers.get(&Name::Supported), Some("100rel, timer"));
     answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.2>")]);
     pair.run(ms(100));
     for (number, (method, body, status)) in (1..).zip([
         ("OPTIONS", "", 200),
         ("MESSAGE", "", 200),
         ("INFO", "", 405),
-        ("UPDATE", OFFER, 405),
+        ("UPDATE", OFFER, 488),
         ("REFER", "", 405),
         ("FOO", "", 501),
         ("INVITE", OFFER, 488),

@@ -173,6 +173,7 @@ fn words(key: &str) -> Cow<'_, str> {
         "own_callees" => "whether who is called is netrig's",
         "contacts" => "at how many places who is called is registered",
         "provisionals" => "the number of provisional responses",
+        "session_expires" => "the session interval that callers ask for, in s,",
         "hold" => "how long a call is held",
         "own_span" => "how long one lasts by itself, in s,",
         "description" => "the size of session descriptions, in bytes,",

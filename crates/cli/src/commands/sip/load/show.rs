@@ -151,6 +151,8 @@ fn failures(report: &LoadReport, text: &mut String) {
         ("requests received again", report.received_again),
         ("responses received again", report.responses_received_again.unwrap_or(0)),
         ("re-INVITEs sent again after 491", report.pending_again.unwrap_or(0)),
+        ("sessions refreshed by the tester", report.refreshes_sent.unwrap_or(0)),
+        ("refreshes of the other side answered", report.refreshes_answered.unwrap_or(0)),
         ("responses out of order", report.reordered),
         ("challenges answered", report.challenges),
         ("surplus dialogs ended", report.surplus),

@@ -93,10 +93,10 @@ fn plan_of(flags: &[&str]) -> Plan {
 /// What a plan says of what is done when.
 fn said(plan: &Plan) -> String {
     let Plan { work, mix, pace, hold, users, count, callee, contacts, provisionals, .. } = plan;
-    let Plan { description, domain, expires, timing, calls, .. } = plan;
+    let Plan { description, domain, expires, timing, calls, session_expires, .. } = plan;
     format!(
         "{work:?} {mix:?} {pace:?} {hold:?} {users} {count:?} {callee:?} {contacts} {provisionals} {description} {domain:?} \
-         {expires} {timing:?} {calls}"
+         {expires} {timing:?} {calls} {session_expires:?}"
     )
 }
 
@@ -127,6 +127,7 @@ fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
             &["--rate=1/s", "--callee=own", "--ring=1s", "--contacts=2", "--provisionals=3"],
             "rate = 1\ncallee = \"own\"\nring = \"1 s\"\ncontacts = 2\nprovisionals = 3",
         ),
+        (&["--rate=1/s", "--session-expires=90s"], "rate = 1\nsession_expires = \"90 s\""),
         (&["--rate=1/s", "--hold=30s"], "rate = 1\nhold = \"30 s\""),
         (
             &["--rate=1/s", "--hold=lognormal:90s,1"],

@@ -86,6 +86,10 @@ pub struct CallArguments {
     /// How many provisional responses a peer of `--callee own` sends before it answers, evenly over `--ring`
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub provisionals: u16,
+    /// The session interval that callers ask for (RFC 4028), 90s or more: the session is refreshed at half of it, or ended; they
+    /// ask for none if not given
+    #[arg(long, value_name = "TIME")]
+    pub session_expires: Option<Duration>,
     /// How long a call is held, or a subscription lasts: `30s`, or drawn: `exponential:30s`, `uniform:10s..50s`,
     /// `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean, and the deviation of the logarithm); what would be
     /// above 20 means is as long as that

@@ -60,6 +60,7 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         hold: DrawnTime(call.hold.clone()).drawn(),
         contacts: call.contacts,
         provisionals: call.provisionals,
+        session_expires: call.session_expires.map(whole_seconds),
         callee: match call.callee {
             CalleeName::Server => CalleeOrder::Foreign,
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
@@ -188,7 +189,11 @@ fn work_of(scenario: ScenarioName, subject: &Subject) -> Work {
 
 /// For how long is registered and subscribed, s.
 fn expires(subject: &Subject) -> u32 {
-    u32::try_from(subject.population.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX)
+    whole_seconds(subject.population.expires)
+}
+
+fn whole_seconds(span: Duration) -> u32 {
+    u32::try_from(span.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX)
 }
 
 /// What users do where they do several things.

@@ -1,0 +1,255 @@
+//! Session timers (RFC 4028): for how long a session lasts without a refresh, and which side refreshes it.
+//!
+//! A request that begins or refreshes a session asks with `Session-Expires`; its 2xx says what holds ([`TimerGrant::answer`]).
+//! Each side then has a [`SessionTimer`].
+
+use std::fmt;
+
+use netrig_core::{Duration, Instant};
+
+use crate::deadline::{Deadline, earliest};
+use crate::digits::decimal;
+
+/// The shortest session interval that anybody may ask for, s (RFC 4028 section 4).
+pub const LEAST_INTERVAL: u32 = 90;
+
+/// The option tag of session timers (RFC 4028 section 3).
+pub const TIMER: &str = "timer";
+
+/// A session that is not refreshed is ended so long before its interval is over, or a third of the interval before if that is less
+/// (RFC 4028 section 10).
+const MARGIN: Duration = Duration::from_secs(32);
+
+/// Which side of a request that begins or refreshes a session sends the next refresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresher {
+    /// The side that sends the request.
+    Uac,
+    /// The side that answers it.
+    Uas,
+}
+
+impl Refresher {
+    /// As it stands in a message.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uac => "uac",
+            Self::Uas => "uas",
+        }
+    }
+
+    fn named(text: &[u8]) -> Option<Self> {
+        [Self::Uac, Self::Uas].into_iter().find(|own| text.eq_ignore_ascii_case(own.name().as_bytes()))
+    }
+}
+
+/// `Session-Expires: 1800;refresher=uac` (RFC 4028 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionExpires {
+    /// The session interval, s.
+    pub interval: u32,
+    /// `None` leaves it to the side that answers.
+    pub refresher: Option<Refresher>,
+}
+
+impl SessionExpires {
+    /// Reads a value as it stands in a message, with its folds; `None` if the interval is no number below 2^32.
+    pub fn read(value: &[u8]) -> Option<Self> {
+        let mut parts = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let interval = decimal(parts.next()?)?;
+        let refresher = parts.find_map(|part| {
+            let (name, value) = part.split_at(memchr::memchr(b'=', part)?);
+            let is_refresher = name.trim_ascii().eq_ignore_ascii_case(b"refresher");
+            Refresher::named(value[1..].trim_ascii()).filter(|_| is_refresher)
+        });
+        Some(Self { interval, refresher })
+    }
+}
+
+impl fmt::Display for SessionExpires {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.interval)?;
+        self.refresher.map_or(Ok(()), |refresher| write!(f, ";refresher={}", refresher.name()))
+    }
+}
+
+/// The interval that a request asks for is shorter than [`LEAST_INTERVAL`]: it is refused with 422 and `Min-SE` (RFC 4028 section
+/// 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a session interval below {LEAST_INTERVAL} s (RFC 4028 section 4)")]
+pub struct IntervalTooSmall;
+
+/// What the 2xx to a request says of the session timer that the request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerGrant {
+    /// The session interval, s.
+    pub interval: u32,
+    /// Who refreshes.
+    pub refresher: Refresher,
+    /// The 2xx has `Require: timer`, for the side that sent the request knows session timers.
+    pub is_required: bool,
+}
+
+impl TimerGrant {
+    /// The answer to a request that asks for a timer and says whether its sender knows session timers (`Supported: timer`):
+    /// RFC 4028 section 9, table 2. The interval is granted as it is. If the choice is left to this side, the other refreshes.
+    /// Without a `Session-Expires` there is no timer. A request from a side that knows no timers, into which a proxy wrote the
+    /// field, cannot be refused for its interval: it gets no timer if that is too small.
+    ///
+    /// # Errors
+    /// The interval is too small.
+    pub fn answer(
+        asked: Option<SessionExpires>,
+        is_supported: bool,
+    ) -> Result<Option<Self>, IntervalTooSmall> {
+        let Some(SessionExpires { interval, refresher }) = asked else { return Ok(None) };
+        if interval < LEAST_INTERVAL {
+            return if is_supported { Err(IntervalTooSmall) } else { Ok(None) };
+        }
+        let refresher = if is_supported { refresher.unwrap_or(Refresher::Uac) } else { Refresher::Uas };
+        Ok(Some(Self { interval, refresher, is_required: is_supported }))
+    }
+
+    /// `Session-Expires` of the 2xx.
+    pub const fn expires(&self) -> SessionExpires {
+        SessionExpires { interval: self.interval, refresher: Some(self.refresher) }
+    }
+
+    /// The header fields of the 2xx, as lines.
+    pub fn lines(&self) -> String {
+        let require = if self.is_required { "Require: timer\r\n" } else { "" };
+        format!("{require}Session-Expires: {}\r\n", self.expires())
+    }
+}
+
+/// What is due of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerEvent {
+    /// This side is to refresh it.
+    Refresh,
+    /// It was not refreshed: a BYE ends it.
+    Expired,
+}
+
+/// The timer of a session as one side sees it, from the last 2xx that granted it.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionTimer {
+    /// s.
+    interval: u32,
+    is_own: bool,
+    refresh: Deadline,
+    expiry: Deadline,
+}
+
+impl SessionTimer {
+    /// Of a 2xx that is sent, or has come, now, with a session interval in s. `is_own` says whether this side refreshes: it does
+    /// when half of the interval is over.
+    pub fn new(now: Instant, interval: u32, is_own: bool) -> Self {
+        let whole = Duration::from_secs(interval.into());
+        let [half, third] = [2, 3].map(|part| Duration::from_nanos(whole.as_nanos() / part));
+        let refresh = if is_own { Deadline::after(now, half) } else { Deadline::default() };
+        Self { interval, is_own, refresh, expiry: Deadline::after(now, whole - third.min(MARGIN)) }
+    }
+
+    /// The session interval, s.
+    pub const fn interval(&self) -> u32 {
+        self.interval
+    }
+
+    /// Asks for a longer interval from the next refresh on, s: what a 422 wants.
+    pub const fn lengthen(&mut self, interval: u32) {
+        self.interval = interval;
+    }
+
+    /// Whether this side refreshes.
+    pub const fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// `Session-Expires` of this side's next request that refreshes the session: who refreshed before goes on (RFC 4028 section
+    /// 7.4).
+    pub const fn expires(&self) -> SessionExpires {
+        let refresher = if self.is_own { Refresher::Uac } else { Refresher::Uas };
+        SessionExpires { interval: self.interval, refresher: Some(refresher) }
+    }
+
+    /// The refresh is sent so much later: it cannot be now, or was refused for now.
+    pub fn postpone(&mut self, now: Instant, pause: Duration) {
+        self.refresh = Deadline::after(now, pause);
+    }
+
+    /// When [`SessionTimer::handle_timeout`] wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        earliest([self.refresh.at(), self.expiry.at()])
+    }
+
+    /// What is due by now.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<TimerEvent> {
+        if self.expiry.has_come(now) {
+            return Some(TimerEvent::Expired);
+        }
+        self.refresh.has_come(now).then_some(TimerEvent::Refresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UAC: Option<Refresher> = Some(Refresher::Uac);
+    const UAS: Option<Refresher> = Some(Refresher::Uas);
+
+    #[test]
+    fn a_session_interval_is_read_with_its_refresher() {
+        let read =
+            |text: &str| SessionExpires::read(text.as_bytes()).map(|own| (own.interval, own.refresher));
+        for (text, expected) in [
+            ("1800", Some((1800, None))),
+            ("90;refresher=uas", Some((90, UAS))),
+            ("90 ;x;y=uac;\r\n\tRefresher = UAC ;z", Some((90, UAC))),
+            ("90;refresher=both", Some((90, None))),
+            ("4294967296", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        assert_eq!(SessionExpires { interval: 90, refresher: UAS }.to_string(), "90;refresher=uas");
+    }
+
+    /// RFC 4028 section 9, table 2.
+    #[test]
+    fn a_session_timer_is_granted_as_the_table_says() {
+        for (supports, asked, granted) in [
+            (false, None, Refresher::Uas),
+            (true, None, Refresher::Uac),
+            (true, UAC, Refresher::Uac),
+            (true, UAS, Refresher::Uas),
+        ] {
+            let asked = SessionExpires { interval: 90, refresher: asked };
+            let grant = TimerGrant::answer(Some(asked), supports).unwrap().unwrap();
+            assert_eq!((grant.interval, grant.refresher, grant.is_required), (90, granted, supports));
+        }
+        let brief = Some(SessionExpires { interval: 89, refresher: None });
+        assert_eq!(TimerGrant::answer(brief, true), Err(IntervalTooSmall));
+        assert_eq!(TimerGrant::answer(brief, false), Ok(None));
+        assert_eq!(TimerGrant::answer(None, true), Ok(None));
+    }
+
+    /// RFC 4028 section 10: the refresh at a half, the BYE 32 s or a third before the end.
+    #[test]
+    fn a_session_is_refreshed_at_half_time_and_ended_before_its_time() {
+        let at = |seconds: u64| Instant::ZERO + Duration::from_secs(seconds);
+        for (interval, refresh, end) in [(90, 45, 60), (1800, 900, 1768)] {
+            let mut own = SessionTimer::new(at(0), interval, true);
+            assert_eq!(own.poll_timeout(), Some(at(refresh)));
+            assert_eq!(own.handle_timeout(at(refresh)), Some(TimerEvent::Refresh));
+            assert_eq!((own.handle_timeout(at(refresh)), own.poll_timeout()), (None, Some(at(end))));
+            assert_eq!(own.handle_timeout(at(end)), Some(TimerEvent::Expired));
+            let other = SessionTimer::new(at(0), interval, false);
+            assert_eq!(other.poll_timeout(), Some(at(end)));
+        }
+        let longest = SessionTimer::new(at(0), u32::MAX, true);
+        assert!(longest.poll_timeout() > Some(at(1 << 30)));
+    }
+}

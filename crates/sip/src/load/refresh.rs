@@ -1,0 +1,123 @@
+//! The session timer of a call, and the request with which this side refreshes the session (RFC 4028).
+
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Instant};
+
+use super::scan::{Field, Scan};
+use crate::deadline::{Deadline, Repetition, earliest};
+use crate::dialog::{IntervalTooSmall, SessionExpires, SessionTimer, TimerGrant};
+use crate::digits::decimal;
+
+/// How much later a refresh is sent that cannot be now, for another request of the dialog is under way.
+pub(super) const LATER: Duration = Duration::from_secs(1);
+
+/// What a request says of session timers, answered.
+pub(super) fn granted(scan: &Scan<'_>) -> Result<Option<TimerGrant>, IntervalTooSmall> {
+    let asked = scan.session_expires.and_then(SessionExpires::read);
+    TimerGrant::answer(asked, asked.is_some() && scan.lists(Field::Supported, b"timer"))
+}
+
+/// `Min-SE` of a 422, s.
+pub(super) fn least_interval(scan: &Scan<'_>) -> Option<u32> {
+    let value = scan.all(Field::MinSe).next()?;
+    decimal(value.split(|byte| *byte == b';').next()?.trim_ascii())
+}
+
+/// The session timer of a call that is answered.
+#[derive(Clone, Debug)]
+pub(super) struct Refresh {
+    pub(super) timer: SessionTimer,
+    /// The other side takes UPDATE: RFC 4028 section 7.4 recommends it, for it needs no offer.
+    pub(super) by_update: bool,
+    /// `CSeq` of the request that is under way; 0 for none.
+    pub(super) cseq: u32,
+    /// `CSeq` of the last one.
+    pub(super) last: u32,
+    /// Timers A or E of it.
+    pub(super) again: Repetition,
+    /// Timers B or F of it.
+    pub(super) end: Deadline,
+}
+
+impl Refresh {
+    pub(super) fn new(timer: SessionTimer, by_update: bool) -> Self {
+        let (again, end) = (Repetition::default(), Deadline::default());
+        Self { timer, by_update, cseq: 0, last: 0, again, end }
+    }
+
+    /// A request is under way from now on.
+    pub(super) fn ask(&mut self, cseq: u32, again: Repetition, end: Deadline) {
+        (self.cseq, self.last, self.again, self.end) = (cseq, cseq, again, end);
+    }
+
+    /// The request under way is answered.
+    pub(super) fn settle(&mut self) {
+        self.cseq = 0;
+        self.again.stop();
+        self.end.stop();
+    }
+
+    /// Whether an INVITE of this side is under way.
+    pub(super) const fn is_inviting(&self) -> bool {
+        self.cseq != 0 && !self.by_update
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        earliest([self.timer.poll_timeout(), self.again.at(), self.end.at()])
+    }
+}
+
+/// The session timer of a call as its caller keeps it, and the 2xx to the other side's INVITE.
+#[derive(Clone, Debug)]
+pub(super) struct CallerRefresh {
+    pub(super) own: Refresh,
+    pub(super) answered: Option<Answered>,
+}
+
+/// A 2xx to an INVITE of the other side, which is sent again until its ACK (RFC 3261 section 13.3.1.4).
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub(super) cseq: u32,
+    pub(super) to: SocketAddr,
+    pub(super) message: Box<[u8]>,
+    pub(super) again: Repetition,
+    pub(super) end: Deadline,
+}
+
+impl CallerRefresh {
+    pub(super) fn next(&self) -> Option<Instant> {
+        let answered = self.answered.iter().flat_map(|answered| [answered.again.at(), answered.end.at()]);
+        answered.chain([self.own.next()]).flatten().min()
+    }
+}
+
+/// The session timer of a call as the one keeps it who is called.
+#[derive(Clone, Debug)]
+pub(super) struct CalleeRefresh {
+    /// What the 2xx says.
+    pub(super) grant: TimerGrant,
+    /// From the 2xx on; `None` before it.
+    pub(super) own: Option<Refresh>,
+    /// The other side takes UPDATE.
+    pub(super) takes_update: bool,
+    pub(super) far: FarSide,
+    /// Of the last request of this side.
+    pub(super) cseq: u32,
+    /// A BYE of this side is under way.
+    pub(super) is_ending: bool,
+}
+
+/// The other side of a dialog, as the one who is called keeps it for requests of its own.
+#[derive(Clone, Debug)]
+pub(super) struct FarSide {
+    /// The caller, with its tag.
+    pub(super) remote: Box<[u8]>,
+    /// Its own address, with the own tag.
+    pub(super) local: Box<[u8]>,
+    /// Where the caller is found.
+    pub(super) target: Box<[u8]>,
+    /// The route set, as lines.
+    pub(super) routes: Box<[u8]>,
+    pub(super) next_hop: SocketAddr,
+}

@@ -1,0 +1,385 @@
+//! Session timers (RFC 4028), on both sides of a call.
+
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_sip::load::{
+    Callee, Failure, Output, Owner, Recipient, Record, Scan, Scenario, Setup, Side, Wish,
+};
+use netrig_sip::{Message, Name, Request, Response};
+
+use super::pair::{Network, Pair, RUN, caller, here, lossy, perfect, setup, there};
+use super::{CALL, RING, answer, ms, recorded};
+
+fn held(seconds: u64) -> Scenario {
+    Scenario::Call { hold: Duration::from_secs(seconds) }
+}
+
+/// Callers who ask for a session interval, s.
+fn asking<N: Network>(network: N, session_expires: u32) -> Pair<N> {
+    let mut pair = Pair::new(network, RING);
+    pair.caller = caller(Setup { session_expires, ..setup() });
+    pair
+}
+
+fn times(sent: &[(u64, String)], what: &str) -> Vec<u64> {
+    sent.iter().filter(|(_, own)| own == what).map(|(at, _)| at / 1000).collect()
+}
+
+/// RFC 4028 section 7.4 and 10: an UPDATE at each half of 90 s, and the session goes on.
+#[test]
+fn a_caller_who_asks_for_a_session_timer_refreshes_the_session() {
+    let mut pair = asking(perfect(), 90);
+    pair.start(held(200));
+    pair.run(ms(400_000));
+    assert_eq!(times(&pair.sent, "UPDATE"), [45, 90, 135, 180]);
+    assert_eq!(times(&pair.sent, "BYE"), [200]);
+    let (caller, callee) = (pair.record(Side::Caller), pair.record(Side::Callee));
+    assert_eq!((caller.failure, callee.failure), (None, None));
+    assert_eq!((caller.counts.refreshes_sent, caller.counts.refreshes_answered), (4, 0));
+    assert_eq!((callee.counts.refreshes_sent, callee.counts.refreshes_answered), (0, 4));
+    assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
+}
+
+/// Without a `Session-Expires` nothing is refreshed.
+#[test]
+fn a_call_without_a_session_timer_is_not_refreshed() {
+    let mut pair = Pair::new(perfect(), RING);
+    pair.start(held(200));
+    pair.run(ms(250_000));
+    assert_eq!((times(&pair.sent, "UPDATE").len(), pair.record(Side::Caller).failure), (0, None));
+}
+
+/// Where one side's refreshes do not arrive, the other hangs up 30 s before the 90 s are over, and so would this one.
+#[test]
+fn a_session_that_is_not_refreshed_is_ended() {
+    let deaf = |now: Instant, _: usize, message: &Message| {
+        let method = message.headers().cseq().unwrap().unwrap().method;
+        (method.as_str() != "UPDATE").then(|| now + Duration::from_millis(1))
+    };
+    let mut pair = asking(deaf, 90);
+    pair.start(held(200));
+    pair.run(ms(400_000));
+    assert_eq!(times(&pair.sent, "UPDATE")[..3], [45, 45, 46]);
+    assert_eq!(times(&pair.sent, "BYE")[0], 60);
+    let failures = pair.records.iter().map(|record| record.failure).collect::<Vec<_>>();
+    assert!(failures.contains(&Some(Failure::Unrefreshed)), "{failures:?}");
+    assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
+}
+
+/// Timers do not wedge a call: over a network that loses a fifth of all messages every call comes to an end, and its memory is
+/// free.
+#[test]
+fn calls_with_session_timers_come_to_their_end_over_a_lossy_network() {
+    let mut pair = asking(lossy(Seeds::new(4).stream("network/loss"), 0.2), 90);
+    let reinvite = Scenario::Reinvite { hold: Duration::from_secs(100) };
+    for round in 0..100 {
+        pair.start(if round % 2 == 0 { held(150) } else { reinvite });
+        pair.run(ms(100 * round));
+    }
+    pair.run(ms(2_000_000));
+    assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
+    let of = |side| pair.records.iter().filter(move |record: &&Record| record.side == side);
+    let sent: u32 = of(Side::Caller).map(|record| u32::from(record.counts.refreshes_sent)).sum();
+    let well = of(Side::Caller).filter(|record| record.failure.is_none()).count();
+    assert_eq!(of(Side::Caller).count(), 100);
+    // At 45, 90 and 135 s in half of them, the last not if those before it were late. INVITEs within the others refresh them.
+    assert!((140..=150).contains(&sent) && well >= 90, "{sent} {well}");
+}
+
+/// RFC 4028 section 7.3: who is refused for its interval asks again for the least that the other side takes.
+#[test]
+fn a_session_interval_that_is_too_small_is_lengthened() {
+    let (seen, network) = recorded();
+    let mut pair = asking(network, 90);
+    pair.start(CALL);
+    let first = seen.borrow()[0].clone();
+    assert_eq!(first.headers.get(&Name::SessionExpires), Some("90"));
+    assert!(first.headers.has_token(&Name::Supported, "timer"));
+    answer(&mut pair, &first, 422, &[(Name::MinSe, "600")]);
+    pair.run(ms(5));
+    let again = seen.borrow().last().cloned().unwrap();
+    let field = |name: &Name| again.headers.get(name).unwrap().to_owned();
+    assert_eq!((field(&Name::SessionExpires), field(&Name::MinSe)), ("600".into(), "600".into()));
+    assert_eq!(again.headers.cseq().unwrap().unwrap().number, 2);
+    // The same again is no reason to go on.
+    answer(&mut pair, &again, 422, &[(Name::MinSe, "600")]);
+    pair.run(ms(60_000));
+    assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(422)));
+}
+
+/// A caller whose call a test has answered so.
+fn answered(
+    more: &[(Name, &str)],
+) -> (Pair<impl Network + use<>>, std::rc::Rc<std::cell::RefCell<Vec<Request>>>, Request) {
+    let (seen, network) = recorded();
+    let mut pair = asking(network, 90);
+    pair.start(held(200));
+    let invite = seen.borrow()[0].clone();
+    let contact = [(Name::Contact, "<sip:bob@192.0.2.2>")];
+    answer(&mut pair, &invite, 200, &[&contact[..], more].concat());
+    pair.run(ms(100));
+    (pair, seen, invite)
+}
+
+/// The other side takes no UPDATE: the INVITE that described the session refreshes it, and its 2xx is acknowledged. So it goes where an
+/// UPDATE is refused with 405.
+#[test]
+fn a_session_is_refreshed_by_invite_where_no_update_is_taken() {
+    let expires = (Name::SessionExpires, "90;refresher=uac");
+    for allow in ["INVITE, ACK, BYE", "INVITE, ACK, BYE, UPDATE"] {
+        let (mut pair, seen, invite) = answered(&[expires.clone(), (Name::Allow, allow)]);
+        pair.run(ms(45_010));
+        let mut refresh = seen.borrow().last().cloned().unwrap();
+        if allow.contains("UPDATE") {
+            assert_eq!((refresh.method.as_str(), refresh.body.len()), ("UPDATE", 0));
+            answer(&mut pair, &refresh, 405, &[]);
+            pair.run(ms(45_020));
+            refresh = seen.borrow().last().cloned().unwrap();
+        }
+        assert_eq!((refresh.method.as_str(), &refresh.body), ("INVITE", &invite.body));
+        assert_eq!(refresh.headers.get(&Name::SessionExpires), Some("90;refresher=uac"));
+        assert!(refresh.headers.to().unwrap().unwrap().tag().is_some());
+        let contact = (Name::Contact, "<sip:bob@192.0.2.2>");
+        answer(&mut pair, &refresh, 200, &[contact, expires.clone()]);
+        pair.run(ms(45_040));
+        let ack = seen.borrow().last().cloned().unwrap();
+        assert_eq!((ack.method.as_str(), ack.body.len()), ("ACK", 0));
+        assert_eq!(
+            ack.headers.cseq().unwrap().unwrap().number,
+            refresh.headers.cseq().unwrap().unwrap().number
+        );
+        let before = seen.borrow().len();
+        pair.run(ms(90_000));
+        assert_eq!(seen.borrow().len(), before, "the next is due a half of 90 s later");
+        pair.run(ms(90_100));
+        assert_eq!(seen.borrow().len(), before + 1);
+    }
+}
+
+/// A refused refresh ends the call with what refused it.
+#[test]
+fn a_refresh_that_is_refused_ends_the_call() {
+    let (mut pair, seen, _) =
+        answered(&[(Name::SessionExpires, "90;refresher=uac"), (Name::Allow, "INVITE, UPDATE")]);
+    pair.run(ms(45_010));
+    let update = seen.borrow().last().cloned().unwrap();
+    answer(&mut pair, &update, 481, &[]);
+    pair.run(ms(45_020));
+    let bye = seen.borrow().last().cloned().unwrap();
+    assert_eq!(bye.method.as_str(), "BYE");
+    answer(&mut pair, &bye, 200, &[]);
+    pair.run(ms(46_000));
+    assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(481)));
+}
+
+/// A request of the other side within the caller's dialog.
+fn theirs(invite: &Request, method: &str, number: u32, more: &str, body: &str) -> Vec<u8> {
+    let own = |name: &Name| invite.headers.get(name).unwrap().to_owned();
+    format!(
+        "{method} sip:user0001@192.0.2.1 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.2;branch=z9hG4bKr{number}\r\nMax-Forwards: 70\r\n\
+         From: {};tag=server\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {number} {method}\r\nContact: <sip:bob@192.0.2.2>\r\n{more}\
+         Content-Length: {}\r\n\r\n{body}",
+        own(&Name::To),
+        own(&Name::From),
+        own(&Name::CallId),
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// The 2xx says that the one who is called refreshes: its UPDATE and INVITE are answered with 2xx and `Session-Expires`, and
+/// without them the caller hangs up.
+#[test]
+fn a_caller_answers_refreshes_of_the_other_side() {
+    let (mut pair, seen, invite) = answered(&[(Name::SessionExpires, "90;refresher=uas")]);
+    let refresh = "Supported: timer\r\nSession-Expires: 90;refresher=uac\r\n";
+    let last = |pair: &Pair<_>| -> Response { pair.last.as_response().unwrap().clone() };
+    pair.run(ms(45_000));
+    pair.inject_bytes(&theirs(&invite, "UPDATE", 1, refresh, ""));
+    pair.run(ms(45_010));
+    let response = last(&pair);
+    assert_eq!(response.status.code(), 200);
+    assert_eq!(response.headers.get(&Name::SessionExpires), Some("90;refresher=uac"));
+    assert_eq!(response.headers.get(&Name::Require), Some("timer"));
+    assert!(response.headers.get(&Name::Contact).is_some());
+    // An INVITE: its 2xx describes the session, and comes again until it is acknowledged.
+    let offer = std::str::from_utf8(&invite.body).unwrap();
+    let kind = format!("{refresh}Content-Type: application/sdp\r\n");
+    pair.run(ms(90_000));
+    pair.inject_bytes(&theirs(&invite, "INVITE", 2, &kind, offer));
+    pair.run(ms(90_010));
+    let response = last(&pair);
+    assert_eq!((response.status.code(), response.body == invite.body), (200, true));
+    let accepted = pair.sent.len();
+    pair.run(ms(90_600));
+    assert_eq!(pair.sent.len(), accepted + 1, "it was not acknowledged");
+    pair.inject_bytes(&theirs(&invite, "ACK", 2, "", ""));
+    pair.run(ms(100_000));
+    assert_eq!(pair.sent.len(), accepted + 1);
+    // Too short.
+    let brief = "Supported: timer\r\nSession-Expires: 30;refresher=uac\r\n";
+    pair.inject_bytes(&theirs(&invite, "UPDATE", 3, brief, ""));
+    pair.run(ms(100_010));
+    let response = last(&pair);
+    assert_eq!((response.status.code(), response.headers.get(&Name::MinSe)), (422, Some("90")));
+    // Nothing refreshes it any more: 90 s less a third after the INVITE.
+    pair.run(ms(149_990));
+    assert_ne!(seen.borrow().last().unwrap().method.as_str(), "BYE");
+    pair.run(ms(150_100));
+    let bye = seen.borrow().last().cloned().unwrap();
+    assert_eq!(bye.method.as_str(), "BYE");
+    answer(&mut pair, &bye, 200, &[]);
+    pair.run(ms(151_000));
+    let record = pair.record(Side::Caller);
+    assert_eq!((record.failure, record.counts.refreshes_answered), (Some(Failure::Unrefreshed), 2));
+    assert_eq!(record.counts.responses_again, 1);
+}
+
+/// One who is called by a test: what it has sent since it was asked last.
+struct Called {
+    callee: Callee,
+    now: Instant,
+    out: Output,
+}
+
+impl Called {
+    fn new() -> Self {
+        let far = Setup { local: there(), server: here(), ..setup() };
+        let callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
+        Self { callee, now: Instant::ZERO, out: Output::default() }
+    }
+
+    fn said(&mut self) -> Vec<Message> {
+        let read = |(_, bytes): (_, &[u8])| {
+            let message = Message::parse(&bytes::Bytes::copy_from_slice(bytes)).unwrap();
+            assert_eq!(message.violations(), [], "{message}");
+            message
+        };
+        let all = self.out.messages.iter().map(read).collect();
+        self.out.messages.clear();
+        all
+    }
+
+    fn ask(&mut self, text: &str) -> Vec<Message> {
+        self.callee.handle_request(self.now, here(), &Scan::of(text.as_bytes()), &mut self.out);
+        self.said()
+    }
+
+    fn answer(&mut self, request: &Request, status: u16, more: &[(Name, &str)]) -> Vec<Message> {
+        let mut response = request.response(netrig_sip::Status::new(status).unwrap());
+        more.iter().for_each(|(name, value)| response.headers.push(name.clone(), value));
+        let bytes = Message::from(response).to_bytes();
+        let scan = Scan::of(&bytes);
+        let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else { panic!() };
+        assert_eq!(token.owner, Owner::Callee);
+        self.callee.handle_response(self.now, &scan, (token, transaction), &mut self.out);
+        self.said()
+    }
+
+    fn run(&mut self, end: Instant) -> Vec<Message> {
+        while let Some(next) = self.callee.next_deadline().filter(|next| *next <= end) {
+            self.now = next;
+            self.callee.handle_timeout(next, &mut self.out);
+        }
+        self.now = end;
+        self.said()
+    }
+
+    fn only(messages: &[Message]) -> Request {
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        messages[0].as_request().unwrap().clone()
+    }
+}
+
+fn asked(method: &str, to: &str, more: &str, body: &str) -> String {
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
+    format!(
+        "{method} sip:bob@192.0.2.2 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1\r\nMax-Forwards: 70\r\n\
+         Record-Route: <sip:192.0.2.1;lr>\r\nFrom: <sip:a@192.0.2.1>;tag=1\r\nTo: {to}\r\nCall-ID: c\r\n\
+         CSeq: 1 {method}\r\nContact: <sip:a@192.0.2.1>\r\n{more}{kind}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn invite(more: &str) -> String {
+    let body = setup().description;
+    asked("INVITE", "<sip:bob@192.0.2.2>", more, std::str::from_utf8(&body).unwrap())
+}
+
+/// Calls with these header fields and acknowledges the 2xx, which it gives.
+fn talking(more: &str) -> (Called, Response) {
+    let mut called = Called::new();
+    let accepted = called.ask(&invite(more)).pop().unwrap().as_response().unwrap().clone();
+    assert_eq!(accepted.status.code(), 200);
+    let to = accepted.headers.get(&Name::To).unwrap();
+    let ack = asked("ACK", to, "", "");
+    assert!(called.ask(&ack).is_empty());
+    (called, accepted)
+}
+
+/// The one who is called refreshes where the INVITE wants it so, or where its sender knows no timers and a proxy asks for one; by
+/// INVITE where the other side takes no UPDATE.
+#[test]
+fn one_who_is_called_refreshes_the_session() {
+    for (more, requires, method) in [
+        (
+            "Supported: timer\r\nSession-Expires: 90;refresher=uas\r\nAllow: INVITE, UPDATE\r\n",
+            true,
+            "UPDATE",
+        ),
+        ("x: 90\r\n", false, "INVITE"),
+    ] {
+        let (mut called, accepted) = talking(more);
+        assert_eq!(accepted.headers.get(&Name::SessionExpires), Some("90;refresher=uas"));
+        assert_eq!(accepted.headers.has_token(&Name::Require, "timer"), requires, "{more}");
+        assert!(called.run(ms(44_900)).is_empty());
+        let refresh = Called::only(&called.run(ms(45_100)));
+        assert_eq!(refresh.method.as_str(), method);
+        assert_eq!(refresh.headers.get(&Name::SessionExpires), Some("90;refresher=uac"));
+        assert_eq!(refresh.headers.get(&Name::Route), Some("<sip:192.0.2.1;lr>"));
+        assert_eq!(refresh.uri.to_string(), "sip:a@192.0.2.1");
+        let expires = [(Name::SessionExpires, "90;refresher=uac")];
+        let said = called.answer(&refresh, 200, &expires);
+        if method == "INVITE" {
+            assert_eq!(Called::only(&said).method.as_str(), "ACK");
+            // It comes again, as that was lost.
+            assert_eq!(Called::only(&called.answer(&refresh, 200, &expires)).method.as_str(), "ACK");
+        }
+        // The second is not answered: it is sent again, and the session ends 60 s after the first was answered.
+        let all = called.run(ms(105_000));
+        let methods: Vec<_> = all.iter().map(|one| one.as_request().unwrap().method.to_string()).collect();
+        assert!(methods.len() > 3 && methods.iter().all(|own| own == method), "{methods:?}");
+        let bye = Called::only(&called.run(ms(105_200)));
+        assert_eq!(bye.method.as_str(), "BYE");
+        called.answer(&bye, 200, &[]);
+        called.run(ms(200_000));
+        let record = called.out.records[0];
+        assert_eq!((record.failure, record.counts.refreshes_sent), (Some(Failure::Unrefreshed), 2));
+        assert!(called.callee.is_empty());
+    }
+}
+
+/// Nobody answers its BYE: the call is over all the same.
+#[test]
+fn one_who_is_called_ends_a_session_that_is_not_refreshed() {
+    let (mut called, accepted) = talking("Supported: timer\r\nSession-Expires: 90\r\n");
+    assert_eq!(accepted.headers.get(&Name::SessionExpires), Some("90;refresher=uac"));
+    assert!(called.run(ms(59_900)).is_empty());
+    assert_eq!(Called::only(&called.run(ms(60_100))).method.as_str(), "BYE");
+    called.run(ms(200_000));
+    let record = called.out.records[0];
+    assert_eq!(record.failure, Some(Failure::Unrefreshed));
+    assert!(called.callee.is_empty());
+}
+
+/// RFC 4028 section 9.
+#[test]
+fn one_who_is_called_refuses_a_session_interval_that_is_too_small() {
+    let mut called = Called::new();
+    let said = called.ask(&invite("Supported: 100rel, timer\r\nSession-Expires: 89\r\n"));
+    let refused = said[0].as_response().unwrap();
+    assert_eq!((refused.status.code(), refused.headers.get(&Name::MinSe)), (422, Some("90")));
+    assert!(called.callee.is_empty());
+    // Who knows no timers could make nothing of a 422.
+    let (_, accepted) = talking("Session-Expires: 89\r\n");
+    assert_eq!(accepted.headers.get(&Name::SessionExpires), None);
+}
