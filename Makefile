@@ -57,8 +57,9 @@ bench-sip: release
 # Seconds that each target is fuzzed for.
 SECONDS_EACH ?= 600
 
-# Feeds what the parsers must survive. Needs a nightly compiler and cargo-fuzz.
-fuzz:
+# Feeds what the parsers must survive.
+fuzz: setup
+	@scripts/setup --fuzz
 	@scripts/fuzz $(SECONDS_EACH)
 
 # Leaves netrig.db: what was measured may have cost a day.
