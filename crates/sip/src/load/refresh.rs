@@ -72,12 +72,12 @@ impl Refresh {
 #[derive(Clone, Debug)]
 pub(super) struct CallerRefresh {
     pub(super) own: Refresh,
-    pub(super) answered: Option<Answered>,
+    pub(super) answered: Option<RefreshAnswer>,
 }
 
 /// A 2xx to an INVITE of the other side, which is sent again until its ACK (RFC 3261 section 13.3.1.4).
 #[derive(Clone, Debug)]
-pub(super) struct Answered {
+pub(super) struct RefreshAnswer {
     pub(super) cseq: u32,
     pub(super) to: SocketAddr,
     pub(super) message: Box<[u8]>,

@@ -6,7 +6,7 @@ use netrig_core::Instant;
 
 use super::super::messages::copy_of;
 use super::super::output::{Output, Way};
-use super::super::refresh::{Answered, CallerRefresh, LATER, Refresh, granted, least_interval};
+use super::super::refresh::{CallerRefresh, LATER, Refresh, RefreshAnswer, granted, least_interval};
 use super::super::scan::{Field, Scan};
 use super::super::session::direction_of;
 use super::super::template::{Hole, Values};
@@ -251,7 +251,7 @@ impl Caller {
         call.counts.refreshes_answered += u16::from(grant.is_some());
         call.refresh = grant.map(|grant| {
             let timer = SessionTimer::new(now, grant.interval, grant.refresher == Refresher::Uas);
-            let answered = (method == b"INVITE").then(|| Answered {
+            let answered = (method == b"INVITE").then(|| RefreshAnswer {
                 cseq: number,
                 to: from,
                 message: message.into(),
