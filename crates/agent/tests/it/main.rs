@@ -18,6 +18,7 @@ mod corpora;
 mod loopback;
 mod probe_ftp;
 mod probe_media;
+mod probe_strangers;
 mod sctp;
 mod sip_load;
 mod sip_serve;

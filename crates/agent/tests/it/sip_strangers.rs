@@ -3,7 +3,6 @@
     clippy::disallowed_types,
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    clippy::print_stdout,
     reason = "a server is a thread, and strangers are sockets that wait"
 )]
 
@@ -23,45 +22,7 @@ use netrig_sip::transaction::Timing;
 use netrig_sip::{Method, Name, Response};
 
 use crate::common::sip_server::{Running, server, sockets};
-
-/// A stranger at an address of its own, and what it has sent.
-struct Stranger {
-    name: String,
-    socket: UdpSocket,
-    bytes: usize,
-}
-
-impl Stranger {
-    /// The `number`-th one sends a datagram, made for its own address.
-    fn new(number: u8, name: &str, to: SocketAddr, make: impl FnOnce(SocketAddr) -> Vec<u8>) -> Self {
-        let socket = UdpSocket::bind((Ipv4Addr::new(127, 7, 7, number), 0)).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let datagram = make(socket.local_addr().unwrap());
-        socket.send_to(&datagram, to).unwrap();
-        Self { name: name.to_owned(), socket, bytes: datagram.len() }
-    }
-
-    /// What has come: datagrams.
-    fn came(&self) -> Vec<Vec<u8>> {
-        let mut buffer = vec![0; 65_535];
-        std::iter::from_fn(|| self.socket.recv(&mut buffer).ok().map(|length| buffer[..length].to_vec()))
-            .collect()
-    }
-
-    fn check(&self, server: &str) -> usize {
-        let came = self.came();
-        let out: usize = came.iter().map(Vec::len).sum();
-        println!(
-            "{server:16} {:24} in {:5} B, out {out:5} B in {:2} datagrams: {:.2}",
-            self.name,
-            self.bytes,
-            came.len(),
-            out as f64 / self.bytes as f64
-        );
-        assert!(out <= 3 * self.bytes, "{server}, {}: {out} bytes for {}", self.name, self.bytes);
-        came.len()
-    }
-}
+use crate::common::stranger_table::{self, Stranger};
 
 fn request(method: &str, to: SocketAddr, from: SocketAddr, more: &str) -> Vec<u8> {
     format!(
@@ -127,6 +88,7 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
         ),
         ("stateless-proxy", known(Role::StatelessProxy)),
     ];
+    let mut rows = Vec::new();
     for (name, order) in orders {
         let order = ServerOrder { timing: fast(), ..order };
         let running = Running::start(sockets(&["udp:127.0.0.1:0"]), order);
@@ -151,11 +113,14 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
         strangers
             .push(Stranger::new(54, "INVITE with contact", to, |from| request("INVITE", to, from, contact)));
         std::thread::sleep(StdDuration::from_millis(1500));
-        let answered = strangers.iter().filter(|stranger| stranger.check(name) > 0).count();
+        rows.extend(strangers.iter().map(|stranger| stranger.row(name)));
+        let own = &rows[rows.len() - strangers.len()..];
+        let answered = own.iter().filter(|row| row.datagrams > 0).count();
         // The stateless proxy hands requests on, and the others answer what they can.
         assert!(answered > 0 || name == "stateless-proxy", "{name} answers strangers");
         running.finish();
     }
+    stranger_table::check("SIP servers", &rows);
 }
 
 /// By a table with many records of each kind.
@@ -189,7 +154,9 @@ fn no_dns_server_sends_a_stranger_more_than_three_times_what_came() {
     strangers.push(Stranger::new(60, "broken question", to, |_| vec![0, 7, 1, 0, 0, 9, 0, 0, 0, 0, 0, 0]));
     strangers.push(Stranger::new(61, "no question", to, |_| vec![0; 11]));
     std::thread::sleep(StdDuration::from_millis(300));
-    let answered = strangers.iter().filter(|stranger| stranger.check("dns") > 0).count();
+    let rows: Vec<_> = strangers.iter().map(|stranger| stranger.row("dns")).collect();
+    let answered = rows.iter().filter(|row| row.datagrams > 0).count();
+    stranger_table::check("DNS server", &rows);
     assert!(answered >= 12, "questions are answered, if only by a cut answer");
     stop.store(true, Ordering::Relaxed);
     thread.join().unwrap();

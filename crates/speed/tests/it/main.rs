@@ -17,4 +17,5 @@ mod loopback;
 mod ndt7;
 mod patience;
 mod robust;
+mod strangers;
 mod working;

@@ -1,3 +1,4 @@
 //! What several of these tests share.
 
 pub mod sip_server;
+pub mod stranger_table;
