@@ -222,6 +222,40 @@ fn secret_received(message: &Message) -> Option<Secret> {
 mod tests {
     use super::*;
 
+    /// What the kernel has given this process, bytes (proc(5): `VmRSS`).
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// 65,536 accounts of about 200 bytes with their secrets, and as many proofs of 40 bytes: 16 MB, in tables that are at most half
+    /// empty. A million addresses come.
+    #[test]
+    fn a_million_addresses_take_no_more_than_the_ledger_says() {
+        let (mut ledger, before) = (AmplificationLedger::default(), resident());
+        let message = |number: u32| {
+            let text = format!(
+                "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{number}\r\nFrom: <sip:a@b>;tag=1\r\n\
+                 To: <sip:a@b>;tag=own{number}\r\nCall-ID: {number}\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n"
+            );
+            Message::parse(&bytes::Bytes::from(text)).unwrap()
+        };
+        for number in 0..1_000_000_u32 {
+            let (now, from) = (Instant::ZERO, SocketAddr::new(IpAddr::from(number.to_be_bytes()), 5060));
+            ledger.receive(now, from, 400);
+            // Of each sixteenth a secret is remembered, which takes time to read.
+            if number % 16 == 0 {
+                assert!(ledger.admit(now, from, &message(number), 300, &mut 0));
+            }
+            ledger.prove(now, SocketAddr::new(from.ip(), 5061));
+        }
+        let addresses = ledger.accounts.young.len() + ledger.accounts.old.len();
+        assert!(addresses <= 2 * MOST, "{addresses}");
+        let grown = resident() - before;
+        assert!(grown < 32 << 20, "{grown} B");
+    }
+
     #[test]
     fn memory_for_strangers_has_an_end() {
         let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);

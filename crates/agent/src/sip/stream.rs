@@ -68,6 +68,14 @@ pub enum StreamError {
         /// Bytes.
         most: usize,
     },
+    /// What waits for peers and what is incomplete, of all connections, is more than may be kept.
+    #[error("all connections together keep {kept} bytes, where {most} may be kept")]
+    NoRoom {
+        /// Bytes.
+        kept: usize,
+        /// Bytes.
+        most: usize,
+    },
 }
 
 /// Whether a connection has more to do at once.

@@ -471,7 +471,7 @@ fn broken(error: &StreamError) -> Broken {
         }
         StreamError::Framing(FramingError::NoLength(_)) => return Broken::Garbled,
         StreamError::Tls(error) => return Broken::Tls(tls_fault(error)),
-        StreamError::Full { .. } => return Broken::Stuck,
+        StreamError::Full { .. } | StreamError::NoRoom { .. } => return Broken::Stuck,
     };
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => Broken::Refused,

@@ -418,7 +418,7 @@ impl Connections {
         self.kept = self.kept - connection.kept + kept;
         connection.kept = kept;
         if self.kept > MOST_KEPT {
-            return Err(StreamError::Full { waiting: self.kept, most: MOST_KEPT });
+            return Err(StreamError::NoRoom { kept: self.kept, most: MOST_KEPT });
         }
         Ok(())
     }
@@ -495,6 +495,7 @@ fn reason(error: &StreamError) -> String {
         StreamError::Io(error) => error.kind().to_string(),
         StreamError::Framing(_) => "what came is no SIP".to_owned(),
         StreamError::Full { .. } => "the peer did not take what was sent".to_owned(),
+        StreamError::NoRoom { .. } => "all connections together kept as much as they may".to_owned(),
         StreamError::Closed | StreamError::Tls(_) => error.to_string(),
     }
 }
