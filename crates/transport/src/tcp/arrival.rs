@@ -240,6 +240,10 @@ impl Connection {
     fn passes_checks(&mut self, now: Instant, segment: &Segment, start: i64) -> bool {
         let flags = segment.flags;
         let special = flags.intersects(Flags::RST | Flags::SYN);
+        // RFC 7323 section 3.2: without the option that was agreed, a segment is dropped in silence.
+        if self.options.timestamps && segment.timestamps.is_none() && !flags.contains(Flags::RST) {
+            return false;
+        }
         // RFC 7323 section 5.3, R1.
         let outdated =
             self.options.timestamps && segment.timestamps.is_some_and(|t| self.receiver.is_outdated(t.value));
@@ -267,6 +271,9 @@ impl Connection {
             if start == self.receiver.next() as i64 {
                 match self.state {
                     State::TimeWait => self.vanish(),
+                    // RFC 9293 section 3.10.7.4. Who was called goes back to LISTEN: the host forgets this connection, and its
+                    // listener goes on.
+                    State::SynReceived if self.opened_actively => self.end(CloseReason::Refused),
                     _ => self.end(CloseReason::Aborted),
                 }
             } else {

@@ -46,7 +46,7 @@ pub struct Connection {
     /// The user is to be told that the peer finished, once all before it is read.
     pub(super) peer_finished: bool,
     pub(super) time_wait_until: Instant,
-    opened_actively: bool,
+    pub(super) opened_actively: bool,
 }
 
 /// The handshake's own retransmission (RFC 6298 section 5.7).
@@ -572,6 +572,8 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
         (Serial(0), segment.seq.plus(segment.sequence_len() as u32), Flags::RST | Flags::ACK)
     };
     let flow = packet.header.flow.reversed();
+    // RFC 7323 section 5.2: a reset that answers a segment with timestamps has them too, its own value zero.
+    let timestamps = segment.timestamps.map(|told| Timestamps { value: 0, echo: told.value });
     let reset = Segment {
         seq,
         ack,
@@ -580,11 +582,11 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
         mss: None,
         window_scale: None,
         sack_permitted: false,
-        timestamps: None,
+        timestamps,
         sack: SackBlocks::none(),
         data: Data::Fill(0),
     };
-    let ip_len = flow.ip_header_len() + HEADER_LEN;
+    let ip_len = flow.ip_header_len() + HEADER_LEN + reset.options_len();
     let header = Header { flow, ip_len, dscp: packet.header.dscp, ecn: Ecn::NotEct };
     Some(Packet { header, payload: Payload::Tcp(reset) })
 }

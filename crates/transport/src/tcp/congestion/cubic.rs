@@ -405,6 +405,30 @@ mod tests {
         }
     }
 
+    /// RFC 9438 section 4.8: after a time-out W_est starts from the window with which congestion avoidance begins.
+    #[test]
+    fn after_a_time_out_the_estimate_starts_from_the_threshold() {
+        let rtt = Duration::from_millis(100);
+        let mut cubic = Cubic::new(&config());
+        let mut window = Window::new(&config(), 1000);
+        window.cwnd = 20_000;
+        let ssthresh = cubic.on_congestion(&window, window.cwnd);
+        cubic.on_timeout();
+        window.reduce(ssthresh, 1000);
+        let mut begun = window.cwnd;
+        while cubic.epoch.is_none() {
+            begun = window.cwnd;
+            let now = Instant::ZERO + rtt;
+            cubic
+                .on_ack(&mut window, &Acked { now, amount: 1000, rtt: Some(rtt), srtt: rtt, una: 0, nxt: 0 });
+        }
+        let estimate = cubic.epoch.map(|epoch| epoch.w_est).expect("it has begun");
+        // One acknowledgement of a segment adds α / cwnd.
+        let alpha = 3.0 * 0.3 / 1.7;
+        assert_eq!(begun, 14_000);
+        assert!((estimate - (14.0 + alpha / 14.0)).abs() < 1e-9, "{estimate}");
+    }
+
     #[test]
     fn a_second_loss_below_the_first_makes_room() {
         let config = config();

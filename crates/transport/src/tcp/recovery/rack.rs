@@ -156,6 +156,8 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Profile;
+    use crate::tcp::config::Config;
 
     /// RFC 8985 section 7.4.2, case by case.
     #[test]
@@ -168,6 +170,19 @@ mod tests {
         assert_eq!(repeated.judge(101, false, false), ProbeVerdict::Repaired);
         let new = Probe { end: 100, repeated: false };
         assert_eq!(new.judge(100, false, false), ProbeVerdict::Answered);
+    }
+
+    /// RFC 8985 section 3.3.2: however often duplicates are reported, reordering is given a smoothed round trip at most.
+    #[test]
+    fn reordering_is_given_a_round_trip_at_most() {
+        let board = Scoreboard::new(&Config::of(Profile::Rfc), 1000, 0);
+        let ms = Duration::from_millis;
+        let situation = Situation { recovering: false, dup_ack_threshold: 3, srtt: Some(ms(120)) };
+        let window = |window_multiple| {
+            let rack = Rack { min_rtt: ms(100), window_multiple, reordering_seen: true, ..Rack::new() };
+            rack.reordering_window(&board, &situation)
+        };
+        assert_eq!([1, 4, 5, 20].map(window), [ms(25), ms(100), ms(120), ms(120)]);
     }
 
     /// RFC 8985 section 6.2: one more quarter per round with a duplicate report, none before 16 recoveries

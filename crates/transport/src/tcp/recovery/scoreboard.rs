@@ -427,6 +427,15 @@ impl Scoreboard {
         Some((i, u64::from(self.sent[i].len)))
     }
 
+    /// The first segment after the offset `from` that is neither known to have arrived nor deemed lost, while something beyond
+    /// it has arrived: its place and its length.
+    pub fn first_missing(&self, from: u64) -> Option<(usize, u64)> {
+        let start = self.sent.partition_point(|sent| sent.end <= from);
+        let below = self.sent.range(start..).take_while(|sent| sent.end <= self.highest);
+        let (i, sent) = (start..).zip(below).find(|(_, sent)| sent.marks & (SACKED | LOST | RESENT) == 0)?;
+        Some((i, u64::from(sent.len)))
+    }
+
     /// The last segment that the peer is not known to have: its place and its length.
     pub fn last_missing(&self) -> Option<(usize, u64)> {
         let i = self.sent.iter().rposition(|sent| !sent.has(SACKED))?;

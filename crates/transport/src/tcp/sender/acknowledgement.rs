@@ -364,10 +364,15 @@ impl Sender {
     /// section 3.4 leaves the response open).
     fn undo_reduction(&mut self, telemetry: &mut Telemetry) {
         self.board.forgive_losses();
-        if let Some((cwnd, ssthresh)) = self.before.take() {
-            self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
+        let before = self.before.take();
+        // RFC 9438 section 4.9.2: what was learnt long after recovery does not shrink a window that has grown beyond it.
+        let outgrown = |(cwnd, _): (u64, u64)| self.phase == Phase::Open && self.window.cwnd >= cwnd;
+        if !before.is_some_and(outgrown) {
+            if let Some((cwnd, ssthresh)) = before {
+                self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
+            }
+            self.algorithm.on_undo();
         }
-        self.algorithm.on_undo();
         self.rtt.reset_backoff();
         match self.phase {
             Phase::Loss => {
@@ -506,6 +511,7 @@ impl Sender {
             self.guard = self.board.nxt();
             self.partial_seen = false;
             self.rescued = false;
+            self.high_resent = self.board.una();
             self.probe_at = Instant::NEVER;
             self.restart_timer(now);
             let by_sack = self.is_selective();

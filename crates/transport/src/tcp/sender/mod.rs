@@ -112,6 +112,8 @@ pub(crate) struct Sender {
     retransmit_now: bool,
     /// RFC 6675 section 4, NextSeg rule 4: one rescue retransmission per recovery.
     rescued: bool,
+    /// HighRxt (RFC 6675 section 2): the end of the last segment that this recovery sent again in its order.
+    high_resent: u64,
     /// NewReno: the first partial acknowledgement restarted the timer.
     partial_seen: bool,
     prr: Option<Prr>,
@@ -202,6 +204,7 @@ impl Sender {
             sent_since_gap: 0,
             retransmit_now: false,
             rescued: false,
+            high_resent: 0,
             partial_seen: false,
             prr: None,
             rack: Rack::new(),

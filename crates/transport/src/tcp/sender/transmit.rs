@@ -39,7 +39,7 @@ impl Sender {
         }
         let new = self.send_new(now, telemetry);
         if new.is_none() && self.phase == Phase::Recovery {
-            return self.rescue(now, telemetry);
+            return self.repair_in_advance(now, telemetry);
         }
         new
     }
@@ -53,7 +53,9 @@ impl Sender {
             return None;
         }
         self.retransmit_now = false;
-        Some(self.resend(now, i, telemetry))
+        let again = self.resend(now, i, telemetry);
+        self.high_resent = self.high_resent.max(again.end);
+        Some(again)
     }
 
     /// The `i`-th outstanding segment goes out again.
@@ -80,18 +82,24 @@ impl Sender {
         Transmission { start, end, fin: sequence_end > end, new: false }
     }
 
-    /// RFC 6675 section 4, NextSeg rule 4: once per recovery, when nothing else may be sent, the last segment
-    /// that the peer is not known to have.
-    fn rescue(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
-        if self.recovery != Recovery::Sack || self.rescued || self.unsent() > 0 {
+    /// RFC 6675 section 4, NextSeg when nothing is lost and there is no new data. Rule 3: what is missing below something that
+    /// arrived. Rule 4, once per recovery: the last segment that the peer is not known to have.
+    fn repair_in_advance(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
+        if self.recovery != Recovery::Sack || self.unsent() > 0 {
             return None;
         }
-        let (i, len) = self.board.last_missing()?;
+        let missing = self.board.first_missing(self.high_resent);
+        let rescue = || if self.rescued { None } else { self.board.last_missing() };
+        let (i, len) = missing.or_else(rescue)?;
         if self.board.in_flight() + self.board.weight(len) > self.window.cwnd {
             return None;
         }
-        self.rescued = true;
-        Some(self.resend(now, i, telemetry))
+        let again = self.resend(now, i, telemetry);
+        match missing {
+            Some(_) => self.high_resent = again.end,
+            None => self.rescued = true,
+        }
+        Some(again)
     }
 
     fn send_new(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {

@@ -9,30 +9,39 @@ use netrig_transport::{Connection as _, Packet, PathId, Payload, Serial};
 use super::pair::{ISS, MS, at_ms, flow, plain};
 
 /// The peer's initial sequence number.
-const PEER: Serial = Serial(7);
+pub(super) const PEER: Serial = Serial(7);
 
 /// A client and what it sent, in order.
-struct HandmadeClient {
-    connection: Connection,
+pub(super) struct HandmadeClient {
+    pub(super) connection: Connection,
     flow: FiveTuple,
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl HandmadeClient {
     /// Opened by a peer that tells this segment size and window at 100 ms.
-    fn opened(config: &Config, flow: FiveTuple, mss: Option<u16>, window: u16) -> Self {
+    pub(super) fn opened(config: &Config, flow: FiveTuple, mss: Option<u16>, window: u16) -> Self {
+        Self::answered(
+            config,
+            flow,
+            &Segment { mss, ..segment(PEER, ISS.plus(1), Flags::SYN | Flags::ACK, window) },
+        )
+    }
+
+    /// Opened by a peer that sends this answer at 100 ms.
+    pub(super) fn answered(config: &Config, flow: FiveTuple, answer: &Segment) -> Self {
         let mut client =
             Self { connection: Connection::connect(config.clone(), flow, ISS), flow, now: at_ms(0) };
         client.connection.open(client.now);
         client.sent();
         client.now = at_ms(100);
-        client.take(&Segment { mss, ..segment(PEER, ISS.plus(1), Flags::SYN | Flags::ACK, window) });
+        client.take(answer);
         assert_eq!(client.connection.state(), State::Established);
         client.sent();
         client
     }
 
-    fn take(&mut self, segment: &Segment) {
+    pub(super) fn take(&mut self, segment: &Segment) {
         let header = netrig_core::Header {
             flow: self.flow.reversed(),
             ip_len: 40,
@@ -43,16 +52,16 @@ impl HandmadeClient {
     }
 
     /// An acknowledgement of so many bytes of data, with a window.
-    fn acknowledge(&mut self, bytes: u32, window: u16) {
+    pub(super) fn acknowledge(&mut self, bytes: u32, window: u16) {
         self.take(&segment(PEER.plus(1), ISS.plus(1 + bytes), Flags::ACK, window));
     }
 
-    fn give(&mut self, bytes: u64) {
+    pub(super) fn give(&mut self, bytes: u64) {
         self.connection.send(self.now, StreamId(0), Data::Fill(bytes));
     }
 
     /// Lets time pass up to this moment.
-    fn until(&mut self, ms: u64) -> Vec<Segment> {
+    pub(super) fn until(&mut self, ms: u64) -> Vec<Segment> {
         let mut sent = self.sent();
         while let Some(at) = self.connection.poll_timeout().filter(|at| *at <= at_ms(ms)) {
             self.now = at;
@@ -64,7 +73,7 @@ impl HandmadeClient {
     }
 
     /// What it sends now.
-    fn sent(&mut self) -> Vec<Segment> {
+    pub(super) fn sent(&mut self) -> Vec<Segment> {
         let mut sent = Vec::new();
         while let Some(packet) = self.connection.poll_transmit(self.now) {
             let Payload::Tcp(segment) = packet.payload else { panic!("a segment") };
@@ -74,7 +83,7 @@ impl HandmadeClient {
     }
 }
 
-fn segment(seq: Serial, ack: Serial, flags: Flags, window: u16) -> Segment {
+pub(super) fn segment(seq: Serial, ack: Serial, flags: Flags, window: u16) -> Segment {
     Segment {
         seq,
         ack,
@@ -95,7 +104,7 @@ fn v6() -> FiveTuple {
 }
 
 /// Lengths of data in bytes.
-fn lens(segments: &[Segment]) -> Vec<u64> {
+pub(super) fn lens(segments: &[Segment]) -> Vec<u64> {
     segments.iter().map(|segment| segment.data.size()).filter(|len| *len > 0).collect()
 }
 

@@ -6,6 +6,7 @@ mod ns2;
 mod opening;
 mod pair;
 mod recovery;
+mod rules;
 mod table;
 mod transfer;
 mod window;
