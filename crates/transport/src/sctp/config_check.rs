@@ -26,6 +26,7 @@ impl Config {
         let config = Self::of(profile).with(settings);
         ensure_all(&config.sizes())?;
         ensure_all(&config.counts())?;
+        ensure_all(&[config.switchover(settings)])?;
         ensure_all(&config.timers(settings))?;
         Ok(config)
     }
@@ -81,6 +82,18 @@ impl Config {
                 "must be at least 1 each: a weight of 0 is no share",
             ),
         ]
+    }
+
+    /// RFC 7829 section 5: the primary path is not given up before data has left it. The threshold of the profile `ns2`, which is
+    /// that of a program, is left alone.
+    fn switchover(&self, settings: &Settings) -> (bool, &'static str, &'static str) {
+        let least = if self.potentially_failed { self.pf_threshold } else { self.path_max_retrans };
+        let given = settings.primary_switchover_threshold.is_some();
+        (
+            !(given && self.primary_switchover) || self.primary_switchover_threshold >= least,
+            "primary_switchover_threshold",
+            "must be at least `pf_threshold` or, with `potentially_failed = false`, `path_max_retrans` (RFC 7829 section 5)",
+        )
     }
 
     fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
@@ -141,6 +154,22 @@ mod tests {
             assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
         }
         assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#), Some("rto_max"));
+        for (settings, possible) in [
+            (r#"{"primary_switchover": true, "primary_switchover_threshold": 1, "pf_threshold": 2}"#, false),
+            (r#"{"primary_switchover": true, "primary_switchover_threshold": 2, "pf_threshold": 2}"#, true),
+            (
+                r#"{"primary_switchover": true, "primary_switchover_threshold": 4, "potentially_failed": false}"#,
+                false,
+            ),
+            (
+                r#"{"primary_switchover": true, "primary_switchover_threshold": 5, "potentially_failed": false}"#,
+                true,
+            ),
+            (r#"{"primary_switchover_threshold": 1, "pf_threshold": 2}"#, true),
+        ] {
+            let told = (!possible).then_some("primary_switchover_threshold");
+            assert_eq!(refused(settings), told, "{settings}");
+        }
         let weights = r#"{"scheduler": "weighted-fair", "stream_values": [1, 0]}"#;
         assert_eq!(refused(weights), Some("stream_values"));
     }

@@ -59,6 +59,10 @@ impl Listener {
     /// A packet that belongs to no association.
     pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<Response> {
         let crate::Packet { header, payload: Payload::Sctp(sctp) } = packet else { return None };
+        // RFC 9260 section 3.1: no port is 0.
+        if sctp.src_port == 0 {
+            return None;
+        }
         // Routers on the way may have marked it; answers go as this end sends.
         let header = Header { dscp: self.dscp, ..header };
         match sctp.chunks.first() {

@@ -341,7 +341,8 @@ impl Association {
             let chunk = Data {
                 tsn: self.outstanding.next_tsn(),
                 stream: fragment.stream,
-                ssn: fragment.ssn,
+                // RFC 9260 section 6.6: an unordered message takes no number.
+                ssn: if self.config.ordered { fragment.ssn } else { 0 },
                 ppid: 0,
                 unordered: !self.config.ordered,
                 beginning: fragment.beginning,

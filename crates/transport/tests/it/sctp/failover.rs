@@ -7,7 +7,7 @@ use netrig_transport::{Connection, Control, Incident, PathId, PathState, Profile
 use super::pair::*;
 
 /// Retransmissions stay on the path, and no path is avoided before it is given up.
-fn stubborn(path_max_retrans: u32) -> Config {
+pub(super) fn stubborn(path_max_retrans: u32) -> Config {
     Config {
         path_max_retrans,
         association_max_retrans: 100,
@@ -18,7 +18,7 @@ fn stubborn(path_max_retrans: u32) -> Config {
 }
 
 /// Data flows over path 0 of two, and path 0 fails.
-fn failing(config: &Config) -> Pair {
+pub(super) fn failing(config: &Config) -> Pair {
     let config = Config { receive_buffer: netrig_core::Size::from_bytes(20_000), ..config.clone() };
     let mut pair = Pair::connected(&config, 2, ms(100));
     pair.rate(0, 500_000);

@@ -8,6 +8,7 @@ mod hostile;
 mod loss;
 mod pair;
 mod properties;
+mod rules;
 mod shutdown;
 mod table;
 mod transfer;
