@@ -54,7 +54,14 @@ impl ExperimentRequest {
         for set in &changes.set {
             let assignments =
                 Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
-            named.extend(assignments.iter().map(|assignment| assignment.factor.clone()));
+            for assignment in &assignments {
+                if !named.insert(assignment.factor.clone()) {
+                    return Err(Failure::request(format!(
+                        "--set {set}: `{}` is set twice; list all its levels once: {}=LEVEL,LEVEL",
+                        assignment.factor, assignment.factor
+                    )));
+                }
+            }
             experiment = experiment.set(&assignments).map_err(|error| match error {
                 // What is wrong with the file then says itself which level it is.
                 SetError::Refused(diagnostics) => Failure::request(diagnostics),

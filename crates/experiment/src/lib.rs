@@ -17,6 +17,7 @@ mod file;
 mod frames;
 mod host;
 mod judge;
+mod level;
 mod media;
 mod paper;
 mod plan;
@@ -46,10 +47,11 @@ pub use file::{
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
+pub use level::{Level, LevelValue};
 pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
-pub use plan::{Level, Plan, Point, Run};
+pub use plan::{Plan, Point, Run};
 pub use program::{Counters, NotReady, Program, Ready};
 pub use reduce::{Cut, Measured, Reduction, Trace};
 pub use response::{

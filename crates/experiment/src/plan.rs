@@ -11,18 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::experiment::Definition;
 use crate::file::diagnostic::Diagnostics;
 use crate::points::Points;
-use crate::{Replications, Scenario, resolve};
-
-/// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Level(pub String);
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use crate::{Level, Replications, Scenario, resolve};
 
 /// One combination of levels: every factor of the experiment with the level it has here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

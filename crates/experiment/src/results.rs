@@ -49,6 +49,7 @@ pub struct PointResult {
     /// The substrate.
     pub substrate: String,
     /// Every factor with its level.
+    #[serde(serialize_with = "crate::level::typed_point")]
     pub factors: Point,
     /// How it ended.
     pub status: Status,
@@ -95,6 +96,7 @@ pub struct RunValue {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The point; empty for all points together.
+    #[serde(serialize_with = "crate::level::typed_point")]
     pub factors: Point,
     /// The response.
     pub response: String,
@@ -137,6 +139,7 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
     /// One of these suffices.
+    #[serde(serialize_with = "crate::level::typed_margins")]
     pub within: Margins,
     /// What the intervals say of it.
     pub verdict: Accord,
@@ -200,9 +203,10 @@ pub struct ClaimResult {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimPoint {
     /// The levels that are common to what was compared.
+    #[serde(serialize_with = "crate::level::typed_map")]
     pub factors: BTreeMap<String, Level>,
     /// The levels that were compared, if two were: the estimate is of the first against the second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::level::typed_pair")]
     pub compared: Option<[Level; 2]>,
     /// The estimate: a difference, a ratio, a value, as the claim says.
     pub estimate: f64,

@@ -181,6 +181,11 @@ fn a_wrong_request_exits_with_2_and_one_clear_sentence() {
         (vec!["run", "bad.toml"], "did you mean Mbit/s?"),
         (vec!["run", "nothing.toml"], "there is no file and no study `nothing.toml`"),
         (vec!["run", "link-down", "--set", "colour=red"], "colour"),
+        (vec!["run", "link-down", "--set", "shape=1.5", "--set", "shape=1.2"], "`shape` is set twice"),
+        (
+            vec!["run", "link-down", "--set", "down_for=5"],
+            "`5` is a number without a unit, but `down_for` is a number in s",
+        ),
         (vec!["run", "link-down", "--on", "moon"], "there is no substrate `moon`"),
         (vec!["report", "mm1"], "there is no store"),
         (vec!["show", "run", "abc", "--store", "bad.toml"], "bad.toml"),

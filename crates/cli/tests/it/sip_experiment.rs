@@ -47,12 +47,24 @@ to = "server"
     )
 }
 
+/// A level of a document as a file writes it.
+fn shown_level(level: &Value) -> String {
+    match level {
+        Value::String(text) => text.clone(),
+        Value::Object(_) => {
+            format!("{} {}", level["value"], level["unit"].as_str().expect("a unit is a text"))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// What one substrate measured of a response at the first point whose levels have this one.
 fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let has = |point: &&Value| {
         let levels = point["factors"].as_object().expect("a point has levels");
-        point["substrate"] == substrate && (level.is_empty() || levels.values().any(|own| own == level))
+        point["substrate"] == substrate
+            && (level.is_empty() || levels.values().any(|own| shown_level(own) == level))
     };
     let point = points.iter().find(has).expect("the substrate ran");
     let run = &point["responses"][response]["runs"][0];
@@ -357,7 +369,7 @@ loss = ["100 %"]"#;
         let is = |point: &&Value| {
             point["substrate"] == substrate
                 && point["factors"]["dns"] == dns
-                && point["factors"]["loss"] == loss
+                && shown_level(&point["factors"]["loss"]) == loss
         };
         points.iter().find(is).unwrap_or_else(|| panic!("{substrate} {dns} {loss}: {document}"))
     };

@@ -144,6 +144,13 @@ impl Table {
     }
 }
 
+/// Reads one value as a file would: `1_000`, `0x10`, `true`. `None` if it is none.
+pub(crate) fn parse_value(text: &str) -> Option<Kind> {
+    let value = DeValue::parse(text).ok()?;
+    let span = value.span();
+    kind(value.into_inner(), &span, 0, &mut Vec::new())
+}
+
 /// Reads the text of a file as a table.
 ///
 /// # Errors

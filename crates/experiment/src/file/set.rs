@@ -1,9 +1,10 @@
 //! Levels given on the command line: `--set down_for=5s,10s,transport=tcp`.
 
 use super::diagnostic::{Diagnostics, closest, list};
-use super::document::{Kind, Value};
+use super::document::{self, Kind, Value};
 use super::factors::{Block, FactorValues};
-use crate::Level;
+use super::placeholder;
+use crate::{Level, LevelValue};
 
 /// Other levels for one factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,22 +42,36 @@ pub enum SetError {
         /// Its level.
         level: String,
     },
+    /// A level has another type than all levels that the factor has in the file.
+    #[error("`{level}` is {given}, but `{factor}` is {wanted}")]
+    OtherType {
+        /// The factor.
+        factor: String,
+        /// The level that was to be set.
+        level: String,
+        /// Its type in words.
+        given: String,
+        /// The type of the factor's first level in words, and its levels in the file.
+        wanted: String,
+    },
     /// With these levels something is wrong with the file.
     #[error("{0}")]
     Refused(#[from] Diagnostics),
 }
 
 impl Assignment {
-    /// Reads the argument of `--set`: pieces between commas, of which one with `=` starts the next factor.
+    /// Reads the argument of `--set`: pieces between commas, of which one with `=` starts the next factor. Commas and equals signs
+    /// in double quotes belong to a level.
     ///
     /// # Errors
     /// [`SetError::Form`].
     pub fn parse(text: &str) -> Result<Vec<Self>, SetError> {
         let error = |why: &str| SetError::Form { text: text.to_owned(), why: why.to_owned() };
         let mut assignments: Vec<Self> = Vec::new();
-        for piece in text.split(',') {
-            let level = match piece.split_once('=') {
-                Some((factor, level)) => {
+        for piece in split_unquoted(text, ',') {
+            let level = match split_unquoted(piece, '=').next() {
+                Some(factor) if factor.len() < piece.len() => {
+                    let level = &piece[factor.len() + 1..];
                     let factor = factor.trim();
                     if factor.is_empty() {
                         return Err(error("no factor stands before the `=`"));
@@ -67,15 +82,16 @@ impl Assignment {
                     assignments.push(Self { factor: factor.to_owned(), levels: Vec::new() });
                     level
                 }
-                None => piece,
+                _ => piece,
             };
             let Some(assignment) = assignments.last_mut() else {
                 return Err(error("it does not start with factor="));
             };
+            let level = unquoted(level.trim()).ok_or_else(|| error("a double quote is not closed"))?;
             if level.trim().is_empty() {
                 return Err(error(&format!("a level of `{}` is empty", assignment.factor)));
             }
-            assignment.levels.push(level.trim().to_owned());
+            assignment.levels.push(level.to_owned());
         }
         Ok(assignments)
     }
@@ -100,7 +116,7 @@ impl Assignment {
         // Where the new levels were among the old ones, for the blocks that name those.
         let mut origins = Vec::new();
         for text in &self.levels {
-            let level = Level::canonical(text);
+            let (level, value) = value(text, factor);
             if levels.iter().any(|(own, _)| own.means(&level)) {
                 continue;
             }
@@ -108,7 +124,7 @@ impl Assignment {
             levels.push(match origin {
                 Some(origin) => factor.levels[origin].clone(),
                 None => {
-                    let value = value(&level, factor);
+                    check_type(&level, factor)?;
                     (level, value)
                 }
             });
@@ -151,19 +167,49 @@ impl Assignment {
     }
 }
 
-/// The value of a level that the file does not have: of the type of the factor's own, or what it reads as.
-fn value(level: &Level, factor: &FactorValues) -> Value {
-    let text = level.0.as_str();
+/// The pieces of a text between separators that do not stand in double quotes.
+fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    text.split(move |c: char| {
+        quoted ^= c == '"';
+        c == separator && !quoted
+    })
+}
+
+/// A level without the double quotes around it. `None` if a quote is not closed.
+fn unquoted(level: &str) -> Option<&str> {
+    match level.strip_prefix('"') {
+        Some(rest) => rest.strip_suffix('"').filter(|inner| !inner.contains('"')),
+        None => Some(level).filter(|level| level.matches('"').count() % 2 == 0),
+    }
+}
+
+/// A level and its value: a text if the factor's own levels are texts, else what the file would read.
+fn value(text: &str, factor: &FactorValues) -> (Level, Value) {
     let texts_only = factor.levels.iter().all(|(_, own)| matches!(own.kind, Kind::Text(_)));
-    let kind = match (text.parse::<bool>(), text.parse::<i64>(), text.parse::<f64>()) {
-        _ if texts_only => Kind::Text(text.to_owned()),
-        (Ok(on), ..) => Kind::Switch(on),
-        (_, Ok(number), _) => Kind::Integer(number),
-        (.., Ok(number)) if number.is_finite() => Kind::Float(number),
-        _ => Kind::Text(text.to_owned()),
-    };
+    let scalar = document::parse_value(text)
+        .filter(|kind| matches!(kind, Kind::Switch(_) | Kind::Integer(_) | Kind::Float(_)))
+        .filter(|_| !texts_only);
+    let kind = scalar.unwrap_or_else(|| Kind::Text(Level::canonical(text).0));
     // An empty span says that it stands nowhere in the file.
-    Value { span: 0..0, kind }
+    let value = Value { span: 0..0, kind };
+    (Level(placeholder::written(&value)), value)
+}
+
+/// Refuses a level of another type than all levels of the file. A word, and a number with a unit that netrig does not know, are
+/// left to the place that reads the value: it alone knows which words (`unbounded`) it takes.
+fn check_type(level: &Level, factor: &FactorValues) -> Result<(), SetError> {
+    let given = level.value();
+    let mut own = factor.levels.iter().map(|(own, _)| own.value());
+    let Some(first) = own.next() else { return Ok(()) };
+    let is_word = matches!(given, LevelValue::Text(_));
+    if is_word || first.has_type_of(&given) || own.any(|own| own.has_type_of(&given)) {
+        return Ok(());
+    }
+    let known: Vec<&str> = factor.levels.iter().map(|(own, _)| own.0.as_str()).collect();
+    let wanted = format!("{}; the file has {}", first.type_in_words(), list(&known).unwrap_or_default());
+    let (factor, level) = (factor.name.clone(), level.0.clone());
+    Err(SetError::OtherType { given: given.type_in_words(), factor, level, wanted })
 }
 
 #[cfg(test)]
@@ -188,8 +234,13 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_quotes_belongs_to_a_level() {
+        assert_eq!(parse("a=\"x, y=1\",z,b=\"1\""), [of("a", &["x, y=1", "z"]), of("b", &["1"])]);
+    }
+
+    #[test]
     fn what_is_no_assignment_is_refused() {
-        for text in ["", "tcp", "=5", "a=", "a=1,,2", "a=1,a=2", ",a=1"] {
+        for text in ["", "tcp", "=5", "a=", "a=1,,2", "a=1,a=2", ",a=1", "a=\"1", "a=\"1\"2\"", "a=\"\""] {
             assert!(matches!(Assignment::parse(text), Err(SetError::Form { .. })), "{text:?}");
         }
     }

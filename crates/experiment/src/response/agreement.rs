@@ -27,7 +27,7 @@ pub struct AgreementSpec {
 /// One margin or several, of which one suffices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Margins(Vec<Amount>);
+pub struct Margins(pub(crate) Vec<Amount>);
 
 impl AgreementSpec {
     /// Whether it is asked of this point.

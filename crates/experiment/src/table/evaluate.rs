@@ -39,6 +39,7 @@ pub struct TableColumn {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableRow {
     /// The levels, in the order of the factors.
+    #[serde(serialize_with = "crate::level::typed_list")]
     pub key: Vec<Level>,
     /// One cell per column.
     pub cells: Vec<TableCell>,

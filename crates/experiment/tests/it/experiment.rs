@@ -92,6 +92,41 @@ fn a_constant_can_be_set_to_what_the_file_does_not_have() {
     assert_eq!(scenario(DUMBBELL, "pairs=3").nodes.len(), 3 + 2 + 3);
 }
 
+/// Levels that are equal are one: the file's if it has it, else the first that was given.
+#[test]
+fn equal_levels_are_set_once_however_they_are_written() {
+    let levels = |file: &str, levels: &str, factor: &str| {
+        let plan = set(file, levels).unwrap_or_else(|error| panic!("{levels}: {error}"));
+        let all: BTreeSet<_> =
+            (0..plan.len()).map(|i| plan.point(i).level(factor).unwrap().0.clone()).collect();
+        all.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(levels(LINK_DOWN, "down_for=5000ms,5s,0.0 s", "down_for"), ["0 s", "5 s"]);
+    assert_eq!(levels(MM1, "load=10 s,10000 ms", "load"), ["10 s"]);
+    assert_eq!(levels(DUMBBELL, "pairs=3,3.0,0x3,1_2", "pairs"), ["12", "3"]);
+}
+
+#[test]
+fn a_level_of_another_type_is_not_set() {
+    for (file, levels, given) in [
+        (LINK_DOWN, "down_for=5", "a number without a unit"),
+        (LINK_DOWN, "down_for=5 KB", "a number in KB"),
+        (LINK_DOWN, "transport=5", "a number without a unit"),
+        (DUMBBELL, "pairs=true", "true or false"),
+        (DUMBBELL, "pairs=2 s", "a number in s"),
+    ] {
+        let error = set(file, levels).unwrap_err();
+        assert!(
+            matches!(&error, SetError::OtherType { given: told, .. } if told == given),
+            "{levels}: {error}"
+        );
+    }
+    // A word may stand for a number where the constant knows it (`unbounded`), and nowhere else.
+    for (file, levels) in [(LINK_DOWN, "down_for=tcp"), (DUMBBELL, "pairs=two")] {
+        assert!(matches!(set(file, levels), Err(SetError::Refused(_))), "{levels}");
+    }
+}
+
 #[test]
 fn a_constant_set_to_several_levels_is_told_apart_in_tables_and_figures() {
     let experiment = parse(LINK_DOWN).set(&Assignment::parse("profile=ns2,linux").unwrap()).unwrap();

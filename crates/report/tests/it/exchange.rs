@@ -96,6 +96,18 @@ fn json_keeps_the_contract() {
     }
 }
 
+#[test]
+fn levels_are_typed_in_json() {
+    let whole: Value = serde_json::from_str(&report(&fixture::outage()).json(false)).expect("JSON");
+    let seconds = |level: &Value| level["unit"] == "s" && level["value"].is_i64();
+    let points = whole["points"].as_array().expect("a list");
+    assert!(points.iter().all(|point| seconds(&point["factors"]["down_for"])), "{points:#?}");
+    assert!(points.iter().all(|point| point["factors"]["transport"].is_string()), "{points:#?}");
+    let rows = whole["tables"][0]["rows"].as_array().expect("a list");
+    assert!(rows.iter().all(|row| row["key"].as_array().expect("a list").iter().any(seconds)), "{rows:#?}");
+    assert!(seconds(&whole["claims"][0]["points"][0]["factors"]["down_for"]), "{whole:#}");
+}
+
 /// A contract that allows everything would be kept by everything.
 #[test]
 fn the_contract_refuses_what_breaks_it() {
@@ -106,6 +118,7 @@ fn the_contract_refuses_what_breaks_it() {
         ("/points/0/status", "fine".into()),
         ("/points/0/responses/throughput/n", (-1).into()),
         ("/claims/0/says", 3.into()),
+        ("/points/0/factors/down_for", serde_json::json!({"value": "5", "unit": "s"})),
         ("/tables/0/rows/0/cells/0", serde_json::json!({"estimate": 1})),
     ] {
         let mut copy = whole.clone();

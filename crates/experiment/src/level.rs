@@ -1,0 +1,191 @@
+//! Levels of factors: their canonical text, and the typed value that documents show.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::response::amount;
+use crate::{Amount, Margins, Point};
+
+/// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`.
+///
+/// The text is the form in the store and in what identifies a run. [`Level::value`] recovers the type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Level(pub String);
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a level is. Its JSON form is `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LevelValue<'a> {
+    /// `true` or `false`.
+    Switch(bool),
+    /// A whole number without a unit that fits 64 bits.
+    Integer(i64),
+    /// Any other number, with its unit if it has one.
+    Amount(Amount),
+    /// Everything else.
+    Text(&'a str),
+}
+
+impl Level {
+    /// The typed value. The text alone decides, as it decides which levels are equal: a number or a truth value in quotes is
+    /// what stands between the quotes.
+    pub fn value(&self) -> LevelValue<'_> {
+        let text = self.0.as_str();
+        match (text.parse::<bool>(), text.parse::<i64>(), text.parse::<Amount>()) {
+            (Ok(on), ..) => LevelValue::Switch(on),
+            (_, Ok(number), _) => LevelValue::Integer(number),
+            (.., Ok(amount)) => LevelValue::Amount(amount),
+            _ => LevelValue::Text(text),
+        }
+    }
+}
+
+impl LevelValue<'_> {
+    /// Whether both have one type: two texts, two truth values, two numbers without a unit, or two whose units convert into
+    /// each other.
+    pub(crate) fn has_type_of(&self, other: &Self) -> bool {
+        let unit = |value: &Self| if let Self::Amount(amount) = value { amount.unit() } else { None };
+        match (self, other) {
+            (Self::Switch(_), Self::Switch(_)) | (Self::Text(_), Self::Text(_)) => true,
+            (Self::Integer(_) | Self::Amount(_), Self::Integer(_) | Self::Amount(_)) => {
+                match (unit(self), unit(other)) {
+                    (None, None) => true,
+                    (Some(own), Some(other)) => amount::factor(own, other).is_ok(),
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Its type in words, for an error.
+    pub(crate) fn type_in_words(&self) -> String {
+        match self {
+            Self::Switch(_) => "true or false".to_owned(),
+            Self::Text(_) => "a text".to_owned(),
+            Self::Integer(_) => "a number without a unit".to_owned(),
+            Self::Amount(amount) => amount
+                .unit()
+                .map_or_else(|| "a number without a unit".to_owned(), |unit| format!("a number in {unit}")),
+        }
+    }
+}
+
+impl Serialize for LevelValue<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Switch(on) => serializer.serialize_bool(*on),
+            Self::Integer(number) => serializer.serialize_i64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Amount(amount) => TypedAmount(amount).serialize(serializer),
+        }
+    }
+}
+
+/// An amount as documents show it: a number, or a number with its unit.
+struct TypedAmount<'a>(&'a Amount);
+
+impl Serialize for TypedAmount<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let number = ShortNumber(self.0.value());
+        let Some(unit) = self.0.unit() else { return number.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("value", &number)?;
+        map.serialize_entry("unit", unit)?;
+        map.end()
+    }
+}
+
+/// A number that has no decimal point if it is whole, as a level is written in a file.
+struct ShortNumber(f64);
+
+impl Serialize for ShortNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Every whole number below 2⁵³ is exact as either type.
+        if self.0.fract() == 0.0 && self.0.abs() < 9_007_199_254_740_992.0 {
+            serializer.serialize_i64(self.0 as i64)
+        } else {
+            serializer.serialize_f64(self.0)
+        }
+    }
+}
+
+/// Serialises a point with typed levels.
+pub(crate) fn typed_point<S: Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
+    typed_map(&point.0, serializer)
+}
+
+/// Serialises levels by the names of their factors, typed.
+pub(crate) fn typed_map<S: Serializer>(
+    levels: &BTreeMap<String, Level>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(levels.iter().map(|(factor, level)| (factor, level.value())))
+}
+
+/// Serialises a list of levels, typed.
+pub(crate) fn typed_list<S: Serializer>(levels: &[Level], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(levels.iter().map(Level::value))
+}
+
+/// Serialises the two levels of a comparison, typed.
+pub(crate) fn typed_pair<S: Serializer>(
+    levels: &Option<[Level; 2]>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    levels.as_ref().map(|pair| pair.each_ref().map(Level::value)).serialize(serializer)
+}
+
+/// Serialises margins, typed.
+pub(crate) fn typed_margins<S: Serializer>(margins: &Margins, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(margins.0.iter().map(TypedAmount))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_typed_in_json() {
+        let json = |text: &str| serde_json::to_string(&Level(text.to_owned()).value()).unwrap();
+        for (text, expected) in [
+            ("true", "true"),
+            ("5", "5"),
+            ("1.0", "1"),
+            ("-0.5", "-0.5"),
+            ("1e-5", "0.00001"),
+            ("9007199254740993", "9007199254740993"),
+            ("10 s", r#"{"value":10,"unit":"s"}"#),
+            ("2.5 %", r#"{"value":2.5,"unit":"%"}"#),
+            ("tcp", r#""tcp""#),
+            ("5 apples", r#""5 apples""#),
+            ("inf", r#""inf""#),
+        ] {
+            assert_eq!(json(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn types_are_one_only_if_their_units_convert() {
+        let one = |a: &str, b: &str| {
+            let [a, b] = [a, b].map(|text| Level(text.to_owned()));
+            a.value().has_type_of(&b.value())
+        };
+        for (a, b) in [("1", "1.5"), ("10 s", "5 ms"), ("tcp", "sctp"), ("true", "false"), ("1 KB", "8 bit")]
+        {
+            assert!(one(a, b), "{a}, {b}");
+        }
+        for (a, b) in [("1", "1 s"), ("10 s", "5 KB"), ("tcp", "5"), ("true", "1"), ("true", "tcp")] {
+            assert!(!one(a, b) && !one(b, a), "{a}, {b}");
+        }
+    }
+}
