@@ -226,6 +226,44 @@ fn calls_that_kamailio_forks_keep_one_dialog() {
     }
 }
 
+/// Kamailio takes no session interval below 120 s: the caller is refused with 422 and asks again for what `Min-SE` says, and the one
+/// who is called grants what Kamailio let through (RFC 4028 sections 7.3 and 9).
+#[test]
+fn a_session_interval_that_kamailio_refuses_is_asked_for_again() {
+    let Some(server) = Kamailio::start(&["PROXY", "SESSIONS=120"]) else { return };
+    let own = ["--callee", "own", "--hold", "50ms"];
+    for (interval, tries) in [("90s", 2), ("120s", 1)] {
+        let Some(capture) = Capture::start(server.folder.path(), &[&server.port.to_string()]) else { return };
+        let told = server.load("udp", "", &[&own[..], &["--session-expires", interval]].concat());
+        std::thread::sleep(Duration::from_millis(500));
+        let file = capture.end();
+        let row = told["outcomes"].as_array().unwrap().iter().find(|row| row["what"] == "call").unwrap();
+        assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{told:#}: {}", server.said());
+        let port = server.port.to_string();
+        let refused = found(&file, &port, "sip.Status-Code == 422 && sip.Min-SE == \"120\"");
+        assert_eq!(refused, 200 * (tries - 1), "{interval}");
+        let granted = "sip.Status-Code == 200 && sip.Session-Expires == \"120;refresher=uac\" && sip.Require == \"timer\"";
+        assert!(found(&file, &port, granted) >= 200, "{interval}");
+    }
+}
+
+mod validate {
+    use super::*;
+
+    /// Kamailio ends a dialog that is not refreshed within 90 s: those of callers who refresh outlive it.
+    #[test]
+    #[ignore = "it takes two and a half minutes"]
+    fn calls_that_are_refreshed_outlive_kamailios_session_timer() {
+        let Some(server) = Kamailio::start(&["PROXY", "SESSIONS=90"]) else { return };
+        let own = ["--callee", "own", "--hold", "140s"];
+        let told = server.load("udp", "", &[&own[..], &["--session-expires", "90s"]].concat());
+        let row = told["outcomes"].as_array().unwrap().iter().find(|row| row["what"] == "call").unwrap();
+        assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{told:#}: {}", server.said());
+        // At 45, 90 and 135 s.
+        assert_eq!([&told["refreshes_sent"], &told["refreshes_answered"]], [600, 600], "{told:#}");
+    }
+}
+
 /// Each scenario of a mix has its own row.
 #[test]
 fn a_mix_through_kamailio_is_told_by_its_parts() {
