@@ -24,6 +24,7 @@ mod probes;
 mod program;
 mod programs;
 mod sctp_testbed;
+mod server_memory;
 mod sip_accuracy;
 mod sip_call;
 mod sip_capacity;

@@ -398,3 +398,26 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
     assert_eq!(asks(&server, "https://evil.example"), "HTTP/1.1 403");
     server.end();
 }
+
+/// Connections that have not said what they are, and half heads of HTTP, are as many as have slots, with what they have said.
+#[test]
+fn half_openings_of_a_speed_server_take_bounded_memory() {
+    let server = Server::start(&[], 1);
+    let before = crate::common::most_memory(&server.child);
+    let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(60_000));
+    let streams: Vec<_> = (0..3000)
+        .map(|number: usize| {
+            let half = if number % 2 == 0 { &head.as_bytes()[..3] } else { head.as_bytes() };
+            let mut stream = TcpStream::connect(&server.addresses[0]).unwrap();
+            stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            // One that gives way to others is closed meanwhile, and what the server does not read is the kernel's.
+            let _ = stream.write(half);
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let grown = crate::common::most_memory(&server.child) - before;
+    assert!(grown < 48 << 20, "{grown} B of 90 MB");
+    drop(streams);
+    server.end();
+}

@@ -48,6 +48,11 @@ impl FarEnd {
         Self { child, stamp, probes, told }
     }
 
+    /// The most memory that it has had, bytes.
+    pub fn most_memory(&self) -> u64 {
+        super::most_memory(&self.child)
+    }
+
     /// Ends it as an operator does; what it tells.
     pub fn finish(mut self) -> Value {
         interrupt(&self.child, Signal::TERM);

@@ -26,6 +26,14 @@ pub fn netrig(folder: &Path, arguments: &[&str]) -> Output {
         .expect("netrig starts")
 }
 
+/// The most memory that a process has had, bytes (proc(5): `VmHWM`).
+pub fn most_memory(child: &std::process::Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.expect("it is told") * 1024
+}
+
 /// Writes a file that only its owner can read, as keys have to be.
 pub fn write_secret(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;

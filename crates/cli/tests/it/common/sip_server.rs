@@ -38,12 +38,9 @@ impl SipServer {
         found.unwrap_or_else(|| panic!("{transport} in {:?}", self.points))
     }
 
-    /// The most memory that it has had, bytes (proc(5): `VmHWM`).
+    /// The most memory that it has had, bytes.
     pub fn most_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kilobytes.expect("it is told") * 1024
+        super::most_memory(&self.child)
     }
 
     /// Ends it as an operator does; what it prints.

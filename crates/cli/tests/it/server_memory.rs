@@ -1,0 +1,193 @@
+//! How much memory peers can make a server take: each documented bound is measured while peers try to exceed it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and floods it, and what cannot go on has failed"
+)]
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use netrig_agent::sip::dns::message::query;
+use netrig_sip::location::{Kind, Question};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::common::far_end::FarEnd;
+use crate::common::sip_server::SipServer;
+
+const MIB: u64 = 1 << 20;
+
+/// What an idle server takes beside its bounds when it works: tables that grow by doubling, buffers, threads.
+const SLACK: u64 = 16 * MIB;
+
+fn options(number: usize, more: &str) -> String {
+    format!(
+        "OPTIONS sip:bob@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP 127.0.0.1;branch=z9hG4bK{number}\r\nMax-Forwards: 70\r\n\
+         From: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: {number}{more}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+/// Writes as much as the other side takes within a second, and gives how many bytes those were.
+fn write_until_stuck(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize {
+    stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut written = 0;
+    while written < most {
+        match stream.write(&bytes[..bytes.len().min(most - written)]) {
+            Ok(0) => break,
+            Ok(len) => written += len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    written
+}
+
+/// Bindings take 1 KiB for each of `--max-users` and 1 MiB, 3 MiB here. 30 MB of contacts are registered, which the registrar
+/// refuses once that is full.
+#[test]
+fn contacts_take_no_more_than_their_bound() {
+    let server = SipServer::start(&[
+        "registrar",
+        "--listen",
+        "tcp:127.0.0.1:0",
+        "--max-users",
+        "2000",
+        "--domain",
+        "example.com",
+        "--json",
+    ]);
+    let before = server.most_memory();
+    let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
+    let (mut statuses, mut answer) = (BTreeSet::new(), vec![0; 1 << 17]);
+    for number in 0..8000 {
+        let (user, contact) = (number / 16, "x".repeat(3800));
+        let register = format!(
+            "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP 127.0.0.1;branch=z9hG4bK{number}\r\nMax-Forwards: 70\r\n\
+             From: <sip:u{user}@example.com>;tag=1\r\nTo: <sip:u{user}@example.com>\r\nCall-ID: {user}\r\nCSeq: {number} REGISTER\r\n\
+             Contact: <sip:{contact}{number}@192.0.2.1>\r\nContent-Length: 0\r\n\r\n"
+        );
+        stream.write_all(register.as_bytes()).unwrap();
+        let mut len = 0;
+        while !answer[..len].ends_with(b"\r\n\r\n") {
+            len += stream.read(&mut answer[len..]).unwrap();
+        }
+        statuses.insert(String::from_utf8_lossy(&answer[8..11]).into_owned());
+    }
+    assert!(statuses.contains("200") && statuses.contains("503"), "{statuses:?}");
+    let grown = server.most_memory() - before;
+    assert!(grown < 3 * MIB + SLACK, "{grown} B");
+    server.finish();
+}
+
+/// What is incomplete on connections takes 64 MiB at most, whoever begins 120 MB of it.
+#[test]
+fn half_messages_take_no_more_than_their_bound() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    if limit.maximum.is_some_and(|most| most < 6000) {
+        eprintln!("skipped: needs 6000 open files");
+        return;
+    }
+    // An eighth of the connections are left to those that have carried no message.
+    let server =
+        SipServer::start(&["uas", "--listen", "tcp:127.0.0.1:0", "--max-connections", "16000", "--json"]);
+    let before = server.most_memory();
+    let half = format!("INVITE sip:a@b SIP/2.0\r\nX: {}", "x".repeat(60_000));
+    let streams: Vec<_> = (0..2000)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
+            // One that gives way to others is closed meanwhile.
+            let _ = write_until_stuck(&mut stream, half.as_bytes(), half.len());
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let grown = server.most_memory() - before;
+    assert!(grown > 20 * MIB, "halves are kept: {grown} B");
+    assert!(grown < 64 * MIB + 2 * SLACK, "{grown} B");
+    let told = server.finish();
+    let broken = &told["connections"]["broken"];
+    assert!(broken["all connections together kept as much as they may"].as_u64() > Some(0), "{broken}");
+    drop(streams);
+}
+
+/// Keep-alives whose answers nobody reads are a count, and answers that nobody reads 256 KiB for each peer.
+#[test]
+fn slow_readers_take_no_more_than_their_bound() {
+    let server =
+        SipServer::start(&["uas", "--listen", "tcp:127.0.0.1:0", "--max-transactions", "2000", "--json"]);
+    let before = server.most_memory();
+    let mut pinging = TcpStream::connect(server.address("tcp")).unwrap();
+    let pings = "\r\n\r\n".repeat(1 << 14);
+    let written = write_until_stuck(&mut pinging, pings.as_bytes(), 64 << 20);
+    assert!(written >= 1 << 20, "{written} B of keep-alives");
+    let grown = server.most_memory() - before;
+    assert!(grown < SLACK, "{grown} B for {written} B of keep-alives");
+    let long = "c".repeat(8000);
+    let asked: String = (0..100).map(|number| options(number, &long)).collect();
+    let mut readers: Vec<_> = (0..20).map(|_| TcpStream::connect(server.address("tcp")).unwrap()).collect();
+    for stream in &mut readers {
+        write_until_stuck(stream, asked.as_bytes(), 16 << 20);
+    }
+    let grown = server.most_memory() - before;
+    assert!(grown < 20 * MIB / 4 + 2 * SLACK, "{grown} B");
+    drop(readers);
+    server.finish();
+}
+
+/// Answers that wait for `--delay` are 65,536 at most: to more questions there is none.
+#[test]
+fn delayed_answers_of_a_dns_server_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = folder.path().join("zone");
+    std::fs::write(&zone, "$TTL 60\na.test A 192.0.2.1\n").unwrap();
+    let server = SipServer::start(&[
+        "dns",
+        "--zone",
+        zone.to_str().unwrap(),
+        "--listen",
+        "udp:127.0.0.1:0",
+        "--delay",
+        "60s",
+    ]);
+    let before = server.most_memory();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let question = query(7, &Question { kind: Kind::A, name: "a.test".to_owned() }).unwrap();
+    let begun = Instant::now();
+    for number in 0..400_000 {
+        socket.send_to(&question, server.address("udp")).unwrap();
+        if number % 1000 == 0 {
+            // It reads what has come.
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(50), "no answer has left yet");
+    let grown = server.most_memory() - before;
+    assert!(grown > 2 * MIB, "answers wait: {grown} B");
+    // Each with the structures that keep it takes 1 KiB at most; all of them would take 280 MB.
+    assert!(grown < 64 * MIB + SLACK, "{grown} B");
+}
+
+/// A stateful reflector numbers the answers to 1024 sessions, and forgets the one that is oldest.
+#[test]
+fn sessions_of_a_reflector_are_bounded() {
+    let far_end = FarEnd::start(&["--stateful"]);
+    let before = far_end.most_memory();
+    let mut packet = vec![0; 44];
+    packet[12] = 0x80;
+    packet[13] = 1;
+    packet[4] = 0xee;
+    for number in 0..60_000_u32 {
+        let [_, _, third, fourth] = number.to_be_bytes();
+        let socket = UdpSocket::bind((Ipv4Addr::new(127, 9, third, fourth.max(1)), 0)).unwrap();
+        socket.send_to(&packet, &far_end.stamp[0]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let grown = far_end.most_memory() - before;
+    assert!(grown < SLACK / 4, "{grown} B");
+    let told = far_end.finish();
+    assert!(told["answered"].as_u64() > Some(30_000), "{told:#}");
+}
