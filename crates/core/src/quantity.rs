@@ -42,6 +42,8 @@ quantities! {
     TIMEOUT_RETRANSMISSIONS = "timeout_retransmissions", "segments", Count;
     /// Times a retransmission timer ran out, at either end.
     TIMEOUTS = "timeouts", "1", Count;
+    /// Probes of a closed window that the sending host sent, those sent again left out.
+    WINDOW_PROBES = "window_probes", "1", Count;
     // Flows, moments.
     /// The handshake was done at the opening end.
     ESTABLISHED = "established", "s", Mark;

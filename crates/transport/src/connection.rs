@@ -58,6 +58,17 @@ pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
     /// Bytes that were ignored since the last call.
     fn take_ignored(&mut self) -> u64;
 
+    /// The user stops taking data as they come, or goes on. Meanwhile they wait in the receive buffer until [`Connection::read`],
+    /// and leave less room for what the peer may send.
+    fn set_reading(&mut self, reading: bool);
+
+    /// The user takes up to so many bytes of what waits in the receive buffer, and the window opens by as much. Returns how many
+    /// it took.
+    fn read(&mut self, bytes: u64) -> u64;
+
+    /// Bytes in the receive buffer that the user may take.
+    fn unread(&self) -> u64;
+
     /// Starts the handshake. Calling it again does nothing.
     fn open(&mut self, now: Instant);
 
@@ -136,6 +147,8 @@ pub struct Counters {
     pub spurious_timeouts: u64,
     /// Tail loss probes sent (RFC 8985 section 7).
     pub tail_loss_probes: u64,
+    /// Probes of a closed window sent for the first time (RFC 9293 section 3.8.6.1, RFC 9260 section 6.1 A).
+    pub window_probes: u64,
     /// Congestion signals by ECN that were obeyed.
     pub ecn_reductions: u64,
 }
@@ -157,6 +170,7 @@ impl std::ops::AddAssign for Counters {
         self.fast_recoveries += other.fast_recoveries;
         self.spurious_timeouts += other.spurious_timeouts;
         self.tail_loss_probes += other.tail_loss_probes;
+        self.window_probes += other.window_probes;
         self.ecn_reductions += other.ecn_reductions;
     }
 }

@@ -18,13 +18,14 @@ pub type Count = fn(&Counters) -> u64;
 
 impl Counters {
     /// Quantities that endpoints count themselves, once per sampling interval.
-    pub const REPORTED: [(&'static Quantity, Whose, Count); 6] = [
+    pub const REPORTED: [(&'static Quantity, Whose, Count); 7] = [
         (&quantity::PACKETS_SENT, Whose::Both, |c| c.packets_sent),
         (&quantity::DATA_PACKETS_SENT, Whose::Sender, |c| c.data_packets_sent),
         (&quantity::RETRANSMITTED_BYTES, Whose::Sender, |c| c.bytes_retransmitted),
         (&quantity::FAST_RETRANSMISSIONS, Whose::Sender, |c| c.fast_retransmissions),
         (&quantity::TIMEOUT_RETRANSMISSIONS, Whose::Sender, |c| c.timeout_retransmissions),
         (&quantity::TIMEOUTS, Whose::Both, |c| c.timeouts),
+        (&quantity::WINDOW_PROBES, Whose::Sender, |c| c.window_probes),
     ];
 }
 

@@ -338,7 +338,7 @@ impl Connection {
     /// Eighth: the peer's FIN and all before it arrived.
     fn peer_finished(&mut self, now: Instant) {
         self.peer_finished = true;
-        self.tell_peer_finished();
+        self.tell_end();
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => self.state = State::Closing,

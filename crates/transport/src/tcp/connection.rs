@@ -45,6 +45,8 @@ pub struct Connection {
     gave_data: bool,
     /// The user is to be told that the peer finished, once all before it is read.
     pub(super) peer_finished: bool,
+    /// And then that the connection is over, all data of both ends having arrived.
+    finished: bool,
     pub(super) time_wait_until: Instant,
     pub(super) opened_actively: bool,
 }
@@ -118,6 +120,7 @@ impl Connection {
             replies: VecDeque::new(),
             gave_data: false,
             peer_finished: false,
+            finished: false,
             time_wait_until: Instant::NEVER,
             opened_actively,
             config,
@@ -138,18 +141,16 @@ impl Connection {
             && (!self.opened_actively || self.opening.sent > 0)
     }
 
-    /// The user stops reading, or goes on: what arrives meanwhile fills the receive buffer and closes the
-    /// window.
-    pub fn set_reading(&mut self, reading: bool) {
-        self.receiver.set_reading(reading, &mut self.events, &mut self.telemetry.counters);
-        self.tell_peer_finished();
-    }
-
-    /// Tells the user that the peer has finished, after all that it sent.
-    pub(super) fn tell_peer_finished(&mut self) {
-        if self.peer_finished && self.receiver.is_read() {
-            self.peer_finished = false;
+    /// Tells the user that the peer has finished, and that the connection has, after all that the peer sent.
+    pub(super) fn tell_end(&mut self) {
+        if !self.receiver.is_read() {
+            return;
+        }
+        if std::mem::take(&mut self.peer_finished) {
             self.events.push_back(ConnectionEvent::PeerFinished);
+        }
+        if std::mem::take(&mut self.finished) {
+            self.events.push_back(ConnectionEvent::Closed(CloseReason::Finished));
         }
     }
 
@@ -183,7 +184,13 @@ impl Connection {
 
     /// The connection is over for the user.
     pub(super) fn finish(&mut self, reason: CloseReason) {
-        self.events.push_back(ConnectionEvent::Closed(reason));
+        if reason == CloseReason::Finished {
+            self.finished = true;
+            self.tell_end();
+        } else {
+            self.receiver.discard_unread();
+            self.events.push_back(ConnectionEvent::Closed(reason));
+        }
         self.telemetry.tell(Incident::Closed(reason));
         self.gave_data = false;
     }
@@ -478,6 +485,21 @@ impl crate::Connection for Connection {
     #[inline]
     fn take_ignored(&mut self) -> u64 {
         self.receiver.ignored.as_mut().map_or(0, std::mem::take)
+    }
+
+    fn set_reading(&mut self, reading: bool) {
+        self.receiver.set_reading(reading, &mut self.events, &mut self.telemetry.counters);
+        self.tell_end();
+    }
+
+    fn read(&mut self, bytes: u64) -> u64 {
+        let taken = self.receiver.read(bytes, &mut self.events, &mut self.telemetry.counters);
+        self.tell_end();
+        taken
+    }
+
+    fn unread(&self) -> u64 {
+        self.receiver.unread()
     }
 
     fn open(&mut self, _now: Instant) {

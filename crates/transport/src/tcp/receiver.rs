@@ -335,11 +335,18 @@ impl Receiver {
         if len == 0 {
             return;
         }
-        if !self.reading {
+        if self.reading {
+            self.give(data, events, counters);
+        } else {
             self.unread_len += len;
             self.unread.push_back(data);
-            return;
         }
+    }
+
+    /// The user takes data that are not empty.
+    #[inline]
+    fn give(&mut self, data: Data, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
+        let len = data.size();
         counters.bytes_delivered += len;
         if let (Some(ignored), Data::Fill(_)) = (&mut self.ignored, &data) {
             *ignored += len;
@@ -354,7 +361,7 @@ impl Receiver {
         events.push_back(ConnectionEvent::Received { stream: StreamId(0), data });
     }
 
-    /// The user stops or goes on reading. What waits is handed over, and the window opens again.
+    /// The user stops taking data as they come, or goes on; then it takes all that waits.
     pub fn set_reading(
         &mut self,
         reading: bool,
@@ -362,16 +369,49 @@ impl Receiver {
         counters: &mut Counters,
     ) {
         self.reading = reading;
-        if !reading {
-            return;
+        if reading {
+            self.read(u64::MAX, events, counters);
         }
-        self.unread_len = 0;
-        for data in std::mem::take(&mut self.unread) {
-            self.hand_over(data, events, counters);
+    }
+
+    /// The user takes up to so many bytes of what waits; returns how many it took. The peer is told at once if its window opens by
+    /// as much as makes no silly one.
+    pub fn read(
+        &mut self,
+        bytes: u64,
+        events: &mut VecDeque<ConnectionEvent>,
+        counters: &mut Counters,
+    ) -> u64 {
+        let taken = bytes.min(self.unread_len);
+        let mut left = taken;
+        while left > 0
+            && let Some(front) = self.unread.front_mut()
+        {
+            let data = front.split_front(left);
+            if front.size() == 0 {
+                self.unread.pop_front();
+            }
+            left -= data.size();
+            self.give(data, events, counters);
         }
-        if self.next > 0 && self.next + self.window() >= self.edge + self.least_opening() {
+        self.unread_len -= taken;
+        // Who has sent FIN needs no window.
+        let opens = self.next + self.window() >= self.edge + self.least_opening();
+        if taken > 0 && opens && self.fin_at.is_none() {
             self.owe();
         }
+        taken
+    }
+
+    /// Bytes that wait until the user takes them.
+    pub fn unread(&self) -> u64 {
+        self.unread_len
+    }
+
+    /// The user will never take what waits.
+    pub fn discard_unread(&mut self) {
+        self.unread.clear();
+        self.unread_len = 0;
     }
 
     /// Decides about the acknowledgement of in-order data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).

@@ -23,9 +23,34 @@ impl Association {
         }
         if self.acknowledged(now, sack.cumulative_tsn, Some(&sack.gaps)) {
             self.peer_rwnd = u64::from(sack.a_rwnd);
-            self.window_closed &= sack.a_rwnd == 0;
+            if self.window_closed {
+                self.judge_probe();
+            }
             self.continue_shutdown(now);
         }
+    }
+
+    /// The window was closed when the chunk that is outstanding left as a probe. If the peer has not taken it, but has room for it
+    /// now, it goes again at once: T3-rtx has backed off and would wait longer and longer.
+    fn judge_probe(&mut self) {
+        let Some(probe) = self.outstanding.get(0) else {
+            self.window_closed = false;
+            return;
+        };
+        if probe.chunk.data.size() > self.peer_rwnd {
+            return;
+        }
+        self.window_closed = false;
+        if probe.state == SentState::InFlight {
+            let id = probe.path;
+            let path = &mut self.paths[usize::from(id.0)];
+            self.outstanding.time_out(id);
+            path.lost += std::mem::take(&mut path.flight);
+            path.stop_t3();
+            path.timed = None;
+        }
+        self.retransmissions_held = false;
+        self.retransmission_due = Some(self.data_path);
     }
 
     /// The Cumulative TSN Ack that a SHUTDOWN carries. That it has no gap blocks takes none back (RFC 9260 section 3.3.8).

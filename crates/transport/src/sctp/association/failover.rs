@@ -14,6 +14,11 @@ impl Association {
         one.stop_t3();
         one.timed = None;
         if one.outstanding(&self.config) == 0 {
+            if self.outstanding.is_empty() {
+                // The peer's window has been closed for so long.
+                self.probe_due = true;
+                one.rto.back_off();
+            }
             return;
         }
         self.outstanding.time_out(PathId(path as u8));

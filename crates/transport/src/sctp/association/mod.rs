@@ -24,7 +24,7 @@ use self::path::Path;
 use super::config::Config;
 use super::packet::Chunk;
 use super::packet::chunk::Init;
-use super::rx::{Acknowledger, Arrivals, Inbox};
+use super::rx::{Acknowledger, Arrivals, Delivery, Inbox};
 use super::tx::{Outstanding, SendQueue};
 use crate::connection::PLENTY;
 use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Payload, Serial};
@@ -130,8 +130,10 @@ pub struct Association {
     outstanding: Outstanding,
     /// What the peer last advertised, bytes; what is in flight is to be taken off.
     peer_rwnd: u64,
-    /// The peer advertised no room at all: time-outs of the probe are no sign of failure.
+    /// What is outstanding is a probe of a closed window: its time-outs are no sign of failure.
     window_closed: bool,
+    /// The peer has had no room for the next chunk, with nothing outstanding, until T3-rtx expired: it goes nevertheless.
+    probe_due: bool,
     /// A SACK came since the last time-out.
     heard: bool,
     /// RFC 9260 section 7.2.4 (6): until this TSN is acknowledged.
@@ -147,6 +149,8 @@ pub struct Association {
     /// The user waits to hear that there is room.
     writable_owed: bool,
     close_requested: bool,
+    /// The user is to be told that the association is over, once it has read all.
+    finished: bool,
     /// Consecutive errors over all paths (RFC 9260 section 8.1).
     errors: u32,
 
@@ -166,8 +170,7 @@ pub struct Association {
     counters: Counters,
     /// User bytes of all chunks that were taken.
     arrived: u64,
-    /// Bytes without content that arrived since the last `take_ignored`. None if such data raise events.
-    ignored: Option<u64>,
+    delivery: Delivery,
 }
 
 impl Association {
@@ -220,6 +223,7 @@ impl Association {
             primary_awaited: false,
             peer_rwnd: 0,
             window_closed: false,
+            probe_due: false,
             heard: false,
             fast_recovery: None,
             retransmission_due: None,
@@ -227,6 +231,7 @@ impl Association {
             just_given: false,
             writable_owed: false,
             close_requested: false,
+            finished: false,
             errors: 0,
             arrivals: Arrivals::new(Serial(0)),
             acknowledger: Acknowledger::new(),
@@ -238,7 +243,7 @@ impl Association {
             incidents: VecDeque::new(),
             counters: Counters::default(),
             arrived: 0,
-            ignored: None,
+            delivery: Delivery::Events,
         }
     }
 
@@ -296,8 +301,21 @@ impl Association {
             path.heartbeat_at = Instant::NEVER;
             path.beat_lost_at = Instant::NEVER;
         }
-        self.events.push_back(ConnectionEvent::Closed(reason));
+        if reason == CloseReason::Finished {
+            self.finished = true;
+            self.tell_finished();
+        } else {
+            self.delivery.discard();
+            self.events.push_back(ConnectionEvent::Closed(reason));
+        }
         self.incidents.push_back(Incident::Closed(reason));
+    }
+
+    /// Tells the user that all has arrived and the association is over, once it has read all.
+    fn tell_finished(&mut self) {
+        if self.delivery.unread() == 0 && std::mem::take(&mut self.finished) {
+            self.events.push_back(ConnectionEvent::Closed(CloseReason::Finished));
+        }
     }
 
     /// A new moment: as many packets as Max.Burst says may leave.
@@ -398,12 +416,35 @@ impl Connection for Association {
     }
 
     fn ignore_data(&mut self) {
-        self.ignored.get_or_insert(0);
+        self.delivery.count();
     }
 
     #[inline]
     fn take_ignored(&mut self) -> u64 {
-        self.ignored.as_mut().map_or(0, std::mem::take)
+        self.delivery.take_counted()
+    }
+
+    fn set_reading(&mut self, reading: bool) {
+        if reading {
+            self.read(u64::MAX);
+            self.delivery.go_on();
+        } else {
+            self.delivery.wait(self.free());
+        }
+    }
+
+    fn read(&mut self, bytes: u64) -> u64 {
+        let taken = self.delivery.read(bytes, &mut self.events);
+        self.counters.bytes_delivered += taken;
+        if self.state.takes_data() && self.delivery.opens(self.free(), self.least_window()) {
+            self.acknowledger.window_opened();
+        }
+        self.tell_finished();
+        taken
+    }
+
+    fn unread(&self) -> u64 {
+        self.delivery.unread()
     }
 
     fn open(&mut self, now: Instant) {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{CloseReason, ConnectionEvent, Data, Header, Instant, StreamId};
+use netrig_core::{CloseReason, Header, Instant};
 
 use super::{Association, Outgoing, State};
 use crate::sctp::listener::out_of_the_blue;
@@ -164,13 +164,9 @@ impl Association {
             return;
         }
         self.arrived += size;
-        let (events, counters, ignored) = (&mut self.events, &mut self.counters, &mut self.ignored);
+        let (events, counters, delivery) = (&mut self.events, &mut self.counters, &mut self.delivery);
         self.inbox.accept(data, |stream, data| {
-            counters.bytes_delivered += data.size();
-            match (ignored.as_mut(), &data) {
-                (Some(bytes), Data::Fill(more)) => *bytes += more,
-                _ => deliver(events, stream, data),
-            }
+            counters.bytes_delivered += delivery.accept(stream, data, events);
         });
     }
 
@@ -179,27 +175,28 @@ impl Association {
         match arrival {
             Arrival::TooFar => true,
             Arrival::Beyond => self.is_full(size),
+            // Where the user has more to read it goes no further: the peer sends it again when there is room.
+            _ if self.delivery.unread() > 0 => self.free() < size,
             // What was waited for sets free what waits behind it.
             _ => self.inbox.held() > 2 * self.config.receive_buffer.bytes(),
         }
+    }
+
+    /// What the receive buffer has left, bytes.
+    pub(super) fn free(&self) -> u64 {
+        self.config.receive_buffer.bytes().saturating_sub(self.inbox.held() + self.delivery.unread())
+    }
+
+    /// The least window that is told of while the user does not read at once, and the least by which it opens, bytes: a chunk, or
+    /// half of a small buffer.
+    pub(super) fn least_window(&self) -> u64 {
+        self.most_user_bytes().min(self.config.receive_buffer.bytes() / 2)
     }
 
     /// No room for data beyond what is missing; many small chunks count too, for they cost more than their
     /// bytes.
     fn is_full(&self, size: u64) -> bool {
         let buffer = self.config.receive_buffer.bytes();
-        self.inbox.held() + size > buffer || self.inbox.chunks() >= (buffer / 32).max(1000)
+        self.free() < size || self.inbox.chunks() >= (buffer / 32).max(1000)
     }
-}
-
-/// Gives data to the user; bulk data that follows bulk data of its stream is one piece.
-fn deliver(events: &mut std::collections::VecDeque<ConnectionEvent>, stream: StreamId, data: Data) {
-    if let (Some(ConnectionEvent::Received { stream: last, data: Data::Fill(have) }), Data::Fill(more)) =
-        (events.back_mut(), &data)
-        && *last == stream
-    {
-        *have += more;
-        return;
-    }
-    events.push_back(ConnectionEvent::Received { stream, data });
 }

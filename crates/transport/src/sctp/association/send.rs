@@ -132,10 +132,11 @@ impl Association {
         let gaps = self.arrivals.gaps(fields);
         fields -= gaps.len();
         let duplicates = self.arrivals.take_duplicates(fields);
-        let free = self.config.receive_buffer.bytes().saturating_sub(self.inbox.held());
+        let free = self.free();
+        let window = if self.delivery.waits() { self.delivery.tell(free, self.least_window()) } else { free };
         draft.push(Chunk::Sack(Sack {
             cumulative_tsn: self.arrivals.cumulative(),
-            a_rwnd: u32::try_from(free).unwrap_or(u32::MAX),
+            a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
             gaps,
             duplicates,
         }));
@@ -194,7 +195,22 @@ impl Association {
         }
         let path = &mut self.paths[self.data_path];
         path.decay(now, &self.config);
-        path.may_send_new(&self.config) && self.may_take_new() && !self.waits_for_more()
+        if !path.may_send_new(&self.config) {
+            return false;
+        }
+        if !self.may_take_new() {
+            self.await_window(now);
+            return false;
+        }
+        !self.waits_for_more()
+    }
+
+    /// The peer has no room for the next chunk. With nothing outstanding T3-rtx says when a probe is due (RFC 9260 section 6.1 A).
+    fn await_window(&mut self, now: Instant) {
+        let path = &mut self.paths[self.data_path];
+        if self.outstanding.is_empty() && !path.t3_runs() {
+            path.start_t3(now, &self.config);
+        }
     }
 
     /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and the congestion window of
@@ -244,14 +260,14 @@ impl Association {
         u64::from(room).min(self.config.max_chunk.bytes()).max(1)
     }
 
-    /// Whether the receiver's window and the own buffer let the next chunk go. With nothing outstanding one
-    /// may always go (RFC 9260 section 6.1 A): it probes a closed window.
+    /// Whether the receiver's window and the own buffer let the next chunk go. With nothing outstanding one also goes where the
+    /// window is closed, if a probe is due (RFC 9260 section 6.1 A).
     #[inline]
     fn may_take_new(&self) -> bool {
-        if self.outstanding.is_empty() {
-            return true;
-        }
         let most = self.most_user_bytes();
+        if self.outstanding.is_empty() {
+            return self.probe_due || self.queue.next_len(most).is_none_or(|len| len <= self.peer_rwnd);
+        }
         let Some(len) = self.queue.next_len(most) else { return false };
         let windowed = u64::from(path::counted(self.config.window_counts, len));
         windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight()) && self.is_buffered(len)
@@ -335,7 +351,10 @@ impl Association {
                 break;
             }
             let probe = self.outstanding.is_empty() && len > self.peer_rwnd;
-            self.window_closed |= probe;
+            if probe {
+                (self.window_closed, self.probe_due) = (true, false);
+                self.counters.window_probes += 1;
+            }
             let Some(fragment) = self.queue.cut(most) else { break };
             let last = self.state == State::ShutdownPending && self.queue.unsent() == 0;
             let chunk = Data {

@@ -35,6 +35,11 @@ impl Acknowledger {
         }
     }
 
+    /// The user has read so much that the peer may send again.
+    pub(crate) const fn window_opened(&mut self) {
+        self.due = true;
+    }
+
     pub(crate) const fn timer_expired(&mut self) {
         self.due = true;
         self.deadline = Instant::NEVER;

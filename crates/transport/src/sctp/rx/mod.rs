@@ -2,8 +2,10 @@
 
 mod acknowledger;
 mod arrivals;
+mod delivery;
 mod inbox;
 
 pub(crate) use acknowledger::Acknowledger;
 pub(crate) use arrivals::{Arrival, Arrivals};
+pub(crate) use delivery::Delivery;
 pub(crate) use inbox::Inbox;

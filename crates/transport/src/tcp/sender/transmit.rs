@@ -26,7 +26,7 @@ impl Sender {
     /// The next segment with data or FIN, if one may go at `now`.
     pub fn transmit(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.window_probe.due {
-            return self.probe_window();
+            return self.probe_window(telemetry);
         }
         if self.probe_due {
             self.probe_due = false;
@@ -243,13 +243,14 @@ impl Sender {
     }
 
     /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1).
-    fn probe_window(&mut self) -> Option<Transmission> {
+    fn probe_window(&mut self, telemetry: &mut Telemetry) -> Option<Transmission> {
         self.window_probe.due = false;
         let start = self.board.nxt();
         if start > self.buffer.end() {
             return None;
         }
         self.window_probe.sent = true;
+        telemetry.counters.window_probes += 1;
         let end = (start + 1).min(self.buffer.end());
         Some(Transmission { start, end, fin: start == end, new: false })
     }

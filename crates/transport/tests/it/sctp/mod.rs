@@ -10,6 +10,7 @@ mod pair;
 mod properties;
 mod rules;
 mod shutdown;
+mod slow_reader;
 mod table;
 mod transfer;
 mod wire;

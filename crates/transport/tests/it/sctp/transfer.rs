@@ -298,7 +298,7 @@ fn a_closed_window_is_probed_and_no_failure() {
     pair.log.clear();
     pair.lose(|crossing| crossing.packet.carries_data());
     pair.fill(50_000);
-    assert_eq!(pair.data_packets().count(), 1, "one probe");
+    assert_eq!(pair.data_packets().count(), 0, "the first probe waits for RTO");
     for _ in 0..40 {
         let limit = pair.now + s(100);
         let probes = pair.data_packets().count();

@@ -7,6 +7,7 @@ mod opening;
 mod pair;
 mod recovery;
 mod rules;
+mod slow_reader;
 mod table;
 mod transfer;
 mod window;
