@@ -313,12 +313,18 @@ fn without_a_margin_the_file_is_asked() {
         entries.iter().map(|entry| format!("{} {}", entry["within"], entry["verdict"])).collect()
     };
     let near = "agreement = { within = [\"0 %\", \"1 MB/s\"], where = { rate = \"2 Mbit/s\" } }";
-    let near_enough = r#"["0 %","1 MB/s"] "agrees""#;
+    let near_enough = r#"[{"unit":"%","value":0},{"unit":"MB/s","value":1}] "agrees""#;
     assert_eq!(told(&compare(near, &[])), ["null null", "null null", near_enough]);
     let usual = told(&compare("", &[]));
-    assert!(usual.len() == 3 && usual.iter().all(|told| told.starts_with(r#"["5 %"] ""#)), "{usual:?}");
+    assert!(
+        usual.len() == 3 && usual.iter().all(|told| told.starts_with(r#"[{"unit":"%","value":5}] ""#)),
+        "{usual:?}"
+    );
     let all = told(&compare(near, &["--margin", "100 %"]));
-    assert!(all.len() == 3 && all.iter().all(|told| told.starts_with(r#"["100 %"] ""#)), "{all:?}");
+    assert!(
+        all.len() == 3 && all.iter().all(|told| told.starts_with(r#"[{"unit":"%","value":100}] ""#)),
+        "{all:?}"
+    );
     let lines = ok(folder.path(), &["compare", "small.toml", "--with", "b.db"]);
     assert!(lines.starts_with("first: netrig.db, second: b.db; they agree as the file asks;"), "{lines}");
     assert!(
