@@ -19,6 +19,7 @@ mod queueing_theory;
 mod requirements;
 mod sctp_theory;
 mod sip_theory;
+mod slow_reader;
 mod tcp_theory;
 mod test_names;
 mod usrsctp;

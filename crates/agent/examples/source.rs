@@ -108,5 +108,6 @@ fn end(
         stop_ns: span.as_nanos(),
         datagram_headers: if server.is_ipv4() { 28 } else { 48 },
         names: None,
+        reads: None,
     })
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, Subject, quantity};
-use netrig_traffic::{AppAction, AppEvent, Application, react};
+use netrig_traffic::{AppAction, AppEvent, Application, Reads, react};
 use netrig_transport::Counters;
 
 pub use self::report::EndReport;
@@ -127,6 +127,7 @@ impl FlowEnd {
     ) -> Result<Self, AgentError> {
         let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
         order.application.check().map_err(|error| wrong(error.to_string()))?;
+        order.reads.iter().try_for_each(Reads::check).map_err(|error| wrong(error.to_string()))?;
         if order.dscp > 63 {
             return Err(wrong(format!("a code point of {} is above 63", order.dscp)));
         }
@@ -221,7 +222,7 @@ impl FlowEnd {
         let deadline = self.deadline.filter(|_| self.has_room());
         let (retry, look) = match &self.sockets {
             Sockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
-            Sockets::Tcp(_) => (None, None),
+            Sockets::Tcp(tcp) => (self.order.reads.and_then(|_| tcp.next_read()), None),
             Sockets::Sctp(sctp) => (sctp.next(), None),
         };
         [start, stop, deadline, retry, look].into_iter().flatten().min().unwrap_or(Instant::NEVER)
@@ -259,6 +260,7 @@ impl FlowEnd {
         }
         self.take_datagrams(now, around)?;
         self.take_packets(around)?;
+        self.take_steps(now, around)?;
         self.take_turns(now, around)?;
         let mut now = now;
         while self.started {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Instant, Seeds, SpanDistribution};
-use netrig_traffic::{Application, FlowContext, Settings};
+use netrig_traffic::{Application, FlowContext, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::source_report::Asked;
@@ -63,6 +63,9 @@ pub struct EndOrder {
     pub side: Side,
     /// Who sends what, when.
     pub application: Settings,
+    /// How fast the application at this end reads from its connections; at once, if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Reads>,
     /// What carries it.
     pub carrier: CarrierOptions,
     /// The address of the flow's first end; the kernel chooses the port.

@@ -67,6 +67,11 @@ impl<T: Named> Roster<T> {
         self.members.iter().map(|(place, member)| (*place, member))
     }
 
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.members.iter_mut().map(|(place, member)| (*place, member))
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()

@@ -208,6 +208,9 @@ pub struct Flow {
     pub paths: Vec<Route>,
     /// Who sends what, when.
     pub application: netrig_traffic::Settings,
+    /// How fast the end that gets the data reads them; at once, if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<netrig_traffic::Reads>,
     /// When it starts.
     #[serde(serialize_with = "write_moment")]
     pub start: Instant,

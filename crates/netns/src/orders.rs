@@ -326,6 +326,8 @@ fn end(
         stop_ns: flow.stop.as_nanos(),
         datagram_headers: flow.rate_headers(),
         names: None,
+        // Of both ends the one reads slowly that gets the data.
+        reads: flow.reads.filter(|_| (side == Side::Client) == flow.application.answers()),
     })
 }
 

@@ -21,10 +21,11 @@ pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
     }
 }
 
-/// What is counted in the simulator and not here. TCP_INFO has what was sent again, and not why; of FTP it is asked at the
+/// What is counted in the simulator and not here. TCP_INFO has what was sent again, and not why, and no probes of windows; of FTP it is asked at the
 /// client's end only.
 fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
-    const BY_TCP: [&Quantity; 2] = [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS];
+    const BY_TCP: [&Quantity; 3] =
+        [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS, &quantity::WINDOW_PROBES];
     const STORING: [&Quantity; 2] = [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_RECEIVED];
     const FETCHING: [&Quantity; 3] =
         [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_SENT, &quantity::TIMEOUTS];

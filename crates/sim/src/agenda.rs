@@ -14,6 +14,8 @@ pub(crate) enum Actor {
     FifoLine(u32),
     /// A connection's timer.
     Timer(u32),
+    /// A user that does not read at once reads from a connection, which has this timer.
+    Reader(u32),
     /// The timer of the application at an end of a flow.
     Application(EndId),
     /// A flow starts.

@@ -7,7 +7,7 @@ use netrig_core::{
     Sink, Stream, Subject, Timeline, protocol,
 };
 use netrig_experiment::Carrier;
-use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
+use netrig_traffic::{AppAction, AppEvent, Application, ConnId, ReadSchedule, Reads, react};
 use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
 use crate::agenda::{Actor, Agenda, Appointment};
@@ -85,6 +85,8 @@ pub(crate) struct Conn {
     /// Place in the world's list of timers.
     pub timer: u32,
     pub appointment: Appointment,
+    /// When its application reads, if not at once.
+    pub reader: Option<ReadSchedule>,
 }
 
 /// What an end is made of.
@@ -107,6 +109,8 @@ pub(crate) struct Blueprint {
     pub announced_mss: Option<u16>,
     /// DiffServ code point of all packets that it sends.
     pub dscp: Dscp,
+    /// How fast its application reads; at once, if nothing is said.
+    pub reads: Option<Reads>,
     pub answering: Answering,
     pub paths: Vec<Path>,
     /// Own port and the other end's; of several connections the first's.
@@ -304,6 +308,20 @@ impl FlowEnd {
             }
             later => appointment.keep(later, Actor::Timer(*timer), &mut world.network.agenda),
         }
+    }
+
+    /// The application, which does not read at once, reads what the step of this moment gives it.
+    pub fn read(&mut self, now: Instant, conn: u32, world: &mut World) {
+        self.prepare_for_event(now, world);
+        if let Some(Some(Conn { party, timer, reader: Some(reader), .. })) = self.conns.get_mut(conn as usize)
+        {
+            let bytes = reader.take(now);
+            world.network.agenda.enter(reader.next(), Actor::Reader(*timer));
+            if party.read(bytes) > 0 {
+                self.settle(now, conn, world);
+            }
+        }
+        self.await_deadline(now, world);
     }
 
     /// A packet arrived. A datagram's duplicates go no further.

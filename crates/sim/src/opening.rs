@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use netrig_core::{Dscp, Instant, Seeds, Size, protocol};
 use netrig_experiment::{Carrier, Host};
-use netrig_traffic::ConnId;
+use netrig_traffic::{ConnId, ReadSchedule};
 use netrig_transport::sctp::{Association, Endpoints, Listener, PathAddresses, Response};
 use netrig_transport::{Packet, Payload, Serial, tcp};
 
-use crate::agenda::Appointment;
+use crate::agenda::{Actor, Appointment};
 use crate::flow_end::{Conn, FlowEnd, Path, Side, TimerOwner, World, way_of};
 use crate::party::Party;
 
@@ -32,7 +32,7 @@ impl FlowEnd {
         let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
         let Some(mut party) = self.caller(conn, ports) else { return };
         party.open(now);
-        self.enrol(conn, id, party, world);
+        self.enrol(now, conn, id, party, world);
         self.acted_upon(now, conn, world);
     }
 
@@ -79,7 +79,7 @@ impl FlowEnd {
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).label() as u32);
                 let party = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
-                self.accepted(conn, Party::Tcp(Box::new(party)), world);
+                self.accepted(now, conn, Party::Tcp(Box::new(party)), world);
                 true
             }
             Answering::Sctp(listener) => {
@@ -92,7 +92,7 @@ impl FlowEnd {
                         world.network.send(now, carriage, world.sink);
                     }
                     Some(Response::Accepted(association)) => {
-                        self.accepted(conn, Party::Sctp(association), world);
+                        self.accepted(now, conn, Party::Sctp(association), world);
                         self.settle(now, conn, world);
                     }
                 }
@@ -107,24 +107,29 @@ impl FlowEnd {
         connection.with_dscp(self.plan.dscp).with_announced_mss(self.plan.announced_mss)
     }
 
-    fn accepted(&mut self, conn: u32, party: Party, world: &mut World) {
+    fn accepted(&mut self, now: Instant, conn: u32, party: Party, world: &mut World) {
         let id = ConnId::Accepted(self.accepted);
         self.accepted += 1;
-        self.enrol(conn, id, party, world);
+        self.enrol(now, conn, id, party, world);
     }
 
-    fn enrol(&mut self, conn: u32, id: ConnId, mut party: Party, world: &mut World) {
+    fn enrol(&mut self, now: Instant, conn: u32, id: ConnId, mut party: Party, world: &mut World) {
         if self.plan.application.ignores_data() {
             party.ignore_data();
         }
         let timer = world.timers.len() as u32;
         world.timers.push(TimerOwner { end: self.plan.id, conn });
+        let reader = self.plan.reads.map(|reads| ReadSchedule::new(reads, now));
+        if let Some(reader) = &reader {
+            party.set_reading(false);
+            world.network.agenda.enter(reader.next(), Actor::Reader(timer));
+        }
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);
         }
         self.open += 1;
         self.conns[conn as usize] =
-            Some(Conn { id, party, closed: false, timer, appointment: Appointment::default() });
+            Some(Conn { id, party, closed: false, timer, appointment: Appointment::default(), reader });
     }
 }
 

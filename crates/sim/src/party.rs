@@ -41,6 +41,14 @@ impl Party {
         either!(self, end => end.take_packet(now, packet));
     }
 
+    pub fn set_reading(&mut self, reading: bool) {
+        either!(self, end => end.set_reading(reading));
+    }
+
+    pub fn read(&mut self, bytes: u64) -> u64 {
+        either!(self, end => end.read(bytes))
+    }
+
     pub fn ignore_data(&mut self) {
         either!(self, end => end.ignore_data());
     }

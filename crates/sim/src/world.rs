@@ -146,6 +146,10 @@ impl<'a> Simulation<'a> {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
             }
+            Actor::Reader(timer) => {
+                let TimerOwner { end, conn } = self.timers[timer as usize];
+                self.at_end(end, sink, |end, world| end.read(now, conn, world));
+            }
             Actor::Application(end) => {
                 self.at_end(end, sink, |end, world| end.application_timeout(now, world));
             }
@@ -327,6 +331,7 @@ fn ends_of(
             // A segment is no longer than 16 bits can say.
             announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
             dscp,
+            reads: flow.reads.filter(|_| !sends_data),
             paths,
             ports,
             seeds: seeds.clone(),

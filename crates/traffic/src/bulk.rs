@@ -49,6 +49,10 @@ impl Description for Bulk {
         Ok(())
     }
 
+    fn may_read_slowly(&self) -> bool {
+        true
+    }
+
     fn streams(&self) -> u16 {
         self.streams
     }

@@ -25,6 +25,10 @@ pub struct File {
 }
 
 impl Description for File {
+    fn may_read_slowly(&self) -> bool {
+        true
+    }
+
     fn has_an_end(&self) -> bool {
         self.count.is_some()
     }

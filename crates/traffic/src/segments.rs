@@ -31,6 +31,10 @@ fn request_size() -> Size {
 }
 
 impl Description for Segments {
+    fn may_read_slowly(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Result<(), SettingsError> {
         let above_zero = |field, fine| {
             if fine { Ok(()) } else { Err(SettingsError::new(field, "it must be above zero")) }

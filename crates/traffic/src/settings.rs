@@ -88,6 +88,11 @@ pub(crate) trait Description {
         false
     }
 
+    /// Whether its receiving end may read slower than data come.
+    fn may_read_slowly(&self) -> bool {
+        false
+    }
+
     /// Streams of a connection that it uses, if there are as many.
     fn streams(&self) -> u16 {
         1
@@ -182,6 +187,11 @@ macro_rules! applications {
             /// Names the key and says what is wrong.
             pub fn check(&self) -> Result<(), SettingsError> {
                 match self { $(Self::$kind(settings) => settings.check(),)+ }
+            }
+
+            /// Whether its receiving end may read slower than data come ([`Reads`](crate::Reads)).
+            pub fn may_read_slowly(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.may_read_slowly(),)+ }
             }
 
             /// Streams of a connection that it uses, if there are as many.

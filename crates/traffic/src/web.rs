@@ -79,6 +79,10 @@ impl Description for Web {
         positive("request", self.request.bytes())
     }
 
+    fn may_read_slowly(&self) -> bool {
+        true
+    }
+
     fn streams(&self) -> u16 {
         self.streams
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use netrig_core::{ConnectionEvent, Data, Instant, StreamId, quantity};
-use netrig_traffic::{AppEvent, ConnId};
+use netrig_traffic::{AppEvent, ConnId, ReadSchedule};
 
 use super::{FlowEnd, Sockets, Surroundings};
 use crate::AgentError;
@@ -32,8 +32,24 @@ impl FlowEnd {
             && let Some(conn) = tcp.get(place)
         {
             around.pacer.watch(conn.fd(), key, Watch::Both).map_err(AgentError::kernel("epoll_ctl"))?;
+            if let Some(reads) = self.order.reads {
+                conn.read_by(ReadSchedule::new(reads, around.clock.now()));
+            }
         }
         self.turns.push_back(place);
+        Ok(())
+    }
+
+    /// The application reads what is due, if it does not read at once.
+    pub(super) fn take_steps(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
+        if self.order.reads.is_none() {
+            return Ok(());
+        }
+        match &mut self.sockets {
+            Sockets::Udp(_) => {}
+            Sockets::Tcp(tcp) => tcp.take_steps(now, &mut self.turns),
+            Sockets::Sctp(sctp) => sctp.take_steps(around.clock, &mut self.turns)?,
+        }
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use netrig_core::{
     CLIENT_PORT, CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Quantity, Seeds, Stream,
     StreamId,
 };
-use netrig_traffic::ConnId;
+use netrig_traffic::{ConnId, ReadSchedule, Reads};
 use netrig_transport::sctp::{
     Association, Config, Endpoints, Listener, PathAddresses, Response, out_of_the_blue,
 };
@@ -46,6 +46,7 @@ pub(crate) struct SctpEnd {
     server_port: u16,
     config: Arc<Config>,
     dscp: Dscp,
+    reads: Option<Reads>,
     paths: Vec<PathAddresses>,
     /// One for each path.
     sockets: Vec<PathSocket>,
@@ -72,6 +73,15 @@ struct Conn {
     id: ConnId,
     client_port: u16,
     association: Box<Association>,
+    /// When its application reads, if not at once.
+    reader: Option<ReadSchedule>,
+}
+
+impl Conn {
+    /// When it has something to do by itself.
+    fn next(&self) -> Option<Instant> {
+        self.association.poll_timeout().into_iter().chain(self.reader.map(|reader| reader.next())).min()
+    }
 }
 
 impl Named for Conn {
@@ -113,6 +123,7 @@ impl SctpEnd {
             server_port,
             config,
             dscp,
+            reads: order.reads,
             paths,
             sockets,
             listener,
@@ -144,7 +155,7 @@ impl SctpEnd {
         if self.more || !self.arrived.is_empty() {
             return Some(Instant::ZERO);
         }
-        let timers = self.associations.members().filter_map(|conn| conn.association.poll_timeout());
+        let timers = self.associations.members().filter_map(Conn::next);
         timers.chain(self.controls.front().map(TimedControl::at)).min()
     }
 
@@ -182,7 +193,7 @@ impl SctpEnd {
         let mut association = Box::new(Association::new(self.config.clone(), &endpoints, random));
         let now = clock.now();
         association.open(now);
-        let place = self.enrol(id, client_port, association);
+        let place = self.enrol(now, id, client_port, association);
         self.transmit(place, now)?;
         Ok(Some(place))
     }
@@ -193,8 +204,18 @@ impl SctpEnd {
         self.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.name))
     }
 
-    fn enrol(&mut self, id: ConnId, client_port: u16, association: Box<Association>) -> u32 {
-        let place = self.associations.enrol(Conn { id, client_port, association });
+    fn enrol(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        client_port: u16,
+        mut association: Box<Association>,
+    ) -> u32 {
+        let reader = self.reads.map(|reads| ReadSchedule::new(reads, now));
+        if reader.is_some() {
+            association.set_reading(false);
+        }
+        let place = self.associations.enrol(Conn { id, client_port, association, reader });
         self.by_port.insert(client_port, place);
         place
     }
@@ -263,7 +284,8 @@ impl SctpEnd {
             Some(Response::Accepted(association)) => {
                 let is_new = association.arrived() > 0;
                 // Those that this end has opened or accepted are numbered apart; a server only accepts.
-                let place = self.enrol(ConnId::Accepted(self.associations.made()), client_port, association);
+                let place =
+                    self.enrol(now, ConnId::Accepted(self.associations.made()), client_port, association);
                 self.transmit(place, now)?;
                 Ok(Some((place, is_new)))
             }
@@ -288,6 +310,20 @@ impl SctpEnd {
             turns.push_back(place);
         }
         Ok(())
+    }
+
+    /// Applications that do not read at once read what is due; the places of their associations are added to `turns`.
+    pub fn take_steps(&mut self, clock: &Clock, turns: &mut VecDeque<u32>) -> Result<(), AgentError> {
+        let now = clock.now();
+        let mut due = Vec::new();
+        for (place, conn) in self.associations.iter_mut() {
+            if let Some(reader) = conn.reader.as_mut().filter(|reader| reader.next() <= now) {
+                conn.association.read(reader.take(now));
+                due.push(place);
+            }
+        }
+        turns.extend(&due);
+        due.into_iter().try_for_each(|place| self.transmit(place, now))
     }
 
     fn places(&self) -> Vec<u32> {

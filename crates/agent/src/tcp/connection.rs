@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::{CloseReason, ConnectionEvent, Data, StreamId};
-use netrig_traffic::ConnId;
+use netrig_core::{CloseReason, ConnectionEvent, Data, Instant, StreamId};
+use netrig_traffic::{ConnId, ReadSchedule};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
@@ -32,6 +32,8 @@ pub(crate) struct Conn {
     /// The largest window that it offers, bytes.
     clamp: Option<u32>,
     reads: bool,
+    /// Its application, if that does not read at once.
+    reader: Option<SlowReader>,
     /// The kernel has something to say that was not heard yet.
     ready: bool,
     /// What the kernel answered to the call.
@@ -48,6 +50,14 @@ pub(crate) struct Conn {
     shut: bool,
     peer_finished: bool,
     closed: bool,
+}
+
+/// An application that reads by a schedule.
+#[derive(Clone, Copy, Debug)]
+struct SlowReader {
+    schedule: ReadSchedule,
+    /// Bytes that it may read before the next step.
+    left: u64,
 }
 
 /// In what manner a connection is used.
@@ -90,6 +100,7 @@ impl Conn {
             counted: SubflowCounts::default(),
             clamp: manner.clamp,
             reads: manner.reads,
+            reader: None,
             ready: true,
             failed,
             outbox: VecDeque::new(),
@@ -116,6 +127,24 @@ impl Conn {
     /// The kernel has reported it.
     pub const fn is_ready(&mut self) {
         self.ready = true;
+    }
+
+    /// Its application reads by this schedule from now on.
+    pub const fn read_by(&mut self, schedule: ReadSchedule) {
+        self.reader = Some(SlowReader { schedule, left: 0 });
+    }
+
+    /// When its application may read more, if it does not read at once.
+    pub fn reads_at(&self) -> Option<Instant> {
+        self.reader.map(|reader| reader.schedule.next())
+    }
+
+    /// The steps that are due at `now` let its application read of what waits; what it had left before lapses.
+    pub fn take_step(&mut self, now: Instant) {
+        if let Some(reader) = &mut self.reader {
+            let bytes = reader.schedule.take(now);
+            reader.left = if self.ready { bytes } else { 0 };
+        }
     }
 
     /// Takes data that is to be sent; never refused.
@@ -258,7 +287,11 @@ impl Conn {
             if left == 0 {
                 return Ok(Turn::GoesOn);
             }
-            let room = buffer.len().min(left);
+            let most = self.reader.map_or(u64::MAX, |reader| reader.left);
+            let room = buffer.len().min(left).min(usize::try_from(most).unwrap_or(usize::MAX));
+            if room == 0 {
+                return self.look_for_the_end(events);
+            }
             match rustix::net::recv(&self.socket, &mut buffer[..room], flags) {
                 Ok((_, 0)) => {
                     self.peer_finished = true;
@@ -266,6 +299,9 @@ impl Conn {
                 }
                 Ok((_, len)) => {
                     left -= len;
+                    if let Some(reader) = &mut self.reader {
+                        reader.left -= len as u64;
+                    }
                     hold_window(&self.socket, self.clamp);
                     let data = if discards { Data::Fill(len as u64) } else { content(&buffer[..len]) };
                     events.push(ConnectionEvent::Received { stream: StreamId(0), data });
@@ -275,7 +311,27 @@ impl Conn {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(reader) = &mut self.reader {
+            // It has read all that waited.
+            reader.left = 0;
+        }
         self.ready = false;
+        Ok(Turn::Waits)
+    }
+
+    /// Nothing may be read before the next step; but the end is told behind the last data. While data wait the connection stays
+    /// ready, for the kernel reports them once.
+    fn look_for_the_end(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+        match rustix::net::recv(&self.socket, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
+            Ok((_, 0)) => {
+                self.peer_finished = true;
+                self.ready = false;
+                events.push(ConnectionEvent::PeerFinished);
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => self.ready = false,
+            Err(error) => return Err(error),
+        }
         Ok(Turn::Waits)
     }
 

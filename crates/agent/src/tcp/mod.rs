@@ -2,11 +2,12 @@
 
 mod connection;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::CloseReason;
+use netrig_core::{CloseReason, Instant};
 use netrig_traffic::ConnId;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -131,6 +132,21 @@ impl TcpEnd {
     /// The connection at a place, if it still is.
     pub fn get(&mut self, place: u32) -> Option<&mut Conn> {
         self.connections.get_mut(place)
+    }
+
+    /// When an application that does not read at once reads next.
+    pub fn next_read(&self) -> Option<Instant> {
+        self.connections.members().filter_map(Conn::reads_at).min()
+    }
+
+    /// Applications that do not read at once may read what is due at `now`; the places of their connections are added to `turns`.
+    pub fn take_steps(&mut self, now: Instant, turns: &mut VecDeque<u32>) {
+        for (place, conn) in self.connections.iter_mut() {
+            if conn.reads_at().is_some_and(|at| at <= now) {
+                conn.take_step(now);
+                turns.push_back(place);
+            }
+        }
     }
 
     /// The place of the application's connection, if it still is.

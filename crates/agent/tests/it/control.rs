@@ -74,6 +74,7 @@ fn run(duration_ns: u64) -> RunOrder {
         stop_ns: duration_ns / 2,
         datagram_headers: 28,
         names: None,
+        reads: None,
     };
     let ends = vec![end(Side::Client), end(Side::Server)];
     let sample_every_ns = 50_000_000;

@@ -13,8 +13,8 @@ use netrig_agent::{
     CarrierOptions, Clock, EndOrder, EndReport, PreparedRun, Progress, Rest, RunOrder, RunSignals, Samples,
     Side, Stamp, TcpOptions,
 };
-use netrig_core::{Duration, Instant, Quantity, Subject, quantity};
-use netrig_traffic::{AppAction, AppEvent, Clip, Settings, react};
+use netrig_core::{Duration, Instant, Quantity, Rate, Size, Subject, quantity};
+use netrig_traffic::{AppAction, AppEvent, Clip, ReadSteps, Reads, Settings, react};
 
 const SEED: u64 = 11;
 
@@ -48,6 +48,7 @@ fn end(
         stop_ns: stop.as_nanos(),
         datagram_headers: 28,
         names: None,
+        reads: None,
     }
 }
 
@@ -453,4 +454,38 @@ fn the_receiver_of_media_tells_which_datagrams_came() {
         let delays = values(&samples, &quantity::MEDIA_DELAY);
         assert_eq!((delays.len(), &delays), (numbers.len(), &values(&samples, &quantity::ONE_WAY_DELAY)));
     }
+}
+
+/// 20 KB each 20 ms are 1 MB/s, of more than a thousand that the interface carries: the kernel's window holds the sender back.
+#[test]
+fn a_slow_reader_of_the_kernel_s_tcp_gets_as_much_as_it_reads() {
+    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
+    let seconds = Duration::from_secs;
+    let carrier = CarrierOptions::Tcp(TcpOptions::default());
+    let [source, mut sink] = [Side::Client, Side::Server]
+        .map(|side| end(side, r#"{ "bulk": {} }"#, carrier.clone(), server, seconds(5)));
+    let steps = ReadSteps { bytes: Size::from_bytes(20_000), every: Duration::from_millis(20) };
+    sink.reads = Some(Reads::InSteps(steps));
+    let (_, samples) = carry_out(order(seconds(5), vec![source, sink]), |_| false);
+    let read = samples.iter().filter(|(_, sample)| {
+        sample.quantity.name == quantity::RECEIVED_BYTES.name && sample.at > Instant::ZERO + seconds(1)
+    });
+    let read: f64 = read.map(|(_, sample)| sample.value).sum();
+    assert!((read / 4_000_000.0 - 1.0).abs() < 0.01, "{read} B in 4 s");
+}
+
+/// What is sent before its end is read to the last byte, however slowly, and the ends close behind it.
+#[test]
+fn a_slow_reader_of_the_kernel_s_tcp_gets_the_end_behind_the_data() {
+    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
+    let carrier = CarrierOptions::Tcp(TcpOptions::default());
+    let [source, mut sink] = [Side::Client, Side::Server]
+        .map(|side| end(side, r#"{ "bulk": { "bytes": "100 KB" } }"#, carrier.clone(), server, PATIENCE));
+    sink.reads = Some(Reads::AtRate(Rate::from_bits_per_s(800_000)));
+    let closed = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
+    let (_, samples) = carry_out(order(PATIENCE, vec![source, sink]), closed);
+    let times = values(&samples, &quantity::OBJECT_TIME);
+    // 100 KB at 100 KB/s, and the end is told at once.
+    assert!(times.len() == 1 && times[0] >= 0.99 && times[0] < 3.0, "{times:?}");
+    assert_eq!(values(&samples, &quantity::CLOSED), [0.0]);
 }

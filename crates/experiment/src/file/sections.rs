@@ -338,6 +338,9 @@ pub(crate) struct FlowSection {
     pub(crate) transport: Option<String>,
     /// Who sends what, when.
     pub(crate) application: netrig_traffic::Settings,
+    /// How fast the application at the end that gets the data reads them from its connections: at once if not given.
+    #[serde(default)]
+    pub(crate) reads: Option<netrig_traffic::Reads>,
     /// The DiffServ code point with which both ends send all packets of the flow: `ef`, `af41`, `cs1`, or a number from
     /// 0 to 63. Best effort, `be`, if not given.
     #[serde(default)]

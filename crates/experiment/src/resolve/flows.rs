@@ -199,7 +199,7 @@ impl<'a> FlowFile<'a, '_> {
             return named.then_some(());
         }
         let can_be = self.check_application(&section.application);
-        let checked = [can_be, self.check_times(&section), named];
+        let checked = [can_be, self.check_reads(&section), self.check_times(&section), named];
         let [from, to] = [("from", &section.from), ("to", &section.to)].map(|(key, name)| {
             let nodes = self.topology.node(name);
             if nodes.is_none() {
@@ -255,6 +255,7 @@ impl<'a> FlowFile<'a, '_> {
                 layer: transport.map_or_else(RateLayer::default, |transport| transport.layer),
                 paths,
                 application: section.application.clone(),
+                reads: section.reads,
                 start: start(i),
                 stop,
             });
@@ -271,6 +272,20 @@ impl<'a> FlowFile<'a, '_> {
         let Err(error) = application.check() else { return true };
         let path: Vec<&str> = std::iter::once("application").chain(error.field.split('.')).collect();
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
+    }
+
+    /// That the application has connections of which its receiving end may read slowly.
+    fn check_reads(&self, section: &FlowSection) -> bool {
+        let Some(reads) = &section.reads else { return true };
+        if !section.application.may_read_slowly() {
+            let why = "`reads` is about data over connections: an application of the kind `bulk`, `web`, `file` or `segments` \
+                       may have it, and this one reads at once";
+            return self.refuse::<()>(&["reads"], why).is_some();
+        }
+        let Err(error) = reads.check() else { return true };
+        let path: Vec<&str> = ["reads", error.field].into_iter().filter(|key| !key.is_empty()).collect();
+        let key = path.join(".");
+        self.refuse::<()>(&path, format!("`{key}`: {}", error.why)).is_some()
     }
 
     /// That users of SIP have connections where they are to be in TLS and, if their settings by themselves can be, that they

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use netrig_core::{Direction, Duration, InFlight, Instant, LinkEvent, Waiting};
+use netrig_core::{Direction, Duration, InFlight, Instant, LinkEvent, Rate, Size, Waiting};
 use netrig_experiment::{
     Action, Assignment, Carrier, Experiment, Fragmentation, Host, LinkSettings, Plan, Scenario, SetError,
     TimedEvent,
 };
 use netrig_link::conditioning::Hosts;
 use netrig_link::{Framing, LineSettings, Preset, Queue};
+use netrig_traffic::{ReadSteps, Reads};
 
 const MM1: &str = include_str!("files/mm1.toml");
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
@@ -513,3 +514,50 @@ fn a_run_is_known_by_all_that_decides_it() {
 /// SHA-256 of the parts, each after its length as eight bytes, least first; computed from the snapshot's text
 /// with Python's hashlib.
 const IDENTITY: &str = "cdf8625c417c6a75a584a977548e29a05bdb0dc037e9c66cc6f420c59b6ec704";
+
+/// A flow from `a` to `b` with these keys more.
+fn read_slowly(keys: &str) -> String {
+    format!(
+        "format = 1\nname = \"slow\"\nduration = \"9 s\"\n[node.a]\n[node.b]\n[link.line]\nbetween = [\"a\", \"b\"]\n\
+         rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\nqueue = {{ kind = \"fifo\", packets = 50 }}\n[transport.tcp]\n\
+         kind = \"tcp\"\n[flow.file]\nfrom = \"a\"\nto = \"b\"\n{keys}\n[response.goodput]\nof = \"flow.file\"\n\
+         metric = \"goodput\"\n"
+    )
+}
+
+const OVER_TCP: &str = "transport = \"tcp\"\napplication = { kind = \"bulk\" }\n";
+
+#[test]
+fn how_fast_a_receiver_reads_is_a_level_and_no_part_of_other_scenarios() {
+    let written =
+        |scenario: &Scenario| serde_json::to_value(&scenario.flows[0]).expect("a flow can be written");
+    let text = read_slowly(&format!("{OVER_TCP}reads = \"${{reads}}\""));
+    let text = text.replacen("[node.a]", "[factors]\nreads = [\"1 Mbit/s\", \"2 Mbit/s\"]\n[node.a]", 1);
+    let varied = scenario(&text, "reads=2 Mbit/s");
+    assert_eq!(varied.flows[0].reads, Some(Reads::AtRate(Rate::from_bits_per_s(2_000_000))));
+    assert!(written(&varied).get("reads").is_some());
+    let steps = read_slowly(&format!("{OVER_TCP}reads = {{ bytes = \"64 KB\", every = \"500 ms\" }}"));
+    let steps = parse(&steps).plan().scenario(0).unwrap();
+    let expected = ReadSteps { bytes: Size::from_bytes(64_000), every: Duration::from_millis(500) };
+    assert_eq!(steps.flows[0].reads, Some(Reads::InSteps(expected)));
+    let at_once = parse(&read_slowly(OVER_TCP)).plan().scenario(0).unwrap();
+    let at_once = written(&at_once);
+    assert!(at_once.get("reads").is_none() && at_once.get("application").is_some(), "{at_once}");
+}
+
+#[test]
+fn a_reader_without_connections_or_that_never_reads_is_refused() {
+    let over_tcp = |reads: &str| format!("{OVER_TCP}reads = {reads}");
+    let datagrams =
+        "application = { kind = \"cbr\", interval = \"1 ms\", size = \"9 B\" }\nreads = \"1 Mbit/s\"";
+    for (keys, why) in [
+        (datagrams.to_owned(), "this one reads at once"),
+        (over_tcp("\"0 bit/s\""), "`reads`: it must be above zero"),
+        (over_tcp("{ bytes = \"0 B\", every = \"1 s\" }"), "`reads.bytes`: it must be above zero"),
+        (over_tcp("{ bytes = \"1 B\", every = \"0 s\" }"), "`reads.every`: it must be above zero"),
+        (over_tcp("\"fast\""), "neither a rate nor a table of `bytes` and `every`"),
+    ] {
+        let told = Experiment::parse("slow.toml", read_slowly(&keys)).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
+}

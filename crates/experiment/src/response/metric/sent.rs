@@ -2,7 +2,7 @@
 
 use netrig_core::quantity::{
     DATA_PACKETS_SENT, FAST_RETRANSMISSIONS, PACKETS_SENT, RECEIVED_BYTES, RETRANSMITTED_BYTES,
-    TIMEOUT_RETRANSMISSIONS, TIMEOUTS,
+    TIMEOUT_RETRANSMISSIONS, TIMEOUTS, WINDOW_PROBES,
 };
 
 use super::super::SubjectKind::Flow;
@@ -17,6 +17,7 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &FAST,
     &AFTER_TIMEOUT,
     &TIMER,
+    &PROBES,
 ];
 
 static DATA_SENT: Total = Total {
@@ -127,6 +128,17 @@ static TIMER: Total = Total {
     quantity: &TIMEOUTS,
 };
 
+static PROBES: Total = Total {
+    about: About::new(
+        "window_probes",
+        "1",
+        Flow,
+        "Probes of a closed window that the sending host sent in the measuring window. SCTP sends the chunk of a probe again \
+         until it is acknowledged, and that counts once.",
+    ),
+    quantity: &WINDOW_PROBES,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +176,7 @@ mod tests {
             ("fast_retransmissions", &FAST_RETRANSMISSIONS),
             ("timeout_retransmissions", &TIMEOUT_RETRANSMISSIONS),
             ("timeouts", &TIMEOUTS),
+            ("window_probes", &WINDOW_PROBES),
             ("retransmitted_bytes", &RETRANSMITTED_BYTES),
         ];
         for (index, (_, quantity)) in (1..).zip(counts) {
