@@ -40,6 +40,7 @@ mod sip_peers;
 mod sip_screen;
 mod sip_serve;
 mod sip_study;
+mod slow_reader;
 mod speed_causes;
 mod speed_path;
 mod speed_serve;

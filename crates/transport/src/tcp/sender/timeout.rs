@@ -28,13 +28,16 @@ impl Sender {
         if self.persist_at <= now {
             self.persist_at = Instant::NEVER;
             self.window_probe.due = true;
-            self.window_probe.backoffs += 1;
-            self.errors += 1;
-            if self.errors > self.config.data_retries.count() {
-                self.stop();
-                return false;
+            // A window that is open a little is not probed: the wait for a larger segment ends (RFC 9293 section 3.8.6.2.1).
+            if self.peer_edge <= self.board.nxt() {
+                self.window_probe.backoffs += 1;
+                self.errors += 1;
+                if self.errors > self.config.data_retries.count() {
+                    self.stop();
+                    return false;
+                }
+                self.persist_at = self.fires(now, self.persist_interval());
             }
-            self.persist_at = self.fires(now, self.persist_interval());
         }
         if self.retransmission_at <= now {
             return self.on_retransmission_timer(now, telemetry);

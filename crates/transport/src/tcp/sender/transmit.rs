@@ -26,7 +26,7 @@ impl Sender {
     /// The next segment with data or FIN, if one may go at `now`.
     pub fn transmit(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.window_probe.due {
-            return self.probe_window(telemetry);
+            return self.probe_window(now, telemetry);
         }
         if self.probe_due {
             self.probe_due = false;
@@ -242,17 +242,35 @@ impl Sender {
         }
     }
 
-    /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1).
-    fn probe_window(&mut self, telemetry: &mut Telemetry) -> Option<Transmission> {
+    /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1), or as much as one that is open a little takes (section
+    /// 3.8.6.2.1, rule 4).
+    fn probe_window(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         self.window_probe.due = false;
         let start = self.board.nxt();
         if start > self.buffer.end() {
             return None;
         }
+        let len = self.smss.min(self.unsent()).min(self.peer_edge.saturating_sub(start));
+        if len > 0 {
+            return Some(self.send_what_fits(now, len, telemetry));
+        }
         self.window_probe.sent = true;
         telemetry.counters.window_probes += 1;
         let end = (start + 1).min(self.buffer.end());
         Some(Transmission { start, end, fin: start == end, new: false })
+    }
+
+    /// New data of `len` bytes, which is as much as the peer's window takes.
+    fn send_what_fits(&mut self, now: Instant, len: u64, telemetry: &mut Telemetry) -> Transmission {
+        let start = self.board.nxt();
+        let fin = self.closing && start + len == self.buffer.end();
+        let sequence_len = len + u64::from(fin);
+        self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
+        telemetry.counters.bytes_sent += len;
+        if len < self.smss {
+            self.small_end = start + len;
+        }
+        Transmission { start, end: start + len, fin, new: true }
     }
 
     /// RFC 8985 section 7.3: new data if there is some and the peer takes it, else the last segment again.
@@ -261,11 +279,7 @@ impl Sender {
         let usable = self.peer_edge.saturating_sub(start);
         let len = self.smss.min(self.unsent()).min(usable);
         let transmission = if len > 0 {
-            let fin = self.closing && start + len == self.buffer.end();
-            let sequence_len = len + u64::from(fin);
-            self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
-            telemetry.counters.bytes_sent += len;
-            Transmission { start, end: start + len, fin, new: true }
+            self.send_what_fits(now, len, telemetry)
         } else {
             let (i, _) = self.board.last_missing()?;
             self.resend(now, i, telemetry)

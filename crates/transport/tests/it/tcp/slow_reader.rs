@@ -62,6 +62,19 @@ fn half_of_a_small_buffer_is_no_silly_window() {
     assert!(data.iter().all(|sent| sent.segment.data.size() >= 500), "{data:?}");
 }
 
+/// RFC 9293 section 3.8.6.2.1, rule 4: a window of 632 bytes that stays so is filled after the time-out, and then closed.
+#[test]
+fn what_a_window_that_is_nearly_closed_takes_is_sent_after_the_time_out() {
+    let mut pair = paused(8632);
+    pair.send(Side::Client, Data::Fill(100_000));
+    pair.run(MS(5000));
+    let data = pair.sent(Side::Client, |sent| sent.segment.carries_data());
+    let sizes: Vec<_> = data.iter().map(|sent| sent.segment.data.size()).collect();
+    assert_eq!(sizes[..9], [1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 632]);
+    assert!(sizes[9..].iter().all(|size| *size == 1), "{sizes:?}");
+    assert_eq!(windows(&pair).last().map(|(.., window)| *window), Some(0));
+}
+
 /// 5 KB each 20 ms are 2 Mbit/s, over a line without a limit, for buffers of many bites and of one.
 #[test]
 fn a_transfer_is_as_fast_as_its_reader() {

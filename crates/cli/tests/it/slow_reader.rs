@@ -1,0 +1,169 @@
+//! An application that reads slower than the network brings, modelled and over the kernel's TCP.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::{Frame, Heading, Instant, Sample, Sink, Subject, quantity};
+use netrig_experiment::Substrate as _;
+use netrig_sim::Simulator;
+
+use crate::common::carried_out::{carry_out, run};
+use crate::common::machine::can;
+
+/// What is seen of a transfer at the node of its sender.
+#[derive(Default)]
+struct Watched {
+    /// When and how many bytes the application read.
+    read: Vec<(Instant, f64)>,
+    segments: Vec<Passed>,
+}
+
+/// A segment of TCP.
+struct Passed {
+    at: Instant,
+    /// From the sender of data.
+    is_sent: bool,
+    payload: usize,
+    window: u16,
+    is_syn: bool,
+}
+
+impl Sink for Watched {
+    fn sample(&mut self, _: Subject, sample: Sample) {
+        if sample.quantity.name == quantity::RECEIVED_BYTES.name {
+            self.read.push((sample.at, sample.value));
+        }
+    }
+
+    fn wants_frames(&self, node: u32) -> bool {
+        node == 0
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        let bytes = frame.bytes;
+        let header = usize::from(bytes[0] & 15) * 4;
+        if bytes[9] != 6 {
+            return;
+        }
+        let tcp = &bytes[header..];
+        self.segments.push(Passed {
+            at: frame.at,
+            is_sent: frame.heading == Heading::Outbound,
+            payload: frame.original_len as usize - header - usize::from(tcp[12] >> 4) * 4,
+            window: u16::from_be_bytes([tcp[14], tcp[15]]),
+            is_syn: tcp[13] & 2 != 0,
+        });
+    }
+}
+
+/// A pause: from the window that closed until one that is open.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    lasted_s: f64,
+    /// Segments without new data, or with one byte, that were sent meanwhile.
+    probes: u32,
+    /// From the window that opened until data, s.
+    resumed_s: f64,
+}
+
+impl Watched {
+    /// Bytes per second that were read after `from` and until `to`, s.
+    fn rate(&self, from: f64, to: f64) -> f64 {
+        let within = |at: Instant| (from..to).contains(&(at.as_secs_f64() - 1e-6));
+        self.read.iter().filter(|(at, _)| within(*at)).map(|(_, bytes)| bytes).sum::<f64>() / (to - from)
+    }
+
+    /// The pauses that ended.
+    fn pauses(&self) -> Vec<Pause> {
+        let (mut pauses, mut closed, mut opened) = (Vec::new(), None, None);
+        for segment in self.segments.iter().filter(|segment| !segment.is_syn) {
+            match (segment.is_sent, closed, opened) {
+                (false, None, _) if segment.window == 0 => closed = Some((segment.at, 0)),
+                (false, Some(_), None) if segment.window > 0 => opened = Some(segment.at),
+                (true, Some((at, probes)), None) if segment.payload <= 1 => closed = Some((at, probes + 1)),
+                (true, Some((at, probes)), Some(open)) if segment.payload > 1 => {
+                    pauses.push(Pause {
+                        lasted_s: open.since(at).as_secs_f64(),
+                        probes,
+                        resumed_s: segment.at.since(open).as_secs_f64(),
+                    });
+                    (closed, opened) = (None, None);
+                }
+                _ => {}
+            }
+        }
+        pauses
+    }
+}
+
+/// What is seen of a transfer over 10 Mbit/s and 20 ms to an application that reads so, by each substrate's TCP.
+fn watch(reads: &str) -> [Watched; 2] {
+    let text = format!(
+        r#"
+format = 1
+name = "slow-reader"
+duration = "14 s"
+sample_every = "100 ms"
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+queue = {{ kind = "fifo", packets = 100 }}
+[transport.tcp]
+kind = "tcp"
+profile = "linux"
+congestion = "reno"
+receive_buffer = "60 KB"
+[flow.data]
+from = "a"
+to = "b"
+transport = "tcp"
+application = {{ kind = "bulk" }}
+reads = {reads}
+[response.goodput]
+of = "flow.data"
+metric = "goodput"
+"#
+    );
+    let run = run(&text, 0);
+    let stop = AtomicBool::new(false);
+    let mut seen = [Watched::default(), Watched::default()];
+    Simulator::default().run(&run, &mut seen[0], &stop).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = carry_out(&run, &mut seen[1], &stop).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.invalid, None);
+    seen
+}
+
+/// 2 Mbit/s are 250 kB/s of the 1.2 MB/s that the line carries.
+#[test]
+fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
+    if !can(&[]) {
+        return;
+    }
+    for (substrate, seen) in ["sim", "netns"].into_iter().zip(watch("\"2 Mbit/s\"")) {
+        let rate = seen.rate(2.0, 14.0);
+        assert!((rate / 250_000.0 - 1.0).abs() < 0.01, "{rate} B/s on {substrate}");
+    }
+}
+
+/// All that waits is read each 3 s. The window closes within the time that its 60 KB take on the line, 50 ms; the sender probes
+/// after its time-out of 200 ms and the round trip, twice as much and so on, so three times; and goes on a round trip after the
+/// update, of which half has passed when it comes.
+#[test]
+fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
+    if !can(&[]) {
+        return;
+    }
+    let seen = watch("{ bytes = \"1 MB\", every = \"3 s\" }");
+    let [modelled, real] = seen.map(|seen| seen.pauses());
+    for (substrate, pauses) in [("sim", &modelled), ("netns", &real)] {
+        assert!(pauses.len() >= 3, "{substrate}: {pauses:?}");
+        for Pause { lasted_s, probes, resumed_s } in pauses {
+            assert!((2.7..3.1).contains(lasted_s), "{substrate}: {pauses:?}");
+            assert!((3..=4).contains(probes), "{substrate}: {pauses:?}");
+            assert!(*resumed_s < 0.01, "{substrate}: {pauses:?}");
+        }
+    }
+}
