@@ -1,5 +1,6 @@
 //! What is said on the loopback interface, as tshark reads it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -52,10 +53,20 @@ impl Drop for Capture {
 
 /// How many packets of a capture a filter of tshark finds.
 pub fn found(file: &Path, port: &str, filter: &str) -> usize {
+    fields(file, port, filter, "frame.number").lines().count()
+}
+
+/// How many calls have a message that the filter takes, however often it was sent.
+pub fn found_calls(file: &Path, port: &str, filter: &str) -> usize {
+    fields(file, port, filter, "sip.Call-ID").lines().collect::<BTreeSet<_>>().len()
+}
+
+/// A field of the packets that the filter takes, a line each.
+fn fields(file: &Path, port: &str, filter: &str, field: &str) -> String {
     let decoded = [format!("udp.port=={port},sip"), format!("tcp.port=={port},sip")];
     let mut command = Command::new("tshark");
-    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
+    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-e", field]);
     let output = command.args(["-d", &decoded[0], "-d", &decoded[1]]).output().expect("tshark starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).lines().count()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
