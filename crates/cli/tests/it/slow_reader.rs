@@ -148,8 +148,8 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
     }
 }
 
-/// All that waits is read each 3 s. The window closes within the time that its 60 KB take on the line, 50 ms; the sender probes
-/// after its time-out of 200 ms and the round trip, twice as much and so on, so three times; and goes on a round trip after the
+/// All that waits is read each 3 s. The window closes within the time that its 60 KB take on the line, 50 ms, or, if less than a
+/// segment was left of it, after a time-out and two round trips; the sender probes after its time-out of 200 ms and the round trip, twice as much and so on, so three times; and goes on a round trip after the
 /// update, of which half has passed when it comes.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
@@ -161,7 +161,7 @@ fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
     for (substrate, pauses) in [("sim", &modelled), ("netns", &real)] {
         assert!(pauses.len() >= 3, "{substrate}: {pauses:?}");
         for Pause { lasted_s, probes, resumed_s } in pauses {
-            assert!((2.7..3.1).contains(lasted_s), "{substrate}: {pauses:?}");
+            assert!((2.5..3.1).contains(lasted_s), "{substrate}: {pauses:?}");
             assert!((3..=4).contains(probes), "{substrate}: {pauses:?}");
             assert!(*resumed_s < 0.01, "{substrate}: {pauses:?}");
         }
