@@ -13,16 +13,17 @@ use std::time::Duration as StdDuration;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::receiver::Remote;
-use netrig_agent::probe::stamp::Format;
 use netrig_agent::probe::transfer::{TcpOrder, TcpReport, tcp};
 use netrig_agent::probe::video::{
     Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_agent::probe::voice::{VoiceOrder, call};
-use netrig_agent::probe::{Delay, FarEnd, FarEndOrder, ProbeError, Tally};
-use netrig_core::{Duration, Prefix, Rate};
+use netrig_agent::probe::{Delay, FarEnd, ProbeError, Tally};
+use netrig_core::Duration;
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
+
+use crate::common::far_ends::far_end_order;
 
 /// Nobody interrupts.
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -35,19 +36,7 @@ fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
 
 /// The same; what the far end tells at its end.
 fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> Tally {
-    let order = FarEndOrder {
-        listen: vec![at.parse().unwrap()],
-        stamp_port: 0,
-        control_port: 0,
-        key: None,
-        authenticated: false,
-        allowed: Prefix::LOOPBACK.to_vec(),
-        dscps: None,
-        stateful: false,
-        format: Format::Ntp,
-        most_rate: Rate::from_bits_per_s(1_000_000),
-        slots: FarEndOrder::SLOTS,
-    };
+    let order = far_end_order(at);
     let far_end = FarEnd::open(order).unwrap();
     let address = far_end.control_addresses()[0];
     let stop = AtomicBool::new(false);

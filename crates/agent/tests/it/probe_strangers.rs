@@ -12,8 +12,8 @@ use std::time::Duration as StdDuration;
 
 use netrig_agent::probe::stamp::{Format, Key};
 use netrig_agent::probe::{FarEnd, FarEndOrder};
-use netrig_core::{Prefix, Rate};
 
+use crate::common::far_ends::far_end_order;
 use crate::common::stranger_table::{self, Stranger, StrangerRow};
 
 /// A packet of a sender of STAMP (RFC 8762 section 4.2.1): its number, its time and its error estimate, then zeros.
@@ -70,19 +70,7 @@ fn rows(name: &str, order: FarEndOrder) -> Vec<StrangerRow> {
 /// A reflector answers packet for packet, and never with more bytes than came.
 #[test]
 fn no_far_end_sends_a_stranger_more_than_came() {
-    let order = || FarEndOrder {
-        listen: vec!["127.0.0.1".parse().unwrap()],
-        stamp_port: 0,
-        control_port: 0,
-        key: None,
-        authenticated: false,
-        allowed: Prefix::LOOPBACK.to_vec(),
-        dscps: None,
-        stateful: false,
-        format: Format::Ntp,
-        most_rate: Rate::from_bits_per_s(1_000_000),
-        slots: FarEndOrder::SLOTS,
-    };
+    let order = || far_end_order("127.0.0.1");
     let key = Key::new(&[7; 32]);
     let mut all = rows("reflect", order());
     assert!(all.iter().filter(|row| row.datagrams == 1).count() >= 10, "senders of STAMP are answered");

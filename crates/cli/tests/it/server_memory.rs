@@ -82,7 +82,7 @@ fn contacts_take_no_more_than_their_bound() {
     server.finish();
 }
 
-/// What is incomplete on connections takes 64 MiB at most, whoever begins 120 MB of it.
+/// The incomplete messages of all connections take 64 MiB at most. Here 2000 connections begin 120 MB of them.
 #[test]
 fn half_messages_take_no_more_than_their_bound() {
     let limit = getrlimit(Resource::Nofile);
@@ -114,7 +114,7 @@ fn half_messages_take_no_more_than_their_bound() {
     drop(streams);
 }
 
-/// Keep-alives whose answers nobody reads are a count, and answers that nobody reads 256 KiB for each peer.
+/// If a peer does not read, the answers to its keep-alives are only counted, and its other answers take 256 KiB at most.
 #[test]
 fn slow_readers_take_no_more_than_their_bound() {
     let server =

@@ -12,14 +12,14 @@ use crate::common::machine::can;
 
 /// What is seen of a transfer at the node of its sender.
 #[derive(Default)]
-struct Watched {
+struct WatchedTransfer {
     /// When and how many bytes the application read.
     read: Vec<(Instant, f64)>,
-    segments: Vec<Passed>,
+    segments: Vec<PassedSegment>,
 }
 
 /// A segment of TCP.
-struct Passed {
+struct PassedSegment {
     at: Instant,
     /// From the sender of data.
     is_sent: bool,
@@ -28,7 +28,7 @@ struct Passed {
     is_syn: bool,
 }
 
-impl Sink for Watched {
+impl Sink for WatchedTransfer {
     fn sample(&mut self, _: Subject, sample: Sample) {
         if sample.quantity.name == quantity::RECEIVED_BYTES.name {
             self.read.push((sample.at, sample.value));
@@ -46,7 +46,7 @@ impl Sink for Watched {
             return;
         }
         let tcp = &bytes[header..];
-        self.segments.push(Passed {
+        self.segments.push(PassedSegment {
             at: frame.at,
             is_sent: frame.heading == Heading::Outbound,
             payload: frame.original_len as usize - header - usize::from(tcp[12] >> 4) * 4,
@@ -66,7 +66,7 @@ struct Pause {
     resumed_s: f64,
 }
 
-impl Watched {
+impl WatchedTransfer {
     /// Bytes per second that were read after `from` and until `to`, s.
     fn rate(&self, from: f64, to: f64) -> f64 {
         let within = |at: Instant| (from..to).contains(&(at.as_secs_f64() - 1e-6));
@@ -97,7 +97,7 @@ impl Watched {
 }
 
 /// What is seen of a transfer over 10 Mbit/s and 20 ms to an application that reads so, by each substrate's TCP.
-fn watch(reads: &str) -> [Watched; 2] {
+fn watch(reads: &str) -> [WatchedTransfer; 2] {
     let text = format!(
         r#"
 format = 1
@@ -129,7 +129,7 @@ metric = "goodput"
     );
     let run = run(&text, 0);
     let stop = AtomicBool::new(false);
-    let mut seen = [Watched::default(), Watched::default()];
+    let mut seen = [WatchedTransfer::default(), WatchedTransfer::default()];
     Simulator::default().run(&run, &mut seen[0], &stop).unwrap_or_else(|error| panic!("{error}"));
     let outcome = carry_out(&run, &mut seen[1], &stop).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(outcome.invalid, None);
@@ -149,7 +149,8 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
 }
 
 /// All that waits is read each 3 s. The window closes within the time that its 60 KB take on the line, 50 ms, or, if less than a
-/// segment was left of it, after a time-out and two round trips; the sender probes after its time-out of 200 ms and the round trip, twice as much and so on, so three times; and goes on a round trip after the
+/// segment was left of it, after a time-out and two round trips. The sender probes after its time-out of 200 ms and the round trip,
+/// twice as much and so on, so three times; and goes on a round trip after the
 /// update, of which half has passed when it comes.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {

@@ -31,7 +31,7 @@ fn words(document: &Document<'_>) -> Vec<String> {
     document.descendants().filter(|n| n.tag_name().name() == "text").map(text).collect()
 }
 
-/// A bound that the paper sets is drawn across as one, and nobody takes it for what the paper measured.
+/// A threshold of the paper is a line across the chart, and the legend calls it a threshold and not a value of the paper.
 #[test]
 fn a_threshold_of_the_paper_is_not_its_value() {
     let mut phones = fixture::phones();

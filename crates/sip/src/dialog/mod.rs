@@ -2,7 +2,7 @@
 //!
 //! Start from [`Dialog::caller`] or [`Dialog::callee`]. An INVITE that proxies fork makes several: [`Invitation`] keeps
 //! them. Whoever answers an INVITE repeats what must arrive with [`Acceptance`] (its 2xx) and [`Provisionals`] (RFC 3262);
-//! [`Acknowledged`] is the other side of those. [`SessionTimer`] ends a session that nobody refreshes (RFC 4028).
+//! [`Acknowledged`] is the other side of those. [`SessionTimer`] ends a session if neither side refreshes it (RFC 4028).
 
 mod acceptance;
 mod invitation;

@@ -11,13 +11,13 @@ use crate::transaction::Timing;
 use crate::{Message, Method, Name, Request, Response, Status};
 
 /// A call that was answered and acknowledged at 0 s, and its 2xx.
-struct Talk {
+struct RefreshedCall {
     machine: AnsweringMachine,
     accepted: Response,
     dialog: Dialog,
 }
 
-fn talk(more: &str) -> Talk {
+fn talk(more: &str) -> RefreshedCall {
     let manners = Manners::new("192.0.2.9:4000".parse().unwrap());
     let random = Seeds::new(1).stream("machine");
     let mut machine = AnsweringMachine::new(domain(), manners, 10, Timing::default(), random);
@@ -30,10 +30,10 @@ fn talk(more: &str) -> Talk {
     let mut ack = dialog.acknowledgement(&invite);
     ack.headers.push_front(Name::Via, format!("SIP/2.0/UDP {ALICE};branch=z9hG4bKa"));
     machine.handle(at(0.0), ack.into(), source(ALICE));
-    Talk { machine, accepted, dialog }
+    RefreshedCall { machine, accepted, dialog }
 }
 
-impl Talk {
+impl RefreshedCall {
     /// Requests with when they were sent, s, until `end`.
     fn run(&mut self, end: f64) -> Vec<(u64, Request)> {
         let mut all = Vec::new();
@@ -63,7 +63,8 @@ impl Talk {
     }
 }
 
-/// The one who is called refreshes by UPDATE at half time; once nobody answers, it hangs up a third before the end.
+/// If the callee is the refresher, it sends an UPDATE after half of the interval. If the caller does not answer, the callee sends a BYE
+/// when a third of the interval is left.
 #[test]
 fn a_machine_refreshes_the_session_and_ends_it_when_nobody_answers() {
     let mut call =

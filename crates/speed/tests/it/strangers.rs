@@ -34,7 +34,7 @@ fn no_speed_server_sends_a_stranger_anything() {
             rate: None,
             options: TcpOptions::default(),
         };
-        // Of somebody else, whose token the strangers have heard.
+        // The session of another client; the strangers know its token.
         let call = Call::connect(order, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         let preamble = Preamble { token: call.budget().token, phase: 1, stream: 0 };
         let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };

@@ -20,6 +20,8 @@ impl Capture {
     /// `None`, with a line that says so, where it may not capture.
     pub fn start(folder: &Path, ports: &[&str]) -> Option<Self> {
         let file = folder.join("capture.pcapng");
+        // That of an earlier capture would look as if this one listened already.
+        let _ = std::fs::remove_file(&file);
         let filter: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
         let mut command = Command::new("tshark");
         command.args(["-q", "-i", "lo", "-B", "64", "-f", &filter.join(" or "), "-w"]).arg(&file);

@@ -7,6 +7,7 @@ use netrig_sip::load::{
 use netrig_sip::{Message, Name, Request, Response};
 
 use super::pair::{Network, Pair, RUN, caller, here, lossy, perfect, setup, there};
+use super::within::server_request;
 use super::{CALL, RING, answer, ms, recorded};
 
 fn held(seconds: u64) -> Scenario {
@@ -171,21 +172,6 @@ fn a_refresh_that_is_refused_ends_the_call() {
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(481)));
 }
 
-/// A request of the other side within the caller's dialog.
-fn theirs(invite: &Request, method: &str, number: u32, more: &str, body: &str) -> Vec<u8> {
-    let own = |name: &Name| invite.headers.get(name).unwrap().to_owned();
-    format!(
-        "{method} sip:user0001@192.0.2.1 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.2;branch=z9hG4bKr{number}\r\nMax-Forwards: 70\r\n\
-         From: {};tag=server\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {number} {method}\r\nContact: <sip:bob@192.0.2.2>\r\n{more}\
-         Content-Length: {}\r\n\r\n{body}",
-        own(&Name::To),
-        own(&Name::From),
-        own(&Name::CallId),
-        body.len()
-    )
-    .into_bytes()
-}
-
 /// The 2xx says that the one who is called refreshes: its UPDATE and INVITE are answered with 2xx and `Session-Expires`, and
 /// without them the caller hangs up.
 #[test]
@@ -194,7 +180,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     let refresh = "Supported: timer\r\nSession-Expires: 90;refresher=uac\r\n";
     let last = |pair: &Pair<_>| -> Response { pair.last.as_response().unwrap().clone() };
     pair.run(ms(45_000));
-    pair.inject_bytes(&theirs(&invite, "UPDATE", 1, refresh, ""));
+    pair.inject_bytes(&server_request(&invite, "UPDATE", 1, refresh, ""));
     pair.run(ms(45_010));
     let response = last(&pair);
     assert_eq!(response.status.code(), 200);
@@ -205,19 +191,19 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     let offer = std::str::from_utf8(&invite.body).unwrap();
     let kind = format!("{refresh}Content-Type: application/sdp\r\n");
     pair.run(ms(90_000));
-    pair.inject_bytes(&theirs(&invite, "INVITE", 2, &kind, offer));
+    pair.inject_bytes(&server_request(&invite, "INVITE", 2, &kind, offer));
     pair.run(ms(90_010));
     let response = last(&pair);
     assert_eq!((response.status.code(), response.body == invite.body), (200, true));
     let accepted = pair.sent.len();
     pair.run(ms(90_600));
     assert_eq!(pair.sent.len(), accepted + 1, "it was not acknowledged");
-    pair.inject_bytes(&theirs(&invite, "ACK", 2, "", ""));
+    pair.inject_bytes(&server_request(&invite, "ACK", 2, "", ""));
     pair.run(ms(100_000));
     assert_eq!(pair.sent.len(), accepted + 1);
     // Too short.
     let brief = "Supported: timer\r\nSession-Expires: 30;refresher=uac\r\n";
-    pair.inject_bytes(&theirs(&invite, "UPDATE", 3, brief, ""));
+    pair.inject_bytes(&server_request(&invite, "UPDATE", 3, brief, ""));
     pair.run(ms(100_010));
     let response = last(&pair);
     assert_eq!((response.status.code(), response.headers.get(&Name::MinSe)), (422, Some("90")));
@@ -358,7 +344,7 @@ fn one_who_is_called_refreshes_the_session() {
     }
 }
 
-/// Nobody answers its BYE: the call is over all the same.
+/// The call ends even if its BYE is not answered.
 #[test]
 fn one_who_is_called_ends_a_session_that_is_not_refreshed() {
     let (mut called, accepted) = talking("Supported: timer\r\nSession-Expires: 90\r\n");

@@ -8,13 +8,18 @@ use netrig_sip::{Message, Name, Status};
 use super::pair::{Pair, here, perfect};
 use super::{CALL, RING, answer, ms, recorded};
 
-/// A request of the server within the dialog that the caller's INVITE began.
-fn asked(invite: &netrig_sip::Request, method: &str, number: u32, body: &str) -> Vec<u8> {
+/// A request of the server within the dialog that the caller's INVITE began; `more` are header lines.
+pub(super) fn server_request(
+    invite: &netrig_sip::Request,
+    method: &str,
+    number: u32,
+    more: &str,
+    body: &str,
+) -> Vec<u8> {
     let own = |name: &Name| invite.headers.get(name).unwrap().to_owned();
-    let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
     format!(
         "{method} sip:user0001@192.0.2.1 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.2;branch=z9hG4bK{number}\r\nMax-Forwards: 70\r\n\
-         From: {};tag=server\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {number} {method}\r\nContact: <sip:bob@192.0.2.2>\r\n{kind}\
+         From: {};tag=server\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {number} {method}\r\nContact: <sip:bob@192.0.2.2>\r\n{more}\
          Content-Length: {}\r\n\r\n{body}",
         own(&Name::To),
         own(&Name::From),
@@ -22,6 +27,11 @@ fn asked(invite: &netrig_sip::Request, method: &str, number: u32, body: &str) ->
         body.len()
     )
     .into_bytes()
+}
+
+fn asked(invite: &netrig_sip::Request, method: &str, number: u32, body: &str) -> Vec<u8> {
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
+    server_request(invite, method, number, kind, body)
 }
 
 const OFFER: &str = "v=0\r\no=- 9 9 IN IP4 192.0.2.2\r\ns=-\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";

@@ -23,6 +23,8 @@ impl Association {
         }
         if self.acknowledged(now, sack.cumulative_tsn, Some(&sack.gaps)) {
             self.peer_rwnd = u64::from(sack.a_rwnd);
+            // If that is none, time runs anew until it is probed.
+            self.probe_due = false;
             if self.window_closed {
                 self.judge_probe();
             }

@@ -187,8 +187,8 @@ impl Association {
         self.config.receive_buffer.bytes().saturating_sub(self.inbox.held() + self.delivery.unread())
     }
 
-    /// The least window that is told of while the user does not read at once, and the least by which it opens, bytes: a chunk, or
-    /// half of a small buffer.
+    /// The smallest nonzero window that a SACK advertises while the user does not read at once, and the smallest growth of the
+    /// window that causes a SACK, bytes: one chunk, or half of the receive buffer if that is less.
     pub(super) fn least_window(&self) -> u64 {
         self.most_user_bytes().min(self.config.receive_buffer.bytes() / 2)
     }

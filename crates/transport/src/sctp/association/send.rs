@@ -10,7 +10,7 @@ use crate::sctp::tx::{LossSign, Sent, SentState};
 use crate::{PathId, Payload};
 
 /// A packet being filled.
-struct Draft<'a> {
+struct PacketDraft<'a> {
     path: usize,
     chunks: &'a mut Chunks,
     /// Bytes that still fit.
@@ -19,7 +19,7 @@ struct Draft<'a> {
     len: u32,
 }
 
-impl Draft<'_> {
+impl PacketDraft<'_> {
     fn push(&mut self, chunk: Chunk) {
         let len = chunk.padded_len();
         self.room = self.room.saturating_sub(len);
@@ -60,7 +60,7 @@ impl Association {
             return false;
         };
         let Some(body) = place.payload.empty_sctp() else { return false };
-        let mut draft = Draft { path, room: self.room(path), chunks: &mut body.chunks, len: 0 };
+        let mut draft = PacketDraft { path, room: self.room(path), chunks: &mut body.chunks, len: 0 };
         self.add_control(&mut draft);
         let data = data.filter(|turn| turn.path == path && (self.config.bundling || draft.chunks.is_empty()));
         self.add_sack(&mut draft, data);
@@ -108,7 +108,7 @@ impl Association {
     }
 
     /// All control chunks for the path that fit; the first even if it does not.
-    fn add_control(&mut self, draft: &mut Draft) {
+    fn add_control(&mut self, draft: &mut PacketDraft) {
         while let Some(Outgoing::Chunk(path, chunk)) = self.outgoing.front() {
             let fits = draft.chunks.is_empty() || self.config.bundling && chunk.padded_len() <= draft.room;
             if *path != draft.path || !fits {
@@ -120,7 +120,7 @@ impl Association {
     }
 
     /// A SACK if one is due on this path, or if the data that comes leaves room for it.
-    fn add_sack(&mut self, draft: &mut Draft, data: Option<Turn>) {
+    fn add_sack(&mut self, draft: &mut PacketDraft, data: Option<Turn>) {
         let due = self.acknowledger.due() == Some(draft.path);
         let alone = draft.chunks.is_empty();
         let fits = alone || self.config.bundling && draft.room >= Sack::MIN_LEN;
@@ -144,7 +144,7 @@ impl Association {
     }
 
     /// Whether a SACK that is not due yet can share the packet with the data that comes.
-    fn sack_fits_beside(&mut self, draft: &Draft, data: Option<Turn>) -> bool {
+    fn sack_fits_beside(&mut self, draft: &PacketDraft, data: Option<Turn>) -> bool {
         let Some(turn) = data.filter(|_| self.config.bundling && self.acknowledger.useful_on(draft.path))
         else {
             return false;
@@ -292,7 +292,7 @@ impl Association {
     }
 
     /// Fills the packet with the earliest lost chunks. `free`: whatever the window says, one packet.
-    fn add_lost(&mut self, now: Instant, draft: &mut Draft, free: bool) {
+    fn add_lost(&mut self, now: Instant, draft: &mut PacketDraft, free: bool) {
         self.paths[draft.path].decay(now, &self.config);
         let mut earliest = false;
         let mut count = 0;
@@ -341,7 +341,7 @@ impl Association {
     }
 
     /// Fills the packet with new chunks.
-    fn add_new(&mut self, now: Instant, draft: &mut Draft) {
+    fn add_new(&mut self, now: Instant, draft: &mut PacketDraft) {
         let most = self.most_user_bytes();
         let before = self.outstanding.next_tsn();
         let mut count = 0;

@@ -119,7 +119,8 @@ fn probes_are_counted_and_take_nothing() {
     assert_eq!(pair.client.counters().timeouts, 0);
 }
 
-/// Both ends have closed and acknowledged all, and yet the user has not read all: it is told of the end behind the data.
+/// Both ends have closed, and all data are acknowledged but not read. The user gets the remaining data before the end of the
+/// connection.
 #[test]
 fn the_end_is_told_behind_the_data() {
     let mut pair = paused(4000);

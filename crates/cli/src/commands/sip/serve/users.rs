@@ -65,6 +65,6 @@ mod tests {
         let found = read_from("alice,zan zibar\nbob,,sip:bob@192.0.2.1\n").unwrap().unwrap();
         assert_eq!(found[1].contact.as_deref(), Some("sip:bob@192.0.2.1"));
         assert!(read_from("alice,x\nbob\n").unwrap_err().starts_with("users.csv:2: `bob` has no password"));
-        assert_eq!(read_from("# nobody\n").unwrap_err(), "users.csv has no users");
+        assert_eq!(read_from("# a comment\n").unwrap_err(), "users.csv has no users");
     }
 }
