@@ -15,9 +15,8 @@ use std::collections::VecDeque;
 use netrig_core::{Backlog, DropReason, Duration, Instant, Seeds, Sink, Size, quantity};
 
 use crate::counters::{Counters, Tally};
-use crate::pace::Pace;
+use crate::pace::{LineRate, SendingTime};
 use crate::queue::Place;
-use crate::queue::buffer::Limit;
 use crate::queue::fifo::{Fifo, TimeRoom};
 use crate::wire::{Waits, WireId};
 use crate::{LineSettings, Queue, Service, SettingsError};
@@ -75,35 +74,48 @@ pub struct FifoReading {
     pub inside: usize,
 }
 
+/// A sum that may exceed 64 bits, aligned as a word.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, packed(8))]
+struct WideSum(u128);
+
 /// A line with a closed form. See the [module](self).
 ///
-/// The order of the fields is that of the memory: what each packet needs comes first and takes few cache lines.
+/// The order of the fields is that of the memory. What each packet needs comes first, and takes two cache lines with a word of the
+/// driver's before it; what a packet that waits needs comes next.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FifoLine<P> {
     /// Ring of 2ⁿ packet records. Those from `head` to `tail` are occupied; the indices count from the start of the run.
-    ring: Vec<PacketRecord<P>>,
+    ring: Box<[PacketRecord<P>]>,
     head: usize,
     /// The packets before it have started by the last offer.
     started: usize,
     tail: usize,
     free_at: Instant,
-    delay: Duration,
-    limit: Limit,
-    /// Only a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
-    packet_limit_only: bool,
-    mtu: u32,
-    /// These and the next sums are over all accepted packets, whenever they start.
-    busy: u64,
-    bytes: u64,
-    pace: Pace,
     /// Packets that [`FifoLine::poll_deliver`] has handed out.
     delivered: u64,
+    delay: Duration,
+    sending: SendingTime,
+    /// This and the next sum are over all accepted packets, whenever they start.
+    busy: u64,
+    bytes: u64,
+    /// So many packets may wait.
+    most_packets: u32,
+    /// Only a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
+    packet_limit_only: bool,
+    /// As `packet_limit_only`, which is false while the line is down.
+    packet_limit_only_when_up: bool,
+    is_down: bool,
     /// Bytes that wait at the last offer.
     waiting_bytes: u64,
-    waited: u128,
-    byte_nanos: u128,
+    waited: WideSum,
+    byte_nanos: WideSum,
     largest: Backlog,
+    rate: LineRate,
+    mtu: u32,
+    /// So many bytes may wait.
+    most_bytes: u64,
     /// If the queue has a limit in time.
     room: Option<Box<TimeRoom>>,
     queue_full: Tally,
@@ -112,9 +124,6 @@ pub struct FifoLine<P> {
     drops: VecDeque<AheadDrop>,
     peaks: VecDeque<(Instant, Backlog)>,
     waits: Waits,
-    /// As `packet_limit_only`, which is false while the line is down.
-    packet_limit_only_when_up: bool,
-    is_down: bool,
     outages: Box<OutageLosses>,
 }
 
@@ -179,32 +188,35 @@ impl<P> FifoLine<P> {
         let waits = sink.wants(&quantity::WAITING_TIME);
         let packet_limit_only =
             fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits;
+        let rate = LineRate::new(settings);
         Ok(Some(Self {
-            packet_limit_only,
             ring: (0..4).map(|_| PacketRecord::empty()).collect(),
             head: 0,
             started: 0,
             tail: 0,
             free_at: Instant::ZERO,
+            delivered: 0,
             delay: settings.delay,
-            mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
-            waiting_bytes: 0,
-            limit: Limit::new(fifo.packets, fifo.bytes),
-            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &place))),
-            pace: Pace::new(settings, seeds, &name),
-            bytes: 0,
+            sending: SendingTime::new(&rate),
             busy: 0,
-            waited: 0,
-            byte_nanos: 0,
+            bytes: 0,
+            most_packets: fifo.packets.and_then(|most| u32::try_from(most).ok()).unwrap_or(u32::MAX),
+            packet_limit_only,
+            packet_limit_only_when_up: packet_limit_only,
+            is_down: false,
+            waiting_bytes: 0,
+            waited: WideSum::default(),
+            byte_nanos: WideSum::default(),
             largest: Backlog::default(),
+            rate,
+            mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
+            most_bytes: fifo.bytes.map_or(u64::MAX, Size::bytes),
+            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &place))),
             queue_full: Tally::default(),
             undeliverable: Tally::default(),
-            delivered: 0,
             drops: VecDeque::new(),
             peaks: VecDeque::new(),
             waits: Waits::new(waits, &[]),
-            packet_limit_only_when_up: packet_limit_only,
-            is_down: false,
             outages: Box::default(),
         }))
     }
@@ -254,14 +266,13 @@ impl<P> FifoLine<P> {
             self.outages.dropped.add_len(ip_len);
             return None;
         }
-        let waiting = Backlog { packets: self.tail - self.started, bytes: self.waiting_bytes };
-        let has_room = if PACKET_LIMIT_ONLY {
-            self.limit.has_place_for(waiting)
-        } else {
-            self.limit.has_room_for(waiting, ip_len)
+        let mut has_room = self.tail - self.started < self.most_packets as usize;
+        if !PACKET_LIMIT_ONLY {
+            has_room = has_room
+                && self.waiting_bytes + u64::from(ip_len) <= self.most_bytes
                 && self.room.as_ref().is_none_or(|room| room.has_room_for(ip_len))
-                && ip_len <= self.mtu
-        };
+                && ip_len <= self.mtu;
+        }
         if !has_room {
             self.drop(now, at, ip_len);
             return None;
@@ -269,7 +280,7 @@ impl<P> FifoLine<P> {
         let start = at.max(self.free_at);
         if start == at {
             if start != self.free_at {
-                self.pace.rest();
+                self.sending.rest();
             }
             // It does not wait: the loop above need not look at it.
             self.started += 1;
@@ -279,7 +290,7 @@ impl<P> FifoLine<P> {
         if !PACKET_LIMIT_ONLY {
             self.waits.note(start, start.since(at));
         }
-        let sending = self.pace.next(ip_len);
+        let sending = self.sending.next(&self.rate, ip_len);
         self.busy += sending.as_nanos();
         self.bytes += u64::from(ip_len);
         self.free_at = start + sending;
@@ -335,8 +346,8 @@ impl<P> FifoLine<P> {
                 self.busy -= sending;
                 let wait = u128::from(start.since(offered).as_nanos());
                 let past = u128::from(now.since(offered).as_nanos());
-                self.waited -= wait;
-                self.byte_nanos -= wait * u128::from(ip_len);
+                self.waited.0 -= wait;
+                self.byte_nanos.0 -= wait * u128::from(ip_len);
                 self.outages.packet_nanos += past;
                 self.outages.byte_nanos += past * u128::from(ip_len);
                 self.waiting_bytes -= u64::from(ip_len);
@@ -354,7 +365,7 @@ impl<P> FifoLine<P> {
         }
         self.largest = self.peaks.back().map(|(_, largest)| *largest).unwrap_or_default();
         self.free_at = self.free_at.min(now);
-        self.pace.rest();
+        self.sending.rest();
         self.is_down = true;
         self.packet_limit_only = false;
         first == Some(self.tail)
@@ -376,8 +387,8 @@ impl<P> FifoLine<P> {
         ip_len: u32,
     ) {
         let wait = u128::from(start.as_nanos() - at.as_nanos());
-        self.waited += wait;
-        self.byte_nanos += wait * u128::from(ip_len);
+        self.waited.0 += wait;
+        self.byte_nanos.0 += wait * u128::from(ip_len);
         self.waiting_bytes += u64::from(ip_len);
         if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
             room.enter(ip_len);
@@ -422,8 +433,8 @@ impl<P> FifoLine<P> {
             + self.waits.bytes()
     }
 
-    /// Frees the records of packets that arrived by `now` and went on ahead of time. If more than half of the ring is still
-    /// occupied, doubles it.
+    /// Frees the records of packets that arrived by `now` and went on ahead of time. If more than seven eighths of the ring are
+    /// still occupied, doubles it: a ring takes no more of the processor's cache than it must.
     #[inline(never)]
     fn make_room(&mut self, now: Instant) {
         let mask = self.ring.len() - 1;
@@ -436,10 +447,10 @@ impl<P> FifoLine<P> {
             }
             self.head += 1;
         }
-        if 2 * (self.tail - self.head) <= self.ring.len() {
+        if 8 * (self.tail - self.head) <= 7 * self.ring.len() {
             return;
         }
-        let mut ring: Vec<_> = (0..2 * self.ring.len()).map(|_| PacketRecord::empty()).collect();
+        let mut ring: Box<[_]> = (0..2 * self.ring.len()).map(|_| PacketRecord::empty()).collect();
         let wider = ring.len() - 1;
         for place in self.head..self.tail {
             ring[place & wider] = std::mem::replace(&mut self.ring[place & mask], PacketRecord::empty());
@@ -499,9 +510,9 @@ impl<P> FifoLine<P> {
             offered: accepted,
             served: accepted,
             delivered: accepted,
-            waited_nanos: self.waited,
-            packet_nanos: self.waited,
-            byte_nanos: self.byte_nanos,
+            waited_nanos: self.waited.0,
+            packet_nanos: self.waited.0,
+            byte_nanos: self.byte_nanos.0,
             since: now,
             ..Counters::default()
         };

@@ -7,22 +7,91 @@ use crate::{Framing, LineSettings, Service};
 /// Bits per byte times nanoseconds per second.
 const NANOBITS_PER_BYTE: u64 = 8_000_000_000;
 
-/// Rate and framing, with the remainder of the division kept: within a busy period the n-th packet ends at
+/// Rate and framing of a line.
+#[derive(Clone, Debug)]
+pub(crate) struct LineRate {
+    bits_per_s: u64,
+    framing: Framing,
+}
+
+impl LineRate {
+    /// Of the line that `settings` describe.
+    pub(crate) fn new(settings: &LineSettings) -> Self {
+        Self { bits_per_s: settings.rate.bits_per_s(), framing: settings.framing }
+    }
+
+    /// Whole nanoseconds that a packet takes, and what is left of the division, in units of 1/`bits_per_s` of a nanosecond.
+    fn divide(&self, ip_len: u32) -> (u64, u64) {
+        let bytes = self.framing.line_bytes(ip_len);
+        if self.bits_per_s == 0 {
+            (u64::MAX, 0)
+        } else if let Some(scaled) = bytes.checked_mul(NANOBITS_PER_BYTE) {
+            (scaled / self.bits_per_s, scaled % self.bits_per_s)
+        } else {
+            let (scaled, rate) =
+                (u128::from(bytes) * u128::from(NANOBITS_PER_BYTE), u128::from(self.bits_per_s));
+            // The remainder is below the rate, which has 64 bits.
+            (u64::try_from(scaled / rate).unwrap_or(u64::MAX), (scaled % rate) as u64)
+        }
+    }
+}
+
+/// The time of packets' bits, with the remainder of the division kept: within a busy period the n-th packet ends at
 /// the period's start plus ⌊bits of the first n packets / rate⌋, so the rate is exact over any length of time.
 ///
 /// Most lines carry few lengths of packets, and the last one again and again: its division is remembered.
-#[derive(Clone, Debug)]
-pub(crate) struct Pace {
-    bits_per_s: u64,
-    framing: Framing,
-    /// Of a nanosecond, in units of 1/`bits_per_s`: what the packets of this busy period took beyond whole
-    /// nanoseconds.
-    carry: u64,
-    ip_len: u32,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SendingTime {
     /// Whole nanoseconds that a packet of `ip_len` takes.
     nanos: u64,
     /// What is left of the division.
     remainder: u64,
+    /// Of a nanosecond, in units of 1/`bits_per_s`: what the packets of this busy period took beyond whole
+    /// nanoseconds.
+    carry: u64,
+    ip_len: u32,
+}
+
+impl SendingTime {
+    /// At the begin of a busy period on this line.
+    pub(crate) fn new(rate: &LineRate) -> Self {
+        let (nanos, remainder) = rate.divide(0);
+        Self { nanos, remainder, carry: 0, ip_len: 0 }
+    }
+
+    /// The line was idle: the next packet starts a busy period.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        self.carry = 0;
+    }
+
+    /// Of the next packet, on the line that it was made for.
+    #[inline]
+    pub(crate) fn next(&mut self, rate: &LineRate, ip_len: u32) -> Duration {
+        if ip_len != self.ip_len {
+            (self.nanos, self.remainder) = rate.divide(ip_len);
+            self.ip_len = ip_len;
+        }
+        // Most often: then the rate is not looked at.
+        if self.remainder == 0 {
+            return Duration::from_nanos(self.nanos);
+        }
+        let short_of_a_nano = rate.bits_per_s - self.remainder;
+        if self.carry >= short_of_a_nano {
+            self.carry -= short_of_a_nano;
+            Duration::from_nanos(self.nanos.saturating_add(1))
+        } else {
+            self.carry += self.remainder;
+            Duration::from_nanos(self.nanos)
+        }
+    }
+}
+
+/// How long each packet takes a line, whose rate may change and whose service may be random.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    rate: LineRate,
+    sending: SendingTime,
     /// The chances of a random service.
     luck: Option<Box<Stream>>,
 }
@@ -34,35 +103,25 @@ impl Pace {
             Service::Constant => None,
             Service::Exponential => Some(Box::new(seeds.stream(&format!("link/{name}/service")))),
         };
-        let mut pace = Self {
-            bits_per_s: settings.rate.bits_per_s(),
-            framing: settings.framing,
-            carry: 0,
-            ip_len: 0,
-            nanos: 0,
-            remainder: 0,
-            luck,
-        };
-        pace.divide(0);
-        pace
+        let rate = LineRate::new(settings);
+        Self { sending: SendingTime::new(&rate), rate, luck }
     }
 
     pub(crate) fn set_rate(&mut self, bits_per_s: u64) {
-        self.bits_per_s = bits_per_s;
-        self.carry = 0;
-        self.divide(0);
+        self.rate.bits_per_s = bits_per_s;
+        self.sending = SendingTime::new(&self.rate);
     }
 
     /// The line was idle: the next packet starts a busy period.
     #[inline]
     pub(crate) fn rest(&mut self) {
-        self.carry = 0;
+        self.sending.rest();
     }
 
     /// Time that the next packet takes.
     #[inline]
     pub(crate) fn next(&mut self, ip_len: u32) -> Duration {
-        let takes = self.of_bits(ip_len);
+        let takes = self.sending.next(&self.rate, ip_len);
         match &mut self.luck {
             None => takes,
             // `as` saturates, and a fraction of a nanosecond is of no account in a random time.
@@ -75,41 +134,11 @@ impl Pace {
         let packets = packets as u64;
         let Some(each) = bytes.checked_div(packets) else { return Duration::ZERO };
         let on_the_line =
-            self.framing.line_bytes(u32::try_from(each).unwrap_or(u32::MAX)).saturating_mul(packets);
+            self.rate.framing.line_bytes(u32::try_from(each).unwrap_or(u32::MAX)).saturating_mul(packets);
         let nanos = u128::from(on_the_line) * u128::from(NANOBITS_PER_BYTE);
-        let nanos = nanos.checked_div(self.bits_per_s.into()).and_then(|nanos| u64::try_from(nanos).ok());
+        let nanos =
+            nanos.checked_div(self.rate.bits_per_s.into()).and_then(|nanos| u64::try_from(nanos).ok());
         Duration::from_nanos(nanos.unwrap_or(u64::MAX))
-    }
-
-    /// Time of the next packet's bits.
-    #[inline]
-    fn of_bits(&mut self, ip_len: u32) -> Duration {
-        if ip_len != self.ip_len {
-            self.divide(ip_len);
-        }
-        let short_of_a_nano = self.bits_per_s - self.remainder;
-        if self.carry >= short_of_a_nano {
-            self.carry -= short_of_a_nano;
-            Duration::from_nanos(self.nanos.saturating_add(1))
-        } else {
-            self.carry += self.remainder;
-            Duration::from_nanos(self.nanos)
-        }
-    }
-
-    fn divide(&mut self, ip_len: u32) {
-        let bytes = self.framing.line_bytes(ip_len);
-        self.ip_len = ip_len;
-        (self.nanos, self.remainder) = if self.bits_per_s == 0 {
-            (u64::MAX, 0)
-        } else if let Some(scaled) = bytes.checked_mul(NANOBITS_PER_BYTE) {
-            (scaled / self.bits_per_s, scaled % self.bits_per_s)
-        } else {
-            let (scaled, rate) =
-                (u128::from(bytes) * u128::from(NANOBITS_PER_BYTE), u128::from(self.bits_per_s));
-            // The remainder is below the rate, which has 64 bits.
-            (u64::try_from(scaled / rate).unwrap_or(u64::MAX), (scaled % rate) as u64)
-        };
     }
 }
 

@@ -76,25 +76,25 @@ pub(crate) struct TimerOwner {
     pub conn: u32,
 }
 
-/// One connection of an end.
+/// One connection of an end. It takes whole cache lines, and what each packet needs is in the first.
+#[repr(C, align(64))]
 pub(crate) struct Conn {
-    pub id: ConnId,
     pub party: Party,
-    /// It has said that it is over.
-    pub closed: bool,
+    pub appointment: Appointment,
     /// Place in the world's list of timers.
     pub timer: u32,
-    pub appointment: Appointment,
+    /// It has said that it is over.
+    pub closed: bool,
+    pub id: ConnId,
     /// When its application reads, if not at once.
     pub reader: Option<ReadSchedule>,
 }
 
-/// What an end is made of.
+/// What an end is made of. The order of the fields is that of the memory: what each packet needs comes first.
+#[repr(C)]
 pub(crate) struct Blueprint {
     pub id: EndId,
     pub flow: u32,
-    pub name: String,
-    pub side: Side,
     /// Whether the flow's data leaves from here: then this end's view of the paths is told, and what the other end
     /// gets is what counts.
     pub sends_data: bool,
@@ -104,6 +104,9 @@ pub(crate) struct Blueprint {
     pub offers: bool,
     /// Whether somebody wants to know what it offers then.
     pub counts_offers: bool,
+    pub side: Side,
+    pub paths: Box<[Path]>,
+    pub name: String,
     pub carrier: Carrier,
     /// The longest segment that its TCP announces to take, if its host says so.
     pub announced_mss: Option<u16>,
@@ -112,17 +115,17 @@ pub(crate) struct Blueprint {
     /// How fast its application reads; at once, if nothing is said.
     pub reads: Option<Reads>,
     pub answering: Answering,
-    pub paths: Vec<Path>,
     /// Own port and the other end's; of several connections the first's.
     pub ports: [u16; 2],
     pub seeds: Seeds,
     pub application: Box<dyn Application>,
 }
 
-/// One end of a flow.
+/// One end of a flow. The order of the fields is that of the memory: what each packet needs takes one cache line.
+#[repr(C, align(64))]
 pub(crate) struct FlowEnd {
-    pub plan: Blueprint,
-    appointment: Appointment,
+    /// Connections by their number: even ones were opened by the client, odd ones by the server.
+    pub conns: Vec<Option<Conn>>,
     /// Whether the application only gives data and records ([`Application::only_offers`]).
     only_offers: bool,
     /// Whether it is told of its deadlines later: before something else happens here, or, if nobody counts what it offers and the
@@ -131,12 +134,12 @@ pub(crate) struct FlowEnd {
     /// A test has it told of each deadline at once.
     #[cfg(test)]
     pub is_eager: bool,
-    /// Connections by their number: even ones were opened by the client, odd ones by the server.
-    pub conns: Vec<Option<Conn>>,
-    /// How many of them have not said that they are over.
-    pub open: u32,
-    /// Whether one of them has ended before everything arrived.
+    /// Whether a connection has ended before everything arrived.
     pub broken: bool,
+    /// How many connections have not said that they are over.
+    pub open: u32,
+    pub plan: Blueprint,
+    appointment: Appointment,
     /// How many connections of the peer's were accepted.
     pub accepted: u32,
     datagrams: u64,

@@ -332,7 +332,7 @@ fn ends_of(
             announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
             dscp,
             reads: flow.reads.filter(|_| !sends_data),
-            paths,
+            paths: paths.into(),
             ports,
             seeds: seeds.clone(),
             application,

@@ -29,12 +29,6 @@ impl Limit {
         backlog.packets < self.packets && backlog.bytes + u64::from(ip_len) <= self.bytes
     }
 
-    /// The same where nothing limits the bytes.
-    #[inline]
-    pub(crate) fn has_place_for(self, backlog: Backlog) -> bool {
-        backlog.packets < self.packets
-    }
-
     /// Refuses a limit of nothing.
     pub(crate) fn check(packets: Option<u64>, bytes: Option<Size>) -> Result<(), SettingsError> {
         const WHY: &str = "must be above zero: the packet on the line is not counted";
