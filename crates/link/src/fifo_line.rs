@@ -485,6 +485,17 @@ impl<P> FifoLine<P> {
         None
     }
 
+    /// When the last packet that it has accepted arrives; the start of time if there is none.
+    #[inline(always)]
+    pub fn latest_arrival(&self) -> Instant {
+        if self.tail == 0 { Instant::ZERO } else { self.free_at + self.delay }
+    }
+
+    /// From a packet's last bit on the line to its arrival.
+    pub const fn delay(&self) -> Duration {
+        self.delay
+    }
+
     /// When to call [`FifoLine::poll_deliver`] next, and when the packet that it may deliver was offered.
     #[must_use]
     #[inline]

@@ -12,6 +12,8 @@ pub(crate) enum Actor {
     Network(Place),
     /// A line with a closed form has something to deliver.
     FifoLine(u32),
+    /// The packets of several lines go on to the next one.
+    Merge(u32),
     /// A connection's timer.
     Timer(u32),
     /// A user that does not read at once reads from a connection, which has this timer.

@@ -16,6 +16,7 @@ mod datagrams;
 mod flow_end;
 mod flow_meter;
 mod host;
+mod merge;
 mod network;
 mod opening;
 mod parcel;

@@ -1,6 +1,6 @@
 //! The wires between the hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{
     Delivery, Direction, Duration, HOP_LIMIT, Heading, InFlight, Instant, Lane, LinkEvent, Seeds, Sink,
@@ -19,6 +19,7 @@ use crate::flow_end::EndId;
 #[cfg(test)]
 use crate::flow_end::Side;
 use crate::host::Host;
+use crate::merge::{Inbound, Merge};
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 
@@ -87,6 +88,8 @@ enum Passage {
     Fifo(u32),
     /// Over this line with a closed form, and ahead of time to the next one.
     Ahead(u32),
+    /// Over this line with a closed form, and through a merge to the next one.
+    Merging { line: u32, merge: u32 },
     /// Over a lane of the air at this place.
     Air(u32, Lane),
     /// Along a cable.
@@ -117,6 +120,7 @@ pub(crate) struct Network {
     pub agenda: Agenda,
     wires: Vec<Passing>,
     fifos: Vec<FifoPassing>,
+    merges: Vec<Merge>,
     /// One for each line, in the order of the links; not beside it, for they are looked at once per tick and the lines once
     /// per packet.
     meters: Vec<(Passage, WireMeters)>,
@@ -163,6 +167,7 @@ impl Network {
             agenda: Agenda::default(),
             wires: Vec::new(),
             fifos: Vec::new(),
+            merges: Vec::new(),
             meters: Vec::with_capacity(2 * scenario.links.len()),
             reporting: Vec::new(),
             airs: Vec::new(),
@@ -231,7 +236,8 @@ impl Network {
             FifoLine::new(id, settings, seeds, sink).map_err(failed)?
         };
         let passage = if let Some(line) = closed {
-            self.fifos.push(FifoPassing { line, entry_at: Instant::NEVER, has_outages, fed: Vec::new() });
+            let (entry_at, fed) = (Instant::NEVER, Vec::new());
+            self.fifos.push(FifoPassing { line, entry_at, has_outages, fed });
             Passage::Fifo(self.fifos.len() as u32 - 1)
         } else {
             let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
@@ -342,6 +348,59 @@ impl Network {
                 self.fifos[feeder as usize].fed.push(line);
             }
         }
+        self.merge();
+    }
+
+    /// Finds the lines whose packets go on through a merge: see [`Merge`]. They have closed forms and lead to one line only, which
+    /// has a closed form and a delay, and to which no others lead; the node between is not captured.
+    fn merge(&mut self) {
+        let timely = |line: u32| (!self.fifos[line as usize].has_outages).then_some(line);
+        let fifo_at = |place: usize| match self.stops.get(place) {
+            Some(Stop::Over(Passage::Fifo(line))) => timely(*line),
+            _ => None,
+        };
+        let target_at = |place: usize| match self.stops.get(place) {
+            Some(Stop::Over(Passage::Fifo(line) | Passage::Ahead(line))) => {
+                timely(*line).filter(|line| self.fifos[*line as usize].line.delay() >= Merge::LEAST_DELAY)
+            }
+            _ => None,
+        };
+        // For each line the one to which it leads; none if that is more than one, or not a line that can be a target.
+        let mut leads_to: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+        for place in 0..self.stops.len() {
+            let Some(line) = fifo_at(place) else { continue };
+            let next = target_at(place + 1)
+                .filter(|_| !self.is_tapped(place) && !self.beginnings.contains(&(place + 1)));
+            leads_to
+                .entry(line)
+                .and_modify(|known| *known = known.filter(|known| Some(*known) == next))
+                .or_insert(next);
+        }
+        let leads = |place: usize| fifo_at(place).and_then(|line| leads_to[&line]);
+        let refused: BTreeSet<u32> = (0..self.stops.len())
+            .filter(|place| {
+                let before = place.checked_sub(1).filter(|_| !self.beginnings.contains(place));
+                target_at(*place).is_some() && before.and_then(leads) != target_at(*place)
+            })
+            .filter_map(target_at)
+            .collect();
+        let (mut merges, mut merge_of) = (BTreeMap::new(), BTreeMap::new());
+        for (line, target) in leads_to {
+            let Some(target) = target.filter(|target| !refused.contains(target)) else { continue };
+            let merge = *merges.entry(target).or_insert_with(|| {
+                self.merges.push(Merge::new(target, self.fifos[target as usize].line.delay()));
+                self.merges.len() as u32 - 1
+            });
+            self.merges[merge as usize].feeders.push(line);
+            merge_of.insert(line, merge);
+        }
+        for stop in &mut self.stops {
+            if let Stop::Over(Passage::Fifo(line)) = *stop
+                && let Some(&merge) = merge_of.get(&line)
+            {
+                *stop = Stop::Over(Passage::Merging { line, merge });
+            }
+        }
     }
 
     /// Whether the frames at the node behind this stop are captured.
@@ -380,6 +439,18 @@ impl Network {
                     }
                     return None;
                 }
+                Stop::Over(Passage::Merging { line, merge: number }) => {
+                    let line = &mut self.fifos[line as usize].line;
+                    let since = at.max(line.latest_arrival());
+                    let Some(arrives) = line.offer(now, at, ip_len, None) else {
+                        self.recycle(parcel.0);
+                        return None;
+                    };
+                    let merge = &mut self.merges[number as usize];
+                    merge.take(Inbound { at: arrives, since, parcel, stop, ip_len });
+                    merge.reappoint(number, &mut self.agenda);
+                    return None;
+                }
                 Stop::End(end) => return Some((end, parcel.0)),
                 other => {
                     parcel.0.stop = stop;
@@ -415,7 +486,7 @@ impl Network {
                 self.recycle(parcel.0);
             }
             // These hold no packet, or have taken it already.
-            Stop::Over(Passage::Fifo(_) | Passage::Ahead(_)) | Stop::End(_) => {}
+            Stop::Over(Passage::Fifo(_) | Passage::Ahead(_) | Passage::Merging { .. }) | Stop::End(_) => {}
         }
     }
 
@@ -445,6 +516,24 @@ impl Network {
             if let Some(arrived) = self.go_on(at, packet, note, ip_len, sink) {
                 return Some(arrived);
             }
+        }
+    }
+
+    /// An entry of the agenda for a merge came.
+    pub fn met_merge(&mut self, now: Instant, number: u32) {
+        if self.merges[number as usize].met(now) {
+            self.merge_before(now, number);
+            self.merges[number as usize].reappoint(number, &mut self.agenda);
+        }
+    }
+
+    /// The packets that came out of the lines of a merge before `until` go on, in their order.
+    fn merge_before(&mut self, until: Instant, number: u32) {
+        while let Some(Inbound { at, parcel, stop, ip_len, .. }) =
+            self.merges[number as usize].next_before(until)
+        {
+            // A line comes next, so it is not at the end of its way.
+            self.advance(at, parcel, stop + 1, ip_len);
         }
     }
 
@@ -479,7 +568,8 @@ impl Network {
     pub fn bytes(&self) -> usize {
         let lines: usize = self.fifos.iter().map(|passing| passing.line.bytes()).sum();
         let wires: usize = self.wires.iter().map(|passing| passing.wire.noted_bytes()).sum();
-        self.made * Carriage::BYTES + lines + wires + self.events.bytes() + self.agenda.bytes()
+        let merges: usize = self.merges.iter().map(Merge::bytes).sum();
+        self.made * Carriage::BYTES + lines + merges + wires + self.events.bytes() + self.agenda.bytes()
     }
 
     /// A host sends a packet on the way that begins at its stop.
@@ -591,13 +681,17 @@ impl Network {
                     _ => {}
                 }
             }
-            // Nothing happens to a cable, or to a line whose packets go on ahead of time.
-            Passage::Cable | Passage::Ahead(_) => {}
+            // Nothing happens to a cable. The other two are where packets stop, not what a link is.
+            Passage::Cable | Passage::Ahead(_) | Passage::Merging { .. } => {}
         }
     }
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
+        // All that happens by now has happened.
+        for number in 0..self.merges.len() as u32 {
+            self.merge_before(now + Duration::from_nanos(1), number);
+        }
         for place in &self.reporting {
             let (passage, meters) = &mut self.meters[*place];
             match *passage {
@@ -605,7 +699,7 @@ impl Network {
                 Passage::Fifo(line) => {
                     meters.tick_fifo(now, &mut self.fifos[line as usize].line, timeline, sink);
                 }
-                Passage::Air(..) | Passage::Ahead(_) | Passage::Cable => {}
+                Passage::Air(..) | Passage::Ahead(_) | Passage::Merging { .. } | Passage::Cable => {}
             }
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, timeline, sink));
@@ -637,7 +731,19 @@ impl Network {
                     let (counters, inside) = self.account(now, line).map_err(failed)?;
                     add(&counters, inside);
                 }
-                Passage::Air(..) | Passage::Ahead(_) | Passage::Cable => {}
+                Passage::Air(..) | Passage::Ahead(_) | Passage::Merging { .. } | Passage::Cable => {}
+            }
+        }
+        for merge in &self.merges {
+            let counters = |line: &u32| self.fifos[*line as usize].line.read(now).counters;
+            let came = merge.feeders.iter().map(|line| counters(line).delivered.packets).sum::<u64>();
+            let offered = counters(&merge.target).offered.packets;
+            if came != offered {
+                let is_target = |(passage, _): &&(Passage, WireMeters)| matches!(*passage, Passage::Fifo(line) if line == merge.target);
+                let name = self.meters.iter().find(is_target).map_or("", |(_, meters)| meters.name());
+                return Err(RunError::Failed(format!(
+                    "{name}: packets do not balance: {came} came from the lines that lead to it, and {offered} were offered to it"
+                )));
             }
         }
         for (name, counters, inside) in self.airs.iter().flat_map(Air::account) {
@@ -663,12 +769,14 @@ impl Network {
     }
 
     /// The counters of a line with a closed form at `now`, and the number of packets inside. `delivered` is not the line's own
-    /// count: it is the packets that came out of it, and those offered to the lines that it feeds.
+    /// count: it is the packets that came out of it, and those offered to the lines that it feeds. What leads to a merge is compared as a whole.
     fn account(&self, now: Instant, number: u32) -> Result<(Counters, usize), Imbalance> {
         let FifoPassing { line, fed, .. } = &self.fifos[number as usize];
         let FifoReading { mut counters, inside, .. } = line.read(now);
         let offered = |line: &u32| self.fifos[*line as usize].line.read(now).counters.offered.packets;
-        counters.delivered.packets = line.delivered() + fed.iter().map(offered).sum::<u64>();
+        if !self.merges.iter().any(|merge| merge.feeders.contains(&number)) {
+            counters.delivered.packets = line.delivered() + fed.iter().map(offered).sum::<u64>();
+        }
         counters.balance(inside).map(|()| (counters, inside))
     }
 }
@@ -677,8 +785,17 @@ impl Network {
 impl Network {
     /// Makes every packet vanish behind the first line whose packets go on ahead of time. Returns whether there is one.
     pub fn break_chain(&mut self) -> bool {
-        let chained = |stop: &Stop| matches!(stop, Stop::Over(Passage::Ahead(_)));
-        let Some(place) = self.stops.iter().position(chained) else { return false };
+        self.break_behind(|passage| matches!(passage, Passage::Ahead(_)))
+    }
+
+    /// Makes every packet vanish behind the first line whose packets go on through a merge. Returns whether there is one.
+    pub fn break_merge(&mut self) -> bool {
+        self.break_behind(|passage| matches!(passage, Passage::Merging { .. }))
+    }
+
+    fn break_behind(&mut self, is_broken: impl Fn(&Passage) -> bool) -> bool {
+        let is_broken = |stop: &Stop| matches!(stop, Stop::Over(passage) if is_broken(passage));
+        let Some(place) = self.stops.iter().position(is_broken) else { return false };
         self.stops[place + 1] = Stop::End(EndId::of(0, Side::Server));
         true
     }

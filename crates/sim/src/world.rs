@@ -142,6 +142,7 @@ impl<'a> Simulation<'a> {
                     self.network.recycle(carriage);
                 }
             }
+            Actor::Merge(merge) => self.network.met_merge(now, merge),
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
@@ -441,19 +442,29 @@ mod tests {
         }
     }
 
+    /// What the run says if it is broken so.
+    fn failure_of(run: &Run, breaking: impl Fn(&mut Network) -> bool) -> String {
+        let mut watcher = Watcher::default();
+        let simulation = || Simulation::new(run, Simulator::MOST_MEMORY, &Watcher::default()).unwrap();
+        let balance = simulation().run(&mut watcher, &AtomicBool::new(false)).unwrap().balance;
+        assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
+        let mut broken = simulation();
+        assert!(breaking(&mut broken.network));
+        broken.run(&mut watcher, &AtomicBool::new(false)).unwrap_err().to_string()
+    }
+
     #[test]
     fn a_packet_that_vanishes_in_a_chain_fails_the_run() {
         let run = run(&["ab", "bc", "cd"], &[("two", ['a', 'd'], "0 s", "160 B")]);
-        let mut watcher = Watcher::default();
-        let sound = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher)
-            .unwrap()
-            .run(&mut watcher, &AtomicBool::new(false));
-        let balance = sound.unwrap().balance;
-        assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
-        let mut broken = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
-        assert!(broken.network.break_chain());
-        let failed = broken.run(&mut watcher, &AtomicBool::new(false)).unwrap_err().to_string();
+        let failed = failure_of(&run, Network::break_chain);
         assert!(failed.contains("ab (forward): packets do not balance"), "{failed}");
+    }
+
+    #[test]
+    fn a_packet_that_vanishes_in_a_merge_fails_the_run() {
+        let flows = [("two", ['a', 'd'], "0 s", "160 B"), ("one", ['c', 'd'], "1 ms", "160 B")];
+        let failed = failure_of(&run(&["ab", "cb", "bd"], &flows), Network::break_merge);
+        assert!(failed.contains("bd (forward): packets do not balance"), "{failed}");
     }
 
     /// Flow `two` goes over two lines to `c`, and flow `one` over one line. Packets of 125 B and 250 B arrive there at the same
@@ -488,6 +499,45 @@ mod tests {
                 alone,
                 "packets of link {link}"
             );
+        }
+    }
+
+    /// Four connections over lines of their own, of unlike rates and delays, to one that drops. Where the frames of a router are wanted,
+    /// packets go on one by one there.
+    #[test]
+    fn whether_packets_go_on_together_makes_no_difference() {
+        let mut file = "format = 1\nname = \"merge\"\nquestion = \"?\"\nduration = \"20 s\"\nsample_every = \"100 ms\"\n\
+                        replications = { count = 1 }\ntransport.tcp = { kind = \"tcp\" }\n\
+                        response.goodput = { of = \"flow.f0\", metric = \"goodput\" }\n\
+                        [node.left]\n[node.right]\n[link.shared]\nbetween = [\"left\", \"right\"]\nrate = \"10 Mbit/s\"\n\
+                        delay = \"10 ms\"\nqueue = { kind = \"fifo\", packets = 20 }\n"
+            .to_owned();
+        for (number, rate, delay) in [(0, 100, 1), (1, 100, 1), (2, 3, 30), (3, 20, 7)] {
+            file += &format!(
+                "[node.a{number}]\n[node.b{number}]\n\
+                 [link.near{number}]\nbetween = [\"a{number}\", \"left\"]\nrate = \"{rate} Mbit/s\"\n\
+                 delay = \"{delay} ms\"\nqueue = {{ kind = \"fifo\", packets = 30 }}\n\
+                 [link.far{number}]\nbetween = [\"right\", \"b{number}\"]\nrate = \"{rate} Mbit/s\"\n\
+                 delay = \"{delay} ms\"\nqueue = {{ kind = \"fifo\", packets = 30 }}\n\
+                 [flow.f{number}]\nfrom = \"a{number}\"\nto = \"b{number}\"\ntransport = \"tcp\"\n\
+                 application = {{ kind = \"bulk\" }}\n"
+            );
+        }
+        let run = Experiment::parse_runs("merge.toml", file).unwrap().plan().run(0, 1).unwrap();
+        let samples = |node: Option<u32>| {
+            let mut watcher = Watcher { node, ..Watcher::default() };
+            let simulation = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
+            let events = simulation.run(&mut watcher, &AtomicBool::new(false)).unwrap().events;
+            watcher.samples.sort();
+            (watcher.samples, events)
+        };
+        let (together, fewer) = samples(None);
+        assert!(together.len() > 1000, "{}", together.len());
+        for router in [0, 1] {
+            let (one_by_one, more) = samples(Some(router));
+            let other = together.iter().zip(&one_by_one).find(|(one, other)| one != other);
+            assert_eq!((other, together.len()), (None, one_by_one.len()), "router {router}");
+            assert!(fewer < more, "{fewer} {more}");
         }
     }
 
