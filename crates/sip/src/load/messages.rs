@@ -60,10 +60,8 @@ pub(super) struct Responses {
     pub(super) accepted: Template,
     /// The same, where the session has been described before.
     pub(super) accepted_bare: Template,
-    /// To an INVITE that puts this side on hold.
-    pub(super) held: Template,
-    /// To one that takes the call up again.
-    pub(super) resumed: Template,
+    /// To an INVITE that changes the session: by the direction of the media, seen from this side.
+    pub(super) changed: [Template; 4],
     /// To UPDATE without an offer.
     pub(super) updated: Template,
     /// To a request whose session interval is too small.
@@ -247,8 +245,12 @@ impl Responses {
             reliable: within(Status::SESSION_PROGRESS, &reliably, description)?,
             accepted: accepting(description)?,
             accepted_bare: accepting(b"")?,
-            held: accepting(&changed(description, Direction::RecvOnly))?,
-            resumed: accepting(&changed(description, Direction::SendRecv))?,
+            changed: [
+                accepting(&changed(description, Direction::SendRecv))?,
+                accepting(&changed(description, Direction::SendOnly))?,
+                accepting(&changed(description, Direction::RecvOnly))?,
+                accepting(&changed(description, Direction::Inactive))?,
+            ],
             updated: accepting(b"")?,
             too_small: response(Status::SESSION_INTERVAL_TOO_SMALL, &least, b"")?,
             ok: plain(Status::OK)?,

@@ -26,6 +26,7 @@ mod call;
 mod callee;
 mod caller;
 mod course;
+mod glare;
 mod lookup;
 mod messages;
 mod moment;

@@ -8,8 +8,8 @@ use crate::sdp::Direction;
 pub(super) struct Session {
     /// How often it has changed.
     pub(super) changes: u8,
-    /// Whether it is on hold.
-    pub(super) is_held: bool,
+    /// In which direction its media go, seen from this side.
+    pub(super) direction: Direction,
 }
 
 fn lines(description: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -39,11 +39,12 @@ pub(super) fn broken_answer(offer: &[u8], direction: Direction, answer: &[u8]) -
         // "The answer MUST contain exactly the same number of "m=" lines as the offer" (RFC 3264 section 6).
         return Some("RFC 3264 section 6");
     }
-    // "If a stream is offered as sendonly, the corresponding stream MUST be marked as recvonly or inactive in the answer."
+    // "If a stream is offered as sendonly, the corresponding stream MUST be marked as recvonly or inactive in the answer." The same
+    // the other way round; what is offered as inactive stays so.
     let said = direction_of(answer);
-    let is_wrong =
-        direction == Direction::SendOnly && !matches!(said, Direction::RecvOnly | Direction::Inactive);
-    is_wrong.then_some("RFC 3264 section 6.1")
+    let is_allowed =
+        direction == Direction::SendRecv || said == direction.reversed() || said == Direction::Inactive;
+    (!is_allowed).then_some("RFC 3264 section 6.1")
 }
 
 /// A description whose media all go in one direction, and whose version, a hole of its body, is to be told: "the version in
@@ -105,6 +106,9 @@ mod tests {
             (Direction::SendRecv, b"v=0\r\nm=audio 1 RTP/AVP 0\r\n", Some("RFC 3264 section 6")),
             (Direction::SendOnly, OFFER, Some("RFC 3264 section 6.1")),
             (Direction::SendOnly, &on_hold, None),
+            (Direction::RecvOnly, &on_hold, Some("RFC 3264 section 6.1")),
+            (Direction::Inactive, &on_hold, Some("RFC 3264 section 6.1")),
+            (Direction::Inactive, &changed(OFFER, Direction::Inactive), None),
         ] {
             assert_eq!(broken_answer(OFFER, direction, answer), rule);
         }

@@ -12,7 +12,6 @@ use super::{
     Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Said, Text, Timed, Token, decimal,
     record, stamp,
 };
-use crate::sdp::Direction;
 
 impl Callee {
     fn of_tag(&mut self, tag: Option<Token>) -> Option<(Key, &mut Answer)> {
@@ -146,8 +145,8 @@ impl Callee {
         stamp(&mut call.stamps.changing, arrived);
         call.has_offered = scan.body.is_empty() && has_description;
         if has_description {
-            let is_held = matches!(direction_of(scan.body), Direction::SendOnly | Direction::Inactive);
-            call.session = Session { changes: call.session.changes.saturating_add(1), is_held };
+            let direction = direction_of(scan.body).reversed();
+            call.session = Session { changes: call.session.changes.saturating_add(1), direction };
         }
         call.counts.refreshes_answered += u16::from(grant.is_some());
         self.grant_timer(scan, grant, key);

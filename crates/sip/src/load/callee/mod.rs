@@ -368,7 +368,7 @@ impl Callee {
             .with(Hole::Copied, call.copied.as_bytes())
             .with(Hole::Session, session.as_bytes());
         let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
-        let Responses { held, resumed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
+        let Responses { changed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
         let template = match (call.said, call.wish) {
             (Said::Ringing, Wish::Progress) => progress,
             (Said::Ringing, Wish::Reliable) => {
@@ -380,7 +380,7 @@ impl Callee {
             (Said::Ok, _) if call.session.changes > 0 => {
                 let version = Decimal::new(u64::from(call.session.changes) + 1);
                 let values = values.with(Hole::Body, version.as_bytes());
-                let template = if call.session.is_held { held } else { resumed };
+                let template = &changed[call.session.direction as usize];
                 return out.messages.write(call.from, Way::Back, template, &values);
             }
             // The session is described in what was acknowledged.

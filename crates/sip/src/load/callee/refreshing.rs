@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
+use super::super::glare::pause_after_glare;
 use super::super::messages::{Inquiries, copy_of};
 use super::super::refresh::{CalleeRefresh, FarSide, LATER, Refresh, granted, least_interval};
 use super::super::routes::put_routes;
@@ -298,8 +299,11 @@ impl Callee {
                 own.by_update = false;
                 self.ask_refresh(now, key, out);
             }
-            // Who does not own the Call-ID tries again within 2 s (RFC 3261 section 14.1), until the session expires.
-            491 => own.timer.postpone(now, LATER),
+            // Until the session expires.
+            491 => {
+                call.counts.pending = call.counts.pending.saturating_add(1);
+                own.timer.postpone(now, pause_after_glare(false, key, call.counts.pending));
+            }
             _ => {
                 call.failure = call.failure.or(Some(Failure::Status(status)));
                 self.end_session(now, key, out);

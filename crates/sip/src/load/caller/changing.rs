@@ -1,7 +1,8 @@
 //! A call that is put on hold and taken up again: INVITE within the dialog (RFC 3261 section 14.1).
 
-use netrig_core::{Duration, Instant};
+use netrig_core::Instant;
 
+use super::super::glare::{MOST_PENDING, pause_after_glare};
 use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
@@ -10,24 +11,6 @@ use super::{Caller, Clock, Key, Phase};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
-
-/// How often an INVITE within a dialog is sent again that crosses those of the other side.
-pub(super) const MOST_PENDING: u16 = 10;
-
-/// A number that differs from call to call and from time to time, so that two sides do not meet again and again.
-const fn scattered(key: Key, time: u16) -> u32 {
-    let seed = key.index ^ key.generation.rotate_left(16) ^ ((time as u32) << 8);
-    // The finalizer of MurmurHash3.
-    let seed = (seed ^ (seed >> 16)).wrapping_mul(0x85eb_ca6b);
-    let seed = (seed ^ (seed >> 13)).wrapping_mul(0xc2b2_ae35);
-    seed ^ (seed >> 16)
-}
-
-/// Who owns the Call-ID tries again after 2.1 to 4 s, drawn in steps of 10 ms (RFC 3261 section 14.1).
-pub(super) const fn pause_after_glare(key: Key, time: u16) -> Duration {
-    let drawn = scattered(key, time) % 191;
-    Duration::from_millis(2100 + 10 * drawn as u64)
-}
 
 impl Caller {
     /// Puts the other side on hold, or takes the call up again.
@@ -93,7 +76,7 @@ impl Caller {
                 call.stamps.changing = Instant::NEVER;
             }
             call.phase = Phase::Holding;
-            let pause = pause_after_glare(call.token.key, call.counts.pending);
+            let pause = pause_after_glare(true, call.token.key, call.counts.pending);
             call.clock = Clock { act: Deadline::after(now, pause), ..Clock::default() };
             return;
         }

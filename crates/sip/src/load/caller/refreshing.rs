@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
+use super::super::glare::{MOST_PENDING, pause_after_glare};
 use super::super::messages::copy_of;
 use super::super::output::{Output, Way};
 use super::super::refresh::{CallerRefresh, LATER, Refresh, RefreshAnswer, granted, least_interval};
 use super::super::scan::{Field, Scan};
 use super::super::session::direction_of;
 use super::super::template::{Hole, Values};
-use super::changing::{MOST_PENDING, pause_after_glare};
 use super::sending::Sent;
 use super::{Call, Caller, Key, Phase, Scenario};
 use crate::deadline::{Deadline, Repetition};
@@ -182,7 +182,7 @@ impl Caller {
             }
             491 if call.counts.pending < MOST_PENDING => {
                 call.counts.pending += 1;
-                own.timer.postpone(now, pause_after_glare(call.token.key, call.counts.pending));
+                own.timer.postpone(now, pause_after_glare(true, call.token.key, call.counts.pending));
             }
             _ => {
                 let is_challenge = matches!(status, 401 | 407);
@@ -234,11 +234,10 @@ impl Caller {
         };
         let lines = grant.map(|grant| grant.lines()).unwrap_or_default();
         let values = values.with(Hole::Session, lines.as_bytes()).with(Hole::Body, b"2");
-        let is_held = matches!(direction_of(scan.body), Direction::SendOnly | Direction::Inactive);
-        let template = match method {
-            b"UPDATE" => &self.responses.updated,
-            _ if is_held => &self.responses.held,
-            _ => &self.responses.accepted,
+        let template = match (method, direction_of(scan.body).reversed()) {
+            (b"UPDATE", _) => &self.responses.updated,
+            (_, Direction::SendRecv) => &self.responses.accepted,
+            (_, direction) => &self.responses.changed[direction as usize],
         };
         let mut message = Vec::new();
         template.write(&values, &mut message);

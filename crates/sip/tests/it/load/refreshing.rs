@@ -369,3 +369,47 @@ fn one_who_is_called_refuses_a_session_interval_that_is_too_small() {
     let (_, accepted) = talking("Session-Expires: 89\r\n");
     assert_eq!(accepted.headers.get(&Name::SessionExpires), None);
 }
+
+/// Who does not own the Call-ID sends it again within 2 s (RFC 3261 section 14.1).
+#[test]
+fn a_refresh_by_one_who_is_called_that_crosses_another_request_is_sent_again_soon() {
+    let (mut called, _) = talking("x: 90\r\n");
+    let refresh = Called::only(&called.run(ms(45_100)));
+    assert_eq!(refresh.method.as_str(), "INVITE");
+    assert_eq!(Called::only(&called.answer(&refresh, 491, &[])).method.as_str(), "ACK");
+    // It may have been repeated in this time.
+    let all = called.run(ms(47_150));
+    let again = all.first().expect("it is sent again").as_request().unwrap().clone();
+    let numbers = [&refresh, &again].map(|request| request.headers.cseq().unwrap().unwrap().number);
+    assert!(again.method.as_str() == "INVITE" && numbers[1] > numbers[0], "{again:?}");
+    called.answer(&again, 200, &[(Name::SessionExpires, "90;refresher=uac")]);
+    let bye = asked("BYE", again.headers.get(&Name::From).unwrap(), "", "").replace("CSeq: 1", "CSeq: 2");
+    assert_eq!(called.ask(&bye)[0].as_response().unwrap().status.code(), 200);
+    assert_eq!((called.out.records[0].failure, called.out.records[0].counts.pending), (None, 1));
+}
+
+/// RFC 3264 section 6.1.
+#[test]
+fn a_changed_session_is_answered_in_the_direction_that_its_offer_leaves() {
+    let (mut called, accepted) = talking("");
+    let to = accepted.headers.get(&Name::To).unwrap();
+    let description = String::from_utf8(setup().description.to_vec()).unwrap();
+    for (number, offered, answered) in [
+        (2, "sendonly", "a=recvonly"),
+        (3, "recvonly", "a=sendonly"),
+        (4, "inactive", "a=inactive"),
+        (5, "sendrecv", "a=sendrecv"),
+    ] {
+        let offer = format!("{description}a={offered}\r\n");
+        let again = |method: &str, body: &str| {
+            let text = asked(method, to, "", body).replace("CSeq: 1", &format!("CSeq: {number}"));
+            text.replace("z9hG4bK1", &format!("z9hG4bK{number}"))
+        };
+        let said = called.ask(&again("INVITE", &offer));
+        let response = said[0].as_response().unwrap();
+        let body = String::from_utf8(response.body.to_vec()).unwrap();
+        let says = body.lines().rfind(|line| line.starts_with("a="));
+        assert_eq!((response.status.code(), says), (200, Some(answered)), "{offered}: {body}");
+        called.ask(&again("ACK", ""));
+    }
+}

@@ -1,0 +1,25 @@
+//! Requests of both sides that cross (RFC 3261 section 14.1).
+
+use netrig_core::Duration;
+
+use crate::record::Key;
+
+/// How often an INVITE within a dialog is sent again that crosses those of the other side.
+pub(super) const MOST_PENDING: u16 = 10;
+
+/// A number that differs from call to call and from time to time, so that two sides do not meet again and again.
+const fn scattered(key: Key, time: u16) -> u32 {
+    let seed = key.index ^ key.generation.rotate_left(16) ^ ((time as u32) << 8);
+    // The finalizer of MurmurHash3.
+    let seed = (seed ^ (seed >> 16)).wrapping_mul(0x85eb_ca6b);
+    let seed = (seed ^ (seed >> 13)).wrapping_mul(0xc2b2_ae35);
+    seed ^ (seed >> 16)
+}
+
+/// After which pause an INVITE that got 491 is sent again, in steps of 10 ms: 2.1 to 4 s by who owns the Call-ID, 0 to 2 s by the other
+/// (RFC 3261 section 14.1).
+pub(super) const fn pause_after_glare(owns_call_id: bool, key: Key, time: u16) -> Duration {
+    let drawn = scattered(key, time);
+    let tens = if owns_call_id { 210 + drawn % 191 } else { drawn % 201 };
+    Duration::from_millis(10 * tens as u64)
+}
