@@ -81,8 +81,8 @@ struct WideSum(u128);
 
 /// A line with a closed form. See the [module](self).
 ///
-/// The order of the fields is that of the memory. What each packet needs comes first, and takes two cache lines with a word of the
-/// driver's before it; what a packet that waits needs comes next.
+/// The order of the fields is that of the memory. What each packet needs comes first, and takes two cache lines after 8 bytes of the
+/// caller; what a packet that waits needs comes next.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FifoLine<P> {
@@ -100,7 +100,7 @@ pub struct FifoLine<P> {
     /// This and the next sum are over all accepted packets, whenever they start.
     busy: u64,
     bytes: u64,
-    /// So many packets may wait.
+    /// Largest number of waiting packets: the limits stand apart, for only this one is in the hot cache lines.
     most_packets: u32,
     /// Only a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
     packet_limit_only: bool,
@@ -114,7 +114,7 @@ pub struct FifoLine<P> {
     largest: Backlog,
     rate: LineRate,
     mtu: u32,
-    /// So many bytes may wait.
+    /// Largest number of waiting bytes.
     most_bytes: u64,
     /// If the queue has a limit in time.
     room: Option<Box<TimeRoom>>,
@@ -485,7 +485,7 @@ impl<P> FifoLine<P> {
         None
     }
 
-    /// When the last packet that it has accepted arrives; the start of time if there is none.
+    /// Arrival of the last accepted packet, or the start of time. Wrong after an outage, which takes packets back.
     #[inline(always)]
     pub fn latest_arrival(&self) -> Instant {
         if self.tail == 0 { Instant::ZERO } else { self.free_at + self.delay }

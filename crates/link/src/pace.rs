@@ -40,7 +40,7 @@ impl LineRate {
 /// the period's start plus ⌊bits of the first n packets / rate⌋, so the rate is exact over any length of time.
 ///
 /// Most lines carry few lengths of packets, and the last one again and again: its division is remembered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct SendingTime {
     /// Whole nanoseconds that a packet of `ip_len` takes.
     nanos: u64,
@@ -53,7 +53,7 @@ pub(crate) struct SendingTime {
 }
 
 impl SendingTime {
-    /// At the begin of a busy period on this line.
+    /// State at the start of a busy period.
     pub(crate) fn new(rate: &LineRate) -> Self {
         let (nanos, remainder) = rate.divide(0);
         Self { nanos, remainder, carry: 0, ip_len: 0 }
@@ -65,14 +65,14 @@ impl SendingTime {
         self.carry = 0;
     }
 
-    /// Of the next packet, on the line that it was made for.
+    /// Time that the next packet takes. `rate` must be that of [`SendingTime::new`].
     #[inline]
     pub(crate) fn next(&mut self, rate: &LineRate, ip_len: u32) -> Duration {
         if ip_len != self.ip_len {
             (self.nanos, self.remainder) = rate.divide(ip_len);
             self.ip_len = ip_len;
         }
-        // Most often: then the rate is not looked at.
+        // The usual case: the rate is not read.
         if self.remainder == 0 {
             return Duration::from_nanos(self.nanos);
         }

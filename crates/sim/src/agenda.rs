@@ -12,7 +12,7 @@ pub(crate) enum Actor {
     Network(Place),
     /// A line with a closed form has something to deliver.
     FifoLine(u32),
-    /// The packets of several lines go on to the next one.
+    /// The packets of a merge are offered to its target.
     Merge(u32),
     /// A connection's timer.
     Timer(u32),
@@ -55,8 +55,28 @@ struct WheelSlot {
     last: u32,
 }
 
-/// Events in the order of their moments. Of several of one moment the one comes first that follows from what happened first, and
-/// then the one that was entered first; one may be entered to come last.
+/// Where each line stands among all, by its number among its kind.
+#[derive(Debug, Default)]
+pub(crate) struct LineOrder {
+    pub fifos: Vec<u32>,
+    pub wires: Vec<u32>,
+}
+
+impl LineOrder {
+    /// The place of an actor among those whose entries follow from one moment: lines come after all others, in the order of the links.
+    fn rank(&self, actor: Actor) -> u32 {
+        let place = match actor {
+            Actor::FifoLine(number) => self.fifos.get(number as usize),
+            Actor::Network(Place::Wire(number)) => self.wires.get(number as usize),
+            _ => None,
+        };
+        place.map_or(0, |place| place + 1)
+    }
+}
+
+/// Events in the order of their moments. Of several of one moment the one comes first that follows from what happened first; of those
+/// that follow from one moment, lines come last, in the order of the links, and the others in the order of their entries. One may be
+/// entered to come last of all.
 ///
 /// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of base 64 of a moment. An entry is at the level of
 /// the highest digit in which it differs from `base`, in the slot of this digit; when `base` comes to a slot with several calls,
@@ -76,6 +96,7 @@ pub(crate) struct Agenda {
     /// The entry that comes after all others of its moment.
     last: Option<(Instant, Actor)>,
     handled: u64,
+    pub lines: LineOrder,
 }
 
 impl Default for Agenda {
@@ -90,6 +111,7 @@ impl Default for Agenda {
             now: Instant::ZERO,
             last: None,
             handled: 0,
+            lines: LineOrder::default(),
         }
     }
 }
@@ -180,12 +202,16 @@ impl Agenda {
     #[inline(never)]
     fn take_first_cause(&mut self, digit: usize) -> Actor {
         let WheelSlot { first, last } = self.slots[0][digit];
+        let order = |place: u32| {
+            let AgendaEntry { since, actor, .. } = self.entries[place as usize];
+            (since, self.lines.rank(actor))
+        };
         let (mut before, mut best) = (NONE, first);
         let mut place = first;
         while let AgendaEntry { next, .. } = self.entries[place as usize]
             && next != NONE
         {
-            if self.entries[next as usize].since < self.entries[best as usize].since {
+            if order(next) < order(best) {
                 (before, best) = (place, next);
             }
             place = next;

@@ -1,5 +1,6 @@
 //! Lines that lead to one and the same line.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant};
@@ -8,10 +9,10 @@ use crate::agenda::{Actor, Agenda, Appointment};
 use crate::parcel::Parcel;
 
 /// A packet that a line has decided on, and that goes on through a merge.
-pub(crate) struct Inbound {
-    /// It comes out of the line.
+pub(crate) struct MergingPacket {
+    /// When it leaves the line.
     pub at: Instant,
-    /// When what this follows from happened: it was offered to the line, or the packet before it came out, whichever is later.
+    /// The later of its offer and of the arrival of the packet before it: orders ties.
     pub since: Instant,
     pub parcel: Parcel,
     /// The place of the line among the stops.
@@ -19,9 +20,15 @@ pub(crate) struct Inbound {
     pub ip_len: u32,
 }
 
-impl Inbound {
-    fn is_before(&self, other: &Self) -> bool {
-        (self.at, self.since) <= (other.at, other.since)
+impl MergingPacket {
+    /// Whether it goes on before `other`, or as it does: by its line if all else is equal.
+    #[inline(always)]
+    fn is_not_after(&self, other: &Self, line_of: impl Fn(u32) -> u32) -> bool {
+        match (self.at, self.since).cmp(&(other.at, other.since)) {
+            Ordering::Less => true,
+            Ordering::Equal => line_of(self.stop) <= line_of(other.stop),
+            Ordering::Greater => false,
+        }
     }
 }
 
@@ -32,52 +39,53 @@ impl Inbound {
 /// order in which single entries would have come. At that moment all that came before it is known, for the lines that lead here
 /// were offered it before.
 pub(crate) struct Merge {
-    /// The line to which it leads, and those that lead to it.
+    /// The number of the line that it leads to.
     pub target: u32,
+    /// The numbers of the lines that lead to it.
     pub feeders: Vec<u32>,
-    /// In the order of the moments and then of their causes.
-    inbound: VecDeque<Inbound>,
+    /// In the order in which single entries of the agenda would come: of the moments, then of their causes, then of the lines.
+    packets: VecDeque<MergingPacket>,
     /// The target's delay less one nanosecond.
-    patience: Duration,
+    holding_time: Duration,
     appointment: Appointment,
 }
 
 impl Merge {
-    /// Of a target. With less, a packet could come out before the merge looks.
+    /// Least delay of a target. With 1 ns the agenda's entry would come at the packets' own moment and take none of them.
     pub const LEAST_DELAY: Duration = Duration::from_nanos(2);
 
     /// A merge to this line, whose delay is at least [`Merge::LEAST_DELAY`].
     pub fn new(target: u32, delay: Duration) -> Self {
-        let patience = Duration::from_nanos(delay.as_nanos() - 1);
+        let holding_time = Duration::from_nanos(delay.as_nanos() - 1);
         Self {
             target,
             feeders: Vec::new(),
-            inbound: VecDeque::new(),
-            patience,
+            packets: VecDeque::new(),
+            holding_time,
             appointment: Appointment::default(),
         }
     }
 
-    /// A packet is to go on. Most are the last so far.
+    /// Adds a packet in the order of time; most belong at the end. `line_of` gives the line at a stop.
     #[inline(always)]
-    pub fn take(&mut self, packet: Inbound) {
-        if self.inbound.back().is_none_or(|last| last.is_before(&packet)) {
-            self.inbound.push_back(packet);
+    pub fn enter(&mut self, packet: MergingPacket, line_of: impl Fn(u32) -> u32) {
+        if self.packets.back().is_none_or(|last| last.is_not_after(&packet, &line_of)) {
+            self.packets.push_back(packet);
         } else {
-            self.insert(packet);
+            self.insert(packet, line_of);
         }
     }
 
     #[inline(never)]
-    fn insert(&mut self, packet: Inbound) {
-        let place = self.inbound.partition_point(|other| other.is_before(&packet));
-        self.inbound.insert(place, packet);
+    fn insert(&mut self, packet: MergingPacket, line_of: impl Fn(u32) -> u32) {
+        let place = self.packets.partition_point(|other| other.is_not_after(&packet, &line_of));
+        self.packets.insert(place, packet);
     }
 
     /// Takes the first packet away if it comes before `until`.
     #[inline(always)]
-    pub fn next_before(&mut self, until: Instant) -> Option<Inbound> {
-        self.inbound.pop_front_if(|first| first.at < until)
+    pub fn next_before(&mut self, until: Instant) -> Option<MergingPacket> {
+        self.packets.pop_front_if(|first| first.at < until)
     }
 
     /// An entry of the agenda came at `at`; false if it is obsolete.
@@ -88,12 +96,12 @@ impl Merge {
     /// Makes the entry of the agenda at which the packets go on. The merge has this number.
     #[inline(always)]
     pub fn reappoint(&mut self, number: u32, agenda: &mut Agenda) {
-        let deadline = self.inbound.front().map(|first| first.at + self.patience);
+        let deadline = self.packets.front().map(|first| first.at + self.holding_time);
         self.appointment.keep(deadline, Actor::Merge(number), agenda);
     }
 
     /// Memory of its packets' records, bytes.
     pub fn bytes(&self) -> usize {
-        self.inbound.len() * size_of::<Inbound>()
+        self.packets.len() * size_of::<MergingPacket>()
     }
 }

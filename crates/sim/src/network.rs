@@ -19,7 +19,7 @@ use crate::flow_end::EndId;
 #[cfg(test)]
 use crate::flow_end::Side;
 use crate::host::Host;
-use crate::merge::{Inbound, Merge};
+use crate::merge::{Merge, MergingPacket};
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 
@@ -235,12 +235,15 @@ impl Network {
         } else {
             FifoLine::new(id, settings, seeds, sink).map_err(failed)?
         };
+        let place = 2 * number as u32 + direction as u32;
         let passage = if let Some(line) = closed {
+            self.agenda.lines.fifos.push(place);
             let (entry_at, fed) = (Instant::NEVER, Vec::new());
             self.fifos.push(FifoPassing { line, entry_at, has_outages, fed });
             Passage::Fifo(self.fifos.len() as u32 - 1)
         } else {
             let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
+            self.agenda.lines.wires.push(place);
             self.wires.push(Passing { wire, appointment: Appointment::default() });
             Passage::Wire(self.wires.len() as u32 - 1)
         };
@@ -348,28 +351,29 @@ impl Network {
                 self.fifos[feeder as usize].fed.push(line);
             }
         }
-        self.merge();
+        self.find_merges();
     }
 
-    /// Finds the lines whose packets go on through a merge: see [`Merge`]. They have closed forms and lead to one line only, which
-    /// has a closed form and a delay, and to which no others lead; the node between is not captured.
-    fn merge(&mut self) {
-        let timely = |line: u32| (!self.fifos[line as usize].has_outages).then_some(line);
+    /// Finds the merges: see [`Merge`]. Call it after the chains are known. Lines whose packets go on through one have closed forms and
+    /// lead to one line only, which has a closed form and a delay, and to which no others lead; the node between is not captured.
+    fn find_merges(&mut self) {
+        let without_outages = |line: u32| (!self.fifos[line as usize].has_outages).then_some(line);
         let fifo_at = |place: usize| match self.stops.get(place) {
-            Some(Stop::Over(Passage::Fifo(line))) => timely(*line),
+            Some(Stop::Over(Passage::Fifo(line))) => without_outages(*line),
             _ => None,
         };
         let target_at = |place: usize| match self.stops.get(place) {
-            Some(Stop::Over(Passage::Fifo(line) | Passage::Ahead(line))) => {
-                timely(*line).filter(|line| self.fifos[*line as usize].line.delay() >= Merge::LEAST_DELAY)
-            }
+            Some(Stop::Over(Passage::Fifo(line) | Passage::Ahead(line))) => without_outages(*line)
+                .filter(|line| self.fifos[*line as usize].line.delay() >= Merge::LEAST_DELAY),
             _ => None,
         };
         // For each line the one to which it leads; none if that is more than one, or not a line that can be a target.
         let mut leads_to: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         for place in 0..self.stops.len() {
             let Some(line) = fifo_at(place) else { continue };
+            let feeds_none = self.fifos[line as usize].fed.is_empty();
             let next = target_at(place + 1)
+                .filter(|_| feeds_none)
                 .filter(|_| !self.is_tapped(place) && !self.beginnings.contains(&(place + 1)));
             leads_to
                 .entry(line)
@@ -447,7 +451,11 @@ impl Network {
                         return None;
                     };
                     let merge = &mut self.merges[number as usize];
-                    merge.take(Inbound { at: arrives, since, parcel, stop, ip_len });
+                    let line_of = |stop: u32| match self.stops[stop as usize] {
+                        Stop::Over(Passage::Merging { line, .. }) => line,
+                        _ => u32::MAX,
+                    };
+                    merge.enter(MergingPacket { at: arrives, since, parcel, stop, ip_len }, line_of);
                     merge.reappoint(number, &mut self.agenda);
                     return None;
                 }
@@ -520,16 +528,16 @@ impl Network {
     }
 
     /// An entry of the agenda for a merge came.
-    pub fn met_merge(&mut self, now: Instant, number: u32) {
+    pub fn serve_merge(&mut self, now: Instant, number: u32) {
         if self.merges[number as usize].met(now) {
-            self.merge_before(now, number);
+            self.forward_merged(now, number);
             self.merges[number as usize].reappoint(number, &mut self.agenda);
         }
     }
 
     /// The packets that came out of the lines of a merge before `until` go on, in their order.
-    fn merge_before(&mut self, until: Instant, number: u32) {
-        while let Some(Inbound { at, parcel, stop, ip_len, .. }) =
+    fn forward_merged(&mut self, until: Instant, number: u32) {
+        while let Some(MergingPacket { at, parcel, stop, ip_len, .. }) =
             self.merges[number as usize].next_before(until)
         {
             // A line comes next, so it is not at the end of its way.
@@ -681,16 +689,16 @@ impl Network {
                     _ => {}
                 }
             }
-            // Nothing happens to a cable. The other two are where packets stop, not what a link is.
+            // A cable has no events. The other two occur in stops only, not in links.
             Passage::Cable | Passage::Ahead(_) | Passage::Merging { .. } => {}
         }
     }
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
-        // All that happens by now has happened.
+        // What the merges still hold is offered up to now, so that readings are complete.
         for number in 0..self.merges.len() as u32 {
-            self.merge_before(now + Duration::from_nanos(1), number);
+            self.forward_merged(now + Duration::from_nanos(1), number);
         }
         for place in &self.reporting {
             let (passage, meters) = &mut self.meters[*place];
@@ -736,13 +744,14 @@ impl Network {
         }
         for merge in &self.merges {
             let counters = |line: &u32| self.fifos[*line as usize].line.read(now).counters;
-            let came = merge.feeders.iter().map(|line| counters(line).delivered.packets).sum::<u64>();
+            let delivered = merge.feeders.iter().map(|line| counters(line).delivered.packets).sum::<u64>();
             let offered = counters(&merge.target).offered.packets;
-            if came != offered {
+            if delivered != offered {
                 let is_target = |(passage, _): &&(Passage, WireMeters)| matches!(*passage, Passage::Fifo(line) if line == merge.target);
+                // Every line has meters.
                 let name = self.meters.iter().find(is_target).map_or("", |(_, meters)| meters.name());
                 return Err(RunError::Failed(format!(
-                    "{name}: packets do not balance: {came} came from the lines that lead to it, and {offered} were offered to it"
+                    "{name}: packets do not balance: {delivered} came from the lines that lead to it, and {offered} were offered to it"
                 )));
             }
         }

@@ -142,7 +142,7 @@ impl<'a> Simulation<'a> {
                     self.network.recycle(carriage);
                 }
             }
-            Actor::Merge(merge) => self.network.met_merge(now, merge),
+            Actor::Merge(merge) => self.network.serve_merge(now, merge),
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
@@ -442,7 +442,7 @@ mod tests {
         }
     }
 
-    /// What the run says if it is broken so.
+    /// The error of the run after `breaking` changed its network. The unchanged run must balance.
     fn failure_of(run: &Run, breaking: impl Fn(&mut Network) -> bool) -> String {
         let mut watcher = Watcher::default();
         let simulation = || Simulation::new(run, Simulator::MOST_MEMORY, &Watcher::default()).unwrap();
@@ -465,6 +465,67 @@ mod tests {
         let flows = [("two", ['a', 'd'], "0 s", "160 B"), ("one", ['c', 'd'], "1 ms", "160 B")];
         let failed = failure_of(&run(&["ab", "cb", "bd"], &flows), Network::break_merge);
         assert!(failed.contains("bd (forward): packets do not balance"), "{failed}");
+    }
+
+    #[test]
+    fn packets_of_a_line_that_leads_to_two_others_balance() {
+        let flows = [
+            ("two", ['x', 'd'], "0 s", "160 B"),
+            ("one", ['x', 'e'], "1 ms", "160 B"),
+            ("other", ['z', 'e'], "2 ms", "160 B"),
+        ];
+        let run = run(&["xy", "zy", "yd", "ye"], &flows);
+        let mut watcher = Watcher::default();
+        let simulation = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
+        let balance = simulation.run(&mut watcher, &AtomicBool::new(false)).unwrap().balance;
+        assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
+    }
+
+    /// Two packets of `a` are sent at once over a line of 1 Mbit/s, and one of `b` after the first of them has arrived, at twice the
+    /// rate: it comes at the moment of the second, and both follow from what happened at one moment.
+    #[test]
+    fn who_watches_makes_no_difference_to_ties_of_one_cause() {
+        let line = |link: &str, ends: [&str; 2], rate: u32, delay: u32| {
+            format!(
+                "[link.{link}]\nbetween = [\"{}\", \"{}\"]\nrate = \"{rate} Mbit/s\"\ndelay = \"{delay} ms\"\n\
+                 queue = {{ kind = \"fifo\", packets = 100 }}\n",
+                ends[0], ends[1]
+            )
+        };
+        let flow = |name: &str, datagrams: &str| {
+            format!(
+                "[flow.{name}]\nfrom = \"{name}\"\nto = \"e\"\ntransport = \"udp\"\n\
+                 application = {{ kind = \"trace\", datagrams = {datagrams}, repeat = false }}\n"
+            )
+        };
+        let head = "format = 1\nname = \"ties\"\nquestion = \"?\"\nduration = \"1 s\"\nsample_every = \"100 ms\"\n\
+                    replications = { count = 1 }\ntransport.udp = { kind = \"udp\", headers = \"none\" }\n\
+                    response.arrived = { of = \"flow.a\", metric = \"data_packets_received\" }\n\
+                    [node.a]\n[node.b]\n[node.m]\n[node.e]\n";
+        for first in ["a", "b"] {
+            let mut flows = [
+                flow("a", "[[\"0 s\", \"125 B\"], [\"0 s\", \"125 B\"]]"),
+                flow("b", "[[\"1 ms\", \"250 B\"]]"),
+            ];
+            if first == "b" {
+                flows.reverse();
+            }
+            let lines =
+                [line("am", ["a", "m"], 1, 0), line("bm", ["b", "m"], 2, 0), line("me", ["m", "e"], 1, 1)];
+            let file = head.to_owned() + &lines.concat() + &flows.concat();
+            let run = Experiment::parse_runs("ties.toml", file).unwrap().plan().run(0, 1).unwrap();
+            let samples = |node: Option<u32>| {
+                let mut watcher = Watcher { node, ..Watcher::default() };
+                let simulation = Simulation::new(&run, Simulator::MOST_MEMORY, &watcher).unwrap();
+                simulation.run(&mut watcher, &AtomicBool::new(false)).unwrap();
+                watcher.samples.sort();
+                watcher.samples
+            };
+            let alone = samples(None);
+            for node in 0..4 {
+                assert_eq!(samples(Some(node)), alone, "{first} first, frames of node {node}");
+            }
+        }
     }
 
     /// Flow `two` goes over two lines to `c`, and flow `one` over one line. Packets of 125 B and 250 B arrive there at the same
