@@ -280,7 +280,7 @@ fn kamailio(role: &str, over: &str, before: &str, more: &str, defines: &[&str]) 
     ];
     let files: Vec<_> = files.iter().map(|name| format!("\"{name}\" = {{ file = \"{name}\" }}")).collect();
     let files = files.join(", ");
-    // A database of its own answers late on a busy machine, and who was not answered asks again for seconds.
+    // PostgreSQL answers late on a busy machine, and clients without an answer retransmit for seconds.
     let lasts = if more.is_empty() { "3 s" } else { "10 s" };
     let folder = experiment(
         lasts,
@@ -363,8 +363,6 @@ fn the_proxy_and_the_redirect_server_of_the_study_are_ready() {
         ("proxy", "5060", &[][..]),
         ("proxy", "5060/tcp", &["WITH_STATELESS"]),
         ("proxy", "5060", &["WITH_NORR"]),
-        ("proxy", "5060", &["AUTH_memory"]),
-        ("registrar", "5060", &["LIMIT_256"]),
         ("redirect", "5060", &["WITH_FORK"]),
     ] {
         if !can(&KAMAILIO) {

@@ -4,7 +4,7 @@ use netrig_core::Duration;
 
 use crate::record::Key;
 
-/// How often an INVITE within a dialog is sent again that crosses those of the other side.
+/// Most retries of an INVITE within a dialog that got 491.
 pub(super) const MOST_PENDING: u16 = 10;
 
 /// A number that differs from call to call and from time to time, so that two sides do not meet again and again.
@@ -16,7 +16,7 @@ const fn scattered(key: Key, time: u16) -> u32 {
     seed ^ (seed >> 16)
 }
 
-/// After which pause an INVITE that got 491 is sent again, in steps of 10 ms: 2.1 to 4 s by who owns the Call-ID, 0 to 2 s by the other
+/// The pause before an INVITE that got 491 is sent again, in steps of 10 ms: 2.1 to 4 s for the owner of the Call-ID, else 0 to 2 s
 /// (RFC 3261 section 14.1).
 pub(super) const fn pause_after_glare(owns_call_id: bool, key: Key, time: u16) -> Duration {
     let drawn = scattered(key, time);
