@@ -21,6 +21,9 @@ use crate::queue::fifo::{Fifo, TimeRoom};
 use crate::wire::{Waits, WireId};
 use crate::{LineSettings, Queue, Service, SettingsError};
 
+/// A header without options (RFC 791 section 3.1), bytes.
+const SHORTEST_IP_PACKET: u32 = 20;
+
 /// One packet that the line has accepted.
 #[derive(Clone, Debug)]
 struct PacketRecord<P> {
@@ -433,12 +436,16 @@ impl<P> FifoLine<P> {
             + self.waits.bytes()
     }
 
-    /// Frees the records of packets that arrived by `now` and went on ahead of time. If more than seven eighths of the ring are
-    /// still occupied, doubles it: a ring takes no more of the processor's cache than it must.
-    #[inline(never)]
-    fn make_room(&mut self, now: Instant) {
+    /// Forgets what no reading from `now` on needs, so that none looks at it again.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        self.start_by::<false>(now);
+        self.forget(now);
+    }
+
+    /// Forgets packets that arrived by `now` and went on ahead of time.
+    fn forget(&mut self, now: Instant) {
         let mask = self.ring.len() - 1;
-        // The packet that is being offered has no record yet, but may count as started.
+        // A packet that is being offered has no record yet, but may count as started.
         let started = self.started.min(self.tail);
         while self.head < started {
             let record = &self.ring[self.head & mask];
@@ -447,6 +454,14 @@ impl<P> FifoLine<P> {
             }
             self.head += 1;
         }
+    }
+
+    /// Forgets packets that arrived by `now` and went on ahead of time. If more than seven eighths of the ring are
+    /// still occupied, doubles it: a ring takes no more of the processor's cache than it must.
+    #[inline(never)]
+    fn make_room(&mut self, now: Instant) {
+        self.forget(now);
+        let mask = self.ring.len() - 1;
         if 8 * (self.tail - self.head) <= 7 * self.ring.len() {
             return;
         }
@@ -485,10 +500,24 @@ impl<P> FifoLine<P> {
         None
     }
 
-    /// Arrival of the last accepted packet, or the start of time. Wrong after an outage, which takes packets back.
+    /// Arrival of the packet before the last accepted one, if the line has not forgotten it; else the start of time.
     #[inline(always)]
-    pub fn latest_arrival(&self) -> Instant {
-        if self.tail == 0 { Instant::ZERO } else { self.free_at + self.delay }
+    pub fn arrival_before_last(&self) -> Instant {
+        if self.tail - self.head < 2 {
+            return Instant::ZERO;
+        }
+        self.ring[(self.tail - 2) & (self.ring.len() - 1)].arrives
+    }
+
+    /// Whether the shortest IP packet takes a nanosecond or more: then no two packets arrive at one moment.
+    pub fn takes_time(&self) -> bool {
+        SendingTime::new(&self.rate).next(&self.rate, SHORTEST_IP_PACKET) >= Duration::from_nanos(1)
+    }
+
+    /// Packets that [`FifoLine::poll_deliver`] has yet to hand out.
+    pub fn held(&self) -> usize {
+        let mask = self.ring.len() - 1;
+        (self.head..self.tail).filter(|place| self.ring[place & mask].packet.is_some()).count()
     }
 
     /// From a packet's last bit on the line to its arrival.

@@ -93,6 +93,11 @@ impl Air {
     }
 
     /// For each lane its name, its counters, and the packets that it holds, if they balance.
+    /// Packets on all lanes.
+    pub fn inside(&self) -> usize {
+        (0..self.meters.len() as u32).map(|lane| self.medium.inside(Lane(lane))).sum()
+    }
+
     pub fn account(&self) -> impl Iterator<Item = (&str, &Counters, Result<usize, Imbalance>)> {
         let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
         lanes.map(|(place, (meter, ((counters, _), _)))| {

@@ -1,12 +1,15 @@
 //! Lines that lead to one and the same line.
 
-use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
 
 use netrig_core::{Duration, Instant};
 
-use crate::agenda::{Actor, Agenda, Appointment};
+use crate::agenda::{Actor, Agenda};
 use crate::parcel::Parcel;
+
+/// How many packets a packet may come before and still be put in its place among them, not into a heap.
+const NEAR: usize = 16;
 
 /// A packet that a line has decided on, and that goes on through a merge.
 pub(crate) struct MergingPacket {
@@ -15,20 +18,38 @@ pub(crate) struct MergingPacket {
     /// The later of its offer and of the arrival of the packet before it: orders ties.
     pub since: Instant,
     pub parcel: Parcel,
-    /// The place of the line among the stops.
+    /// The number of its line.
+    pub line: u32,
+    /// The place of its line among the stops.
     pub stop: u32,
     pub ip_len: u32,
 }
 
 impl MergingPacket {
-    /// Whether it goes on before `other`, or as it does: by its line if all else is equal.
+    /// Single entries of the agenda would come in this order. No two packets of one line leave it at one moment.
     #[inline(always)]
-    fn is_not_after(&self, other: &Self, line_of: impl Fn(u32) -> u32) -> bool {
-        match (self.at, self.since).cmp(&(other.at, other.since)) {
-            Ordering::Less => true,
-            Ordering::Equal => line_of(self.stop) <= line_of(other.stop),
-            Ordering::Greater => false,
-        }
+    fn key(&self) -> (Instant, Instant, u32) {
+        (self.at, self.since, self.line)
+    }
+}
+
+impl PartialEq for MergingPacket {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for MergingPacket {}
+
+impl PartialOrd for MergingPacket {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for MergingPacket {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
     }
 }
 
@@ -43,11 +64,14 @@ pub(crate) struct Merge {
     pub target: u32,
     /// The numbers of the lines that lead to it.
     pub feeders: Vec<u32>,
-    /// In the order in which single entries of the agenda would come: of the moments, then of their causes, then of the lines.
+    /// Most packets, in order.
     packets: VecDeque<MergingPacket>,
+    /// Those that come long before the last of these, as where the queues of the lines are of unlike lengths.
+    early: BinaryHeap<Reverse<MergingPacket>>,
     /// The target's delay less one nanosecond.
     holding_time: Duration,
-    appointment: Appointment,
+    /// The moments of its entries of the agenda, each before the one that was made before it.
+    entries: Vec<Instant>,
 }
 
 impl Merge {
@@ -56,52 +80,142 @@ impl Merge {
 
     /// A merge to this line, whose delay is at least [`Merge::LEAST_DELAY`].
     pub fn new(target: u32, delay: Duration) -> Self {
-        let holding_time = Duration::from_nanos(delay.as_nanos() - 1);
         Self {
             target,
             feeders: Vec::new(),
             packets: VecDeque::new(),
-            holding_time,
-            appointment: Appointment::default(),
+            early: BinaryHeap::new(),
+            holding_time: Duration::from_nanos(delay.as_nanos() - 1),
+            entries: Vec::new(),
         }
     }
 
-    /// Adds a packet in the order of time; most belong at the end. `line_of` gives the line at a stop.
+    /// Adds a packet in the order of time; most belong at the end.
     #[inline(always)]
-    pub fn enter(&mut self, packet: MergingPacket, line_of: impl Fn(u32) -> u32) {
-        if self.packets.back().is_none_or(|last| last.is_not_after(&packet, &line_of)) {
+    pub fn enter(&mut self, packet: MergingPacket) {
+        if self.packets.back().is_none_or(|last| *last < packet) {
             self.packets.push_back(packet);
         } else {
-            self.insert(packet, line_of);
+            self.enter_before(packet);
         }
     }
 
     #[inline(never)]
-    fn insert(&mut self, packet: MergingPacket, line_of: impl Fn(u32) -> u32) {
-        let place = self.packets.partition_point(|other| other.is_not_after(&packet, &line_of));
-        self.packets.insert(place, packet);
+    fn enter_before(&mut self, packet: MergingPacket) {
+        let near = self.packets.iter().rev().take(NEAR);
+        match near.enumerate().find(|(_, other)| **other < packet) {
+            Some((after, _)) => self.packets.insert(self.packets.len() - after, packet),
+            None if self.packets.len() < NEAR => self.packets.push_front(packet),
+            None => self.early.push(Reverse(packet)),
+        }
     }
 
     /// Takes the first packet away if it comes before `until`.
     #[inline(always)]
     pub fn next_before(&mut self, until: Instant) -> Option<MergingPacket> {
+        if !self.early.is_empty()
+            && let Some(packet) = self.next_early(until)
+        {
+            return Some(packet);
+        }
         self.packets.pop_front_if(|first| first.at < until)
     }
 
-    /// An entry of the agenda came at `at`; false if it is obsolete.
-    pub fn met(&mut self, at: Instant) -> bool {
-        self.appointment.met(at)
+    /// The first of the early packets, if it comes before `until` and before the others.
+    #[inline(never)]
+    fn next_early(&mut self, until: Instant) -> Option<MergingPacket> {
+        let Reverse(early) = self.early.peek()?;
+        let is_first = self.packets.front().is_none_or(|first| early < first);
+        if is_first && early.at < until { self.early.pop().map(|Reverse(packet)| packet) } else { None }
     }
 
-    /// Makes the entry of the agenda at which the packets go on. The merge has this number.
+    /// An entry of the agenda came.
+    pub fn met(&mut self) {
+        self.entries.pop();
+    }
+
+    /// Makes the entry of the agenda at which the packets go on, unless one comes before. The merge has this number.
     #[inline(always)]
     pub fn reappoint(&mut self, number: u32, agenda: &mut Agenda) {
-        let deadline = self.packets.front().map(|first| first.at + self.holding_time);
-        self.appointment.keep(deadline, Actor::Merge(number), agenda);
+        let early = self.early.peek().map(|Reverse(packet)| packet.at);
+        let Some(first) = self.packets.front().map(|first| first.at).into_iter().chain(early).min() else {
+            return;
+        };
+        let at = first + self.holding_time;
+        if self.entries.last().is_none_or(|next| at < *next) {
+            self.entries.push(at);
+            agenda.enter(at, Actor::Merge(number));
+        }
+    }
+
+    /// Packets that wait here.
+    pub fn len(&self) -> usize {
+        self.packets.len() + self.early.len()
     }
 
     /// Memory of its packets' records, bytes.
     pub fn bytes(&self) -> usize {
-        self.packets.len() * size_of::<MergingPacket>()
+        (self.packets.capacity() + self.early.capacity()) * size_of::<MergingPacket>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parcel::Carriage;
+
+    proptest! {
+        /// Against a stable sort, however early packets are.
+        #[test]
+        fn packets_go_on_in_the_order_of_their_moments(
+            steps in prop::collection::vec((prop_oneof![0u64..20, 0u64..2000], 0u64..3, any::<bool>()), 1..400),
+        ) {
+            let mut merge = Merge::new(0, Merge::LEAST_DELAY);
+            let (mut model, mut now) = (Vec::new(), 0);
+            for (line, (ahead, since, take)) in (0..).zip(steps) {
+                let (at, since) = (Instant::from_nanos(now + ahead), Instant::from_nanos(since));
+                merge.enter(MergingPacket { at, since, parcel: Parcel(Carriage::vacant()), line, stop: 0, ip_len: 40 });
+                model.push((at, since, line));
+                if take {
+                    model.sort();
+                    let until = model[0].0 + Duration::from_nanos(1);
+                    while model.first().is_some_and(|(at, ..)| *at < until) {
+                        let taken = merge.next_before(until).map(|packet| packet.key());
+                        prop_assert_eq!(taken, Some(model.remove(0)));
+                    }
+                    prop_assert!(merge.next_before(until).is_none());
+                    now = until.as_nanos();
+                }
+                prop_assert_eq!(merge.len(), model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_waits_long_has_one_entry() {
+        let (mut merge, mut agenda) = (Merge::new(0, Duration::from_millis(1)), Agenda::default());
+        let packet = |line, millis| MergingPacket {
+            at: Instant::from_nanos(1_000_000 * millis),
+            since: Instant::ZERO,
+            parcel: Parcel(Carriage::vacant()),
+            line,
+            stop: 0,
+            ip_len: 40,
+        };
+        merge.enter(packet(0, 1_000_000));
+        merge.reappoint(0, &mut agenda);
+        for millis in 1..100 {
+            merge.enter(packet(1, millis));
+            merge.reappoint(0, &mut agenda);
+            let (now, actor) = agenda.next(Instant::NEVER).unwrap();
+            assert_eq!((now.as_nanos(), actor), (1_000_000 * (millis + 1) - 1, Actor::Merge(0)));
+            merge.met();
+            assert!(merge.next_before(now).is_some() && merge.next_before(now).is_none());
+            merge.reappoint(0, &mut agenda);
+        }
+        assert!(agenda.next(Instant::NEVER).is_some());
+        assert_eq!(agenda.next(Instant::NEVER), None);
     }
 }

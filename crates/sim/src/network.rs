@@ -146,8 +146,6 @@ pub(crate) struct Network {
     sent: u32,
     /// Memory of packets that have arrived, for reuse.
     pool: Vec<Parcel>,
-    /// Packets for which memory was taken. It is never given back.
-    made: usize,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -182,7 +180,6 @@ impl Network {
             events: Events::default(),
             sent: 0,
             pool: Vec::new(),
-            made: 0,
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
@@ -371,9 +368,10 @@ impl Network {
         let mut leads_to: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         for place in 0..self.stops.len() {
             let Some(line) = fifo_at(place) else { continue };
-            let feeds_none = self.fifos[line as usize].fed.is_empty();
+            let FifoPassing { line: fifo, fed, .. } = &self.fifos[line as usize];
+            let may_merge = fed.is_empty() && fifo.takes_time();
             let next = target_at(place + 1)
-                .filter(|_| feeds_none)
+                .filter(|_| may_merge)
                 .filter(|_| !self.is_tapped(place) && !self.beginnings.contains(&(place + 1)));
             leads_to
                 .entry(line)
@@ -439,23 +437,21 @@ impl Network {
                         && *entry_at == Instant::NEVER
                     {
                         *entry_at = arrives;
-                        self.agenda.enter_since(arrives, at, Actor::FifoLine(number));
+                        // A packet that went on ahead of time may be before it.
+                        let since = at.max(line.arrival_before_last());
+                        self.agenda.enter_since(arrives, since, Actor::FifoLine(number));
                     }
                     return None;
                 }
-                Stop::Over(Passage::Merging { line, merge: number }) => {
-                    let line = &mut self.fifos[line as usize].line;
-                    let since = at.max(line.latest_arrival());
+                Stop::Over(Passage::Merging { line: place, merge: number }) => {
+                    let line = &mut self.fifos[place as usize].line;
                     let Some(arrives) = line.offer(now, at, ip_len, None) else {
                         self.recycle(parcel.0);
                         return None;
                     };
                     let merge = &mut self.merges[number as usize];
-                    let line_of = |stop: u32| match self.stops[stop as usize] {
-                        Stop::Over(Passage::Merging { line, .. }) => line,
-                        _ => u32::MAX,
-                    };
-                    merge.enter(MergingPacket { at: arrives, since, parcel, stop, ip_len }, line_of);
+                    let since = at.max(line.arrival_before_last());
+                    merge.enter(MergingPacket { at: arrives, since, parcel, line: place, stop, ip_len });
                     merge.reappoint(number, &mut self.agenda);
                     return None;
                 }
@@ -529,10 +525,9 @@ impl Network {
 
     /// An entry of the agenda for a merge came.
     pub fn serve_merge(&mut self, now: Instant, number: u32) {
-        if self.merges[number as usize].met(now) {
-            self.forward_merged(now, number);
-            self.merges[number as usize].reappoint(number, &mut self.agenda);
-        }
+        self.merges[number as usize].met();
+        self.forward_merged(now, number);
+        self.merges[number as usize].reappoint(number, &mut self.agenda);
     }
 
     /// The packets that came out of the lines of a merge before `until` go on, in their order.
@@ -556,20 +551,18 @@ impl Network {
     pub fn vacant(&mut self) -> Box<Carriage> {
         match self.pool.pop() {
             Some(parcel) => parcel.0,
-            None => self.make(),
+            None => Carriage::vacant(),
         }
     }
 
-    /// Takes memory for one more packet than there ever were at once.
-    #[cold]
-    fn make(&mut self) -> Box<Carriage> {
-        self.made += 1;
-        Carriage::vacant()
-    }
-
-    /// Packets that there ever were at once.
-    pub const fn most_packets(&self) -> usize {
-        self.made
+    /// Packets that are on their way.
+    pub fn packets(&self) -> usize {
+        let fifos: usize = self.fifos.iter().map(|passing| passing.line.held()).sum();
+        let wires: usize = self.wires.iter().map(|passing| passing.wire.inside()).sum();
+        let merges: usize = self.merges.iter().map(Merge::len).sum();
+        let airs: usize = self.airs.iter().map(Air::inside).sum();
+        let hosts: u64 = self.hosts.iter().map(|host| host.balance().inside).sum();
+        fifos + wires + merges + airs + hosts as usize + self.cables.underway.len()
     }
 
     /// Memory of packets, of what lines note of them, and of what is to happen, bytes.
@@ -577,7 +570,8 @@ impl Network {
         let lines: usize = self.fifos.iter().map(|passing| passing.line.bytes()).sum();
         let wires: usize = self.wires.iter().map(|passing| passing.wire.noted_bytes()).sum();
         let merges: usize = self.merges.iter().map(Merge::bytes).sum();
-        self.made * Carriage::BYTES + lines + merges + wires + self.events.bytes() + self.agenda.bytes()
+        let packets = self.packets() + self.pool.len();
+        packets * Carriage::BYTES + lines + merges + wires + self.events.bytes() + self.agenda.bytes()
     }
 
     /// A host sends a packet on the way that begins at its stop.

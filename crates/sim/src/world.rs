@@ -206,11 +206,11 @@ impl<'a> Simulation<'a> {
             return Ok(());
         }
         Err(RunError::Failed(format!(
-            "the run takes more memory than it may ({}) after {:.6} s of its time: {} packets were under way at once, and {} \
+            "the run takes more memory than it may ({}) after {:.6} s of its time: {} packets are on their way, and {} \
              connections were opened; offer less, bound the queues, or allow more by --memory",
             self.most_memory,
             now.since(Instant::ZERO).as_secs_f64(),
-            self.network.most_packets(),
+            self.network.packets(),
             self.timers.len()
         )))
     }

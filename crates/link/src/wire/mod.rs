@@ -230,6 +230,7 @@ impl WireMeters {
         timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
+        line.settle(now);
         if self.wire.is_wanted() {
             let FifoReading { counters, busy, .. } = line.read(now);
             self.wire.tick(now, &counters, busy, timeline, sink);
