@@ -65,6 +65,7 @@ mod tcp_info;
 mod thread_slots;
 pub mod tls;
 mod udp;
+pub mod usage;
 pub mod user_file;
 mod wakefulness;
 

@@ -58,7 +58,6 @@ mod substrate;
 mod sys;
 mod sysctl;
 mod testbed;
-mod usage;
 mod watch;
 mod wiring;
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use netrig_agent::Clock;
 use netrig_agent::sip::{self, Transport};
+use netrig_agent::usage::Family;
 use netrig_agent::user_file::{UserFileError, open_regular};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
@@ -29,7 +30,6 @@ use crate::process::Process;
 use crate::ready::{Evidence, is_so_for};
 use crate::router::Findings;
 use crate::testbed::Testbed;
-use crate::usage::Family;
 use crate::watch::{WatchedHost, WatchedNode, Watching};
 
 /// How long a program has to become ready, and one that is to answer SIP.

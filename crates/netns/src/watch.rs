@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use netrig_agent::Clock;
+use netrig_agent::usage::{Family, Sockets, Usage};
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{RunError, Scenario};
 
@@ -11,7 +12,6 @@ use crate::counters::Counting;
 use crate::host::GroupReader;
 use crate::intrusion::OwnProcessors;
 use crate::router::Findings;
-use crate::usage::{Family, Sockets, Usage};
 
 /// A node and what runs there.
 pub(crate) struct WatchedNode {

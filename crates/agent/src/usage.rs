@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A program: the process that was started, and those that have come from it.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub struct Family {
     root: i32,
     /// How long each of its threads has run and has waited to run, ns, when it was last looked at.
     had: BTreeMap<i32, Had>,
@@ -28,7 +28,7 @@ impl Had {
 
 /// What a family took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// Its processes.
     pub processes: Vec<i32>,
     /// How long it has run since it was last looked at, ns.
@@ -84,7 +84,7 @@ impl Family {
 
 /// The UDP sockets of programs on a node, among all of its namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Sockets {
+pub struct Sockets {
     /// By inode: the datagrams that found no room, if the socket is of a program.
     known: BTreeMap<u64, Option<u64>>,
 }
