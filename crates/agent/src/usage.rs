@@ -1,12 +1,14 @@
 //! What programs take of the machine, as the kernel's lists of processes and sockets say.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A program: the process that was started, and those that have come from it.
+/// Processes that are watched together: a program with all processes that have come from it, or a list of processes.
 #[derive(Debug)]
 pub struct Family {
-    root: i32,
+    roots: Vec<i32>,
+    /// Whether the children of each process belong to it.
+    has_children: bool,
     /// How long each of its threads has run and has waited to run, ns, when it was last looked at.
     had: BTreeMap<i32, Had>,
 }
@@ -35,8 +37,19 @@ pub struct Usage {
     pub ran: u64,
     /// How long its threads have waited for a processor since, ns.
     pub waited: u64,
+    /// The thread that has run the longest since.
+    pub busiest: ThreadUsage,
     /// Memory of each process alone, and once the most that one shares with others, bytes.
     pub memory: u64,
+}
+
+/// What a thread took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadUsage {
+    /// How long it has run since it was last looked at, ns.
+    pub ran: u64,
+    /// How long it has waited for a processor since, ns.
+    pub waited: u64,
 }
 
 impl Usage {
@@ -45,29 +58,42 @@ impl Usage {
         self.ran += other.ran;
         self.waited += other.waited;
         self.memory += other.memory;
+        self.busiest = self.busiest.max(other.busiest);
     }
 }
 
 impl Family {
     /// What has come from the process `root`.
     pub fn of(root: u32) -> Self {
-        Self { root: root.cast_signed(), had: BTreeMap::new() }
+        Self { roots: vec![root.cast_signed()], has_children: true, had: BTreeMap::new() }
+    }
+
+    /// These processes without their children.
+    pub const fn of_processes(processes: Vec<i32>) -> Self {
+        Self { roots: processes, has_children: false, had: BTreeMap::new() }
     }
 
     /// Looks at it. What a thread did that began and ended since the last time is not known.
     pub fn look(&mut self) -> Usage {
         let (mut usage, mut had, mut shared) = (Usage::default(), BTreeMap::new(), 0);
-        let mut left = vec![self.root];
+        let mut left = self.roots.clone();
         while let Some(pid) = left.pop() {
             for thread in numbers_in(format!("/proc/{pid}/task")) {
                 let of = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}"));
-                left.extend(of("children").iter().flat_map(|list| numbers(list)));
+                if self.has_children {
+                    left.extend(of("children").iter().flat_map(|list| numbers(list)));
+                }
                 let Some(now) = of("schedstat").ok().and_then(|words| Had::read(&words)) else { continue };
                 // A number that is less than before is of another thread with the same number.
                 let before = self.had.get(&thread).filter(|before| before.ran <= now.ran);
                 let before = before.copied().unwrap_or_default();
-                usage.ran += now.ran - before.ran;
-                usage.waited += now.waited.saturating_sub(before.waited);
+                let own = ThreadUsage {
+                    ran: now.ran - before.ran,
+                    waited: now.waited.saturating_sub(before.waited),
+                };
+                usage.ran += own.ran;
+                usage.waited += own.waited;
+                usage.busiest = usage.busiest.max(own);
                 had.insert(thread, now);
             }
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -138,6 +164,81 @@ impl Sockets {
     }
 }
 
+/// The processes of this machine that have one of these sockets open, as far as the caller may look at them.
+pub fn owners_of(inodes: &[u32]) -> Vec<i32> {
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let has_one = |pid: &i32| {
+        sockets_of(&[*pid]).iter().any(|own| inodes.iter().any(|inode| u64::from(*inode) == *own))
+    };
+    let mut owners = numbers_in("/proc");
+    owners.retain(has_one);
+    owners.sort_unstable();
+    owners
+}
+
+/// How many processors a process may run on; 0 if that cannot be read.
+pub fn processors_of(pid: i32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:")).unwrap_or_default();
+    mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum()
+}
+
+/// The control groups that may limit the processors of a process: its own and those above it (cgroups(7)).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorGroups(Vec<PathBuf>);
+
+impl ProcessorGroups {
+    /// Those of a process; none if they cannot be read.
+    pub fn of(pid: i32) -> Self {
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Self::find(&groups, &mounts)
+    }
+
+    /// By the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
+    fn find(groups: &str, mounts: &str) -> Self {
+        let mounted = |kind: &str, option: Option<&str>| {
+            mounts.lines().find_map(|line| {
+                let (place, system) = line.split_once(" - ")?;
+                let (own, options) = system.split_once(' ')?;
+                let has = option.is_none_or(|option| {
+                    options.rsplit(' ').next().is_some_and(|all| all.split(',').any(|one| one == option))
+                });
+                (own == kind && has).then(|| place.split(' ').nth(4).map(PathBuf::from)).flatten()
+            })
+        };
+        let chain = |line: &str| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let top = match controllers {
+                "" => mounted("cgroup2", None)?,
+                _ if controllers.split(',').any(|one| one == "cpu") => mounted("cgroup", Some("cpu"))?,
+                _ => return None,
+            };
+            let own = top.join(path.trim_start_matches('/'));
+            Some(own.ancestors().take_while(|folder| folder.starts_with(&top)).map(PathBuf::from).collect())
+        };
+        Self(groups.lines().filter_map(chain).collect::<Vec<Vec<_>>>().concat())
+    }
+
+    /// For how long they have kept their processes from the processors, all together, ns.
+    pub fn throttled(&self) -> u64 {
+        self.0.iter().filter_map(|folder| throttled_in(folder)).sum()
+    }
+}
+
+/// For how long a control group of either version has kept its processes from the processors because they had used up their quota,
+/// ns; `None` if it does not count that.
+pub fn throttled_in(folder: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join("cpu.stat")).ok()?;
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse::<u64>().ok()
+    };
+    of("throttled_time").or_else(|| Some(of("throttled_usec")? * 1000))
+}
+
 /// The inodes of all sockets that processes have open.
 fn sockets_of(processes: &[i32]) -> Vec<u64> {
     let open = processes.iter().flat_map(|pid| {
@@ -181,6 +282,51 @@ mod tests {
         assert_eq!(Line::read("sl local"), None);
     }
 
+    #[test]
+    fn the_control_groups_of_a_process_are_found_in_both_versions() {
+        let folders = |groups, mounts| {
+            ProcessorGroups::find(groups, mounts)
+                .0
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect()
+        };
+        let one: Vec<String> = folders(
+            "9:name=systemd:/\n2:cpu,cpuacct:/limits/x\n0::/\n",
+            "30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n",
+        );
+        let top = "/sys/fs/cgroup/cpu";
+        assert_eq!(one, [&*format!("{top}/limits/x"), &*format!("{top}/limits"), top]);
+        let two: Vec<String> =
+            folders("0::/a.slice/b\n", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(two, ["/sys/fs/cgroup/a.slice/b", "/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"]);
+        assert_eq!(ProcessorGroups::find("0::/\n", "").throttled(), 0);
+    }
+
+    #[test]
+    fn throttled_time_is_read_in_the_unit_of_each_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |text: &str| {
+            std::fs::write(folder.path().join("cpu.stat"), text).unwrap();
+            throttled_in(folder.path())
+        };
+        assert_eq!(of("nr_periods 10\nnr_throttled 4\nthrottled_usec 1234\n"), Some(1_234_000));
+        assert_eq!(of("nr_periods 10\nnr_throttled 4\nthrottled_time 1234\n"), Some(1234));
+        assert_eq!(of("usage_usec 7\n"), None);
+    }
+
+    #[test]
+    fn the_processes_that_have_a_socket_are_found() {
+        use std::os::unix::fs::MetadataExt as _;
+        let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&own);
+        let inode = std::fs::metadata(format!("/proc/self/fd/{fd}")).unwrap().ino();
+        let me = std::process::id().cast_signed();
+        assert!(owners_of(&[inode as u32]).contains(&me));
+        assert!(owners_of(&[]).is_empty());
+        assert!(processors_of(me) >= 1);
+    }
+
     struct Shell(Child);
 
     impl Drop for Shell {
@@ -205,6 +351,10 @@ mod tests {
         let usage = family.look();
         assert!(usage.ran > 1_000_000 && usage.memory > 10_000, "{usage:?}");
         assert_eq!(usage.processes[0], shell.0.id().cast_signed());
+        assert!(usage.busiest.ran > 0 && usage.busiest.ran <= usage.ran, "{usage:?}");
+        // The shell itself only waits.
+        let alone = Family::of_processes(vec![shell.0.id().cast_signed()]).look();
+        assert_eq!(alone.processes, [shell.0.id().cast_signed()]);
         assert_eq!(Family::of(u32::MAX >> 1).look().ran, 0, "nobody has that number");
     }
 

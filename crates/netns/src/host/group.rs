@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use netrig_agent::usage::throttled_in;
 use netrig_experiment::Node;
 
 use crate::error::{TestbedError, Told};
@@ -256,11 +257,7 @@ impl GroupReader {
     /// For how long its processes were kept from the processors since it was made because they had had their quota, together,
     /// ns; nothing if they have none.
     pub fn throttled(&self) -> Option<u64> {
-        let (version, folder) = self.cpu.as_ref()?;
-        match version {
-            Version::One => counter(&folder.join("cpu.stat"), "throttled_time"),
-            Version::Two => counter(&folder.join("cpu.stat"), "throttled_usec").map(|us| us * 1000),
-        }
+        throttled_in(&self.cpu.as_ref()?.1)
     }
 
     /// The memory that they have, bytes; nothing if it is not limited.
