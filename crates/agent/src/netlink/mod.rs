@@ -4,10 +4,12 @@ mod ethtool;
 pub mod generic;
 mod link;
 mod radio;
+mod sockets;
 
 pub use ethtool::{Ethtool, Rings};
 pub use link::{Interface, Links, Route};
 pub use radio::{RadioLink, Radios};
+pub use sockets::{BoundSocket, SocketList};
 
 use std::fmt::Debug;
 use std::io;

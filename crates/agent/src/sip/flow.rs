@@ -149,7 +149,7 @@ fn users(
     let notes = load.readiness().warnings.iter().map(|text| note(order, of_flow(text))).collect();
     let _ = progress.send(Progress::Notes(notes));
     let span = Span { clock, begins: order.start(), ends: until };
-    match load.carry_out(Some(span), stop.into(), |_: &SecondRow, _: SoFar<'_>| ()) {
+    match load.carry_out(Some(span), stop.into(), || (), |_: &SecondRow, _: SoFar<'_>| ()) {
         Ok((report, met)) => {
             let subject = Subject::Flow(order.flow);
             // Nobody listens any more once the run was given up.

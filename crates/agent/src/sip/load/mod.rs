@@ -41,7 +41,7 @@ pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_publ
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
 };
-pub use run::{Next, Readiness, run};
+pub use run::{LoadStage, Next, Readiness, run};
 pub(crate) use run::{OpenLoad, Span};
 pub use streams::LoadTls;
 pub use tester::TesterSecond;

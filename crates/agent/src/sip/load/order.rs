@@ -238,6 +238,8 @@ pub enum LoadError {
         user: String,
         /// Why.
         why: String,
+        /// Whether anything has come from the server.
+        is_answered: bool,
     },
     /// They are not registered when the load is to begin.
     #[error(

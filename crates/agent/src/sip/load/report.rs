@@ -359,6 +359,11 @@ impl SoFar<'_> {
         self.tester.lateness.quantile(0.99).unwrap_or_default()
     }
 
+    /// Messages received that belong to this load.
+    pub const fn received(&self) -> u64 {
+        self.tester.received.saturating_sub(self.tester.foreign)
+    }
+
     /// Datagrams that the tester's sockets had no room for.
     pub const fn dropped(&self) -> u64 {
         self.tester.dropped

@@ -33,6 +33,15 @@ pub struct Readiness {
     pub warnings: Vec<String>,
 }
 
+/// How far a load has come before its first attempt.
+#[derive(Clone, Copy, Debug)]
+pub enum LoadStage<'a> {
+    /// Its sockets are open. Users may have to be registered before it starts.
+    Open(&'a Readiness),
+    /// Everything is prepared: the first attempt starts within 20 ms.
+    Starting,
+}
+
 /// What who watches a load wants of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -48,7 +57,7 @@ impl From<()> for Next {
     }
 }
 
-/// Carries a load out. `ready` is told what is known before it begins, `second` of each second when it is over and of all that
+/// Carries a load out. `stage` is told how far it has come before it starts, `second` of each second when it is over and of all that
 /// was measured so far; what it answers is done. `steering` ends it before its time, or changes it while it goes on.
 ///
 /// # Errors
@@ -56,12 +65,13 @@ impl From<()> for Next {
 pub fn run<'a, N: Into<Next>>(
     order: &LoadOrder,
     steering: impl Into<Steering<'a>>,
-    ready: impl FnOnce(&Readiness),
+    mut stage: impl FnMut(LoadStage<'_>),
     second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
 ) -> Result<LoadReport, LoadError> {
     let opened = OpenLoad::open(order.clone())?;
-    ready(&opened.readiness());
-    Ok(opened.carry_out(None, steering.into(), second)?.0)
+    stage(LoadStage::Open(&opened.readiness()));
+    let starting = || stage(LoadStage::Starting);
+    Ok(opened.carry_out(None, steering.into(), starting, second)?.0)
 }
 
 /// How the plan of a load that has begun goes.
@@ -141,6 +151,7 @@ impl OpenLoad {
         self,
         within: Option<Span>,
         Steering { stop, control }: Steering<'_>,
+        mut starting: impl FnMut(),
         mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
     ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
         let locals = self.locals();
@@ -168,13 +179,14 @@ impl OpenLoad {
         let parts = setups.map(|setup| Part::new(Arc::clone(&plan), setup, order.shards, secret));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let mut reporting = Reporting::default();
-        let told = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
-            let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
-            let next = second(&row, so_far).into();
-            // What is open would wait for nobody.
-            let is_over = order.ends_without_server && reporting.has_lost_server();
-            if is_over { Next::Enough(Duration::ZERO) } else { next }
-        })?;
+        let told =
+            carry_out(&shared, wires.into_iter().zip(parts), &mut starting, &mut |number, seconds| {
+                let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
+                let next = second(&row, so_far).into();
+                // What is open would wait for nobody.
+                let is_over = order.ends_without_server && reporting.has_lost_server();
+                if is_over { Next::Enough(Duration::ZERO) } else { next }
+            })?;
         let interrupted = stop.load(Ordering::Relaxed);
         if interrupted && reporting.is_empty() {
             return Err(LoadError::Interrupted);
@@ -198,6 +210,7 @@ struct Ended {
 fn carry_out(
     shared: &Shared<'_>,
     parts: impl Iterator<Item = (Wire, Part)>,
+    starting: &mut dyn FnMut(),
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Result<Ended, LoadError> {
     let (told, telling) = channel();
@@ -207,7 +220,7 @@ fn carry_out(
             threads.push(spawn(scope, shared, number, wire, part, told.clone())?);
         }
         drop(told);
-        let ended = collect(shared, &telling, second);
+        let ended = collect(shared, &telling, starting, second);
         let mut ends = Ok(());
         for thread in threads {
             let end = thread.join().map_err(|_| LoadError::Panicked).and_then(|end| end);
@@ -258,6 +271,7 @@ fn spawn<'scope>(
 fn collect(
     shared: &Shared<'_>,
     telling: &Receiver<Told>,
+    starting: &mut dyn FnMut(),
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Ended {
     let shards = usize::from(shared.order.shards);
@@ -269,6 +283,7 @@ fn collect(
             Told::Prepared => {
                 prepared += 1;
                 if prepared == shards {
+                    starting();
                     let now = shared.clock.now();
                     ended.is_late = shared.within.is_some_and(|within| now > within.begins);
                     shared.failed.fetch_or(ended.is_late, Ordering::Relaxed);

@@ -223,7 +223,8 @@ impl<'a> Shard<'a> {
             self.turn(attention, self.shared.clock.now() + Duration::from_millis(20))?;
             if let Some((user, record)) = self.part.take_aside() {
                 let why = record.failure.map_or_else(String::new, |failure| failure.to_string());
-                return Err(LoadError::Preparation { user, why });
+                let is_answered = self.second.received > self.second.foreign;
+                return Err(LoadError::Preparation { user, why, is_answered });
             }
         }
         Ok(())

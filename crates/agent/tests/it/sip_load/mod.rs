@@ -368,7 +368,10 @@ fn users_register_with_their_passwords_and_no_others() {
     assert_eq!((failure.kind.name(), failure.count, report.ratios.ira), ("authentication", 40, Some(0.0)));
     let unprepared = with(wrong, |plan| plan.work = Work::ReRegister);
     let error = run(&unprepared, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
-    assert!(matches!(&error, LoadError::Preparation { why, .. } if why.contains("credentials")), "{error}");
+    assert!(
+        matches!(&error, LoadError::Preparation { why, is_answered: true, .. } if why.contains("credentials")),
+        "{error}"
+    );
 }
 
 /// One of those who are to be registered beforehand is refused while the others still wait: no load begins, and whoever the server

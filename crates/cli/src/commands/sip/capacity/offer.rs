@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::sip::load::{
-    DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run,
+    DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
+    run,
 };
 use netrig_core::Duration;
 use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
@@ -31,7 +32,7 @@ pub fn offer(
     step: &Step,
     search: &mut Search,
     (stop, watchers): (&AtomicBool, &Watchers),
-    warn: impl FnOnce(&[String]),
+    mut warn: impl FnMut(&[String]),
 ) -> Result<Option<Seen>, Failure> {
     let order = order(typed, step.rate, step.at_most_s, step.calls)?;
     // What was checked with the first rate can only be too fast for the users that there are.
@@ -46,7 +47,12 @@ pub fn offer(
         watchers.second(row, so_far, &order);
         watched.second(row, so_far, search)
     };
-    let report = run(&order, stop, |ready| warn(&ready.warnings), second);
+    let stage = |stage: LoadStage<'_>| {
+        if let LoadStage::Open(ready) = stage {
+            warn(&ready.warnings);
+        }
+    };
+    let report = run(&order, stop, stage, second);
     let report = match report {
         // What could be made ready at a lower rate cannot because of the rate.
         Err(error @ LoadError::Preparation { .. }) if search.has_passed() => {

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use netrig_agent::sip::load::LoadReport as LoadDocument;
-use netrig_agent::sip::load::{Control, LoadError, LoadOrder, LoadReport, SecondRow, SoFar, Steering, run};
+use netrig_agent::sip::load::{
+    Control, LoadError, LoadOrder, LoadReport, LoadStage, SecondRow, SoFar, Steering, run,
+};
 
 use super::screen::{Hand, State};
 use super::subject::scenario;
@@ -47,7 +49,12 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
         watchers.second(row, so_far, order);
         watchers.say(|| show::second(row));
     };
-    let report = run(order, steering, |ready| watchers.warn(&ready.warnings), second).map_err(failure)?;
+    let stage = |stage: LoadStage<'_>| {
+        if let LoadStage::Open(ready) = stage {
+            watchers.warn(&ready.warnings);
+        }
+    };
+    let report = run(order, steering, stage, second).map_err(failure)?;
     watchers.finish()?;
     Ok(report)
 }

@@ -1,0 +1,323 @@
+//! What this host's kernel counts of a server: its sockets, its threads, its control group.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use netrig_core::Duration;
+
+use crate::monotonic_nanos;
+use crate::netlink::{BoundSocket, SocketList};
+use crate::usage::{Family, ProcessorGroups, owners_of, processors_of};
+
+/// The sockets are looked at after each of these times in turn. They are no multiples of each other: a server that reads its socket
+/// at regular times is met at all phases.
+const LOOKS: [Duration; 3] =
+    [Duration::from_millis(23), Duration::from_millis(37), Duration::from_millis(31)];
+
+/// Watches the server at an address, if it is in this network namespace and its processes may be looked at.
+#[derive(Debug)]
+pub struct ServerWatch {
+    sockets: Arc<Mutex<SocketWatch>>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    threads: Family,
+    groups: ProcessorGroups,
+    /// When the counting started, ns.
+    started: u64,
+    throttled: u64,
+    reading: ServerReading,
+}
+
+/// What was counted since [`ServerWatch::start`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerReading {
+    /// Why all else, or all but the sockets' counts, cannot be seen, in words.
+    pub hidden: Option<String>,
+    /// Processes that have one of the server's sockets.
+    pub processes: u32,
+    /// Processors on which the first of them may run.
+    pub processors: u32,
+    /// How long threads were counted, s.
+    pub span_s: f64,
+    /// How long the thread ran that ran the longest, s.
+    pub busiest_s: f64,
+    /// How long the same thread waited for a processor, s.
+    pub busiest_waited_s: f64,
+    /// How long all threads ran, s.
+    pub ran_s: f64,
+    /// How long its control groups kept it from running, s.
+    pub throttled_s: f64,
+    /// What its sockets show.
+    pub sockets: SocketReading,
+}
+
+/// What a server's sockets show since [`ServerWatch::start`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SocketReading {
+    /// Datagrams that were dropped because a receive buffer was full.
+    pub dropped: u64,
+    /// The size of the largest receive buffer, bytes; 0 if unknown.
+    pub receive_buffer: u64,
+    /// The most that waited in them, bytes.
+    pub most_waiting: u64,
+    /// The least share of their receive buffers that was in use after the first drop, 0 to 1; `None` if nothing was dropped. It is
+    /// small of a server that empties its sockets now and then, and large of one that is always behind.
+    pub least_full: Option<f64>,
+    /// Connections that found the queue of a listening socket full, of all servers in the network namespace.
+    pub overflows: u64,
+}
+
+/// The sockets of a server.
+#[derive(Debug)]
+struct SocketWatch {
+    target: SocketAddr,
+    tcp: bool,
+    list: Option<SocketList>,
+    /// Counters when the counting started.
+    dropped: u64,
+    overflows: u64,
+    /// Whether the load goes on, so that what waits says how the server keeps up with it.
+    is_loaded: bool,
+    reading: SocketReading,
+}
+
+impl ServerWatch {
+    /// Starts to watch the server at `target`, which is spoken to over connections if `tcp` is set, and with datagrams otherwise.
+    /// What cannot be seen is told by each [reading](ServerReading::hidden).
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn open(target: SocketAddr, tcp: bool) -> std::io::Result<Self> {
+        let sockets = SocketWatch {
+            target,
+            tcp,
+            list: SocketList::open().ok(),
+            dropped: 0,
+            overflows: 0,
+            is_loaded: false,
+            reading: SocketReading::default(),
+        };
+        let (sockets, is_over) = (Arc::new(Mutex::new(sockets)), Arc::new(AtomicBool::new(false)));
+        let (own, until) = (Arc::clone(&sockets), Arc::clone(&is_over));
+        let watch = move || {
+            for pause in LOOKS.into_iter().cycle() {
+                std::thread::sleep(pause.into());
+                if until.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut own = locked(&own);
+                if own.is_loaded {
+                    own.look();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("server-watch".to_owned()).spawn(watch)?;
+        Ok(Self {
+            sockets,
+            is_over,
+            thread: Some(thread),
+            threads: Family::of_processes(Vec::new()),
+            groups: ProcessorGroups::default(),
+            started: 0,
+            throttled: 0,
+            reading: ServerReading::default(),
+        })
+    }
+
+    /// Finds the server's sockets and processes, before a load.
+    pub fn find(&mut self) {
+        let mut sockets = locked(&self.sockets);
+        let inodes: Vec<_> = sockets.its_own().iter().map(|socket| socket.inode).collect();
+        let processes = owners_of(&inodes);
+        self.reading = ServerReading {
+            hidden: sockets.why_hidden(inodes.is_empty(), processes.is_empty()),
+            processes: u32::try_from(processes.len()).unwrap_or(u32::MAX),
+            processors: processes.first().map_or(0, |pid| processors_of(*pid)),
+            ..ServerReading::default()
+        };
+        self.groups = processes.first().map(|pid| ProcessorGroups::of(*pid)).unwrap_or_default();
+        self.threads = Family::of_processes(processes);
+    }
+
+    /// Starts to count: the load begins.
+    pub fn start(&mut self) {
+        self.threads.look();
+        self.throttled = self.groups.throttled();
+        self.started = monotonic_nanos();
+        let ServerReading { processes, processors, hidden, .. } = std::mem::take(&mut self.reading);
+        self.reading = ServerReading { processes, processors, hidden, ..ServerReading::default() };
+        locked(&self.sockets).start();
+    }
+
+    /// Looks at all of it while the load goes on.
+    pub fn look(&mut self) -> &ServerReading {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let usage = self.threads.look();
+        let own = &mut self.reading;
+        own.span_s = seconds(monotonic_nanos().saturating_sub(self.started));
+        own.ran_s += seconds(usage.ran);
+        own.busiest_s += seconds(usage.busiest.ran);
+        own.busiest_waited_s += seconds(usage.busiest.waited);
+        own.throttled_s = seconds(self.groups.throttled().saturating_sub(self.throttled));
+        own.sockets = locked(&self.sockets).look();
+        own
+    }
+
+    /// Looks at the sockets a last time: the load is over, and what still waited may have been dropped.
+    pub fn end(&mut self) -> &ServerReading {
+        let mut sockets = locked(&self.sockets);
+        sockets.is_loaded = false;
+        self.reading.sockets = sockets.look();
+        &self.reading
+    }
+}
+
+impl Drop for ServerWatch {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Counters are whole after a panic too.
+fn locked(sockets: &Mutex<SocketWatch>) -> MutexGuard<'_, SocketWatch> {
+    sockets.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SocketWatch {
+    fn start(&mut self) {
+        self.dropped = dropped(&self.its_own());
+        self.overflows = self.all_overflows();
+        self.reading = SocketReading::default();
+        self.is_loaded = true;
+    }
+
+    fn look(&mut self) -> SocketReading {
+        let sockets = self.its_own();
+        let sum =
+            |of: fn(&BoundSocket) -> u32| sockets.iter().map(|socket| u64::from(of(socket))).sum::<u64>();
+        let (waiting, room) = (sum(|socket| socket.waiting), sum(|socket| socket.receive_buffer));
+        let overflows = self.all_overflows().saturating_sub(self.overflows);
+        let dropped = dropped(&sockets).saturating_sub(self.dropped);
+        let own = &mut self.reading;
+        if !self.tcp && self.is_loaded {
+            own.most_waiting = own.most_waiting.max(waiting);
+            if dropped > 0 && room > 0 {
+                let full = waiting as f64 / room as f64;
+                own.least_full = Some(own.least_full.map_or(full, |least| least.min(full)));
+            }
+        }
+        let largest = sockets.iter().map(|socket| u64::from(socket.receive_buffer)).max();
+        own.receive_buffer = largest.unwrap_or(own.receive_buffer);
+        (own.dropped, own.overflows) = (dropped, overflows);
+        *own
+    }
+
+    /// Those bound to the target's address, or to all addresses if the target is one of this host's.
+    fn its_own(&mut self) -> Vec<BoundSocket> {
+        let (target, tcp) = (self.target, self.tcp);
+        let all = self.list.as_mut().and_then(|list| list.bound_to(target.port(), tcp).ok());
+        let ip = target.ip().to_canonical();
+        let is_its = |socket: &BoundSocket| {
+            let local = socket.local.ip();
+            local.to_canonical() == ip || (local.is_unspecified() && is_here(target.ip()))
+        };
+        all.unwrap_or_default().into_iter().filter(is_its).collect()
+    }
+
+    /// Connections that found the queue of a listening socket full in this network namespace (`ListenOverflows` of
+    /// `/proc/net/netstat`).
+    fn all_overflows(&self) -> u64 {
+        if !self.tcp {
+            return 0;
+        }
+        let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
+        let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        let place = names.split(' ').position(|name| name == "ListenOverflows");
+        place.and_then(|place| values.split(' ').nth(place)?.parse().ok()).unwrap_or(0)
+    }
+
+    fn why_hidden(&self, has_no_socket: bool, has_no_process: bool) -> Option<String> {
+        let all = "its processor, the share of it that its control group allows, its sockets' receive queues and their drops";
+        let target = self.target;
+        match () {
+            () if self.list.is_none() => Some(format!("this kernel does not list sockets; {all} cannot be seen")),
+            () if has_no_socket && is_here(target.ip()) => Some(format!(
+                "no socket of this network namespace is bound to {target}; {all} cannot be seen from here"
+            )),
+            () if has_no_socket => Some(format!(
+                "the server is on another host or in another network namespace; {all} cannot be seen from here"
+            )),
+            () if has_no_process => Some(
+                "the server's processes belong to another user; its processor, and the share of it that its control group \
+                 allows, cannot be seen without root"
+                    .to_owned(),
+            ),
+            () => None,
+        }
+    }
+}
+
+fn dropped(sockets: &[BoundSocket]) -> u64 {
+    sockets.iter().map(|socket| u64::from(socket.dropped)).sum()
+}
+
+/// Whether an address is one of this host's.
+fn is_here(ip: IpAddr) -> bool {
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_this_host_is_watched_with_its_threads_and_sockets() {
+        let server = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let target = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut watch = ServerWatch::open(target, false).unwrap();
+        watch.find();
+        watch.start();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // The server, which is this process, does not read until its buffer is full.
+        while watch.look().sockets.dropped < 3 {
+            client.send_to(&[0; 60_000], target).unwrap();
+        }
+        let reading = watch.look().clone();
+        assert_eq!(reading.hidden, None);
+        let sockets = reading.sockets;
+        assert!(sockets.most_waiting >= 60_000 && sockets.least_full.unwrap() > 0.5, "{reading:?}");
+        assert!(reading.processes >= 1 && reading.processors >= 1, "{reading:?}");
+        assert!(reading.busiest_s > 0.0 && reading.ran_s >= reading.busiest_s, "{reading:?}");
+        // It empties the buffer: then it is not always behind.
+        server.set_nonblocking(true).unwrap();
+        while server.recv(&mut [0; 65_536]).is_ok() {}
+        assert!(watch.look().sockets.least_full.unwrap() < 0.5);
+        assert!(watch.end().sockets.dropped >= 3);
+        watch.start();
+        assert_eq!(
+            watch.end().sockets,
+            SocketReading { receive_buffer: sockets.receive_buffer, ..SocketReading::default() }
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_of_a_server_is_said() {
+        let hidden = |target, tcp| {
+            let mut watch = ServerWatch::open(target, tcp).unwrap();
+            watch.find();
+            watch.start();
+            watch.look().hidden.clone().unwrap()
+        };
+        let elsewhere = hidden("192.0.2.7:5060".parse().unwrap(), false);
+        assert!(elsewhere.contains("on another host") && elsewhere.contains("its processor"), "{elsewhere}");
+        let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(hidden(nobody, true).contains("no socket of this network namespace"));
+    }
+}

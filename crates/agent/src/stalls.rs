@@ -1,0 +1,130 @@
+//! Stalls of the whole machine, seen by a thread that only sleeps.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use netrig_core::Duration;
+
+use crate::interruptions::InterruptionCounts;
+use crate::usage::ProcessorGroups;
+use crate::{Precedence, monotonic_nanos};
+
+/// How long the thread sleeps each time.
+const SLEEP: Duration = Duration::from_millis(5);
+
+/// A busy machine wakes a sleeping thread within milliseconds. If it is as late as this, no processor ran what was due.
+const STALL: Duration = Duration::from_millis(50);
+
+/// After so many sleeps the thread notes for how long its own control group has been throttled.
+const SLEEPS: u32 = 20;
+
+/// Stalls that were seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MachineStalls {
+    /// How many.
+    pub count: u64,
+    /// The longest.
+    pub longest: Duration,
+    /// The sum of all.
+    pub total: Duration,
+    /// The share of all processors' time that the hypervisor gave to others, 0 to 1.
+    pub steal: f64,
+}
+
+/// A thread that sleeps in short steps and notes how late it wakes, until this is dropped.
+#[derive(Debug)]
+pub struct StallWatch {
+    seen: Arc<Mutex<MachineStalls>>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    counts: InterruptionCounts,
+}
+
+impl StallWatch {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start() -> std::io::Result<Self> {
+        let (seen, is_over) =
+            (Arc::new(Mutex::new(MachineStalls::default())), Arc::new(AtomicBool::new(false)));
+        let (own, until) = (Arc::clone(&seen), Arc::clone(&is_over));
+        let watch = move || watch(&own, &until);
+        let thread = std::thread::Builder::new().name("stalls".to_owned()).spawn(watch)?;
+        Ok(Self { seen, is_over, thread: Some(thread), counts: InterruptionCounts::read() })
+    }
+
+    /// The stalls since the last call.
+    pub fn take(&mut self) -> MachineStalls {
+        let now = InterruptionCounts::read();
+        let steal = now.since(&self.counts, Precedence::None, false).steal;
+        self.counts = now;
+        let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        MachineStalls { steal, ..std::mem::take(&mut *seen) }
+    }
+}
+
+impl Drop for StallWatch {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(seen: &Mutex<MachineStalls>, is_over: &AtomicBool) {
+    let groups = ProcessorGroups::of(std::process::id().cast_signed());
+    let (mut throttled, mut sleeps) = (groups.throttled(), 0);
+    while !is_over.load(Ordering::Relaxed) {
+        let before = monotonic_nanos();
+        std::thread::sleep(SLEEP.into());
+        let late = Duration::from_nanos(monotonic_nanos() - before).saturating_sub(SLEEP);
+        sleeps += 1;
+        if late < STALL && sleeps < SLEEPS {
+            continue;
+        }
+        let now = groups.throttled();
+        let own = Duration::from_nanos(now.saturating_sub(throttled));
+        (throttled, sleeps) = (now, 0);
+        // If its own control group kept the thread from running, others on this machine may have run.
+        if late >= STALL && own * 2 < late {
+            seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).record(late);
+        }
+    }
+}
+
+impl MachineStalls {
+    fn record(&mut self, late: Duration) {
+        self.count += 1;
+        self.longest = self.longest.max(late);
+        self.total += late;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_counted_and_summed() {
+        let mut stalls = MachineStalls::default();
+        [60, 300].into_iter().for_each(|ms| stalls.record(Duration::from_millis(ms)));
+        assert_eq!(
+            (stalls.count, stalls.longest, stalls.total),
+            (2, Duration::from_millis(300), Duration::from_millis(360))
+        );
+    }
+
+    #[test]
+    fn stalls_are_taken_once() {
+        let mut watch = StallWatch::start().unwrap();
+        watch.take();
+        watch.seen.lock().unwrap().record(Duration::from_millis(70));
+        let seen = watch.take();
+        assert!(seen.count >= 1 && seen.longest >= Duration::from_millis(70), "{seen:?}");
+        assert!((0.0..=1.0).contains(&seen.steal), "{seen:?}");
+        assert!(!watch.take().longest.eq(&Duration::from_millis(70)));
+    }
+}
