@@ -6,6 +6,7 @@ mod autocorrelation;
 mod dispersion;
 mod kolmogorov;
 mod median_slope;
+mod pass_curve;
 mod regression;
 mod streaming;
 
@@ -14,5 +15,6 @@ pub use autocorrelation::{LjungBox, autocorrelation, ljung_box};
 pub use dispersion::{Dispersion, index_of_dispersion};
 pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
 pub use median_slope::median_slope;
+pub use pass_curve::{CredibleLevel, PassCurve, pass_curve};
 pub use regression::{Line, line};
 pub use streaming::{DistanceFrom, RunningMoments, WindowCounts};

@@ -7,6 +7,7 @@ mod distribution;
 mod e_model;
 mod fit;
 mod interval;
+mod pass_curve;
 mod playout;
 mod properties;
 mod sequential;
