@@ -165,11 +165,15 @@ impl ServerWatch {
         own
     }
 
-    /// Looks at the sockets a last time: the load is over, and what still waited may have been dropped.
+    /// The load is over: what waits in the sockets from now on does not say how the server keeps up with it.
+    pub fn unload(&mut self) {
+        locked(&self.sockets).is_loaded = false;
+    }
+
+    /// Looks at the sockets a last time, after the load: what still waited may have been dropped.
     pub fn end(&mut self) -> &ServerReading {
-        let mut sockets = locked(&self.sockets);
-        sockets.is_loaded = false;
-        self.reading.sockets = sockets.look();
+        self.unload();
+        self.reading.sockets = locked(&self.sockets).look();
         &self.reading
     }
 }
@@ -297,6 +301,16 @@ mod tests {
         assert!(reading.busiest_s > 0.0 && reading.ran_s >= reading.busiest_s, "{reading:?}");
         // It empties the buffer: then it is not always behind.
         server.set_nonblocking(true).unwrap();
+        while server.recv(&mut [0; 65_536]).is_ok() {}
+        watch.unload();
+        assert!(
+            watch.look().sockets.least_full.unwrap() > 0.5,
+            "after the load every server empties its sockets"
+        );
+        watch.start();
+        while watch.look().sockets.dropped < 3 {
+            client.send_to(&[0; 60_000], target).unwrap();
+        }
         while server.recv(&mut [0; 65_536]).is_ok() {}
         assert!(watch.look().sockets.least_full.unwrap() < 0.5);
         assert!(watch.end().sockets.dropped >= 3);

@@ -65,6 +65,13 @@ fn is_of_the_tester(told: &Value) -> bool {
     is
 }
 
+#[track_caller]
+fn assert_holds(told: &Value, known: f64) {
+    let found = &told["verdict"]["capacity"];
+    let (low, high) = (found["low"].as_f64().unwrap(), found["high"].as_f64().unwrap());
+    assert!(low <= 1.03 * known && known <= 1.03 * high && high <= 1.3 * low, "{}", told["sentence"]);
+}
+
 #[test]
 fn a_capacity_is_found_and_its_steps_are_told() {
     let (target, folder) = (limited(), tempfile::tempdir().unwrap());
@@ -74,15 +81,16 @@ fn a_capacity_is_found_and_its_steps_are_told() {
         return assert_eq!(output.status.code(), Some(3));
     }
     // A tenth may fail: with 200 answered that is so up to 222.
-    let capacity = told["capacity"].as_f64().unwrap();
-    assert!((190.0..=228.0).contains(&capacity), "{}", told["sentence"]);
+    assert_holds(&told, 222.0);
     assert_eq!((output.status.code(), &told["unit"]), (Some(0), &Value::from("requests")));
     let entries = told["journal"]["entries"].as_array().unwrap();
     let steps: Vec<_> = entries.iter().filter_map(|entry| entry.get("step")).collect();
     assert_eq!((&steps[0]["rate"], &steps[0]["purpose"]), (&Value::from(60.0), &Value::from("ramp")));
     assert!(steps.iter().any(|step| step["decision"]["outcome"] == "failed"));
     let said = text(&output.stderr);
-    assert!(said.contains("60.0/s for") && said.contains("passed: enough succeed"), "{said}");
+    assert!(said.contains("60.0/s for") && said.contains("s left"), "{said}");
+    // Its server is a thread of this test, with little to do.
+    assert!(!told["causes"][0]["cause"]["elsewhere"].is_null(), "{}", told["sentence"]);
 }
 
 /// It is killed, without a word, between two steps or in the midst of one.
@@ -112,8 +120,7 @@ fn a_search_goes_on_from_its_journal() {
     let kept = before["journal"]["entries"].as_array().unwrap();
     assert!(told["journal"]["entries"].as_array().unwrap().starts_with(kept));
     if !is_of_the_tester(&told) {
-        let capacity = told["capacity"].as_f64().unwrap();
-        assert!((190.0..=228.0).contains(&capacity), "{}", told["sentence"]);
+        assert_holds(&told, 222.0);
     }
     // With other settings it is another question, and so it is of another server.
     let other = common::netrig(folder.path(), &[&all[..], &["--precision", "5%"]].concat());
@@ -133,7 +140,7 @@ fn what_makes_no_search_is_refused() {
             &["udp:127.0.0.1", "--start", "10/s", "--highest", "5/s"][..],
             "from the lowest to the highest rate",
         ),
-        (&["udp:127.0.0.1", "--repeats", "0"], "at least 1"),
+        (&["udp:127.0.0.1", "--precision", "0%"], "above 0 and below 1"),
         (&["udp:127.0.0.1", "--mode", "rfc7502", "--start", "5/s"], "so high that the weight raises it"),
         (&["udp:8.8.8.8"], "--i-may-test"),
         (&["udp:127.0.0.1", "--journal", "."], "the journal ."),
@@ -142,4 +149,42 @@ fn what_makes_no_search_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(said), "{said}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn without_any_answer_the_first_step_ends_the_search() {
+    let folder = tempfile::tempdir().unwrap();
+    // A socket that is never read is silent. Where there is no socket, ICMP says so.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let silent = format!("udp:{}", silent.local_addr().unwrap());
+    let unreachable = format!("udp:127.0.0.1:{port}");
+    for (target, scenario, words) in [
+        (&*unreachable, "options", "ICMP"),
+        (&*unreachable, "re-register", "could not be registered"),
+        (&*silent, "options", "no answer in time"),
+        (&*silent, "re-register", "could not be registered"),
+        (&*format!("tcp:127.0.0.1:{closed}"), "options", "had a response"),
+    ] {
+        let quick = ["--t1", "50ms", "--cpus", "1", "--json"];
+        let asked = [&["sip", "capacity", target, "--scenario", scenario][..], &quick].concat();
+        let output = common::netrig(folder.path(), &asked);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let sentence = told["sentence"].as_str().unwrap();
+        assert!(sentence.starts_with("no answer") && sentence.contains(words), "{sentence}");
+        assert_eq!(told["journal"]["entries"].as_array().unwrap().len(), 1, "{sentence}");
+    }
+}
+
+#[test]
+fn an_older_journal_is_refused_with_its_form() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("old.json"), r#"{"version": "0.1.0", "asked": "", "journal": {}}"#)
+        .unwrap();
+    let output =
+        common::netrig(folder.path(), &["sip", "capacity", "udp:127.0.0.1:9", "--journal", "old.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("it is of form 1"), "{}", text(&output.stderr));
 }

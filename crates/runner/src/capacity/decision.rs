@@ -84,6 +84,20 @@ pub enum Reason {
         /// So many: failed, still open, or too late.
         calls: u64,
     },
+    /// Failed: nothing was received from the server at all.
+    Unanswered {
+        /// Calls that were begun; 0 if users could not be registered before.
+        calls: u64,
+        /// Why they failed, in words; `None` if none has yet.
+        why: Option<String>,
+    },
+    /// Invalid: the whole machine stalled, which may be why the step did not pass.
+    Stalled {
+        /// How often.
+        count: u64,
+        /// The longest, s.
+        longest_s: f64,
+    },
     /// Invalid: the tester was the limit.
     Tester(
         /// Why, in sentences.
@@ -92,6 +106,9 @@ pub enum Reason {
     /// Invalid: the step ended before anything could be decided.
     CutShort,
 }
+
+/// Why a call failed of which nothing is known.
+pub(super) const SILENCE: &str = "no response, and no error from the network";
 
 impl Decision {
     pub(super) const fn passed(reason: Reason) -> Self {
@@ -146,6 +163,17 @@ impl fmt::Display for Reason {
             Self::Again { requests } => write!(f, "{requests} requests had to be sent again"),
             Self::Unprepared(why) => write!(f, "not ready: {why}"),
             Self::NotObjective { calls } => write!(f, "{calls} were handled inadequately"),
+            Self::Unanswered { calls, why } => {
+                let why = why.as_deref().unwrap_or(SILENCE);
+                match calls {
+                    0 => write!(f, "no answer: {why}"),
+                    _ => write!(f, "none of {calls} was answered: {why}"),
+                }
+            }
+            Self::Stalled { count, longest_s } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "the machine stalled {count} time{s}, for up to {:.0} ms", longest_s * 1e3)
+            }
             Self::Tester(faults) => write!(f, "the tester was the limit: {}", faults.join("; ")),
             Self::CutShort => f.write_str("it ended too soon to say anything"),
         }

@@ -4,7 +4,7 @@
 use super::decision::Reason;
 use super::search::{Procedure, Purpose, Wanted};
 use super::settings::{DesignObjective, Settings};
-use super::verdict::{Capacity, Found, Verdict};
+use super::verdict::{Capacity, Verdict};
 
 #[derive(Debug)]
 pub(super) struct Climb {
@@ -35,8 +35,7 @@ impl Climb {
 
     fn missed(&self) -> Verdict {
         let Some(passed) = self.met else { return Verdict::LessThan { rate: self.rate } };
-        let found = Found { passed, failed: Some(self.rate) };
-        Verdict::Capacity(Capacity::of(vec![found], Vec::new(), 0.95))
+        Verdict::Capacity(Capacity::between(passed, Some(self.rate), u64::from(self.steps)))
     }
 }
 

@@ -77,7 +77,9 @@ impl Rfc7502Form {
             Verdict::MoreThan { rate } => format!("more than {rate}"),
             Verdict::LessThan { rate } => format!("less than {rate}"),
             Verdict::TesterLimit { rate, .. } => format!("not found: the tester's limit at {rate}"),
-            Verdict::NotRecovered { .. } | Verdict::Unsettled { .. } => "not found".to_owned(),
+            Verdict::Unanswered { .. } | Verdict::NotRecovered { .. } | Verdict::Unsettled { .. } => {
+                "not found".to_owned()
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decision::{Decision, Outcome, Reason};
-use super::observation::{Counts, Judged, Seen, TesterSeen};
+use super::observation::{Counts, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
 use super::search::{Criterion, Drain, Purpose, Step};
 use super::settings::{Settings, SettingsError};
 
@@ -32,11 +32,9 @@ pub enum Entry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Which repeat of the search, from 1.
-    pub repeat: u32,
     /// Why this rate.
     pub purpose: Purpose,
-    /// Whether it was the second attempt.
+    /// Whether it was another attempt, because the one before did not count.
     pub again: bool,
     /// The rate that was asked for, per second.
     pub rate: f64,
@@ -57,6 +55,13 @@ pub struct Record {
     pub thresholds: Vec<Judged>,
     /// The tester's record of itself.
     pub tester: TesterSeen,
+    /// What this host's kernel counted of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSeen>,
+    /// Stalls of the whole machine.
+    pub stalls: StallsSeen,
+    /// From the step's beginning until its last call was known or given up, s.
+    pub took_s: f64,
     /// How it ended, and why.
     pub decision: Decision,
 }
@@ -102,7 +107,6 @@ impl Record {
             _ => None,
         };
         Self {
-            repeat: step.repeat,
             purpose: step.purpose,
             again: step.again,
             rate: step.rate,
@@ -114,14 +118,16 @@ impl Record {
             test,
             thresholds: seen.judged(&settings.thresholds),
             tester: seen.tester.clone(),
+            server: seen.server.clone(),
+            stalls: seen.stalls,
+            took_s: seen.took_s.max(seen.span_s),
             decision,
         }
     }
 
     /// Whether this is what the step was.
     pub(super) fn is_of(&self, step: &Step) -> bool {
-        (self.rate, self.purpose, self.repeat, self.again)
-            == (step.rate, step.purpose, step.repeat, step.again)
+        (self.rate, self.purpose, self.again) == (step.rate, step.purpose, step.again)
     }
 }
 

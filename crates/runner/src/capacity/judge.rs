@@ -11,7 +11,7 @@
 use netrig_stats::sequential::{Judgement, ProportionTest};
 
 use super::decision::{Decision, Outcome, Reason};
-use super::observation::Seen;
+use super::observation::{Counts, Seen};
 use super::search::{Criterion, Step};
 use super::settings::{Sequential, Settings, Threshold};
 
@@ -23,6 +23,9 @@ const FEWEST_AGAIN: u64 = 3;
 
 /// The tester fell short if it offered less by this share and by so many standard deviations of Poisson arrivals.
 const SHORT: (f64, f64) = (0.02, 4.0);
+
+/// A server at nine tenths of its capacity takes so many times the span of a stall to catch up with what waited.
+const CATCHING_UP: f64 = 10.0;
 
 /// A step that goes on.
 #[derive(Clone, Debug, Default)]
@@ -38,13 +41,15 @@ impl Running {
     pub fn observe(&mut self, settings: &Settings, step: &Step, seen: &Seen) -> Option<&Decision> {
         self.history.push((seen.span_s, seen.counts.begun, seen.counts.open()));
         if self.decided.is_none() {
-            self.decided = tester(step, seen).or_else(|| match &step.criterion {
+            let decision = match &step.criterion {
                 Criterion::Sequential(sequential) => {
                     Look { settings, sequential, step, seen, running: self }.decide()
                 }
                 Criterion::Clean { calls } => clean(*calls, seen),
                 Criterion::Objective { .. } => None,
-            });
+            };
+            let is_failed = decision.as_ref().is_some_and(|decision| decision.outcome == Outcome::Failed);
+            self.decided = tester(step, seen, is_failed).or(decision);
         }
         self.decided.as_ref()
     }
@@ -52,11 +57,36 @@ impl Running {
     /// The end of the step: no call is begun any more, and those that are open have been waited for.
     pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
         if let Some(why) = &seen.unprepared {
-            return Decision::failed(Reason::Unprepared(why.clone()));
+            return Decision::failed(match seen.received {
+                Some(0) => Reason::Unanswered { calls: 0, why: Some(why.clone()) },
+                _ => Reason::Unprepared(why.clone()),
+            });
         }
-        if let Some(invalid) = tester(step, seen) {
-            return invalid;
+        let decision = self.judged(settings, step, seen);
+        let is_failed = decision.outcome == Outcome::Failed;
+        // How fast a counted number of calls was offered, only the tester's faults say.
+        let is_timed = step.calls.is_none() || step.purpose.is_probe();
+        let is_carried = !is_short(step, seen) && (is_timed || seen.tester.faults.is_empty());
+        match decision.outcome {
+            // A server that carries a rate although the machine stalled carries it.
+            Outcome::Passed if is_carried => decision,
+            _ if is_spoilt(step, seen) => {
+                let stalls = seen.stalls;
+                Decision::invalid(Reason::Stalled { count: stalls.count, longest_s: stalls.longest_s })
+            }
+            _ => match tester(step, seen, true) {
+                Some(invalid) => invalid,
+                None if is_failed && is_unanswered(seen) => {
+                    let (calls, why) = (seen.counts.begun, seen.failed_mostly.clone());
+                    Decision::failed(Reason::Unanswered { calls, why })
+                }
+                None => decision,
+            },
         }
+    }
+
+    /// Judges the server, without regard to the tester and to stalls of the machine.
+    fn judged(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
         match (&step.criterion, &self.decided) {
             // A failure that is known does not go away by waiting.
             (_, Some(decided)) if decided.outcome != Outcome::Passed => decided.clone(),
@@ -82,18 +112,40 @@ impl Running {
     }
 }
 
-/// Whether the tester was the limit, by what it says and by what it offered.
-fn tester(step: &Step, seen: &Seen) -> Option<Decision> {
-    let mut faults = seen.tester.faults.clone();
+/// Whether nothing was received from the server at all.
+pub(super) fn is_unanswered(seen: &Seen) -> bool {
+    seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
+}
+
+/// Whether stalls of the machine may explain why a step did not pass: they may unless more calls failed than a server at nine tenths
+/// of its capacity has open when it has caught up with them.
+fn is_spoilt(step: &Step, seen: &Seen) -> bool {
+    let Counts { failed, overdue, again, .. } = seen.counts;
+    let most = CATCHING_UP * step.rate * seen.stalls.total_s;
+    seen.stalls.count > 0 && (failed.max(overdue).max(again) as f64 <= most || is_short(step, seen))
+}
+
+/// Whether fewer calls were begun than were asked for.
+fn is_short(step: &Step, seen: &Seen) -> bool {
     let asked = step.rate * seen.span_s;
     let (share, deviations) = SHORT;
     let least = asked - (share * asked).max(deviations * asked.sqrt());
-    let short =
-        (seen.counts.begun as f64) < least && step.calls.is_none_or(|calls| seen.counts.begun < calls);
-    if short {
+    (seen.counts.begun as f64) < least && step.calls.is_none_or(|calls| seen.counts.begun < calls)
+}
+
+/// Whether the tester was the limit: it offered less than it was asked for, or had faults of its own where those count. They do not if
+/// the step passes: a server that carries what was offered carries it, however late the tester was. While the machine stalls the
+/// tester offers less through no fault of its own.
+fn tester(step: &Step, seen: &Seen, faults_count: bool) -> Option<Decision> {
+    let is_short = is_short(step, seen);
+    if !(is_short && seen.stalls.count == 0 || faults_count && !seen.tester.faults.is_empty()) {
+        return None;
+    }
+    let mut faults = seen.tester.faults.clone();
+    if is_short {
         faults.push(format!("{:.1} per second were offered, {} were asked for", seen.offered(), step.rate));
     }
-    (!faults.is_empty()).then(|| Decision::invalid(Reason::Tester(faults)))
+    Some(Decision::invalid(Reason::Tester(faults)))
 }
 
 /// Every call must succeed: the first that does not decides.

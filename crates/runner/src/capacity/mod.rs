@@ -1,14 +1,15 @@
 //! The capacity of a server: the highest rate that it carries.
 //!
 //! [`Search`] decides what is offered next and what a step has shown, [`BaselineSearch`] what the tester carries against itself; a
-//! driver offers it. Three modes: ramp and
-//! bisection with a sequential test for each step, the algorithm of RFC 7502, the design objective capacity of ETSI
+//! driver offers it. Three modes: an
+//! estimate from steps of which a sequential test decides each, the algorithm of RFC 7502, the design objective capacity of ETSI
 //! TS 186 008. What is decided, with which risks, stands in `docs/sip-capacity.md`.
 
 mod baseline;
-mod bracket;
+mod cause;
 mod decision;
 mod design_objective;
+mod estimation;
 mod form;
 mod journal;
 mod judge;
@@ -19,13 +20,14 @@ mod settings;
 mod verdict;
 
 pub use baseline::{Baseline, BaselineSearch};
+pub use cause::{CapacityCause, CauseFound, causes};
 pub use decision::{Decision, Outcome, Reason};
 pub use form::Rfc7502Form;
 pub use journal::{Entry, Journal, Record, ResumeError, Stand};
-pub use observation::{Counts, DelaySeen, Judged, Seen, TesterSeen};
+pub use observation::{Counts, DelaySeen, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
 pub use search::{Drain, Order, Progress, Purpose, Search, Step};
 pub use settings::{
     DesignObjective, Evidence, Mode, Recovery, Rfc7502, Sequential, Settings, SettingsError, Statistic,
     Threshold,
 };
-pub use verdict::{Capacity, Contradiction, Found, Verdict};
+pub use verdict::{Capacity, HeldRate, RateInterval, Verdict};

@@ -14,11 +14,23 @@ pub struct Seen {
     pub counts: Counts,
     /// Delays of the calls that have ended. One that the scenario does not have is left out.
     pub delays: Vec<DelaySeen>,
-    /// Why most of those that failed did, in words; `None` if none has, or nobody can say.
+    /// The most frequent reason why calls failed, in words; `None` if none has failed or the reason is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_mostly: Option<String>,
     /// The tester itself.
     pub tester: TesterSeen,
+    /// Messages received from the server; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+    /// What this host's kernel counted of the server; `None` if the driver has not looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSeen>,
+    /// Stalls of the whole machine while calls were begun.
+    #[serde(default)]
+    pub stalls: StallsSeen,
+    /// From the end of the step before until all calls were known or given up, s.
+    #[serde(default)]
+    pub took_s: f64,
     /// Why the server could not be made ready for the step: then none of it was offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprepared: Option<String>,
@@ -104,6 +116,54 @@ pub struct Judged {
     pub was_s: Option<f64>,
     /// Whether it was kept. Of what no call had nothing can be said: it is.
     pub kept: bool,
+}
+
+/// What this host's kernel counted of the server's processes and sockets while calls were begun.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSeen {
+    /// Why all else, or all but the sockets' counts, cannot be seen, in words: those values are zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<String>,
+    /// Processes that have one of the server's sockets.
+    pub processes: u32,
+    /// Processors on which they may run.
+    pub processors: u32,
+    /// How long threads were counted, s.
+    pub span_s: f64,
+    /// How long the thread ran that ran the longest, s.
+    pub busiest_s: f64,
+    /// How long the same thread waited for a processor, s.
+    pub busiest_waited_s: f64,
+    /// How long all threads ran, s.
+    pub ran_s: f64,
+    /// How long its control groups kept it from running, s (`cpu.stat`).
+    pub throttled_s: f64,
+    /// Datagrams that were dropped because a receive buffer was full, until the step's end.
+    pub dropped: u64,
+    /// The size of the largest receive buffer, bytes; 0 if unknown.
+    pub receive_buffer: u64,
+    /// The most that waited in the receive queues of its sockets, bytes.
+    pub most_waiting: u64,
+    /// The least share of the receive buffers that was in use after the first drop, 0 to 1; `None` if nothing was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_full: Option<f64>,
+    /// Connections that found the queue of a listening socket full, of all servers in the network namespace.
+    pub overflows: u64,
+}
+
+/// Stalls of the whole machine: a thread that only sleeps woke late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StallsSeen {
+    /// How many.
+    pub count: u64,
+    /// The longest, s.
+    pub longest_s: f64,
+    /// The sum of all, s.
+    pub total_s: f64,
+    /// The share of all processors' time that the hypervisor gave to others, 0 to 1.
+    pub steal: f64,
 }
 
 impl Seen {

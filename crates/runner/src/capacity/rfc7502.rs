@@ -8,7 +8,7 @@
 use super::decision::Reason;
 use super::search::{Drain, Procedure, Purpose, Wanted};
 use super::settings::{Rfc7502, Settings};
-use super::verdict::{Capacity, Found, Verdict};
+use super::verdict::{Capacity, Verdict};
 
 /// So many successes without a new highest: "we've converged".
 const CONVERGED: u32 = 10;
@@ -59,8 +59,8 @@ impl Converging {
                 // h := max(r, old_r)
                 let h = self.r.max(self.old_r);
                 let above = self.failed.iter().copied().filter(|failed| *failed > h).reduce(f64::min);
-                let found = Found { passed: h, failed: above };
-                self.verdict = Some(Verdict::Capacity(Capacity::of(vec![found], Vec::new(), 0.95)));
+                let steps = u64::from(self.steps);
+                self.verdict = Some(Verdict::Capacity(Capacity::between(h, above, steps)));
                 return;
             }
         }

@@ -5,11 +5,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bracket::Bracket;
 use super::decision::{Decision, Outcome, Reason};
 use super::design_objective::Climb;
+use super::estimation::Estimation;
 use super::journal::{Entry, Journal, Record, ResumeError};
-use super::judge::Running;
+use super::judge::{Running, is_unanswered};
 use super::observation::Seen;
 use super::rfc7502::Converging;
 use super::settings::{Mode, Sequential, Settings, SettingsError};
@@ -23,7 +23,7 @@ pub enum Order {
     Step(Step),
     /// Offer nothing for a while, then [say so](Search::drained).
     Drain(Drain),
-    /// That is all.
+    /// The search is over.
     Finished(Verdict),
 }
 
@@ -34,9 +34,7 @@ pub struct Step {
     pub rate: f64,
     /// Why this rate.
     pub purpose: Purpose,
-    /// Which repeat of the search, from 1.
-    pub repeat: u32,
-    /// Whether it is the second attempt, because the tester was the limit in the first.
+    /// Whether it is another attempt, because the one before did not count.
     pub again: bool,
     /// It is not decided sooner, s.
     pub least_s: f64,
@@ -66,16 +64,13 @@ pub struct Drain {
 pub enum Purpose {
     /// To find a rate that passes and one that fails.
     Ramp,
-    /// Between the highest that passed and the lowest that failed.
-    Bisection {
-        /// The highest that passed.
-        passed: f64,
-        /// The lowest that failed.
-        failed: f64,
-    },
-    /// To see whether the lowest rate that failed fails again.
+    /// In the middle of the interval that the steps so far leave.
+    Between,
+    /// To see whether the only rate that failed fails again.
     Recheck,
-    /// To see whether the highest rate that passed holds for long.
+    /// To see whether the upper end of the interval fails.
+    UpperEnd,
+    /// To see whether a rate holds for long.
     Confirmation,
     /// To see whether the server has recovered.
     Recovery,
@@ -138,13 +133,15 @@ pub(super) trait Procedure: fmt::Debug + Send {
     fn wanted(&self) -> Wanted;
     /// The step that was wanted passed or failed.
     fn decided(&mut self, passed: bool);
-    /// The step that was wanted did not count, twice.
+    /// The step that was wanted did not count, however often it was tried.
     fn limited(&mut self, reason: &Reason);
     /// The silence that was wanted is over.
     fn drained(&mut self);
-    /// Which repeat of the search, from 1.
-    fn repeat(&self) -> u32 {
-        1
+    /// The last step, attempt or pause has taken so long, s. It is told after what the step has shown.
+    fn spent(&mut self, _span_s: f64) {}
+    /// How much of the time for all steps is left, s; `None` if the time does not end the search.
+    fn left_s(&self) -> Option<f64> {
+        None
     }
 }
 
@@ -176,19 +173,33 @@ pub struct Search {
     procedure: Box<dyn Procedure>,
     entries: Vec<Entry>,
     running: Running,
-    /// The step that the procedure wants did not count: it is tried again, after a silence.
+    /// The step that the procedure wants did not count: it is tried again, after a pause.
     again: Again,
+    /// Attempts at that step that did not count.
+    attempts: u32,
+    /// The server has never answered.
+    unanswered: Option<Verdict>,
 }
 
-/// How far a second attempt is.
+/// How often a step is tried that the tester spoils.
+const ATTEMPTS: u32 = 3;
+
+/// How often a step is tried that stalls of the machine spoil. They come by chance: the next attempt may have none.
+const STALLED_ATTEMPTS: u32 = 6;
+
+/// How long the open calls of a failed step are waited for in a mode that asks whether the server has recovered, s: after 7.5 s a
+/// request has been sent again four times.
+const OVERLOADED_LINGER_S: f64 = 8.0;
+
+/// How far another attempt is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Again {
     /// None is wanted.
     No,
-    /// First the server is left alone.
+    /// Of a step at this rate, after a pause.
     Rest(f64),
-    /// It is due.
-    Due,
+    /// Of a step at this rate, now.
+    Due(f64),
 }
 
 impl Search {
@@ -199,11 +210,19 @@ impl Search {
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         let procedure: Box<dyn Procedure> = match &settings.mode {
-            Mode::Sequential(sequential) => Box::new(Bracket::new(&settings, sequential)),
+            Mode::Sequential(sequential) => Box::new(Estimation::new(&settings, sequential)),
             Mode::Rfc7502(rfc) => Box::new(Converging::new(&settings, *rfc)),
             Mode::DesignObjective(objective) => Box::new(Climb::new(&settings, *objective)),
         };
-        Ok(Self { settings, procedure, entries: Vec::new(), running: Running::default(), again: Again::No })
+        Ok(Self {
+            settings,
+            procedure,
+            entries: Vec::new(),
+            running: Running::default(),
+            again: Again::No,
+            attempts: 0,
+            unanswered: None,
+        })
     }
 
     /// A search that was interrupted: what its journal holds is taken as it stands, and the next order is the one
@@ -232,6 +251,9 @@ impl Search {
 
     /// What is to be done now. It stays the same until that is done.
     pub fn next(&self) -> Order {
+        if let Some(verdict) = &self.unanswered {
+            return Order::Finished(verdict.clone());
+        }
         if let Again::Rest(after) = self.again {
             return Order::Drain(Drain { span_s: self.settings.rest_s, after });
         }
@@ -250,7 +272,16 @@ impl Search {
         };
         // After a pass only the young calls are of interest; after a failure the server is to get rid of all of them.
         let is_passed = decision.outcome == Outcome::Passed;
-        let linger_s = if is_passed { self.settings.patience_s } else { self.settings.linger_s };
+        let linger_s = match is_passed {
+            true => self.settings.patience_s,
+            // A server that does not answer at all will not answer the open calls.
+            false if is_unanswered(seen) && !self.has_passed() => 0.0,
+            // The server is asked whether it has recovered.
+            false if matches!(self.settings.mode, Mode::Sequential(_)) => {
+                self.settings.linger_s.min(OVERLOADED_LINGER_S)
+            }
+            false => self.settings.linger_s,
+        };
         Progress::Enough { decision, linger_s }
     }
 
@@ -273,6 +304,11 @@ impl Search {
         }
     }
 
+    /// How much of the time for all steps is left, s; `None` if the time does not end the search.
+    pub fn left_s(&self) -> Option<f64> {
+        self.procedure.left_s()
+    }
+
     /// Everything so far.
     pub fn journal(&self) -> Journal {
         Journal { settings: self.settings.clone(), entries: self.entries.clone() }
@@ -286,20 +322,44 @@ impl Search {
 
     /// Goes on by what was written down.
     fn take(&mut self, entry: Entry) {
-        match (&entry, self.again) {
-            (Entry::Drain(_), Again::Rest(_)) => self.again = Again::Due,
-            (Entry::Drain(_), _) => self.procedure.drained(),
-            (Entry::Step(record), again) => {
+        match &entry {
+            Entry::Drain(drain) => {
+                match self.again {
+                    Again::Rest(rate) => self.again = Again::Due(rate),
+                    _ => self.procedure.drained(),
+                }
+                self.procedure.spent(drain.span_s);
+            }
+            Entry::Step(record) => {
                 self.again = Again::No;
+                if let Reason::Unanswered { calls, why } = &record.decision.reason
+                    && !self.has_passed()
+                {
+                    self.unanswered = Some(Verdict::Unanswered { calls: *calls, why: why.clone() });
+                }
+                let attempts = std::mem::take(&mut self.attempts) + 1;
+                let most = match record.decision.reason {
+                    Reason::Stalled { .. } => STALLED_ATTEMPTS,
+                    _ => ATTEMPTS,
+                };
                 match record.decision.outcome {
                     Outcome::Passed => self.procedure.decided(true),
                     Outcome::Failed => self.procedure.decided(false),
-                    Outcome::Invalid if again == Again::Due => {
-                        self.procedure.limited(&record.decision.reason)
+                    Outcome::Invalid if attempts >= most => self.procedure.limited(&record.decision.reason),
+                    Outcome::Invalid => {
+                        self.attempts = attempts;
+                        self.again = Again::Rest(record.rate);
                     }
-                    Outcome::Invalid => self.again = Again::Rest(record.rate),
                 }
+                self.procedure.spent(record.took_s);
             }
+        }
+        // When the time is up another attempt may not be wanted any more.
+        let is_wanted = |again| matches!(self.procedure.wanted(), Wanted::Step { rate, .. } if rate == again);
+        if let Again::Rest(rate) | Again::Due(rate) = self.again
+            && !is_wanted(rate)
+        {
+            (self.again, self.attempts) = (Again::No, 0);
         }
         self.entries.push(entry);
     }
@@ -317,8 +377,7 @@ impl Search {
         Step {
             rate,
             purpose,
-            repeat: self.procedure.repeat(),
-            again: self.again == Again::Due,
+            again: matches!(self.again, Again::Due(_)),
             least_s,
             at_most_s,
             calls,
@@ -338,9 +397,13 @@ fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
 /// within the settings.
 fn spans(sequential: &Sequential, rate: f64, purpose: Purpose) -> (f64, f64, Option<u64>, Criterion) {
     let clean = sequential.test.test().map_or(0, |test| test.fewest_clean()) as f64;
-    let is_long = purpose == Purpose::Confirmation;
-    let least_s = if is_long { sequential.confirm_s.max(sequential.least_s) } else { sequential.least_s };
-    let at_most_s = (least_s + 3.0 * clean / rate).min(least_s.max(sequential.most_s));
+    let (least_s, most_s) = match purpose {
+        Purpose::Confirmation => (sequential.confirm_s.max(sequential.least_s), sequential.most_s),
+        // Most steps of a ramp are far from the capacity.
+        Purpose::Ramp => (sequential.least_s, sequential.most_s / 2.0),
+        _ => (sequential.least_s, sequential.most_s),
+    };
+    let at_most_s = (least_s + 3.0 * clean / rate).min(least_s.max(most_s));
     (least_s, at_most_s, None, Criterion::Sequential(sequential.clone()))
 }
 
@@ -355,10 +418,9 @@ impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ramp => f.write_str("ramp"),
-            Self::Bisection { passed, failed } => {
-                write!(f, "between {passed}, which passed, and {failed}, which failed")
-            }
+            Self::Between => f.write_str("between the ends"),
             Self::Recheck => f.write_str("does it fail again?"),
+            Self::UpperEnd => f.write_str("does the upper end fail?"),
             Self::Confirmation => f.write_str("does it hold for long?"),
             Self::Recovery => f.write_str("has the server recovered?"),
             Self::Traffic => f.write_str("send_traffic of RFC 7502"),

@@ -30,8 +30,7 @@ pub struct Settings {
     pub linger_s: f64,
     /// How long nothing is offered after a step that failed, when its calls have ended.
     pub rest_s: f64,
-    /// Steps, those that ask whether the server has recovered included, after which the search gives up: in each
-    /// repeat.
+    /// Steps, those that ask whether the server has recovered included, after which the search gives up.
     pub most_steps: u32,
 }
 
@@ -39,7 +38,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mode {
-    /// An exponential ramp, then bisection, each step decided by a sequential test.
+    /// An exponential ramp, then a curve fitted to all steps, each decided by a sequential test.
     Sequential(Sequential),
     /// The algorithm of RFC 7502, section 4.10.
     Rfc7502(Rfc7502),
@@ -47,13 +46,13 @@ pub enum Mode {
     DesignObjective(DesignObjective),
 }
 
-/// Settings of the search by ramp and bisection.
+/// Settings of the search by ramp and fitted curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sequential {
     /// Each step of the ramp is so many times as fast as the one before; above 1.
     pub factor: f64,
-    /// Bisection ends when the lowest rate that failed is above the highest that passed by no more than this share.
+    /// The search ends when the upper end of the capacity's interval is above the lower by no more than this share.
     pub precision: f64,
     /// What decides whether enough calls succeed.
     pub test: Evidence,
@@ -73,8 +72,8 @@ pub struct Sequential {
     /// A step fails in which more requests had to be sent again than this share of the calls begun: where datagrams are lost a
     /// server does the same work twice, and a little later all of it.
     pub again: f64,
-    /// Of how many searches the capacity is the mean; at least 1.
-    pub repeats: u32,
+    /// No step begins if it would not end by then, counted from the first, s.
+    pub within_s: f64,
     /// The confidence of its interval.
     pub confidence: f64,
     /// When a server is held for itself again after a step that failed.
@@ -166,7 +165,7 @@ pub struct SettingsError {
 }
 
 impl Settings {
-    /// A search by ramp and bisection from `start` for a server that is to answer `unit` within `thresholds`.
+    /// A search by ramp and fitted curve from `start` for a server that is to answer `unit` within `thresholds`.
     pub fn sequential(unit: &str, start: f64, thresholds: Vec<Threshold>) -> Self {
         Self { thresholds, ..Self::by(unit, start, Mode::Sequential(Sequential::default())) }
     }
@@ -221,19 +220,19 @@ impl Settings {
 }
 
 impl Default for Sequential {
-    /// 99.9 % at risks of 1 % (a good server fails) and 5 % (a bad one passes), found to within 2 %, three times.
+    /// 99.9 % at risks of 1 % (a good server fails) and 5 % (a bad one passes), to within 25 % in two and a half minutes.
     fn default() -> Self {
         Self {
             factor: 2.0,
-            precision: 0.02,
+            precision: 0.25,
             test: Evidence { good: 0.0001, bad: 0.001, alpha: 0.01, beta: 0.05 },
             least_s: 5.0,
-            most_s: 120.0,
-            confirm_s: 60.0,
+            most_s: 10.0,
+            confirm_s: 20.0,
             overdue: 0.05,
             growth: 0.01,
             again: 0.001,
-            repeats: 3,
+            within_s: 150.0,
             confidence: 0.95,
             recovery: Recovery { share: 0.2, calls: 20, most_s: 300.0 },
         }
@@ -250,7 +249,9 @@ impl Sequential {
         spans(&[("most of recovery", self.recovery.most_s)])?;
         let longer = "at least the least span, and finite";
         within("most span", self.most_s, self.most_s >= self.least_s && self.most_s.is_finite(), longer)?;
-        within("repeats", f64::from(self.repeats), self.repeats > 0, "at least 1")?;
+        spans(&[("the time for all steps", self.within_s)])?;
+        let fits = self.within_s >= self.least_s;
+        within("the time for all steps", self.within_s, fits, "at least the least span")?;
         within("calls of recovery", self.recovery.calls as f64, self.recovery.calls > 0, "at least 1")?;
         self.test.check()
     }

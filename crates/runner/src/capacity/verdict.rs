@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use netrig_stats::interval;
+use netrig_stats::fit::CredibleLevel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::Reason;
+use super::decision::{Reason, SILENCE};
 
 /// What a search has found. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,12 +19,19 @@ pub enum Verdict {
         /// The highest rate that passed.
         rate: f64,
     },
+    /// Nothing was received from the server.
+    Unanswered {
+        /// Calls that were begun; 0 if users could not be registered before.
+        calls: u64,
+        /// Why they failed, in words; `None` of silence.
+        why: Option<String>,
+    },
     /// The lowest rate allowed failed.
     LessThan {
         /// The lowest rate that failed.
         rate: f64,
     },
-    /// Invalid: the tester was the limit, not the server.
+    /// Above a rate no step counts: the tester was the limit, or stalls of the machine spoilt every attempt.
     TesterLimit {
         /// At this rate.
         rate: f64,
@@ -40,7 +47,7 @@ pub enum Verdict {
         /// For so long nothing but a few calls were offered, s.
         waited_s: f64,
     },
-    /// The steps were used up.
+    /// The time or the steps were used up before one passed and one failed.
     Unsettled {
         /// The highest rate that passed.
         passed: Option<f64>,
@@ -51,59 +58,51 @@ pub enum Verdict {
     },
 }
 
-/// A capacity.
+/// A capacity, from all steps together. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
-    /// The mean over the repeats of the highest rates that passed.
+    /// The rate at which 95 % of the steps pass, but for those that fail by mischance: the median of what the steps say.
     pub rate: f64,
-    /// The lower end of its interval, Student's; `None` of one repeat.
-    pub low: Option<f64>,
-    /// The upper end.
-    pub high: Option<f64>,
-    /// The confidence of the interval, over repeats: it says how well they agree, not how near a rate that failed is.
+    /// The lower end of its interval: the lower end of [`most`](Self::most).
+    pub low: f64,
+    /// The upper end: that of [`half`](Self::half).
+    pub high: f64,
+    /// The confidence of each end's interval.
     pub confidence: f64,
-    /// Each repeat.
-    pub found: Vec<Found>,
-    /// Rates that passed although others that are no higher failed: the server's behaviour is not a matter of the rate
-    /// alone, or a test has erred.
-    pub contradictions: Vec<Contradiction>,
+    /// The rate at which 95 % of the steps pass; `None` of a mode that fits no curve.
+    pub most: Option<RateInterval>,
+    /// The rate at which half of the steps pass; `None` of a mode that fits no curve.
+    pub half: Option<RateInterval>,
+    /// The highest rate that was offered for long and passed; `None` if the time was up before.
+    pub held: Option<HeldRate>,
+    /// How many steps it is from.
+    pub steps: u64,
 }
 
-/// What a repeat has found.
+/// A rate with its credible interval, per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
-    /// The highest rate that passed.
-    pub passed: f64,
-    /// The lowest that failed, if one did.
-    pub failed: Option<f64>,
+pub struct RateInterval {
+    /// The lower end.
+    pub low: f64,
+    /// The median.
+    pub value: f64,
+    /// The upper end.
+    pub high: f64,
 }
 
-/// A rate that passed, and one that failed and is not higher.
+impl From<CredibleLevel> for RateInterval {
+    fn from(CredibleLevel { low, value, high }: CredibleLevel) -> Self {
+        Self { low, value, high }
+    }
+}
+
+/// A rate that was offered for long and passed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Contradiction {
-    /// It passed.
-    pub passed: f64,
-    /// It failed.
-    pub failed: f64,
-}
-
-impl Capacity {
-    /// Of what was found, at least once.
-    pub(super) fn of(found: Vec<Found>, contradictions: Vec<Contradiction>, confidence: f64) -> Self {
-        let rates: Vec<_> = found.iter().map(|found| found.passed).collect();
-        let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-        let student = interval::student(&rates, confidence).ok();
-        // Repeats that found the same do not show how far from it others lie.
-        let ends = student.and_then(|student| student.low.zip(student.high)).filter(|(low, high)| low < high);
-        let (low, high) = ends.unzip();
-        Self { rate: mean, low, high, confidence, found, contradictions }
-    }
-
-    /// By which share the lowest rate that failed lies above the highest that passed, in the repeat where it is most.
-    pub fn resolution(&self) -> Option<f64> {
-        let apart = self.found.iter().filter_map(|found| Some(found.failed? / found.passed - 1.0));
-        apart.reduce(f64::max)
-    }
+pub struct HeldRate {
+    /// Per second.
+    pub rate: f64,
+    /// For so long, s.
+    pub span_s: f64,
 }
 
 impl Verdict {
@@ -111,6 +110,14 @@ impl Verdict {
     pub const fn rate(&self) -> Option<f64> {
         match self {
             Self::Capacity(capacity) => Some(capacity.rate),
+            _ => None,
+        }
+    }
+
+    /// What stands behind a capacity, in words: see [`Capacity::details`].
+    pub fn details(&self) -> Option<String> {
+        match self {
+            Self::Capacity(capacity) => capacity.details(),
             _ => None,
         }
     }
@@ -129,20 +136,34 @@ impl Verdict {
             Self::MoreThan { rate } => {
                 write!(f, "more than {rate} {unit}/s: no rate that was allowed failed")
             }
+            Self::Unanswered { calls, why } => {
+                let why = why.as_deref().unwrap_or(SILENCE);
+                match calls {
+                    0 => write!(f, "no answer: {why}"),
+                    _ => write!(f, "no answer: none of {calls} {unit} had a response ({why})"),
+                }
+            }
             Self::LessThan { rate } => {
                 write!(f, "less than {rate} {unit}/s: no rate that was allowed passed")
             }
             Self::TesterLimit { rate, carried, why } => {
-                write!(f, "invalid: the tester's limit at {rate} {unit}/s")?;
-                if let Some(carried) = carried {
-                    write!(f, "; the server carried {carried} {unit}/s")?;
+                let limit = match why {
+                    Reason::Stalled { .. } => "stalls of the machine spoil every step",
+                    _ => "the tester is the limit",
+                };
+                match carried {
+                    Some(carried) => write!(f, "at least {carried} {unit}/s; above, {limit}")?,
+                    None => write!(f, "invalid: {limit}")?,
                 }
-                write!(f, " ({why})")
+                write!(f, ", at {rate} {unit}/s ({why})")
             }
             Self::NotRecovered { after, waited_s } => {
                 write!(f, "after {after} {unit}/s the server did not recover within {waited_s:.0} s")
             }
             Self::Unsettled { passed, failed, steps } => {
+                if let (Some(passed), None) = (passed, failed) {
+                    return write!(f, "at least {passed} {unit}/s: the time was up before a rate failed");
+                }
                 write!(f, "not settled after {steps} steps")?;
                 let mut say = |word, rate: &Option<f64>| match rate {
                     Some(rate) => write!(f, "; {rate} {unit}/s {word}"),
@@ -156,18 +177,44 @@ impl Verdict {
 }
 
 impl Capacity {
+    /// Of a mode that fits no curve: the highest rate that passed, and the lowest above it that failed if one did.
+    pub(super) fn between(passed: f64, failed: Option<f64>, steps: u64) -> Self {
+        let high = failed.unwrap_or(passed);
+        Self { rate: passed, low: passed, high, confidence: 0.95, most: None, half: None, held: None, steps }
+    }
+
     fn write(&self, f: &mut impl fmt::Write, unit: &str) -> fmt::Result {
-        write!(f, "{} {unit}/s", (self.rate * 10.0).round() / 10.0)?;
-        if let (Some(low), Some(high)) = (self.low, self.high) {
-            let (confidence, n) = (100.0 * self.confidence, self.found.len());
-            write!(f, " ({confidence} % interval {low:.1} to {high:.1}, {n} repeats)")?;
+        let [low, high, rate] = [self.low, self.high, self.rate].map(whole);
+        if self.half.is_some() {
+            return write!(f, "between {low} and {high} {unit}/s");
         }
-        if let Some(resolution) = self.resolution() {
-            write!(f, "; a rate that failed lies at most {:.1} % above", 100.0 * resolution)?;
-        }
-        for Contradiction { passed, failed } in &self.contradictions {
-            write!(f, "; {passed} {unit}/s passed although {failed} failed")?;
-        }
-        Ok(())
+        write!(f, "{rate} {unit}/s")?;
+        if self.high > self.low { write!(f, "; {high}/s failed") } else { Ok(()) }
+    }
+
+    /// The rates at which 95 % and half of the steps pass, with their intervals, and the rate that held for long, in words; `None`
+    /// of a mode that fits no curve.
+    pub fn details(&self) -> Option<String> {
+        let of = |RateInterval { low, value, high }| {
+            format!("{}/s ({} to {})", whole(value), whole(low), whole(high))
+        };
+        let held = match self.held {
+            Some(HeldRate { rate, span_s }) => format!("{}/s held for {span_s:.0} s", whole(rate)),
+            None => "the time was up before a rate could be held for long".to_owned(),
+        };
+        Some(format!(
+            "95 % of the steps pass at {}, half of them at {}; {held}",
+            of(self.most?),
+            of(self.half?)
+        ))
+    }
+}
+
+/// A rate as people read it: three digits below 100, whole above.
+fn whole(rate: f64) -> String {
+    match rate {
+        _ if rate >= 100.0 => format!("{rate:.0}"),
+        _ if rate >= 10.0 => format!("{rate:.1}"),
+        _ => format!("{rate:.2}"),
     }
 }

@@ -22,7 +22,7 @@ fn it_is_the_highest_step_that_met_the_objective() {
     assert_eq!(rates, [100.0, 150.0, 200.0, 250.0, 300.0, 350.0]);
     assert!(journal.steps().all(|step| step.span_s == 120.0), "steps of one duration");
     let Verdict::Capacity(capacity) = verdict else { unreachable!() };
-    assert_eq!(capacity.found[0].failed, Some(350.0));
+    assert_eq!(capacity.high, 350.0);
 }
 
 #[test]

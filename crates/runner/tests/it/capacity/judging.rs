@@ -1,8 +1,8 @@
 //! How one step is decided: open calls, thresholds, the tester.
 
 use netrig_runner::capacity::{
-    Counts, DelaySeen, Order, Outcome, Progress, Reason, Search, Seen, Settings, Statistic, Step, TesterSeen,
-    Threshold,
+    Counts, DelaySeen, Order, Outcome, Progress, Reason, Search, Seen, Settings, StallsSeen, Statistic, Step,
+    TesterSeen, Threshold, Verdict,
 };
 
 use super::{settings, with};
@@ -103,7 +103,7 @@ fn known_failures_fail_a_step_before_its_shortest_span() {
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(1.0, 1000, 997, 3, 0))), None);
     let (outcome, reason, linger_s) = enough(search.observe(&seen(1.5, 1500, 1496, 4, 0))).unwrap();
-    assert_eq!((outcome, reason, linger_s), (Outcome::Failed, Reason::Failures, 33.0));
+    assert_eq!((outcome, reason, linger_s), (Outcome::Failed, Reason::Failures, 8.0));
 }
 
 #[test]
@@ -176,6 +176,12 @@ fn a_fault_of_the_tester_beats_every_failure() {
     let bad = Seen { tester, ..seen(3.0, 3000, 0, 3000, 0) };
     assert_eq!(enough(search.observe(&bad)).unwrap().0, Outcome::Invalid);
     assert_eq!(search.end(&bad).unwrap().decision.outcome, Outcome::Invalid);
+    // Not of a step that passes: the server carried it all the same.
+    let (mut search, _) = at_1000();
+    let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
+    let good = Seen { tester, ..seen(5.0, 5000, 5000, 0, 0) };
+    assert_eq!(enough(search.observe(&good)).unwrap().0, Outcome::Passed);
+    assert_eq!(search.end(&good).unwrap().decision.reason, Reason::Shown);
     // Also one that shows at the end of a step that had failed.
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(3.0, 3000, 0, 3000, 0))).unwrap().0, Outcome::Failed);
@@ -191,4 +197,59 @@ fn counts_that_cannot_be_are_no_panic() {
         search.observe(&strange);
     }
     search.end(&seen(5.0, 0, 7, 9, 3));
+}
+
+#[test]
+fn a_step_that_a_stall_of_the_machine_spoilt_is_not_judged() {
+    let stalls = StallsSeen { count: 2, longest_s: 0.3, total_s: 0.5, steal: 0.0 };
+    let (mut search, _) = at_1000();
+    let bad = Seen { stalls, ..seen(3.0, 3000, 2000, 1000, 0) };
+    let decision = &search.end(&bad).unwrap().decision;
+    assert_eq!(decision.to_string(), "invalid: the machine stalled 2 times, for up to 300 ms");
+    // A stall of 60 ms holds up 600 calls until a busy server has caught up, and does not explain a thousand failures.
+    let (mut search, _) = at_1000();
+    let short = StallsSeen { count: 1, longest_s: 0.06, total_s: 0.06, steal: 0.0 };
+    let bad = Seen { stalls: short, ..seen(3.0, 3000, 2000, 1000, 0) };
+    assert_eq!(search.end(&bad).unwrap().decision.reason, Reason::Failures);
+    // Where calls were not begun for a stall, the rate was not carried.
+    let (mut search, _) = at_1000();
+    let missing = Seen { stalls, ..seen(5.0, 4000, 4000, 0, 0) };
+    assert_eq!(enough(search.observe(&missing)).unwrap().0, Outcome::Passed);
+    assert_eq!(search.end(&missing).unwrap().decision.outcome, Outcome::Invalid);
+    // What passes nevertheless has passed, though the tester too was late.
+    let (mut search, _) = at_1000();
+    let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
+    let good = Seen { stalls, tester, ..seen(5.0, 5000, 5000, 0, 0) };
+    assert_eq!(enough(search.observe(&good)).unwrap().0, Outcome::Passed);
+    assert_eq!(search.end(&good).unwrap().decision.reason, Reason::Shown);
+}
+
+#[test]
+fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
+    let nothing = |failed, overdue, why: Option<&str>| Seen {
+        received: Some(0),
+        failed_mostly: why.map(str::to_owned),
+        ..seen(3.5, 3500, 0, failed, overdue)
+    };
+    for (unanswered, words) in [
+        (nothing(3500, 0, Some("ICMP")), "no answer: none of 3500 calls had a response (ICMP)"),
+        (nothing(0, 1000, None), "(no response, and no error from the network)"),
+    ] {
+        let (mut search, _) = at_1000();
+        assert_eq!(enough(search.observe(&unanswered)).unwrap().2, 0.0, "the open calls are not waited for");
+        search.end(&unanswered);
+        let Order::Finished(verdict) = search.next() else { panic!() };
+        assert!(matches!(verdict, Verdict::Unanswered { calls: 3500, .. }), "{verdict:?}");
+        assert!(verdict.sentence("calls").contains(words), "{}", verdict.sentence("calls"));
+    }
+    // Users that could not be registered because nothing answered.
+    let (mut search, _) = at_1000();
+    let unprepared = Some("user u: time-out".to_owned());
+    search.end(&Seen { unprepared, received: Some(0), ..Seen::default() });
+    let Order::Finished(verdict) = search.next() else { panic!() };
+    assert_eq!(verdict.sentence("calls"), "no answer: user u: time-out");
+    // A server that answers, if only with refusals, is one.
+    let (mut search, _) = at_1000();
+    search.end(&Seen { received: Some(3500), ..nothing(3500, 0, None) });
+    assert!(!matches!(search.next(), Order::Finished(_)));
 }

@@ -31,7 +31,10 @@ fn they_are_refused_with_what_they_may_be() {
         "precision must be above 0 and below 1",
     );
     refused(with(settings(), |sequential| sequential.most_s = 4.0), "at least the least span");
-    refused(with(settings(), |sequential| sequential.repeats = 0), "repeats must be at least 1");
+    refused(
+        with(settings(), |sequential| sequential.within_s = f64::INFINITY),
+        "the time for all steps must be finite",
+    );
     let test = Evidence { good: 0.001, bad: 0.001, alpha: 0.01, beta: 0.05 };
     refused(with(settings(), |sequential| sequential.test = test), "good must be above 0 and below bad");
     let test = Evidence { good: 0.0001, bad: 0.001, alpha: 0.5, beta: 0.5 };

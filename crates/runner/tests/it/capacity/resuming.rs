@@ -3,7 +3,7 @@
 use netrig_runner::capacity::{Journal, Mode, Outcome, ResumeError, Rfc7502, Search, Settings};
 
 use super::server::Server;
-use super::{settings, with};
+use super::settings;
 
 /// The same, however often it is asked: what it does depends on the rate alone, but for one step that does not count.
 fn server() -> Server {
@@ -14,7 +14,7 @@ fn server() -> Server {
 fn it_goes_on_as_if_nothing_had_happened() {
     let mut rfc = Settings::rfc7502("calls", 100.0);
     rfc.mode = Mode::Rfc7502(Rfc7502 { sessions: 200, increase: 0.2 });
-    for all in [with(settings(), |sequential| sequential.repeats = 2), rfc] {
+    for all in [settings(), rfc] {
         let mut whole = Search::new(all.clone()).unwrap();
         let tester = |_, step| if step == 2 { vec!["late".to_owned()] } else { Vec::new() };
         let verdict = Server { tester: Box::new(tester), ..server() }.drive(&mut whole);

@@ -3,7 +3,7 @@
 
 use netrig_core::{Seeds, Stream};
 use netrig_runner::capacity::{
-    Counts, DelaySeen, Drain, Order, Outcome, Progress, Search, Seen, Step, TesterSeen, Verdict,
+    Counts, DelaySeen, Drain, Order, Outcome, Progress, Search, Seen, StallsSeen, Step, TesterSeen, Verdict,
 };
 
 /// What a lost call is known after: 64 T1.
@@ -26,8 +26,12 @@ pub struct Server {
     pub recovery_s: f64,
     /// So long after the last call was begun it answers the lost ones, which are sent again and again.
     pub answers_again_s: f64,
-    /// What the tester says of itself, by the rate and by how often it was asked for any.
+    /// What the tester says of itself, by the rate and by how often it was asked for any. With faults it begins none.
     pub tester: Box<dyn FnMut(f64, u32) -> Vec<String>>,
+    /// The share of the steps in which the machine stands still: then many calls are lost.
+    pub stalls: f64,
+    /// The share of the steps that fail by mischance, which nothing tells.
+    pub mischance: f64,
     /// Of the calls that the driver is asked for it begins this share.
     pub offered: f64,
     /// Whether calls arrive as a Poisson process, and not at equal gaps.
@@ -72,6 +76,8 @@ impl Server {
             recovery_s: 0.0,
             answers_again_s: f64::INFINITY,
             tester: Box::new(|_, _| Vec::new()),
+            stalls: 0.0,
+            mischance: 0.0,
             offered: 1.0,
             is_poisson: false,
             state: State::new(1),
@@ -100,7 +106,9 @@ impl Server {
     /// A step, from its first call until the last is known or nobody waits any more.
     pub fn step(&mut self, search: &mut Search, step: &Step) {
         self.state.steps += 1;
-        let mut load = Load::default();
+        let mut load = Load { begun_s: self.state.now_s, ..Load::default() };
+        load.is_unlucky = self.mischance > 0.0 && self.state.random.chance(self.mischance);
+        load.is_spoilt = self.stalls > 0.0 && self.state.random.chance(self.stalls);
         let linger_s = loop {
             self.tick(step, &mut load);
             if let Progress::Enough { linger_s, .. } = search.observe(&load.seen(self, step.rate)) {
@@ -131,7 +139,9 @@ impl Server {
     }
 
     fn tick(&mut self, step: &Step, load: &mut Load) {
-        load.due += self.arrivals(self.offered * step.rate);
+        let is_faulty = !(self.tester)(step.rate, self.state.steps).is_empty();
+        let share = if is_faulty { 0.0 } else { self.offered };
+        load.due += self.arrivals(share * step.rate);
         let mut calls = load.due.floor();
         if let Some(most) = step.calls {
             calls = calls.min((most - load.counts.begun) as f64);
@@ -142,7 +152,13 @@ impl Server {
         if self.state.now_s < self.state.blind_until_s {
             self.lose(calls, load);
         } else {
-            let refused = self.refused(calls as u64, step.rate);
+            let mut refused = self.refused(calls as u64, step.rate);
+            if load.is_spoilt && load.span_s >= 1.0 {
+                load.stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+            }
+            if load.is_unlucky || load.stalls.count > 0 {
+                refused = refused.max((calls / 2.0) as u64);
+            }
             load.counts.failed += refused;
             self.serve(calls - refused as f64, load);
         }
@@ -200,6 +216,10 @@ impl Server {
 /// A step from the driver's side.
 #[derive(Default)]
 struct Load {
+    begun_s: f64,
+    is_spoilt: bool,
+    is_unlucky: bool,
+    stalls: StallsSeen,
     span_s: f64,
     due: f64,
     counts: Counts,
@@ -228,12 +248,13 @@ impl Load {
         let max_s = self.delays.iter().map(|(_, delay)| *delay).fold(0.0, f64::max);
         let delay = DelaySeen { delay: "connection".to_owned(), n, mean_s, p95_s: max_s, max_s };
         Seen {
-            unprepared: None,
             span_s: self.span_s,
             counts: self.counts,
             delays: vec![delay],
-            failed_mostly: None,
+            stalls: self.stalls,
+            took_s: server.state.now_s - self.begun_s,
             tester: TesterSeen { faults: (server.tester)(rate, server.state.steps), ..TesterSeen::default() },
+            ..Seen::default()
         }
     }
 }

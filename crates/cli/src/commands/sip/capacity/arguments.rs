@@ -24,6 +24,9 @@ pub struct Capacity {
     /// Where each step is written down; a search that was interrupted goes on from there
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
+    /// Print a line for each step below the result
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
@@ -51,20 +54,23 @@ pub struct SearchArguments {
     /// Seed of the arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Sequential: how near a rate that fails has to be to the highest that passes
-    #[arg(long, value_name = "SHARE", default_value = "2%")]
+    /// Sequential: by which share the upper end of the capacity's interval may be above the lower one
+    #[arg(long, value_name = "SHARE", default_value = "25%")]
     pub precision: Fraction,
-    /// Sequential: how often the whole is done; the capacity is the mean, with an interval if there are several
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub repeats: u32,
+    /// Sequential: no step begins that would not end within this time; the interval is then as wide as it is
+    #[arg(long, value_name = "TIME", default_value = "150s")]
+    pub within: Duration,
     /// Sequential: a rate fails at which more requests than this share of what begins must be sent again
     #[arg(long, value_name = "SHARE", default_value = "0.1%")]
     pub again: Fraction,
     /// Sequential: no step is decided sooner. A server that flushes every 60 s needs 180 s
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub least: Duration,
-    /// Sequential: how long the rate that was found must hold
-    #[arg(long, value_name = "TIME", default_value = "60s")]
+    /// Sequential: no step but the last lasts longer
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub most: Duration,
+    /// Sequential: how long the lower end of the interval must hold
+    #[arg(long, value_name = "TIME", default_value = "20s")]
     pub confirm: Duration,
     /// RFC 7502: sessions of each step, N
     #[arg(long, value_name = "N", default_value_t = 50_000)]
@@ -83,7 +89,7 @@ pub struct SearchArguments {
 /// How a rate is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeName {
-    /// Ramp and bisection, each step as long as the evidence needs
+    /// Rates in a ramp, then where a curve through all steps leaves the capacity open
     Sequential,
     /// The algorithm of RFC 7502, section 4.10
     Rfc7502,

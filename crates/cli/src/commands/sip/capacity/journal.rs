@@ -6,20 +6,26 @@ use std::path::Path;
 use netrig_agent::user_file;
 use netrig_runner::capacity::{Baseline, Journal, Search, Settings};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::arguments::Capacity;
 use crate::failure::Failure;
+
+/// The form of the file: another when a search that goes on from an older one would do something else.
+const FORM: u64 = 2;
 
 /// What stands in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
+    /// The form of the file.
+    form: u64,
     /// The program that wrote it.
     version: String,
     /// What was offered to whom: a step answers for nothing else.
     asked: String,
-    /// What the tester carries against itself.
-    baseline: Baseline,
+    /// What the tester carries against itself; it is looked for after the first step.
+    baseline: Option<Baseline>,
     journal: Journal,
 }
 
@@ -32,8 +38,15 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Bas
         Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
     };
     let text = user_file::read_text(file, user_file::LONGEST_DATA).map_err(|error| refuse(&error))?;
-    let Kept { version, asked: before, baseline, journal } =
-        serde_json::from_str(&text).map_err(|error| refuse(&error))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
+    // The first files had no form.
+    let form = value.get("form").map_or(Some(1), Value::as_u64);
+    if form != Some(FORM) {
+        let form = form.map_or_else(|| "an unknown form".to_owned(), |form| format!("form {form}"));
+        return Err(refuse(&format!("it is of {form}, and this netrig goes on from form {FORM} only")));
+    }
+    let Kept { version, asked: before, baseline, journal, .. } =
+        serde_json::from_value(value).map_err(|error| refuse(&error))?;
     if version != env!("CARGO_PKG_VERSION") {
         return Err(refuse(&format!("netrig {version} wrote it")));
     }
@@ -43,13 +56,18 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Bas
     let steps = journal.steps().count();
     let search = Search::resume(settings, journal).map_err(|error| refuse(&error))?;
     eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
-    Ok((search, Some(baseline)))
+    Ok((search, baseline))
 }
 
 /// Writes a journal as a whole: who is killed leaves the one before.
-pub fn write(typed: &Capacity, file: &Path, baseline: &Baseline, journal: Journal) -> Result<(), Failure> {
-    let (version, baseline) = (env!("CARGO_PKG_VERSION").to_owned(), baseline.clone());
-    let kept = Kept { version, asked: asked(typed), baseline, journal };
+pub fn write(
+    typed: &Capacity,
+    file: &Path,
+    baseline: Option<&Baseline>,
+    journal: Journal,
+) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let kept = Kept { form: FORM, version, asked: asked(typed), baseline: baseline.cloned(), journal };
     let text = serde_json::to_string_pretty(&kept).map_err(Failure::failed)?;
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");

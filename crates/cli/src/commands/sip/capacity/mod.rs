@@ -6,6 +6,7 @@ mod journal;
 mod offer;
 mod settings;
 mod show;
+mod sight;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_agent::sip::load::Offered;
-use netrig_runner::capacity::{Baseline, Drain, Order, Search, Verdict};
+use netrig_runner::capacity::{Baseline, Drain, Order, Search, Seen, Step, Verdict};
 
+use self::sight::Sight;
 use super::screen::{Hand, State};
 use super::watching::Watchers;
 use crate::commands::sip::subject::work;
@@ -34,25 +36,16 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
     typed.environment.save()?;
     let settings = settings::settings(typed, &order);
-    let (mut search, known) = journal::begun(typed, settings)?;
+    let (search, known) = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;
-    let baseline = match known {
-        Some(known) => Some(known),
-        None => baseline::find(typed, &stop)?,
-    };
-    let verdict = match &baseline {
-        Some(baseline) => {
-            eprintln!("{}", baseline.sentence(settings::unit(work(&typed.subject))));
-            let hand = Hand { stop: Arc::clone(&stop), control: None };
-            let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
-            let watchers = Watchers::open(&typed.watching, state, hand)?;
-            let verdict = searched(typed, &mut search, baseline, &stop, &watchers)?;
-            watchers.finish()?;
-            verdict
-        }
-        None => None,
-    };
-    let journal = search.journal();
+    let hand = Hand { stop: Arc::clone(&stop), control: None };
+    let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
+    let watchers = Watchers::open(&typed.watching, state, hand)?;
+    let mut sight = Sight::open(&order)?;
+    let mut search = SearchDrive { typed, search, baseline: known, is_warned: false, since: Instant::now() };
+    let verdict = search.carry_out((&stop, &watchers), &mut sight)?;
+    watchers.finish()?;
+    let (journal, baseline) = (search.search.journal(), search.baseline);
     if typed.json {
         print(show::document(typed, Offered::of(&order), &journal, baseline.as_ref(), verdict.as_ref())?)?;
     } else {
@@ -61,46 +54,99 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     Ok(exit_code(verdict.as_ref()))
 }
 
-/// Does what the search orders until it is finished; `None` if it was interrupted.
-fn searched(
-    typed: &Capacity,
-    search: &mut Search,
-    baseline: &Baseline,
-    stop: &AtomicBool,
-    watchers: &Watchers,
-) -> Result<Option<Verdict>, Failure> {
-    let mut is_warned = false;
-    loop {
-        match search.next() {
-            Order::Finished(verdict) => return Ok(Some(verdict)),
-            Order::Drain(drain) => {
-                let title = format!("{}: left alone for {} s", typed.subject.target, drain.span_s);
-                watchers.show(|state| state.title = title);
-                if !is_silent(drain, stop) {
-                    return Ok(None);
-                }
-                search.drained();
-            }
-            Order::Step(step) => {
-                let warn = |warnings: &[String]| {
-                    if !std::mem::replace(&mut is_warned, true) {
-                        watchers.warn(warnings);
+/// A search while it goes on.
+struct SearchDrive<'a> {
+    typed: &'a Capacity,
+    search: Search,
+    /// What the tester carries against itself, once it is known.
+    baseline: Option<Baseline>,
+    is_warned: bool,
+    /// When what it did before was over.
+    since: Instant,
+}
+
+impl SearchDrive<'_> {
+    /// Does what the search orders until it is finished; `None` if it was interrupted.
+    fn carry_out(
+        &mut self,
+        (stop, watchers): (&AtomicBool, &Watchers),
+        sight: &mut Sight,
+    ) -> Result<Option<Verdict>, Failure> {
+        let target = &self.typed.subject.target;
+        loop {
+            match self.search.next() {
+                Order::Finished(verdict) => return Ok(Some(verdict)),
+                Order::Drain(drain) => {
+                    let title = format!("{target}: left alone for {} s{}", drain.span_s, self.left());
+                    watchers.show(|state| state.title = title);
+                    if !is_silent(drain, stop) {
+                        return Ok(None);
                     }
-                };
-                let seen = match baseline.refuses(step.rate) {
-                    Some(refused) => Some(refused),
-                    None => offer::offer(typed, &step, search, (stop, watchers), warn)?,
-                };
-                let Some(seen) = seen else { return Ok(None) };
-                if let Some(record) = search.end(&seen) {
-                    watchers.show(|state| state.end_step(show::step(record)));
-                    watchers.say(|| show::step(record));
+                    self.search.drained();
+                    self.since = Instant::now();
+                }
+                Order::Step(step) => {
+                    if !self.has_baseline(stop, watchers)? {
+                        return Ok(None);
+                    }
+                    let Some(mut seen) = self.offered(&step, (stop, watchers), sight)? else {
+                        return Ok(None);
+                    };
+                    seen.took_s = self.since.elapsed().as_secs_f64();
+                    self.since = Instant::now();
+                    let line = self.search.end(&seen).map(show::step);
+                    let line = line.unwrap_or_default() + &self.left();
+                    watchers.show(|state| state.end_step(line.clone()));
+                    watchers.say(|| line.clone());
                 }
             }
+            if let Some(file) = &self.typed.journal {
+                journal::write(self.typed, file, self.baseline.as_ref(), self.search.journal())?;
+            }
         }
-        if let Some(file) = &typed.journal {
-            journal::write(typed, file, baseline, search.journal())?;
+    }
+
+    /// What was seen of a step; `None` if it was interrupted.
+    fn offered(
+        &mut self,
+        step: &Step,
+        (stop, watchers): (&AtomicBool, &Watchers),
+        sight: &mut Sight,
+    ) -> Result<Option<Seen>, Failure> {
+        if let Some(refused) = self.baseline.as_ref().and_then(|baseline| baseline.refuses(step.rate)) {
+            return Ok(Some(refused));
         }
+        let title =
+            format!("{}: {:.1}/s ({}){}", self.typed.subject.target, step.rate, step.purpose, self.left());
+        let is_warned = &mut self.is_warned;
+        let warn = |warnings: &[String]| {
+            if !std::mem::replace(is_warned, true) {
+                watchers.warn(warnings);
+            }
+        };
+        offer::offer(self.typed, (step, title), &mut self.search, (stop, watchers, sight), warn)
+    }
+
+    /// Looks for what the tester carries against itself, once the server has answered; whether it was let.
+    fn has_baseline(&mut self, stop: &AtomicBool, watchers: &Watchers) -> Result<bool, Failure> {
+        if self.baseline.is_some() || self.search.journal().entries.is_empty() {
+            return Ok(true);
+        }
+        let title = format!("{}: what the tester carries against itself", self.typed.subject.target);
+        watchers.show(|state| state.title = title);
+        self.baseline = baseline::find(self.typed, stop)?;
+        let unit = settings::unit(work(&self.typed.subject));
+        let said = self.baseline.as_ref().map(|baseline| baseline.sentence(unit));
+        if let Some(said) = &said {
+            watchers.say(|| said.clone());
+        }
+        Ok(said.is_some())
+    }
+
+    /// How much of the time for the search is left, as the end of a line.
+    fn left(&self) -> String {
+        let left = self.search.left_s().map(|left| (left - self.since.elapsed().as_secs_f64()).max(0.0));
+        left.map(|left| format!("; {left:.0} s left")).unwrap_or_default()
     }
 }
 
@@ -123,8 +169,11 @@ fn exit_code(verdict: Option<&Verdict>) -> ExitCode {
         None => ExitCode::from(INTERRUPTED),
         Some(Verdict::Capacity(_) | Verdict::MoreThan { .. }) => ExitCode::SUCCESS,
         Some(Verdict::TesterLimit { .. }) => ExitCode::from(TESTER),
-        Some(Verdict::LessThan { .. } | Verdict::NotRecovered { .. } | Verdict::Unsettled { .. }) => {
-            ExitCode::from(FAILED)
-        }
+        Some(
+            Verdict::Unanswered { .. }
+            | Verdict::LessThan { .. }
+            | Verdict::NotRecovered { .. }
+            | Verdict::Unsettled { .. },
+        ) => ExitCode::from(FAILED),
     }
 }

@@ -1,5 +1,6 @@
 //! Steps of a search as loads.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, T
 use netrig_sip::load::{Arrivals, Pace, Work};
 
 use super::arguments::Capacity;
+use super::sight::Sight;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::{Span, order_of};
 use crate::commands::sip::watching::Watchers;
@@ -29,9 +31,9 @@ pub fn order(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) ->
 /// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
 pub fn offer(
     typed: &Capacity,
-    step: &Step,
+    (step, title): (&Step, String),
     search: &mut Search,
-    (stop, watchers): (&AtomicBool, &Watchers),
+    (stop, watchers, sight): (&AtomicBool, &Watchers, &mut Sight),
     mut warn: impl FnMut(&[String]),
 ) -> Result<Option<Seen>, Failure> {
     let order = order(typed, step.rate, step.at_most_s, step.calls)?;
@@ -40,30 +42,35 @@ pub fn offer(
         let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
         return Ok(Some(Seen { tester, ..Seen::default() }));
     }
+    sight.find();
+    let sight = RefCell::new(sight);
     let mut watched = Watched::new(&order, step);
-    let title = format!("{}: {:.1}/s ({})", typed.subject.target, step.rate, step.purpose);
     watchers.show(|state| state.begin_step(title, &order));
+    let stage = |stage: LoadStage<'_>| match stage {
+        LoadStage::Open(ready) => warn(&ready.warnings),
+        LoadStage::Starting => sight.borrow_mut().start(),
+    };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
         watchers.second(row, so_far, &order);
-        watched.second(row, so_far, search)
-    };
-    let stage = |stage: LoadStage<'_>| {
-        if let LoadStage::Open(ready) = stage {
-            warn(&ready.warnings);
-        }
+        watched.second(row, so_far, search, &mut sight.borrow_mut())
     };
     let report = run(&order, stop, stage, second);
     let report = match report {
-        // What could be made ready at a lower rate cannot because of the rate.
-        Err(error @ LoadError::Preparation { .. }) if search.has_passed() => {
-            return Ok(Some(Seen { unprepared: Some(error.to_string()), ..Seen::default() }));
+        // Users that could be registered before a lower rate cannot be because of the rate. A server that has not answered at all
+        // is not there.
+        Err(LoadError::Preparation { user, why, is_answered }) if search.has_passed() || !is_answered => {
+            let unprepared = Some(LoadError::Preparation { user, why, is_answered }.to_string());
+            let received = (!is_answered).then_some(0);
+            return Ok(Some(Seen { unprepared, received, ..Seen::default() }));
         }
         report => report.map_err(load::failure)?,
     };
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    Ok(Some(watched.end(&report)))
+    let mut seen = watched.end(&report);
+    sight.borrow_mut().end(&mut seen);
+    Ok(Some(seen))
 }
 
 /// A step while it is offered.
@@ -81,7 +88,7 @@ impl<'a> Watched<'a> {
     }
 
     /// A second is over.
-    fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, search: &mut Search) -> Next {
+    fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, search: &mut Search, sight: &mut Sight) -> Next {
         let counts = &mut self.seen.counts;
         // What found no server says nothing of one.
         counts.begun += row.begun - row.unlocated.min(row.begun);
@@ -98,9 +105,11 @@ impl<'a> Watched<'a> {
             late_p99_s: so_far.lateness_p99().as_secs_f64(),
             dropped: so_far.dropped(),
         };
+        self.seen.received = Some(so_far.received());
         if self.is_enough {
             return Next::GoOn;
         }
+        sight.look(&mut self.seen);
         let over = (row.second + 1) as f64;
         let all = self.step.calls.is_some_and(|calls| self.seen.counts.begun >= calls);
         self.seen.span_s = if all { row.until } else { over.min(self.step.at_most_s) };
@@ -110,11 +119,13 @@ impl<'a> Watched<'a> {
             Progress::Continue => return Next::GoOn,
         };
         self.is_enough = true;
+        sight.unload();
         Next::Enough(Duration::from_secs_f64(linger_s) + self.order.plan.own_span())
     }
 
     /// It is over: what is open now was waited for.
     fn end(mut self, report: &LoadReport) -> Seen {
+        self.seen.received = Some(report.tester.received.saturating_sub(report.tester.foreign));
         let whats: BTreeSet<_> = self.order.plan.works().map(Work::what).collect();
         let own: Vec<_> = whats.into_iter().filter_map(|what| report.outcome(what)).collect();
         if own.is_empty() {

@@ -61,10 +61,10 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
         // A tenth of what is bad is good.
         test: netrig_runner::capacity::Evidence { good: bad / 10.0, bad, ..own.test },
         least_s,
-        most_s: own.most_s.max(least_s),
+        most_s: search.most.as_secs_f64().max(least_s),
         confirm_s: search.confirm.as_secs_f64(),
         again: search.again.get(),
-        repeats: search.repeats,
+        within_s: search.within.as_secs_f64(),
         ..own
     }
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use netrig_agent::sip::load::Offered;
-use netrig_runner::capacity::{Baseline, Journal, Record, Rfc7502Form, Verdict};
+use netrig_runner::capacity::{
+    Baseline, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,15 +15,15 @@ use crate::commands::sip::subject::work;
 use crate::failure::Failure;
 
 /// The version of the document: another when something in it is left out, or means something else.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A step, in a line.
 pub fn step(record: &Record) -> String {
-    let Record { purpose, rate, counts, span_s, decision, repeat, .. } = record;
+    let Record { purpose, rate, counts, span_s, decision, .. } = record;
     let again = if record.again { ", again" } else { "" };
     let mostly = record.failed_mostly.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     format!(
-        "{repeat}. {rate:>9.1}/s for {span_s:>5.1} s ({purpose}{again}): {} of {} succeeded, {} failed{mostly}; {decision}",
+        "{rate:>9.1}/s for {span_s:>5.1} s ({purpose}{again}): {} of {} succeeded, {} failed{mostly}; {decision}",
         counts.succeeded, counts.begun, counts.failed
     )
 }
@@ -35,11 +37,14 @@ pub fn table(
 ) -> String {
     let unit = unit(work(&typed.subject));
     let mut text = String::new();
-    let sentence = verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit));
-    let _ = writeln!(text, "{}: {sentence}", typed.subject.target);
+    let _ = writeln!(text, "{}: {}", typed.subject.target, sentence(journal, verdict, unit));
+    if let Some(details) = verdict.and_then(Verdict::details) {
+        let _ = writeln!(text, "  {details}");
+    }
     let statistic = typed.subject.judge.statistic.words();
     let success = typed.subject.judge.success;
-    if typed.search.mode == ModeName::Sequential {
+    let is_answered = !matches!(verdict, Some(Verdict::Unanswered { .. }));
+    if typed.search.mode == ModeName::Sequential && is_answered {
         let _ = writeln!(
             text,
             "  a rate passes if {success} succeed, and {statistic} of every delay is within its threshold"
@@ -48,16 +53,37 @@ pub fn table(
     if let Some(baseline) = baseline {
         let _ = writeln!(text, "  {}", baseline.sentence(unit));
     }
-    let weak = journal.by_share();
-    if weak > 0 {
-        let _ = writeln!(text, "  {weak} steps were decided by less evidence than was asked for");
-    }
-    let _ = writeln!(text, "  {} steps, {} {unit}", journal.steps().count(), journal.calls());
-    for record in journal.steps() {
-        let _ = writeln!(text, "  {}", step(record));
+    let steps = journal.steps().count();
+    let s = if steps == 1 { "" } else { "s" };
+    let _ = writeln!(text, "  {steps} step{s}, {} {unit}", journal.calls());
+    if typed.verbose {
+        let weak = journal.by_share();
+        if weak > 0 {
+            let _ = writeln!(text, "  steps decided by less evidence than was asked for: {weak}");
+        }
+        for record in journal.steps() {
+            let _ = writeln!(text, "  {}", step(record));
+        }
     }
     if typed.search.mode == ModeName::Rfc7502 {
         let _ = write!(text, "\n{}", form(typed, journal, baseline, verdict));
+    }
+    text
+}
+
+/// What was found, and what ended it, in a line.
+fn sentence(journal: &Journal, verdict: Option<&Verdict>, unit: &str) -> String {
+    let Some(verdict) = verdict else { return "interrupted".to_owned() };
+    let mut text = verdict.sentence(unit);
+    if matches!(verdict, Verdict::Unanswered { .. }) {
+        return text;
+    }
+    for found in causes(journal) {
+        let what = match found.cause {
+            CapacityCause::Stalls { .. } => "What disturbed it",
+            _ => "What ended it",
+        };
+        let _ = write!(text, ". {what}: {found}");
     }
     text
 }
@@ -102,6 +128,8 @@ pub struct Document<'a> {
     sentence: String,
     /// The same for programs; nothing if it was interrupted.
     verdict: Option<&'a Verdict>,
+    /// What limited the server in the steps that failed, as far as this host's kernel shows it; then stalls of the machine.
+    causes: Vec<CauseFound>,
     /// What the tester carries against itself.
     baseline: Option<&'a Baseline>,
     /// The report of RFC 7502, if its algorithm was asked for.
@@ -125,7 +153,8 @@ pub fn document(
         unit,
         offered,
         capacity: verdict.and_then(Verdict::rate),
-        sentence: verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit)),
+        sentence: sentence(journal, verdict, unit),
+        causes: causes(journal),
         verdict,
         baseline,
         rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, journal, baseline, verdict)),

@@ -160,7 +160,7 @@ pub fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let mut indices = match (&before, &now) {
         (Document::Load(before), Document::Load(now)) => loads::indices(before, now, settings)?,
         (Document::Capacity(before), Document::Capacity(now)) => {
-            vec![capacities::index(before, now, settings)?]
+            vec![capacities::index(before, now)]
         }
         _ => return Err(Failure::request("one is of a load, the other of a search for a capacity")),
     };

@@ -1,0 +1,74 @@
+//! What is seen of the server's host and of this machine while a step is offered.
+
+use netrig_agent::sip::load::LoadOrder;
+use netrig_agent::{ServerReading, ServerWatch, StallWatch};
+use netrig_runner::capacity::{Seen, ServerSeen};
+use netrig_sip::header::Transport;
+
+use crate::failure::Failure;
+
+/// The watches of a search.
+pub struct Sight {
+    server: ServerWatch,
+    stalls: StallWatch,
+}
+
+impl Sight {
+    /// Starts to watch the server of a load.
+    pub fn open(order: &LoadOrder) -> Result<Self, Failure> {
+        let is_tcp = order.carrier.transport() != Transport::Udp;
+        let failed = |error| Failure::Tester(format!("cannot start a thread that watches: {error}"));
+        let server = ServerWatch::open(order.target, is_tcp).map_err(failed)?;
+        Ok(Self { server, stalls: StallWatch::start().map_err(failed)? })
+    }
+
+    /// Finds the server's processes, before a step is prepared.
+    pub fn find(&mut self) {
+        self.server.find();
+    }
+
+    /// Starts to count: the step starts.
+    pub fn start(&mut self) {
+        self.server.start();
+        self.stalls.take();
+    }
+
+    /// A second of the step is over in which calls were begun.
+    pub fn look(&mut self, seen: &mut Seen) {
+        seen.server = Some(server(self.server.look()));
+        let stalls = self.stalls.take();
+        seen.stalls.count += stalls.count;
+        seen.stalls.longest_s = seen.stalls.longest_s.max(stalls.longest.as_secs_f64());
+        seen.stalls.total_s += stalls.total.as_secs_f64();
+        seen.stalls.steal = seen.stalls.steal.max(stalls.steal);
+    }
+
+    /// No more calls are begun.
+    pub fn unload(&mut self) {
+        self.server.unload();
+    }
+
+    /// The step is over, and its calls have been waited for.
+    pub fn end(&mut self, seen: &mut Seen) {
+        seen.server = Some(server(self.server.end()));
+    }
+}
+
+fn server(reading: &ServerReading) -> ServerSeen {
+    let sockets = reading.sockets;
+    ServerSeen {
+        hidden: reading.hidden.clone(),
+        processes: reading.processes,
+        processors: reading.processors,
+        span_s: reading.span_s,
+        busiest_s: reading.busiest_s,
+        busiest_waited_s: reading.busiest_waited_s,
+        ran_s: reading.ran_s,
+        throttled_s: reading.throttled_s,
+        dropped: sockets.dropped,
+        receive_buffer: sockets.receive_buffer,
+        most_waiting: sockets.most_waiting,
+        least_full: sockets.least_full,
+        overflows: sockets.overflows,
+    }
+}

@@ -1,0 +1,253 @@
+//! What ended a search: from what this host's kernel counted of the server in the steps that failed.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::decision::{Outcome, Reason};
+use super::journal::{Journal, Record};
+use super::observation::ServerSeen;
+
+/// A thread that ran for this share of a step had a processor to itself. So had all threads that ran for this share of all
+/// processors that they may use.
+const BUSY: f64 = 0.85;
+
+/// A thread that waited for a processor for this share of a step was kept from it by others.
+const KEPT: f64 = 0.1;
+
+/// A control group that kept the server from running for this share of a step was its limit.
+const THROTTLED: f64 = 0.05;
+
+/// If the receive buffer was never less full than this after the first drop, the server was always behind: a larger one would have
+/// been full as well.
+const BEHIND: f64 = 0.5;
+
+/// Stalls are told if they spoilt a step, or took this share of the time.
+const STALLED: f64 = 0.005;
+
+/// What limits a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapacityCause {
+    /// Its control group allowed it no more of the processors.
+    Throttled {
+        /// For this share of the step, 0 to 1.
+        share: f64,
+    },
+    /// Its busiest thread had a processor to itself.
+    Processor {
+        /// For this share of the step, 0 to 1.
+        share: f64,
+    },
+    /// Its threads together had all processors that they may use.
+    AllProcessors {
+        /// For this share of the step, 0 to 1.
+        share: f64,
+        /// How many processors.
+        processors: u32,
+    },
+    /// Others on this host had the processor for which its busiest thread waited.
+    Contention {
+        /// It ran for this share of the step, 0 to 1.
+        ran: f64,
+        /// It waited for this share of the step, 0 to 1.
+        waited: f64,
+    },
+    /// Its UDP sockets dropped datagrams, though the server emptied them in between and its threads were not busy.
+    ReceiveBuffer {
+        /// Datagrams.
+        dropped: u64,
+        /// The size of the receive buffer, bytes; 0 if unknown.
+        size: u64,
+    },
+    /// The queue of its listening socket was full.
+    ListenQueue {
+        /// Connections that were not accepted.
+        overflows: u64,
+    },
+    /// Nothing that the kernel counts: the server waits for something else, or limits itself.
+    Elsewhere {
+        /// Its busiest thread ran for this share of the step, 0 to 1.
+        busy: f64,
+    },
+    /// The cause cannot be seen from here.
+    Hidden {
+        /// Why, in words.
+        why: String,
+    },
+    /// The whole machine stalled now and then. Steps that did not pass meanwhile were repeated.
+    Stalls {
+        /// How often, in all steps.
+        count: u64,
+        /// The longest, s.
+        longest_s: f64,
+        /// Steps that did not count for it.
+        repeated: u64,
+    },
+}
+
+/// A cause, and the step that shows it best.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseFound {
+    /// What it is.
+    pub cause: CapacityCause,
+    /// The rate of the step, per second; `None` of what concerns all steps.
+    pub rate: Option<f64>,
+    /// Datagrams that the server's UDP sockets dropped in that step, whatever the cause.
+    pub dropped: u64,
+    /// The size of their receive buffer, bytes; 0 if unknown.
+    pub receive_buffer: u64,
+}
+
+/// What limited the server in the steps that failed: the most frequent cause, shown by the lowest rate that failed of it; then the
+/// stalls of the machine, if they mattered.
+pub fn causes(journal: &Journal) -> Vec<CauseFound> {
+    let failed =
+        journal.steps().filter(|step| step.decision.outcome == Outcome::Failed && !step.purpose.is_probe());
+    let shown: Vec<_> =
+        failed.filter_map(|step| Some((CapacityCause::of(step.server.as_ref()?), step))).collect();
+    let alike = |one: &CapacityCause, other: &CapacityCause| {
+        std::mem::discriminant(one) == std::mem::discriminant(other)
+    };
+    let often = |cause: &CapacityCause| shown.iter().filter(|(other, _)| alike(cause, other)).count();
+    // Of two that are as frequent, the one that a lower rate shows.
+    let by = |(one, a): &&(CapacityCause, &Record), (other, b): &&(CapacityCause, &Record)| {
+        often(one).cmp(&often(other)).then(b.rate.total_cmp(&a.rate))
+    };
+    let main = shown.iter().max_by(by).map(|(cause, step)| {
+        let seen = step.server.as_ref();
+        let (dropped, receive_buffer) = seen.map_or((0, 0), |server| (server.dropped, server.receive_buffer));
+        CauseFound { cause: cause.clone(), rate: Some(step.rate), dropped, receive_buffer }
+    });
+    main.into_iter().chain(stalls(journal)).collect()
+}
+
+fn stalls(journal: &Journal) -> Option<CauseFound> {
+    let count = journal.steps().map(|step| step.stalls.count).sum();
+    let longest_s = journal.steps().map(|step| step.stalls.longest_s).fold(0.0, f64::max);
+    let is_spoilt = |step: &&Record| matches!(step.decision.reason, Reason::Stalled { .. });
+    let repeated = journal.steps().filter(is_spoilt).count() as u64;
+    let sum = |of: fn(&Record) -> f64| journal.steps().map(of).sum::<f64>();
+    let is_told = repeated > 0 || sum(|step| step.stalls.total_s) > STALLED * sum(|step| step.span_s);
+    let cause = CapacityCause::Stalls { count, longest_s, repeated };
+    (count > 0 && is_told).then_some(CauseFound { cause, rate: None, dropped: 0, receive_buffer: 0 })
+}
+
+impl CapacityCause {
+    /// Of what was counted in a step that failed.
+    fn of(seen: &ServerSeen) -> Self {
+        if let Some(why) = &seen.hidden {
+            return Self::Hidden { why: why.clone() };
+        }
+        let share = |span_s: f64| if seen.span_s > 0.0 { (span_s / seen.span_s).min(1.0) } else { 0.0 };
+        let (ran, waited) = (share(seen.busiest_s), share(seen.busiest_waited_s));
+        let (throttled, processors) = (share(seen.throttled_s), seen.processors);
+        let all = share(seen.ran_s / f64::from(processors.max(1)));
+        let is_emptied = seen.least_full.is_some_and(|least| least < BEHIND);
+        match () {
+            () if throttled >= THROTTLED => Self::Throttled { share: throttled },
+            () if ran >= BUSY => Self::Processor { share: ran },
+            () if processors > 0 && all >= BUSY => Self::AllProcessors { share: all, processors },
+            () if ran + waited >= BUSY && waited >= KEPT => Self::Contention { ran, waited },
+            () if seen.dropped > 0 && is_emptied => {
+                Self::ReceiveBuffer { dropped: seen.dropped, size: seen.receive_buffer }
+            }
+            () if seen.overflows > 0 => Self::ListenQueue { overflows: seen.overflows },
+            () => Self::Elsewhere { busy: ran },
+        }
+    }
+}
+
+impl fmt::Display for CauseFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per_cent = |share: &f64| format!("{:.0} %", 100.0 * share);
+        match &self.cause {
+            CapacityCause::Throttled { share } => write!(
+                f,
+                "the server's share of the processor: its control group kept it from running for {} of the step",
+                per_cent(share)
+            )?,
+            CapacityCause::Processor { share } => {
+                write!(f, "the server's processor: its thread was busy for {} of the step", per_cent(share))?;
+            }
+            CapacityCause::AllProcessors { share, processors } => {
+                let s = plural(u64::from(*processors));
+                write!(
+                    f,
+                    "the server's processors: its threads had {} of the {processors} processor{s} that they may use",
+                    per_cent(share)
+                )?;
+            }
+            CapacityCause::Contention { ran, waited } => write!(
+                f,
+                "this host's processors: the server's thread ran for {} of the step and waited for {}, while the tester and \
+                 other programs ran",
+                per_cent(ran),
+                per_cent(waited)
+            )?,
+            CapacityCause::ReceiveBuffer { .. } => write!(f, "{}", self.drops())?,
+            CapacityCause::ListenQueue { overflows } => write!(
+                f,
+                "the server's listening socket: its queue was full for {} connection{}",
+                grouped(*overflows),
+                plural(*overflows)
+            )?,
+            CapacityCause::Elsewhere { busy } => {
+                let sockets =
+                    if self.dropped > 0 { "never emptied its socket" } else { "dropped no datagram" };
+                write!(
+                    f,
+                    "the server itself: it was busy for only {} of the step and {sockets}, so it waits for something else or \
+                     limits itself",
+                    per_cent(busy)
+                )?;
+            }
+            CapacityCause::Hidden { why } => write!(f, "not known, because {why}")?,
+            CapacityCause::Stalls { count, longest_s, repeated } => {
+                let (ms, times, s) = (longest_s * 1e3, grouped(*count), plural(*count));
+                write!(f, "the whole machine stalled {times} time{s}, for up to {ms:.0} ms")?;
+                match repeated {
+                    0 => {}
+                    1 => f.write_str("; 1 step that this spoilt was repeated")?,
+                    _ => write!(f, "; {repeated} steps that this spoilt were repeated")?,
+                }
+            }
+        }
+        if let Some(rate) = self.rate {
+            write!(f, " (at {rate}/s)")?;
+        }
+        if self.dropped > 0 && !matches!(self.cause, CapacityCause::ReceiveBuffer { .. }) {
+            write!(f, "; in that step {}", self.drops())?;
+        }
+        Ok(())
+    }
+}
+
+impl CauseFound {
+    fn drops(&self) -> String {
+        let (count, s) = (grouped(self.dropped), plural(self.dropped));
+        let size = match self.receive_buffer {
+            0 => String::new(),
+            size => format!("; its receive buffer is {} KiB", grouped(size.div_ceil(1024))),
+        };
+        format!("the server's UDP socket dropped {count} datagram{s}{size}")
+    }
+}
+
+const fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// With a comma before each three digits: `1,487`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

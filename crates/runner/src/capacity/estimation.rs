@@ -1,0 +1,355 @@
+//! The search whose estimate comes from all steps together.
+//!
+//! Rates rise by a factor until one fails. That rate is offered again, because a step fails by chance now and then. Then a curve is
+//! fitted to all steps. The next rate is the middle of the interval between the lower end of the rate at which 95 % of the steps
+//! pass and the upper end of the rate at which half of them do. When the ends are near enough, each is checked: the upper end must
+//! have failed at two rates, and the lower end must hold for long. Once two long steps have failed, short passes say little: from
+//! then on every step is long, and short passes are left out.
+
+use netrig_stats::fit::pass_curve;
+
+use super::decision::Reason;
+use super::search::{Drain, Procedure, Purpose, Wanted};
+use super::settings::{Sequential, Settings};
+use super::verdict::{Capacity, HeldRate, Verdict};
+
+/// So many failed long steps show that the server holds its rate for seconds only.
+const UNHELD: usize = 2;
+
+/// How many rates must have failed near the upper end of the interval: one rate alone may have failed twice by chance.
+const FAILED_RATES: usize = 2;
+
+/// How long a step takes beyond its span, s: open calls, the pause and the question whether the server has recovered.
+const BESIDE_S: f64 = 5.0;
+
+#[derive(Debug)]
+pub(super) struct Estimation {
+    settings: Settings,
+    sequential: Sequential,
+    steps: Vec<CountedStep>,
+    /// The lowest rate at which the tester was the limit, and why.
+    ceiling: Option<(f64, Reason)>,
+    recovering: Recovering,
+    count: u32,
+    spent_s: f64,
+    held: Option<HeldRate>,
+    /// What follows from the steps so far.
+    next: NextStep,
+}
+
+/// A step that passed or failed.
+#[derive(Clone, Copy, Debug)]
+struct CountedStep {
+    rate: f64,
+    passed: bool,
+    /// It was offered for as long as a capacity has to hold.
+    is_long: bool,
+}
+
+/// What happens between a step that failed and the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Recovering {
+    No,
+    /// Nothing is offered.
+    Rest {
+        after: f64,
+        span_s: f64,
+        /// In all until it is over.
+        spent_s: f64,
+    },
+    /// A few calls are.
+    Probe {
+        after: f64,
+        span_s: f64,
+        spent_s: f64,
+    },
+}
+
+#[derive(Debug)]
+enum NextStep {
+    Step(f64, Purpose),
+    End(Verdict),
+}
+
+impl Estimation {
+    pub fn new(settings: &Settings, sequential: &Sequential) -> Self {
+        Self {
+            settings: settings.clone(),
+            sequential: sequential.clone(),
+            steps: Vec::new(),
+            ceiling: None,
+            recovering: Recovering::No,
+            count: 0,
+            spent_s: 0.0,
+            held: None,
+            next: NextStep::Step(settings.start, Purpose::Ramp),
+        }
+    }
+
+    /// Whether only what holds for long counts as passed.
+    fn is_long_only(&self) -> bool {
+        self.steps.iter().filter(|step| step.is_long && !step.passed).count() >= UNHELD
+    }
+
+    /// The steps that the estimate is made of.
+    fn counted(&self) -> Vec<(f64, bool)> {
+        let is_long_only = self.is_long_only();
+        let has_held = self.steps.iter().any(|step| step.is_long && step.passed);
+        // If the time is up before a long step has passed, short ones are all there is.
+        let is_long_only = is_long_only && (has_held || !self.is_time_up());
+        let counts = |step: &&CountedStep| !(step.passed && is_long_only && !step.is_long);
+        self.steps.iter().filter(counts).map(|step| (step.rate, step.passed)).collect()
+    }
+
+    /// Whether no further step fits into the time beside a confirmation.
+    fn is_time_up(&self) -> bool {
+        let confirmation_s = if self.held.is_none() { self.sequential.confirm_s + BESIDE_S } else { 0.0 };
+        let step_s = if self.is_long_only() { self.sequential.confirm_s } else { self.sequential.most_s };
+        self.count >= self.settings.most_steps
+            || self.spent_s + step_s + BESIDE_S + confirmation_s > self.sequential.within_s
+    }
+
+    fn aim(&self) -> NextStep {
+        let counted = self.counted();
+        let of = |passed: bool| counted.iter().filter(move |step| step.1 == passed).map(|step| step.0);
+        let (highest_passed, lowest_failed) = (of(true).reduce(f64::max), of(false).reduce(f64::min));
+        match (highest_passed, lowest_failed) {
+            (None, None) if self.ceiling.is_none() => NextStep::Step(self.settings.start, Purpose::Ramp),
+            (Some(passed), None) => self.above(passed),
+            (None, failed) => self.below(failed),
+            (Some(passed), Some(_)) => self.between(&counted, passed),
+        }
+    }
+
+    /// Nothing has failed yet.
+    fn above(&self, passed: f64) -> NextStep {
+        let highest = self.settings.highest;
+        if let Some((ceiling, why)) = &self.ceiling {
+            let middle = tidy((passed * ceiling).sqrt());
+            let is_apart = *ceiling > passed * (1.0 + self.sequential.precision);
+            let is_between = middle > passed && middle < *ceiling && is_apart;
+            return match self.is_time_up() {
+                false if is_between => NextStep::Step(middle, Purpose::Between),
+                _ => NextStep::End(tester_limit(*ceiling, Some(passed), why)),
+            };
+        }
+        match self.held {
+            Some(held) if held.rate >= passed && passed >= highest => {
+                NextStep::End(Verdict::MoreThan { rate: passed })
+            }
+            _ if self.is_time_up() && passed < highest => NextStep::End(self.unsettled()),
+            _ if passed >= highest => NextStep::Step(passed, Purpose::Confirmation),
+            _ => NextStep::Step(tidy(passed * self.sequential.factor).min(highest), Purpose::Ramp),
+        }
+    }
+
+    /// Nothing has passed yet, or nothing for long.
+    fn below(&self, failed: Option<f64>) -> NextStep {
+        let lowest = self.settings.lowest;
+        let bound = failed.into_iter().chain(self.ceiling.as_ref().map(|(rate, _)| *rate)).reduce(f64::min);
+        let bound = bound.unwrap_or(self.settings.start);
+        if bound <= lowest {
+            return NextStep::End(match &self.ceiling {
+                Some((ceiling, why)) if failed.is_none() => tester_limit(*ceiling, None, why),
+                _ => Verdict::LessThan { rate: bound },
+            });
+        }
+        if self.is_time_up() {
+            return NextStep::End(self.unsettled());
+        }
+        match self.is_long_only() {
+            true => {
+                let rate = tidy(bound / (1.0 + self.sequential.precision / 2.0)).max(lowest);
+                NextStep::Step(rate, Purpose::Confirmation)
+            }
+            false => NextStep::Step(tidy(bound / self.sequential.factor).max(lowest), Purpose::Ramp),
+        }
+    }
+
+    /// Some steps passed and some failed.
+    fn between(&self, counted: &[(f64, bool)], passed: f64) -> NextStep {
+        let Settings { lowest, highest, .. } = self.settings;
+        let is_time_up = self.is_time_up();
+        let failed: Vec<_> = counted.iter().filter(|step| !step.1).map(|step| step.0).collect();
+        let highest_failed = failed.iter().copied().fold(0.0, f64::max);
+        if !is_time_up && failed.len() == 1 && !self.is_long_only() {
+            // One failure alone may be a mischance. What has passed since then says so.
+            return match passed >= highest_failed {
+                false => NextStep::Step(highest_failed, Purpose::Recheck),
+                true => self.above(passed),
+            };
+        }
+        // Levels are positive, and both kinds are there.
+        let Ok(curve) = pass_curve(counted, self.sequential.confidence) else {
+            return NextStep::End(self.unsettled());
+        };
+        let (low, high) = (curve.most.low, curve.half.high);
+        let width = 1.0 + self.sequential.precision;
+        let is_narrow = high <= low * width;
+        let mut near: Vec<_> = failed.iter().copied().filter(|rate| *rate <= high * width).collect();
+        near.sort_by(f64::total_cmp);
+        near.dedup();
+        let is_shown = near.len() >= FAILED_RATES;
+        if !is_time_up && (!is_narrow || !is_shown) {
+            let rate = tidy(if is_narrow { high } else { (low * high).sqrt() }).clamp(lowest, highest);
+            let purpose = match () {
+                () if self.is_long_only() => Purpose::Confirmation,
+                () if is_narrow => Purpose::UpperEnd,
+                () => Purpose::Between,
+            };
+            return match &self.ceiling {
+                Some((ceiling, why)) if rate >= *ceiling => {
+                    NextStep::End(tester_limit(*ceiling, Some(passed), why))
+                }
+                _ => NextStep::Step(rate, purpose),
+            };
+        }
+        let is_late = self.spent_s + self.sequential.confirm_s > self.sequential.within_s;
+        match self.held {
+            None if !is_late && self.count < self.settings.most_steps => {
+                NextStep::Step(tidy(low).clamp(lowest, highest), Purpose::Confirmation)
+            }
+            held => NextStep::End(Verdict::Capacity(Capacity {
+                rate: curve.most.value,
+                low,
+                high,
+                confidence: self.sequential.confidence,
+                most: Some(curve.most.into()),
+                half: Some(curve.half.into()),
+                held,
+                steps: counted.len() as u64,
+            })),
+        }
+    }
+
+    fn unsettled(&self) -> Verdict {
+        let of =
+            |passed: bool| self.steps.iter().filter(move |step| step.passed == passed).map(|step| step.rate);
+        Verdict::Unsettled {
+            passed: of(true).reduce(f64::max),
+            failed: of(false).reduce(f64::min),
+            steps: self.count,
+        }
+    }
+
+    /// A rate that passed, below those that failed if there is one.
+    fn known_good(&self) -> Option<f64> {
+        let failed =
+            self.steps.iter().filter(|step| !step.passed).map(|step| step.rate).fold(f64::INFINITY, f64::min);
+        let passed = || self.steps.iter().filter(|step| step.passed).map(|step| step.rate);
+        passed().filter(|rate| *rate < failed).reduce(f64::max).or_else(|| passed().reduce(f64::min))
+    }
+
+    /// After a probe.
+    fn probed(&mut self, passed: bool) {
+        let Recovering::Probe { after, span_s, spent_s } = self.recovering else { return };
+        let span_s = 2.0 * span_s.max(0.5);
+        let is_over = spent_s + span_s > self.sequential.recovery.most_s
+            || self.spent_s + span_s > self.sequential.within_s;
+        self.recovering = match passed {
+            true => Recovering::No,
+            false => Recovering::Rest { after, span_s, spent_s: spent_s + span_s },
+        };
+        self.next = match !passed && is_over {
+            true => NextStep::End(Verdict::NotRecovered { after, waited_s: spent_s }),
+            false => self.aim(),
+        };
+    }
+
+    fn rest(&mut self, after: f64) {
+        let span_s = self.settings.rest_s;
+        self.recovering = Recovering::Rest { after, span_s, spent_s: span_s };
+    }
+}
+
+impl Procedure for Estimation {
+    fn wanted(&self) -> Wanted {
+        if let NextStep::End(verdict) = &self.next {
+            return Wanted::Finished(verdict.clone());
+        }
+        match (self.recovering, self.known_good()) {
+            (Recovering::Rest { after, span_s, .. }, _) => return Wanted::Drain(Drain { span_s, after }),
+            (Recovering::Probe { .. }, Some(good)) => {
+                let rate = tidy(self.sequential.recovery.share * good).max(0.001);
+                return Wanted::Step { rate, purpose: Purpose::Recovery };
+            }
+            _ => {}
+        }
+        match &self.next {
+            NextStep::Step(rate, purpose) => Wanted::Step { rate: *rate, purpose: *purpose },
+            NextStep::End(verdict) => Wanted::Finished(verdict.clone()),
+        }
+    }
+
+    fn decided(&mut self, passed: bool) {
+        let Wanted::Step { rate, purpose } = self.wanted() else { return };
+        self.count += 1;
+        if purpose.is_probe() {
+            self.probed(passed);
+            return;
+        }
+        let is_long = purpose == Purpose::Confirmation;
+        self.steps.push(CountedStep { rate, passed, is_long });
+        if is_long && passed {
+            self.held =
+                Some(HeldRate { rate, span_s: self.sequential.confirm_s.max(self.sequential.least_s) });
+        }
+        if passed && self.ceiling.as_ref().is_some_and(|(ceiling, _)| rate >= *ceiling) {
+            self.ceiling = None;
+        }
+        if !passed {
+            self.rest(rate);
+        }
+        self.next = self.aim();
+    }
+
+    fn limited(&mut self, reason: &Reason) {
+        let Wanted::Step { rate, purpose } = self.wanted() else { return };
+        self.count += 1;
+        if purpose.is_probe() {
+            self.probed(false);
+            return;
+        }
+        if self.ceiling.as_ref().is_none_or(|(ceiling, _)| rate < *ceiling) {
+            self.ceiling = Some((rate, reason.clone()));
+        }
+        self.rest(rate);
+        self.next = self.aim();
+    }
+
+    fn drained(&mut self) {
+        let Recovering::Rest { after, span_s, spent_s } = self.recovering else { return };
+        // What never passed cannot be asked whether it is as before.
+        self.recovering = match self.known_good() {
+            Some(_) => Recovering::Probe { after, span_s, spent_s },
+            None => Recovering::No,
+        };
+    }
+
+    fn spent(&mut self, span_s: f64) {
+        let was_up = self.is_time_up();
+        self.spent_s += span_s;
+        if self.is_time_up() != was_up && matches!(self.next, NextStep::Step(..)) {
+            self.next = self.aim();
+        }
+    }
+
+    fn left_s(&self) -> Option<f64> {
+        let is_over = matches!(self.next, NextStep::End(_));
+        Some(if is_over { 0.0 } else { (self.sequential.within_s - self.spent_s).max(0.0) })
+    }
+}
+
+fn tester_limit(rate: f64, carried: Option<f64>, reason: &Reason) -> Verdict {
+    Verdict::TesterLimit { rate, carried, why: reason.clone() }
+}
+
+/// Rates for people: whole above 100 per second, with few digits below.
+fn tidy(rate: f64) -> f64 {
+    let unit = match rate {
+        _ if rate >= 100.0 => 1.0,
+        _ if rate >= 10.0 => 10.0,
+        _ => 1000.0,
+    };
+    (rate * unit).round() / unit
+}
