@@ -46,13 +46,14 @@ bench: release
 	  echo; bench/ratios table; exit $$failed
 
 # What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, whether it grows, and
-# whether it finds the same capacity of Kamailio again. About 45 minutes, with nothing else to do on the machine.
+# whether it finds the same capacity of Kamailio again, and planted limits with their causes. About 100 minutes, with nothing else to do on the machine.
 bench-sip: release
 	@scripts/setup --bench
 	@bench/sip-accuracy
 	@bench/sip-users
 	@bench/sip-endurance
 	@bench/sip-capacity
+	@bench/sip-capacity-planted
 
 # Seconds that each target is fuzzed for.
 SECONDS_EACH ?= 600
