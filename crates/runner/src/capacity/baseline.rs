@@ -5,9 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::observation::{Seen, TesterSeen};
 
-/// The first rate, per second, unless the search for the capacity begins higher.
-const FIRST: f64 = 2500.0;
-
 /// How often the interval between a rate that was carried and one that was not is halved, in the ratio: from a factor of two to
 /// one of a fifth.
 const HALVINGS: u32 = 2;
@@ -88,12 +85,15 @@ pub struct BaselineSearch {
 }
 
 impl BaselineSearch {
+    /// The first rate, per second, unless the search for the capacity begins higher. At lower rates the tester's own faults say enough.
+    pub const FIRST: f64 = 2500.0;
+
     /// How long each rate is offered, s.
     pub const SPAN_S: f64 = 2.0;
 
     /// Of a search for a capacity that begins at a rate and may offer those from the lowest to the highest, per second.
     pub fn new(start: f64, (lowest, highest): (f64, f64)) -> Self {
-        let rate = Some(start.max(FIRST).min(highest));
+        let rate = Some(start.max(Self::FIRST).min(highest));
         Self { lowest, highest, rate, again: false, halvings: HALVINGS, found: Baseline::default() }
     }
 

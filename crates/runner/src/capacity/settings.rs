@@ -220,7 +220,7 @@ impl Settings {
 }
 
 impl Default for Sequential {
-    /// 99.9 % at risks of 1 % (a good server fails) and 5 % (a bad one passes), to within 25 % in two and a half minutes.
+    /// 99.9 % at risks of 1 % (a good server fails) and 5 % (a bad one passes), to within 25 % in less than three minutes.
     fn default() -> Self {
         Self {
             factor: 2.0,
@@ -232,7 +232,7 @@ impl Default for Sequential {
             overdue: 0.05,
             growth: 0.01,
             again: 0.001,
-            within_s: 150.0,
+            within_s: 165.0,
             confidence: 0.95,
             recovery: Recovery { share: 0.2, calls: 20, most_s: 300.0 },
         }

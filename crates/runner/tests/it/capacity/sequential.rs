@@ -124,7 +124,7 @@ fn the_interval_holds_the_rates_of_known_curves_as_often_as_it_says() {
     // Each is to be held in 95 of 100, which leaves three standard deviations.
     assert!(half >= 181 && most >= 181, "half: {half}, 95 %: {most} of {all}");
     assert!(narrow * 10 >= lucky * 9, "{narrow} of {lucky} are narrow");
-    assert!(longest_s < 170.0, "{longest_s} s");
+    assert!(longest_s < 180.0, "{longest_s} s");
 }
 
 #[test]

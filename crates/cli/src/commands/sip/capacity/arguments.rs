@@ -58,7 +58,7 @@ pub struct SearchArguments {
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     pub precision: Fraction,
     /// Sequential: no step begins that would not end within this time; the interval is then as wide as it is
-    #[arg(long, value_name = "TIME", default_value = "150s")]
+    #[arg(long, value_name = "TIME", default_value = "165s")]
     pub within: Duration,
     /// Sequential: a rate fails at which more requests than this share of what begins must be sent again
     #[arg(long, value_name = "SHARE", default_value = "0.1%")]

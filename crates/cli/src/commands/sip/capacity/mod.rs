@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_agent::sip::load::Offered;
-use netrig_runner::capacity::{Baseline, Drain, Order, Search, Seen, Step, Verdict};
+use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
 
+use self::arguments::ModeName;
 use self::sight::Sight;
 use super::screen::{Hand, State};
 use super::watching::Watchers;
@@ -86,7 +87,7 @@ impl SearchDrive<'_> {
                     self.since = Instant::now();
                 }
                 Order::Step(step) => {
-                    if !self.has_baseline(stop, watchers)? {
+                    if !self.has_baseline(&step, stop, watchers)? {
                         return Ok(None);
                     }
                     let Some(mut seen) = self.offered(&step, (stop, watchers), sight)? else {
@@ -127,9 +128,11 @@ impl SearchDrive<'_> {
         offer::offer(self.typed, (step, title), &mut self.search, (stop, watchers, sight), warn)
     }
 
-    /// Looks for what the tester carries against itself, once the server has answered; whether it was let.
-    fn has_baseline(&mut self, stop: &AtomicBool, watchers: &Watchers) -> Result<bool, Failure> {
-        if self.baseline.is_some() || self.search.journal().entries.is_empty() {
+    /// Looks for what the tester carries against itself before a step, once the server has answered and if it may matter; false if it
+    /// was interrupted.
+    fn has_baseline(&mut self, step: &Step, stop: &AtomicBool, watchers: &Watchers) -> Result<bool, Failure> {
+        let is_slow = step.rate < BaselineSearch::FIRST && self.typed.search.mode == ModeName::Sequential;
+        if is_slow || self.baseline.is_some() || self.search.journal().entries.is_empty() {
             return Ok(true);
         }
         let title = format!("{}: what the tester carries against itself", self.typed.subject.target);
