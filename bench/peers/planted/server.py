@@ -6,11 +6,13 @@
 --work US       computes for US microseconds of its processor's time for each request
 --poll MS       looks at its socket every MS ms only, so that its receive buffer has to hold what comes meanwhile
 --buffer BYTES  asks for a receive buffer of that size (SO_RCVBUF)
---counts FILE   after SIGUSR1 writes how many requests it has answered, and how many it has found at most in one look
+--counts FILE   after SIGUSR1 writes how many requests it has answered, and how many it has found in a look, by the median of those
+                looks that found any
 """
 import argparse
 import signal
 import socket
+import statistics
 import time
 
 typed = argparse.ArgumentParser()
@@ -25,12 +27,13 @@ served = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 served.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, typed.buffer)
 served.bind(("127.0.0.1", typed.port))
 
-answered = largest = 0
+answered = 0
+looks = []
 
 
 def tell(*_):
     with open(typed.counts, "w") as counts:
-        print(answered, largest, file=counts)
+        print(answered, statistics.median_low(looks or [0]), file=counts)
 
 
 def answer(request, peer):
@@ -50,7 +53,6 @@ def answer(request, peer):
 
 
 def polled():
-    global largest
     tick = time.monotonic()
     served.setblocking(False)
     while True:
@@ -64,7 +66,8 @@ def polled():
                 break
         for request in waiting:
             answer(*request)
-        largest = max(largest, len(waiting))
+        if waiting:
+            looks.append(len(waiting))
 
 
 if typed.counts:

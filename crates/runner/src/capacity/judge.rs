@@ -27,6 +27,9 @@ const SHORT: (f64, f64) = (0.02, 4.0);
 /// A server at nine tenths of its capacity takes so many times the span of a stall to catch up with what waited.
 const CATCHING_UP: f64 = 10.0;
 
+/// A server whose busiest thread runs for a larger share of the step is at work.
+const AT_WORK: f64 = 0.1;
+
 /// A step that goes on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Running {
@@ -112,9 +115,11 @@ impl Running {
     }
 }
 
-/// Whether nothing was received from the server at all.
+/// Whether nothing was received from the server at all, and it is not seen at work: one that works off what an earlier load has left
+/// answers later.
 pub(super) fn is_unanswered(seen: &Seen) -> bool {
-    seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
+    let is_at_work = seen.server.as_ref().is_some_and(|server| server.busiest_s > AT_WORK * server.span_s);
+    !is_at_work && seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
 }
 
 /// Whether stalls of the machine may explain why a step did not pass: they may unless more calls failed than a server at nine tenths

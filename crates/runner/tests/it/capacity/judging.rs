@@ -1,8 +1,8 @@
 //! How one step is decided: open calls, thresholds, the tester.
 
 use netrig_runner::capacity::{
-    Counts, DelaySeen, Order, Outcome, Progress, Reason, Search, Seen, Settings, StallsSeen, Statistic, Step,
-    TesterSeen, Threshold, Verdict,
+    Counts, DelaySeen, Order, Outcome, Progress, Reason, Search, Seen, ServerSeen, Settings, StallsSeen,
+    Statistic, Step, TesterSeen, Threshold, Verdict,
 };
 
 use super::{settings, with};
@@ -248,6 +248,11 @@ fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
     search.end(&Seen { unprepared, received: Some(0), ..Seen::default() });
     let Order::Finished(verdict) = search.next() else { panic!() };
     assert_eq!(verdict.sentence("calls"), "no answer: user u: time-out");
+    // A server that is seen at work answers later.
+    let (mut search, _) = at_1000();
+    let server = Some(ServerSeen { span_s: 3.5, busiest_s: 1.2, ..ServerSeen::default() });
+    search.end(&Seen { server, ..nothing(0, 1000, None) });
+    assert!(!matches!(search.next(), Order::Finished(_)));
     // A server that answers, if only with refusals, is one.
     let (mut search, _) = at_1000();
     search.end(&Seen { received: Some(3500), ..nothing(3500, 0, None) });
