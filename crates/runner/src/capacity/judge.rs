@@ -70,21 +70,21 @@ impl Running {
         // How fast a counted number of calls was offered, only the tester's faults say.
         let is_timed = step.calls.is_none() || step.purpose.is_probe();
         let is_carried = !is_short(step, seen) && (is_timed || seen.tester.faults.is_empty());
+        let has_waited = is_failed || seen.counts.failed + seen.counts.overdue > 0;
+        let is_silent = has_waited && 2.0 * seen.stalls.total_s < seen.span_s;
         match decision.outcome {
             // A server that carries a rate although the machine stalled carries it.
             Outcome::Passed if is_carried => decision,
+            // Neither stalls nor faults of the tester explain that nothing came at all.
+            _ if is_silent && is_unanswered(seen) => {
+                let (calls, why) = (seen.counts.begun, seen.failed_mostly.clone());
+                Decision::failed(Reason::Unanswered { calls, why })
+            }
             _ if is_spoilt(step, seen) => {
                 let stalls = seen.stalls;
                 Decision::invalid(Reason::Stalled { count: stalls.count, longest_s: stalls.longest_s })
             }
-            _ => match tester(step, seen, true) {
-                Some(invalid) => invalid,
-                None if is_failed && is_unanswered(seen) => {
-                    let (calls, why) = (seen.counts.begun, seen.failed_mostly.clone());
-                    Decision::failed(Reason::Unanswered { calls, why })
-                }
-                None => decision,
-            },
+            _ => tester(step, seen, true).unwrap_or(decision),
         }
     }
 

@@ -248,6 +248,12 @@ fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
     search.end(&Seen { unprepared, received: Some(0), ..Seen::default() });
     let Order::Finished(verdict) = search.next() else { panic!() };
     assert_eq!(verdict.sentence("calls"), "no answer: user u: time-out");
+    // Stalls that are shorter than the silence, and a tester that was late, explain nothing.
+    let (mut search, _) = at_1000();
+    let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+    let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
+    search.end(&Seen { stalls, tester, ..nothing(0, 1000, None) });
+    assert!(matches!(search.next(), Order::Finished(Verdict::Unanswered { .. })));
     // A server that is seen at work answers later.
     let (mut search, _) = at_1000();
     let server = Some(ServerSeen { span_s: 3.5, busiest_s: 1.2, ..ServerSeen::default() });
