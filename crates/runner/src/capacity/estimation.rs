@@ -303,13 +303,16 @@ impl Procedure for Estimation {
         self.next = self.aim();
     }
 
-    fn limited(&mut self, reason: &Reason) {
-        let Wanted::Step { rate, purpose } = self.wanted() else { return };
-        self.count += 1;
-        if purpose.is_probe() {
-            self.probed(false);
-            return;
+    fn spoilt(&mut self) -> bool {
+        if let Wanted::Step { rate, .. } = self.wanted() {
+            self.rest(rate);
         }
+        true
+    }
+
+    fn limited(&mut self, reason: &Reason) {
+        let Wanted::Step { rate, .. } = self.wanted() else { return };
+        self.count += 1;
         if self.ceiling.as_ref().is_none_or(|(ceiling, _)| rate < *ceiling) {
             self.ceiling = Some((rate, reason.clone()));
         }

@@ -133,6 +133,10 @@ pub(super) trait Procedure: fmt::Debug + Send {
     fn wanted(&self) -> Wanted;
     /// The step that was wanted passed or failed.
     fn decided(&mut self, passed: bool);
+    /// The step that was wanted did not count, and is to be tried again; whether the procedure wants the server to recover before.
+    fn spoilt(&mut self) -> bool {
+        false
+    }
     /// The step that was wanted did not count, however often it was tried.
     fn limited(&mut self, reason: &Reason);
     /// The silence that was wanted is over.
@@ -309,6 +313,11 @@ impl Search {
         self.procedure.left_s()
     }
 
+    /// How many steps there were, with attempts that did not count and questions whether the server has recovered.
+    pub fn steps(&self) -> u64 {
+        self.entries.iter().filter(|entry| matches!(entry, Entry::Step(_))).count() as u64
+    }
+
     /// Everything so far.
     pub fn journal(&self) -> Journal {
         Journal { settings: self.settings.clone(), entries: self.entries.clone() }
@@ -330,6 +339,11 @@ impl Search {
                 }
                 self.procedure.spent(drain.span_s);
             }
+            // A question whether the server has recovered is answered by no other attempt.
+            Entry::Step(record) if record.purpose.is_probe() => {
+                self.procedure.decided(record.decision.outcome == Outcome::Passed);
+                self.procedure.spent(record.took_s);
+            }
             Entry::Step(record) => {
                 self.again = Again::No;
                 if let Reason::Unanswered { calls, why } = &record.decision.reason
@@ -348,16 +362,19 @@ impl Search {
                     Outcome::Invalid if attempts >= most => self.procedure.limited(&record.decision.reason),
                     Outcome::Invalid => {
                         self.attempts = attempts;
-                        self.again = Again::Rest(record.rate);
+                        self.again = match self.procedure.spoilt() {
+                            true => Again::Due(record.rate),
+                            false => Again::Rest(record.rate),
+                        };
                     }
                 }
                 self.procedure.spent(record.took_s);
             }
         }
         // When the time is up another attempt may not be wanted any more.
-        let is_wanted = |again| matches!(self.procedure.wanted(), Wanted::Step { rate, .. } if rate == again);
-        if let Again::Rest(rate) | Again::Due(rate) = self.again
-            && !is_wanted(rate)
+        if let (Again::Due(again), Wanted::Step { rate, purpose }) = (self.again, self.procedure.wanted())
+            && !purpose.is_probe()
+            && rate != again
         {
             (self.again, self.attempts) = (Again::No, 0);
         }
@@ -377,7 +394,7 @@ impl Search {
         Step {
             rate,
             purpose,
-            again: matches!(self.again, Again::Due(_)),
+            again: matches!(self.again, Again::Due(_)) && !purpose.is_probe(),
             least_s,
             at_most_s,
             calls,

@@ -51,7 +51,7 @@ pub struct SearchArguments {
     /// How gaps between calls are distributed: poisson, constant, uniform, burst:N
     #[arg(long, value_name = "KIND", default_value = "poisson")]
     pub arrivals: TypedGaps,
-    /// Seed of the arrivals
+    /// Seed of the arrivals; those of each step are drawn anew
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Sequential: by which share the upper end of the capacity's interval may be above the lower one

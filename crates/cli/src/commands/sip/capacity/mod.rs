@@ -132,7 +132,7 @@ impl SearchDrive<'_> {
     /// was interrupted.
     fn has_baseline(&mut self, step: &Step, stop: &AtomicBool, watchers: &Watchers) -> Result<bool, Failure> {
         let is_slow = step.rate < BaselineSearch::FIRST && self.typed.search.mode == ModeName::Sequential;
-        if is_slow || self.baseline.is_some() || self.search.journal().entries.is_empty() {
+        if is_slow || self.baseline.is_some() || self.search.steps() == 0 {
             return Ok(true);
         }
         let title = format!("{}: what the tester carries against itself", self.typed.subject.target);

@@ -36,7 +36,9 @@ pub fn offer(
     (stop, watchers, sight): (&AtomicBool, &Watchers, &mut Sight),
     mut warn: impl FnMut(&[String]),
 ) -> Result<Option<Seen>, Failure> {
-    let order = order(typed, step.rate, step.at_most_s, step.calls)?;
+    let mut order = order(typed, step.rate, step.at_most_s, step.calls)?;
+    // The estimate takes steps for independent: one that is repeated must not have the same arrivals.
+    order.plan.seed = order.plan.seed.wrapping_add(search.steps());
     // What was checked with the first rate can only be too fast for the users that there are.
     if let Err(error @ (LoadError::Request(_) | LoadError::Plan(_))) = order.check() {
         let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
