@@ -37,8 +37,8 @@ pub use comparison::{Accord, constant_level, differing_constants};
 pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Legend, PICTURE,
-    Panel, PaperPoint, PaperSeries, PaperThreshold, Series, TIME, Theories, TheoryLine, TheorySpec,
-    TracedRun, WatchedRun,
+    Panel, PaperPlace, PaperPoint, PaperSeries, PaperThreshold, Series, TIME, Theories, TheoryLine,
+    TheorySpec, TracedRun, WatchedRun,
 };
 pub use file::{
     Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,

@@ -2,8 +2,8 @@
 
 use netrig_core::{Kind, quantity};
 use netrig_experiment::{
-    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPoint,
-    PaperThreshold, Point, TheoryLine,
+    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPlace,
+    PaperPoint, PaperThreshold, Point, TheoryLine,
 };
 
 use crate::Report;
@@ -28,8 +28,8 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
     Chart {
         title: figure.title.clone(),
         caption: builder.caption(zero),
-        x: Axis { title: builder.x.heading(&words(&figure.x.label)), scale: builder.x_scale() },
-        y: Axis { title: builder.y.heading(&shared_words(&words(&figure.y.label))), scale: y_axis },
+        x: Axis { title: builder.x.heading(&shared_words(&figure.x.names)), scale: builder.x_scale() },
+        y: Axis { title: builder.y.heading(&shared_words(&figure.y.names)), scale: y_axis },
         series: builder.legend(),
         theory: builder.theory(),
         panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
@@ -40,14 +40,15 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
 
 /// What an axis with several responses is called, which the legend names: by the words that all of them end in, if there are
 /// any.
-fn shared_words(names: &str) -> String {
-    let mut names_in_words = names.split(", ").map(|name| name.split(' ').rev().collect::<Vec<_>>());
+fn shared_words(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| words(name)).collect();
+    let mut names_in_words = names.iter().map(|name| name.split(' ').rev().collect::<Vec<_>>());
     let mut shared = names_in_words.next().unwrap_or_default();
     for name in names_in_words {
         let same = shared.iter().zip(&name).take_while(|(a, b)| a == b).count();
         shared.truncate(same);
     }
-    if shared.is_empty() { names.to_owned() } else { shared.into_iter().rev().collect::<Vec<_>>().join(" ") }
+    if shared.is_empty() { names.join(", ") } else { shared.into_iter().rev().collect::<Vec<_>>().join(" ") }
 }
 
 /// Whether there is anything to draw.
@@ -201,6 +202,12 @@ impl<'a> Builder<'a> {
                 said.push("those without a foot reach 0 or go below it".to_owned());
             }
         }
+        for place in self.figure.panels.iter().flat_map(|panel| self.places(panel, false)) {
+            let words = format!("{}, which is off the axis", self.place_in_words(place));
+            if !said.contains(&words) {
+                said.push(words);
+            }
+        }
         if !trace && !zero && !self.figure.y.log && values(self.figure).all(|v| v > 0.0) {
             said.push("the vertical axis does not start at zero".to_owned());
         }
@@ -233,8 +240,22 @@ impl<'a> Builder<'a> {
         }
         let end = || values_across(panel).fold(0.0, f64::max);
         let outage = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
-        let spans = outage.into_iter().chain(self.knees(panel)).collect();
+        let place = |place: &PaperPlace| (place.x, place.x, self.place_in_words(place));
+        let places = self.places(panel, true).map(place);
+        let spans = outage.into_iter().chain(self.knees(panel)).chain(places).collect();
         chart::Panel { title: heading(&panel.levels), layers, spans }
+    }
+
+    /// Where the paper has found something on the horizontal axis, among what is drawn or beyond it.
+    fn places<'p>(&self, panel: &'p Panel, is_among: bool) -> impl Iterator<Item = &'p PaperPlace> {
+        let (first, last) = ends(self.figure.panels.iter().flat_map(values_across));
+        panel.places.iter().filter(move |place| (first..=last).contains(&place.x) == is_among)
+    }
+
+    fn place_in_words(&self, place: &PaperPlace) -> String {
+        let about = if place.approximate { "≈ " } else { "" };
+        let source = if place.place.is_empty() { String::new() } else { format!(" ({})", place.place) };
+        format!("the paper has {about}{}{source}", self.x.behind(&as_given(place.x)))
     }
 
     /// The intervals in which claims that lead to this figure have found a knee of it.
@@ -313,7 +334,7 @@ impl<'a> Builder<'a> {
     fn at(&self, x: f64) -> String {
         match self.figure.x.categories.get(x as usize) {
             Some(level) => level.clone(),
-            None => format!("{} {}", words(&self.figure.x.label), self.x.behind(&as_given(x))),
+            None => format!("{} {}", shared_words(&self.figure.x.names), self.x.behind(&as_given(x))),
         }
     }
 }
@@ -360,9 +381,11 @@ mod tests {
 
     #[test]
     fn an_axis_of_several_responses_has_the_words_that_all_end_in() {
-        assert_eq!(shared_words("connection delay, answer signal delay, disconnect delay"), "delay");
-        assert_eq!(shared_words("set-up delay, set-up delay"), "set-up delay");
-        assert_eq!(shared_words("before, during, after"), "before, during, after");
-        assert_eq!(shared_words("goodput"), "goodput");
+        let shared =
+            |names: &[&str]| shared_words(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(shared(&["connection_delay", "answer_signal_delay", "disconnect_delay"]), "delay");
+        assert_eq!(shared(&["set-up_delay", "set-up_delay"]), "set-up delay");
+        assert_eq!(shared(&["before", "during", "after"]), "before, during, after");
+        assert_eq!(shared(&["goodput"]), "goodput");
     }
 }

@@ -48,12 +48,13 @@ impl FigureSpec {
                 series: self.courses(&here, design),
                 paper: Vec::new(),
                 thresholds: Vec::new(),
+                places: Vec::new(),
                 theory: Vec::new(),
                 outage: outage.map(|outage| (seconds(outage.start), outage.end.map(seconds))),
             }
         };
-        let axis = |label: &str, unit: String, axis: Axis| AxisData {
-            label: label.to_owned(),
+        let axis = |names: Vec<String>, unit: String, axis: Axis| AxisData {
+            names,
             unit,
             log: self.log.contains(&axis),
             categories: Vec::new(),
@@ -61,8 +62,8 @@ impl FigureSpec {
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
-            x: axis(TIME, "s".to_owned(), Axis::X),
-            y: axis(&self.y.0.join(", "), self.traced_unit(), Axis::Y),
+            x: axis(vec![TIME.to_owned()], "s".to_owned(), Axis::X),
+            y: axis(self.y.0.clone(), self.traced_unit(), Axis::Y),
             panels: self.pictures(design).iter().map(picture).collect(),
             grid: self.grid(design),
         }

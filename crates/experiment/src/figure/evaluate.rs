@@ -43,8 +43,8 @@ pub struct Grid {
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AxisData {
-    /// What it shows.
-    pub label: String,
+    /// What it shows: one name, or the responses of several lines.
+    pub names: Vec<String>,
     /// Its unit; `1` for a pure number.
     pub unit: String,
     /// Whether it is logarithmic.
@@ -67,6 +67,9 @@ pub struct Panel {
     /// The bounds that the paper sets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<PaperThreshold>,
+    /// Where on the horizontal axis the paper has found something, such as a knee.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<PaperPlace>,
     /// What a theory says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub theory: Vec<TheoryLine>,
@@ -184,6 +187,17 @@ pub struct PaperThreshold {
     pub place: String,
 }
 
+/// A place on the horizontal axis at which a paper has found something.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PaperPlace {
+    /// In the unit of the x axis.
+    pub x: f64,
+    /// Whether the text says "about".
+    pub approximate: bool,
+    /// Where it stands.
+    pub place: String,
+}
+
 /// A theory's curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TheoryLine {
@@ -223,6 +237,7 @@ impl FigureSpec {
                 series: self.series_of(&here, &axis, &unit, design),
                 paper,
                 thresholds: self.thresholds_of(key, &unit, design),
+                places: self.places_of(key, axis.unit, design),
                 theory: self.theory_of(key, &here, &axis, &unit, design),
                 outage: None,
             })
@@ -236,13 +251,13 @@ impl FigureSpec {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
             x: AxisData {
-                label: self.x.clone(),
+                names: vec![self.x.clone()],
                 unit: axis.unit.to_owned(),
                 log: self.log.contains(&Axis::X),
                 categories: axis.categories(),
             },
             y: AxisData {
-                label: self.y.0.join(", "),
+                names: self.y.0.clone(),
                 unit,
                 log: self.log.contains(&Axis::Y),
                 categories: Vec::new(),
@@ -353,24 +368,41 @@ impl FigureSpec {
         lines
     }
 
+    /// Whether a value of the paper is of a line of this panel.
+    fn is_of_panel(&self, value: &PaperValue, panel: &Key, design: &Design) -> bool {
+        self.keys(&self.series.0, design).iter().any(|key| {
+            let fixed = self.fixed(panel, key, design);
+            let is_here = |(factor, levels): (&String, &Vec<Level>)| {
+                fixed.get(factor).is_some_and(|level| levels.iter().any(|other| other.means(level)))
+            };
+            value.at.0.iter().all(is_here)
+        })
+    }
+
+    /// The paper's values of the factor that this figure has across, each once whatever the series.
+    fn places_of(&self, panel: &Key, unit: &str, design: &Design) -> Vec<PaperPlace> {
+        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
+        let place = |value: &PaperValue| {
+            let x = value.value.in_unit(unit).ok().filter(|_| value.response == self.x)?;
+            let place = || PaperPlace { x, approximate: value.approximate, place: value.place.clone() };
+            self.is_of_panel(value, panel, design).then(place)
+        };
+        paper.group(group).filter_map(place).collect()
+    }
+
     /// The bounds that the paper sets for what this panel shows, each once whatever the series.
     fn thresholds_of(&self, panel: &Key, unit: &str, design: &Design) -> Vec<PaperThreshold> {
         let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
-        let fits = |value: &PaperValue| {
-            self.keys(&self.series.0, design).iter().any(|key| {
-                let fixed = self.fixed(panel, key, design);
-                let is_here = |(factor, levels): (&String, &Vec<Level>)| {
-                    fixed.get(factor).is_some_and(|level| levels.iter().any(|other| other.means(level)))
-                };
-                value.at.0.iter().all(is_here)
-            })
-        };
         let shown = |value: &&PaperValue| value.response.is_empty() || self.y.contains(&value.response);
         let thresholds = paper.group(group).filter(|value| value.threshold).filter(shown);
         let bound = |value: &PaperValue| {
             let response = (self.y.0.len() > 1 && !value.response.is_empty()).then(|| value.response.clone());
             let y = value.value.in_unit(unit).ok()?;
-            fits(value).then(|| PaperThreshold { response, y, place: value.place.clone() })
+            self.is_of_panel(value, panel, design).then(|| PaperThreshold {
+                response,
+                y,
+                place: value.place.clone(),
+            })
         };
         thresholds.filter_map(bound).collect()
     }

@@ -8,8 +8,8 @@ mod watched;
 
 pub use course::TracedRun;
 pub use evaluate::{
-    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPoint, PaperSeries, PaperThreshold, Series,
-    TheoryLine,
+    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPlace, PaperPoint, PaperSeries,
+    PaperThreshold, Series, TheoryLine,
 };
 pub use expression::{Expression, ExpressionError};
 pub use spec::{Axis, FigureSpec, PICTURE, TIME, Theories, TheorySpec};

@@ -23,8 +23,8 @@ fn study() -> Study {
 fn series_and_panels() {
     let data =
         figure(study(), "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = ['down_for']\nlog = ['x']");
-    assert_eq!((data.x.label.as_str(), data.x.unit.as_str(), data.x.log), ("gap", "ms", true));
-    assert_eq!((data.y.label.as_str(), data.y.unit.as_str(), data.y.log), ("r", "B/s", false));
+    assert_eq!((data.x.names[0].as_str(), data.x.unit.as_str(), data.x.log), ("gap", "ms", true));
+    assert_eq!((data.y.names[0].as_str(), data.y.unit.as_str(), data.y.log), ("r", "B/s", false));
     let titles: Vec<String> = data.panels.iter().map(|panel| panel.levels.to_string()).collect();
     assert_eq!(titles, ["down_for = 0 s", "down_for = 5 s"]);
     let names: Vec<String> = data.panels[0].series.iter().map(|series| series.legend.to_string()).collect();
@@ -96,6 +96,22 @@ fn the_papers_points() {
     );
     assert_eq!((paper[1].points[0].x, paper[1].points[0].y), (Some(200.0), 59.0));
     assert_eq!(paper[1].points[0].place, "page 77");
+}
+
+/// A level of the factor across is a place on its axis, in the panels whose levels it has.
+#[test]
+fn the_papers_places_on_the_horizontal_axis() {
+    let paper = "title = 'p'\n\
+        [[value]]\ngroup = 'g'\nresponse = 'gap'\nvalue = 0.3\nunit = 's'\napproximate = true\nquote = 'q'\nsection = 'IV'\n\
+        [[value]]\ngroup = 'g'\nwhere = { down_for = '5 s' }\nresponse = 'gap'\nvalue = 175\nunit = 'ms'\nquote = 'q'\n";
+    let text = "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'\npaper = 'g'";
+    let data = figure(study().paper(paper), text);
+    let places = |n: usize| -> Vec<(f64, bool, &str)> {
+        data.panels[n].places.iter().map(|at| (at.x, at.approximate, at.place.as_str())).collect()
+    };
+    assert_eq!(places(0), [(300.0, true, "section IV")]);
+    assert_eq!(places(1), [(300.0, true, "section IV"), (175.0, false, "")]);
+    assert!(data.panels.iter().all(|panel| panel.paper.is_empty()), "they are no values of what it shows");
 }
 
 /// A bound that a paper sets is no value that it measured. It holds for each line, and is drawn once.

@@ -53,12 +53,13 @@ impl FigureSpec {
                 series: here.map(series).collect(),
                 paper: Vec::new(),
                 thresholds: Vec::new(),
+                places: Vec::new(),
                 theory: Vec::new(),
                 outage: None,
             }
         };
-        let axis = |label: String, unit: &str, axis: Axis| AxisData {
-            label,
+        let axis = |names: Vec<String>, unit: &str, axis: Axis| AxisData {
+            names,
             unit: unit.to_owned(),
             log: self.log.contains(&axis),
             categories: Vec::new(),
@@ -66,8 +67,8 @@ impl FigureSpec {
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
-            x: axis(PICTURE.to_owned(), "1", Axis::X),
-            y: axis(self.y.0.join(", "), self.unit_of_pictures(), Axis::Y),
+            x: axis(vec![PICTURE.to_owned()], "1", Axis::X),
+            y: axis(self.y.0.clone(), self.unit_of_pictures(), Axis::Y),
             panels: self.pictures(design).iter().map(panel).collect(),
             grid: self.grid(design),
         }

@@ -1,5 +1,6 @@
 //! Every figure of a report: words, units, contrast, and labels that do not lie on each other.
 
+use netrig_experiment::Amount;
 use netrig_report::chart::{Axis, AxisKind, Chart, Grid, Layer, Mark, Marks, Panel, Theme, contrast};
 use roxmltree::{Document, Node};
 
@@ -43,6 +44,28 @@ fn a_threshold_of_the_paper_is_not_its_value() {
     let words = words(&parsed(svg));
     assert!(words.iter().any(|word| word == "dashed: threshold, 105 KB/s (section IV)"), "{words:?}");
     assert!(!words.iter().any(|word| word.contains("the paper's value")), "{words:?}");
+}
+
+/// A level at which the paper has found something is marked on the horizontal axis, or told where the axis does not reach so far.
+#[test]
+fn a_level_that_the_paper_names_is_on_the_axis_or_in_the_caption() {
+    for (level, is_on_axis) in [(150.0, true), (2000.0, false)] {
+        let mut outage = fixture::outage();
+        let paper = outage.experiment.design.paper.as_mut().unwrap();
+        paper.values.truncate(1);
+        paper.values[0].group = "by-interarrival".into();
+        paper.values[0].response = "interarrival".into();
+        paper.values[0].value = Amount::new(level, "ms").unwrap();
+        let figures = report(&outage).figures_svg(Theme::Light);
+        let (_, svg) = figures.iter().find(|(name, _)| name == "by-interarrival").unwrap();
+        let document = parsed(svg);
+        let says = format!("the paper has ≈ {level} ms (section IV.2)");
+        let spans = document.descendants().filter(|node| node.attribute("class") == Some("span"));
+        assert_eq!(spans.filter(|span| text(*span) == says).count(), usize::from(is_on_axis), "{level}");
+        let is_told =
+            words(&document).iter().any(|word| word.contains(&format!("{says}, which is off the axis")));
+        assert_eq!(is_told, !is_on_axis, "{:?}", words(&document));
+    }
 }
 
 #[test]

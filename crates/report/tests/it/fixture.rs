@@ -173,7 +173,7 @@ pub fn window() -> FigureData {
 /// The same with a panel for each of these transports, or with one for all.
 pub fn windows(panels: &[&str]) -> FigureData {
     let axis = |label: &str, unit: &str| AxisData {
-        label: label.into(),
+        names: vec![label.into()],
         unit: unit.into(),
         log: false,
         categories: Vec::new(),
@@ -203,6 +203,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
             .collect(),
         paper: Vec::new(),
         thresholds: Vec::new(),
+        places: Vec::new(),
         theory: Vec::new(),
         outage: Some((50.0, Some(60.0))),
     };

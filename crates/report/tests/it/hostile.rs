@@ -28,7 +28,7 @@ fn hostile_names_stay_text_everywhere() {
     }
     study.results.points[0].substrate = NASTY.into();
     let mut figure = fixture::window();
-    (figure.title, figure.x.label) = (NASTY.into(), NASTY.into());
+    (figure.title, figure.x.names) = (NASTY.into(), vec![NASTY.into()]);
     figure.panels[0].levels.0.insert("panel".into(), Level(NASTY.into()));
     figure.panels[0].series[0].legend.part = Some(NASTY.into());
     let report = Report::new(&study.experiment, NASTY, &study.results).with_figure(figure).with_readme(NASTY);
