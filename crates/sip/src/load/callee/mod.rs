@@ -210,8 +210,12 @@ impl Callee {
             self.strays += 1;
             return;
         };
-        if let Some(key) = known {
-            return self.invited_again(from, scan, key, cseq.number, out);
+        let is_later = |key| self.calls.get(key).is_some_and(|call| call.cseq < cseq.number);
+        match known {
+            // A request of its own, though it has the name of another: it begins a dialog, and the other goes on by its To tag.
+            Some(key) if is_later(key) => self.table.remove(hash, key.index),
+            Some(key) => return self.invited_again(from, scan, key, cseq.number, out),
+            None => {}
         }
         let wish = self.wish_of(scan);
         let Ok(grant) = granted(scan) else {
@@ -395,7 +399,10 @@ impl Callee {
     }
 
     fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
-        let Some(key) = self.find(scan).1 else {
+        // What it cancels has its branch (RFC 3261 section 9.1).
+        let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
+        let is_its_own = |key: &Key| self.calls.get(*key).is_some_and(|call| call.branch == branch);
+        let Some(key) = self.find(scan).1.filter(is_its_own) else {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.unknown, out);
         };

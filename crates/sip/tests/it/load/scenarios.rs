@@ -328,6 +328,34 @@ fn each_place_of_a_user_is_called_by_its_name() {
     assert_eq!(Scan::of(first).via, Some(&b"SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK1;received=192.0.2.1"[..]));
 }
 
+/// Who was refused may call again with the same Call-ID and a higher CSeq: that is a request of its own (RFC 3261 section 8.1.3.5),
+/// and a CANCEL ends the one that has its branch.
+#[test]
+fn a_later_invite_of_the_same_name_begins_a_call() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(CALL);
+    let invite = Message::from(seen.borrow()[0].clone()).to_string();
+    let far = Setup { local: there(), server: here(), ..setup() };
+    let mut callee = Callee::new(far, Wish::Answer, Duration::from_secs(1), [7; 16]).unwrap();
+    let mut statuses = |method: &str, branch: &str, number: u32| {
+        let text = invite
+            .replacen("INVITE sip:", &format!("{method} sip:"), 1)
+            .replacen("CSeq: 1 INVITE", &format!("CSeq: {number} {method}"), 1)
+            .replacen("\r\n", &format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{branch}\r\n"), 1);
+        let mut out = Output::default();
+        callee.handle_request(ms(1), here(), &Scan::of(text.as_bytes()), &mut out);
+        Vec::from_iter(out.messages.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()))
+    };
+    assert_eq!(statuses("INVITE", "1", 1), [180]);
+    assert_eq!(statuses("CANCEL", "2", 1), [481], "nothing has this branch");
+    assert_eq!(statuses("CANCEL", "1", 1), [200, 487]);
+    assert_eq!(statuses("INVITE", "3", 2), [180]);
+    assert_eq!(statuses("INVITE", "3", 2), [180], "it came twice");
+    assert!(statuses("INVITE", "1", 1).is_empty(), "an old one that was long on its way");
+    assert_eq!(statuses("CANCEL", "3", 2), [200, 487]);
+}
+
 /// Several provisional responses, evenly, and one each minute at least (RFC 3261 section 13.3.1.1).
 #[test]
 fn who_rings_says_so_as_often_as_it_is_to() {
