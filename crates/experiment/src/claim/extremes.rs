@@ -191,7 +191,6 @@ mod tests {
         Sample::derived(derivation, &means.iter().map(&mut level).collect::<Vec<_>>(), &[])
     }
 
-    /// Without noise every interval is the number itself.
     /// Equal values by chance: the spread is 0 in each replication, and how many replications would tell is not known.
     #[test]
     fn a_spread_of_nothing_by_chance_has_no_deviation() {
@@ -206,6 +205,7 @@ mod tests {
         assert_eq!((known(true), known(false)), (Some(0.0), None));
     }
 
+    /// Without noise every interval is the number itself.
     #[test]
     fn estimates_are_what_they_say() {
         let mut luck = Seeds::new(1).stream("extremes");
