@@ -3,8 +3,14 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Has the process be allowed so many descriptors, beyond its hard limit where it may (CAP_SYS_RESOURCE), and else up to
-/// that; how many it is allowed then, which are fewer only if more are not to be had.
+/// that; how many it is allowed then, which are fewer only if more are not to be had. The kernel's table has room for them.
 pub fn allowed_descriptors(needed: u64) -> u64 {
+    let allowed = allowed_by_limits(needed);
+    enlarge_table(needed.min(allowed));
+    allowed
+}
+
+fn allowed_by_limits(needed: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {
         return needed;
@@ -16,6 +22,18 @@ pub fn allowed_descriptors(needed: u64) -> u64 {
     // Who may not has less than that at most.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     maximum.unwrap_or(needed)
+}
+
+/// Has the kernel's table of descriptors be as large as so many need. It grows when a descriptor finds no place, and that thread waits
+/// for a grace period of RCU then, which takes tens of milliseconds on a busy machine (fs/file.c, `expand_fdtable`).
+fn enlarge_table(descriptors: u64) {
+    /// Some 8 MB.
+    const MOST: u64 = 1 << 20;
+    let last = descriptors.min(MOST).saturating_sub(1);
+    if let Ok(last) = i32::try_from(last) {
+        // The table stays as large when the copy is closed. If it cannot be had, the table grows later.
+        let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
+    }
 }
 
 /// Fewer open files than a server needs for all connections that its limits allow. It holds as many as it can.
