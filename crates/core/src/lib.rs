@@ -41,7 +41,7 @@ pub use distribution::{DistributionError, ParseDistributionError, SpanDistributi
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};
-pub use ip::IpHeader;
+pub use ip::{IpHeader, is_of_a_link};
 pub use link::{
     Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
     Waiting, Watch,

@@ -12,7 +12,6 @@
 )]
 
 mod agreement;
-mod base64;
 mod board;
 pub mod chart;
 mod csv;

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use netrig_experiment::{Amount, Level};
 
-use crate::parquet_file::{self, Column};
+use crate::parquet_file::{self, Column, Values};
 use crate::read::Replication;
 use crate::write::ExperimentId;
 use crate::{Store, StoreError};
@@ -14,11 +14,11 @@ use crate::{Store, StoreError};
 /// are amounts of one kind, in the unit of the smallest, else of texts), the replication,
 /// its seed, whether it counts and else why not, a column for each response, the build and the identity.
 ///
-/// Rows of all builds and substrates that the store has are there; each says its own. A response's column
-/// carries its unit: `throughput [B/s]`.
+/// Rows of all builds and substrates that the store has are there; each says its own. The name of a column of numbers carries
+/// their unit: `throughput [B/s]`. In Parquet it is also the metadata `unit` of the column's field.
 pub struct Table {
     experiment: String,
-    columns: Vec<(String, Column)>,
+    columns: Vec<Column>,
     rows: usize,
     points: usize,
     substrates: BTreeSet<String>,
@@ -72,11 +72,11 @@ impl Table {
     /// # Errors
     /// If `output` cannot be written.
     pub fn write_csv(&self, mut output: impl Write) -> Result<(), StoreError> {
-        let header: Vec<String> = self.columns.iter().map(|(name, _)| field(name)).collect();
+        let header: Vec<String> = self.columns.iter().map(|column| field(&column.name)).collect();
         // RFC 4180 section 2.1: each record is on a line of its own, delimited by CRLF.
         write!(output, "{}\r\n", header.join(","))?;
         for row in 0..self.rows {
-            let record: Vec<String> = self.columns.iter().map(|(_, column)| cell(column, row)).collect();
+            let record: Vec<String> = self.columns.iter().map(|column| cell(&column.values, row)).collect();
             write!(output, "{}\r\n", record.join(","))?;
         }
         Ok(output.flush()?)
@@ -95,32 +95,33 @@ impl Table {
 /// Names that are taken: a factor of such a name stands as `factor.seed`.
 const OURS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
 
-fn columns(replications: &[Replication]) -> Vec<(String, Column)> {
+fn columns(replications: &[Replication]) -> Vec<Column> {
     let text =
-        |of: &dyn Fn(&Replication) -> Option<String>| Column::Text(replications.iter().map(of).collect());
-    let mut columns = vec![("substrate".to_owned(), text(&|r| Some(r.run.substrate.clone())))];
+        |of: &dyn Fn(&Replication) -> Option<String>| Values::Text(replications.iter().map(of).collect());
+    let mut columns = vec![Column::new("substrate", text(&|r| Some(r.run.substrate.clone())))];
     let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
     for factor in factors {
         let name = if OURS.contains(&factor.as_str()) { format!("factor.{factor}") } else { factor.clone() };
+        let words = || text(&|r| r.point.level(factor).map(|level| level.0.clone()));
         columns.push(
-            numeric(&name, factor, replications)
-                .unwrap_or_else(|| (name, text(&|r| r.point.level(factor).map(|level| level.0.clone())))),
+            numeric(&name, factor, replications).unwrap_or_else(|| Column::new(name.as_str(), words())),
         );
     }
     let numbers = replications.iter().map(|r| i64::from(r.number)).collect();
-    columns.push(("replication".to_owned(), Column::Signed(numbers)));
-    columns.push(("seed".to_owned(), Column::Unsigned(replications.iter().map(|r| r.run.seed).collect())));
+    columns.push(Column::new("replication", Values::Signed(numbers)));
+    let seeds = replications.iter().map(|r| r.run.seed).collect();
+    columns.push(Column::new("seed", Values::Unsigned(seeds)));
     let valid = replications.iter().map(|r| r.run.end.is_valid()).collect();
-    columns.push(("valid".to_owned(), Column::Bool(valid)));
-    columns.push(("why".to_owned(), text(&|r| r.run.end.why().map(str::to_owned))));
+    columns.push(Column::new("valid", Values::Bool(valid)));
+    columns.push(Column::new("why", text(&|r| r.run.end.why().map(str::to_owned))));
     columns.extend(responses(replications));
-    columns.push(("build".to_owned(), text(&|r| Some(r.build.clone()))));
-    columns.push(("identity".to_owned(), text(&|r| Some(r.run.identity.clone()))));
+    columns.push(Column::new("build", text(&|r| Some(r.build.clone()))));
+    columns.push(Column::new("identity", text(&|r| Some(r.run.identity.clone()))));
     columns
 }
 
 /// A factor whose levels are all amounts of one kind, as numbers in the unit of the smallest; without one if they have none.
-fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<(String, Column)> {
+fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<Column> {
     let amount = |level: &Level| level.0.parse::<Amount>().ok();
     let number = |level: &Level| level.number().unwrap_or(f64::INFINITY);
     let levels = replications.iter().filter_map(|r| r.point.level(factor));
@@ -136,28 +137,31 @@ fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<(St
         },
     };
     let values = replications.iter().map(value).collect::<Option<Vec<_>>>()?;
-    let name = smallest.unit().map_or_else(|| name.to_owned(), |unit| format!("{name} [{unit}]"));
-    Some((name, Column::Real(values)))
+    let values = Values::Real(values);
+    Some(match smallest.unit() {
+        Some(unit) => Column::in_unit(name, unit, values),
+        None => Column::new(name, values),
+    })
 }
 
 /// A column for each response; two, if it changed its unit between builds.
-fn responses(replications: &[Replication]) -> Vec<(String, Column)> {
+fn responses(replications: &[Replication]) -> Vec<Column> {
     let measured = replications.iter().flat_map(|r| &r.run.responses);
     let names: BTreeSet<(&str, &str)> = measured.map(|(name, r)| (name.as_str(), r.unit.as_str())).collect();
     let column = |(name, unit): (&str, &str)| {
         let value = |r: &Replication| r.run.responses.get(name).filter(|r| r.unit == unit)?.measured.value();
-        (format!("{name} [{unit}]"), Column::Real(replications.iter().map(value).collect()))
+        Column::in_unit(name, unit, Values::Real(replications.iter().map(value).collect()))
     };
     names.into_iter().map(column).collect()
 }
 
-fn cell(column: &Column, row: usize) -> String {
-    match column {
-        Column::Text(values) => values[row].as_deref().map(field).unwrap_or_default(),
-        Column::Signed(values) => values[row].to_string(),
-        Column::Unsigned(values) => values[row].to_string(),
-        Column::Bool(values) => values[row].to_string(),
-        Column::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
+fn cell(values: &Values, row: usize) -> String {
+    match values {
+        Values::Text(values) => values[row].as_deref().map(field).unwrap_or_default(),
+        Values::Signed(values) => values[row].to_string(),
+        Values::Unsigned(values) => values[row].to_string(),
+        Values::Bool(values) => values[row].to_string(),
+        Values::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
     }
 }
 

@@ -17,6 +17,7 @@
     reason = "the store is a file that processes share: once in its life one may wait for the other"
 )]
 
+mod arrow_schema;
 mod entry;
 mod error;
 mod export;

@@ -14,10 +14,18 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use crate::Series;
+use crate::{Series, arrow_schema};
+
+/// A column with its values.
+pub(crate) struct Column {
+    pub name: String,
+    /// The unit of its numbers, if they have one.
+    pub unit: Option<String>,
+    pub values: Values,
+}
 
 /// One column's values; absent ones are null.
-pub(crate) enum Column {
+pub(crate) enum Values {
     Text(Vec<Option<String>>),
     Signed(Vec<i64>),
     Unsigned(Vec<u64>),
@@ -25,39 +33,57 @@ pub(crate) enum Column {
     Real(Vec<Option<f64>>),
 }
 
-/// Writes a file of one row group: the columns with their names, and pairs that describe the whole.
-pub(crate) fn write(
-    output: impl Write + Send,
-    columns: &[(String, Column)],
-    about: &[(&str, &str)],
-) -> Result<()> {
-    let fields = columns.iter().map(|(name, column)| column.field(name).map(Arc::new));
+/// Writes a file of one row group: the columns, and pairs that describe the whole. If a column has a unit, the file has the
+/// Arrow schema, in which it is the metadata `unit` of that column.
+pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&str, &str)]) -> Result<()> {
+    let fields = columns.iter().map(|Column { name, values, .. }| values.field(name).map(Arc::new));
     let schema = Type::group_type_builder("schema").with_fields(fields.collect::<Result<_>>()?).build()?;
-    let about = about.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), (*value).to_owned()));
+    let has_units = columns.iter().any(|column| column.unit.is_some());
+    let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
+    let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
+    // What netrig reads itself comes last, near the end of the file.
+    let about = schema_of_units.into_iter().chain(about);
+    let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_key_value_metadata(Some(about.collect()))
         .build();
     let mut file = SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))?;
     let mut group = file.next_row_group()?;
-    for (_, column) in columns {
-        column.write(&mut group)?;
+    for column in columns {
+        column.values.write(&mut group)?;
     }
     group.close()?;
     file.close().map(drop)
 }
 
 impl Column {
+    /// Numbers without a unit, or no numbers.
+    pub fn new(name: impl Into<String>, values: Values) -> Self {
+        Self { name: name.into(), unit: None, values }
+    }
+
+    /// Numbers in a unit, which also stands in the column's name: `throughput [B/s]`.
+    pub fn in_unit(name: &str, unit: &str, values: Values) -> Self {
+        Self { name: format!("{name} [{unit}]"), unit: Some(unit.to_owned()), values }
+    }
+}
+
+impl Values {
+    /// Whether a value may be absent.
+    pub const fn is_nullable(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Real(_))
+    }
+
     fn field(&self, name: &str) -> Result<Type> {
-        let (physical, logical, repetition) = match self {
-            Self::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::OPTIONAL),
-            Self::Signed(_) => (Physical::INT64, None, Repetition::REQUIRED),
-            Self::Unsigned(_) => {
-                (Physical::INT64, Some(LogicalType::integer(64, false)), Repetition::REQUIRED)
-            }
-            Self::Bool(_) => (Physical::BOOLEAN, None, Repetition::REQUIRED),
-            Self::Real(_) => (Physical::DOUBLE, None, Repetition::OPTIONAL),
+        let (physical, logical) = match self {
+            Self::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Self::Signed(_) => (Physical::INT64, None),
+            Self::Unsigned(_) => (Physical::INT64, Some(LogicalType::integer(64, false))),
+            Self::Bool(_) => (Physical::BOOLEAN, None),
+            Self::Real(_) => (Physical::DOUBLE, None),
         };
+        let repetition = if self.is_nullable() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
         Type::primitive_type_builder(name, physical)
             .with_repetition(repetition)
             .with_logical_type(logical)
@@ -108,7 +134,7 @@ pub(crate) fn encode(series: &Series) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     write(
         &mut bytes,
-        &[("at_ns".to_owned(), Column::Signed(at)), ("value".to_owned(), Column::Real(values))],
+        &[Column::new("at_ns", Values::Signed(at)), Column::new("value", Values::Real(values))],
         &[("subject", &series.subject), ("quantity", &series.quantity), ("unit", &series.unit)],
     )?;
     Ok(bytes)

@@ -1,10 +1,10 @@
 //! The figures, each with its numbers.
 
+use data_encoding::BASE64;
 use netrig_core::quantity;
 use netrig_experiment::{FigureData, FigureSpec};
 
 use super::{aside, details, headings, table};
-use crate::base64::encoded;
 use crate::chart::{Chart, Marks};
 use crate::figure;
 use crate::markup::Markup;
@@ -74,7 +74,7 @@ fn pictures(m: &mut Markup, pictures: &[Picture]) {
     m.inside("div", &[("class", "pictures")], |m| {
         for picture in pictures {
             m.inside("figure", &[], |m| {
-                let source = format!("data:image/png;base64,{}", encoded(&picture.png));
+                let source = format!("data:image/png;base64,{}", BASE64.encode(&picture.png));
                 m.empty("img", &[("src", &source), ("alt", &picture.title)]);
                 m.inside("figcaption", &[], |m| {
                     m.element("strong", &[], &picture.title);

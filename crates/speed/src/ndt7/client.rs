@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use data_encoding::BASE64;
 use netrig_agent::probe::web::message::{HttpError, Response};
 use netrig_core::{Duration, Instant, Stream};
 
 use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
-use super::handshake::{accept_key, base64};
+use super::handshake::accept_key;
 use super::load::{Load, Loading};
 use super::measurement::Measurement;
 use super::{LONGEST_RUNTIME, RUNTIME, SUBPROTOCOL, Test};
@@ -88,7 +89,7 @@ impl ClientSession {
     /// A connection stands to a server of that name. What is random must not be known to others.
     pub fn new(now: Instant, test: Test, host: &str, mut random: Stream) -> Self {
         let key: [u8; 16] = std::array::from_fn(|_| random.below(256) as u8);
-        let key = base64(&key);
+        let key = BASE64.encode(&key);
         let path = test.path();
         let request = format!(
             "GET {path}?client_name=netrig HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

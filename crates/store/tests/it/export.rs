@@ -1,6 +1,7 @@
 //! Tables for other programs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use data_encoding::BASE64;
 use netrig_experiment::{Measured, Outcome};
 use netrig_store::{End, Store, Table};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -57,6 +58,79 @@ fn parquet_has_types_nulls_and_units() {
     assert!(about.iter().any(|pair| pair.key == "experiment" && pair.value.as_deref() == Some("link-down")));
 }
 
+/// The units of a Parquet file's columns by their names, as a program that knows Arrow reads them.
+fn units(bytes: Vec<u8>) -> Vec<(String, Option<String>)> {
+    let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let about = file.metadata().file_metadata().key_value_metadata().unwrap();
+    let schema = about.iter().find(|pair| pair.key == "ARROW:schema").unwrap();
+    let schema = BASE64.decode(schema.value.as_deref().unwrap().as_bytes()).unwrap();
+    let (head, message) = schema.split_at(8);
+    assert_eq!((&head[..4], number(head, 4)), (&[0xFF; 4][..], message.len()));
+    assert!(message.len().is_multiple_of(8));
+    let at = |table, slot| slot_of(message, table, slot).unwrap();
+    let root = referred(message, 0);
+    let fields = at(referred(message, at(root, 2)), 1);
+    let field = |field| {
+        let pairs = slot_of(message, field, 6).map(|slot| elements(message, slot));
+        let pair = pairs.map(|pairs| pairs[0]);
+        let key = pair.map(|pair| text(message, at(pair, 0)));
+        assert!(key.is_none_or(|key| key == "unit"));
+        (text(message, at(field, 0)), pair.map(|pair| text(message, at(pair, 1))))
+    };
+    elements(message, fields).into_iter().map(field).collect()
+}
+
+/// Four bytes of a FlatBuffer.
+fn number(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize
+}
+
+fn referred(bytes: &[u8], at: usize) -> usize {
+    at + number(bytes, at)
+}
+
+/// Where a table has a slot, if it has it.
+fn slot_of(bytes: &[u8], table: usize, slot: usize) -> Option<usize> {
+    let list = table - number(bytes, table);
+    let half = |at: usize| usize::from(u16::from_le_bytes(*bytes[at..].first_chunk().unwrap()));
+    let at = list + 4 + 2 * slot;
+    (at < list + half(list) && half(at) > 0).then(|| table + half(at))
+}
+
+/// The tables of the vector to which a slot refers.
+fn elements(bytes: &[u8], slot: usize) -> Vec<usize> {
+    let vector = referred(bytes, slot);
+    (0..number(bytes, vector)).map(|n| referred(bytes, vector + 4 + 4 * n)).collect()
+}
+
+fn text(bytes: &[u8], slot: usize) -> String {
+    let text = referred(bytes, slot);
+    let (from, to) = (text + 4, text + 4 + number(bytes, text));
+    assert_eq!(bytes[to], 0, "it ends with a zero");
+    String::from_utf8(bytes[from..to].to_vec()).unwrap()
+}
+
+#[test]
+fn the_unit_of_a_column_is_metadata_of_its_field_in_parquet() {
+    let (_folder, _store, table) = filled();
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes, &[]).unwrap();
+    let columns = [
+        ("substrate", None),
+        ("label", None),
+        ("factor.seed", None),
+        ("replication", None),
+        ("seed", None),
+        ("valid", None),
+        ("why", None),
+        ("delay [s]", Some("s")),
+        ("throughput [B/s]", Some("B/s")),
+        ("build", None),
+        ("identity", None),
+    ];
+    assert_eq!(units(bytes), columns.map(|(name, unit)| (name.to_owned(), unit.map(str::to_owned))));
+}
+
 /// A factor of amounts is a column of numbers, in the unit of the smallest; one of other words, of mixed kinds, or of amounts
 /// with and without units is one of texts.
 #[test]
@@ -99,6 +173,12 @@ fn levels_that_are_numbers_stay_numbers() {
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     assert!(rows.iter().all(|row| row.get_double(1).is_ok() && row.get_double(3).is_ok()), "{rows:?}");
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes, &[]).unwrap();
+    let of_factors = units(bytes).into_iter().take_while(|(name, _)| name != "replication");
+    let of_factors: Vec<_> = of_factors.filter(|(_, unit)| unit.is_some()).collect();
+    let expected = [("down_for [ms]", "ms"), ("share [%]", "%")];
+    assert_eq!(of_factors, expected.map(|(name, unit)| (name.to_owned(), Some(unit.to_owned()))));
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! The Arrow schema of a Parquet file, in which a column's unit is metadata of its field.
+//!
+//! Programs that read Parquet as Arrow find it in the file's metadata: a message of Arrow's IPC format in base 64. The message
+//! is a FlatBuffer of the tables in Arrow's Message.fbs and Schema.fbs, whose slots are written here in their order.
+
+use std::iter::StepBy;
+use std::ops::Range;
+
+use data_encoding::BASE64;
+
+use crate::parquet_file::{Column, Values};
+
+/// The name of the pair in the file's metadata.
+pub(crate) const KEY: &str = "ARROW:schema";
+
+/// The key of a field's metadata that has the unit.
+const UNIT: &str = "unit";
+
+/// `MetadataVersion.V5`.
+const V5: i16 = 4;
+
+/// `MessageHeader.Schema`.
+const SCHEMA: u8 = 1;
+
+/// Members of `Type`.
+const INT: u8 = 2;
+const FLOATING_POINT: u8 = 3;
+const UTF8: u8 = 5;
+const BOOL: u8 = 6;
+
+/// `Precision.DOUBLE`.
+const DOUBLE: i16 = 2;
+
+/// The schema of columns, as the pair [`KEY`] has it.
+pub(crate) fn encoded(columns: &[Column]) -> String {
+    let mut buffer = FlatBuffer { bytes: vec![0; 4] };
+    let [_, _, header, _] = buffer.table(
+        0,
+        [
+            Slot::Scalar(&V5.to_le_bytes()),
+            Slot::Scalar(&[SCHEMA]),
+            Slot::Reference,
+            Slot::Scalar(&0_i64.to_le_bytes()),
+        ],
+    );
+    let [_, fields] = buffer.table(header, [Slot::Absent, Slot::Reference]);
+    for (place, column) in buffer.vector(fields, columns.len()).zip(columns) {
+        buffer.field(place, column);
+    }
+    buffer.align(8);
+    // The message begins with the sign of its format and its length.
+    let length = (buffer.bytes.len() as u32).to_le_bytes();
+    BASE64.encode(&[&[0xFF; 4][..], &length, &buffer.bytes].concat())
+}
+
+/// A slot of a table.
+#[derive(Clone, Copy)]
+enum Slot<'a> {
+    /// It has its default.
+    Absent,
+    /// The bytes of a number or a truth value, of which the lowest comes first.
+    Scalar(&'a [u8]),
+    /// It leads to what is written later.
+    Reference,
+}
+
+/// A FlatBuffer that is written from its root on: what something refers to stands behind it. The first four bytes are the
+/// reference to the root.
+struct FlatBuffer {
+    bytes: Vec<u8>,
+}
+
+impl FlatBuffer {
+    fn align(&mut self, to: usize) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
+    }
+
+    /// Has the reference at `from` lead to the end of what is written.
+    fn refer(&mut self, from: usize) {
+        let distance = (self.bytes.len() - from) as u32;
+        self.bytes[from..from + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// A table to which the reference at `from` leads; where its slots are, those that are absent at its beginning.
+    fn table<const SLOTS: usize>(&mut self, from: usize, slots: [Slot<'_>; SLOTS]) -> [usize; SLOTS] {
+        let mut length = 4_usize;
+        let places = slots.map(|slot| {
+            let size = match slot {
+                Slot::Absent => return 0,
+                Slot::Scalar(bytes) => bytes.len(),
+                Slot::Reference => 4,
+            };
+            let place = length.next_multiple_of(size);
+            length = place + size;
+            place
+        });
+        // The list of the places, then the table, which begins with its distance from the list.
+        self.align(2);
+        let list = self.bytes.len();
+        for number in [4 + 2 * SLOTS, length].into_iter().chain(places) {
+            self.bytes.extend((number as u16).to_le_bytes());
+        }
+        self.align(8);
+        self.refer(from);
+        let table = self.bytes.len();
+        self.bytes.extend(((table - list) as i32).to_le_bytes());
+        self.bytes.resize(table + length, 0);
+        for (slot, place) in slots.into_iter().zip(places) {
+            if let Slot::Scalar(bytes) = slot {
+                self.bytes[table + place..table + place + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        places.map(|place| table + place)
+    }
+
+    /// A vector of references to which the reference at `from` leads; where they are.
+    fn vector(&mut self, from: usize, length: usize) -> StepBy<Range<usize>> {
+        self.align(4);
+        self.refer(from);
+        self.bytes.extend((length as u32).to_le_bytes());
+        let first = self.bytes.len();
+        self.bytes.resize(first + 4 * length, 0);
+        (first..first + 4 * length).step_by(4)
+    }
+
+    fn text(&mut self, from: usize, text: &str) {
+        self.align(4);
+        self.refer(from);
+        self.bytes.extend((text.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+    }
+
+    fn field(&mut self, from: usize, column: &Column) {
+        let kind = match column.values {
+            Values::Text(_) => UTF8,
+            Values::Signed(_) | Values::Unsigned(_) => INT,
+            Values::Bool(_) => BOOL,
+            Values::Real(_) => FLOATING_POINT,
+        };
+        let is_nullable = u8::from(column.values.is_nullable());
+        // The fifth is a dictionary.
+        let [name, _, _, of_kind, _, children, metadata] = self.table(
+            from,
+            [
+                Slot::Reference,
+                Slot::Scalar(&[is_nullable]),
+                Slot::Scalar(&[kind]),
+                Slot::Reference,
+                Slot::Absent,
+                Slot::Reference,
+                if column.unit.is_some() { Slot::Reference } else { Slot::Absent },
+            ],
+        );
+        self.text(name, &column.name);
+        match column.values {
+            Values::Text(_) | Values::Bool(_) => {
+                self.table(of_kind, []);
+            }
+            Values::Signed(_) | Values::Unsigned(_) => {
+                let is_signed = u8::from(matches!(column.values, Values::Signed(_)));
+                self.table(of_kind, [Slot::Scalar(&64_i32.to_le_bytes()), Slot::Scalar(&[is_signed])]);
+            }
+            Values::Real(_) => {
+                self.table(of_kind, [Slot::Scalar(&DOUBLE.to_le_bytes())]);
+            }
+        }
+        let _no_children = self.vector(children, 0);
+        if let Some(unit) = &column.unit {
+            for pair in self.vector(metadata, 1) {
+                let [key, value] = self.table(pair, [Slot::Reference; 2]);
+                self.text(key, UNIT);
+                self.text(value, unit);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pyarrow 26 and Polars read it as a column of doubles that may be null, with the metadata `unit` = `%`.
+    #[test]
+    fn a_column_with_a_unit_is_a_field_with_metadata() {
+        let share = Column::in_unit("share", "%", Values::Real(Vec::new()));
+        let expected = "/////8gAAAAQAAAADAAYAAQABgAIABAADAAAAAQAAQAYAAAAAAAAAAAAAAAAAAAACAAIAAAABAAIAAAABAAAAAEAAAAcAAAA\
+             EgAYAAQACAAJAAwAAAAQABQAAAAAAAAAGAAAABQAAAABAwAAJAAAACgAAAAoAAAACQAAAHNoYXJlIFslXQAGAAYABAAAAAAA\
+             CgAAAAIAAAAAAAAAAQAAABAAAAAIAAwABAAIAAAAAAAMAAAACAAAABAAAAAEAAAAdW5pdAAAAAABAAAAJQAAAA==";
+        assert_eq!(encoded(&[share]), expected);
+    }
+}
