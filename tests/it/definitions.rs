@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use netrig_tests::simulate;
+use netrig_core::{Subject, quantity};
+use netrig_tests::{simulate, watch};
 
 /// Two nodes, a line of 8 Mbit/s and 10 ms that nothing overfills, and `rest`. Responses as (name, flow, metric, more).
 fn measure(line: &str, rest: &str, responses: &[(&str, &str, &str, &str)]) -> BTreeMap<String, f64> {
@@ -63,29 +64,64 @@ fn copies_of_datagrams_count_once() {
     assert!((all["received"] - 979.0 * 500.0).abs() <= 500.0, "{}", all["received"]);
 }
 
+/// Nodes `n0`, `n1` and on in a row of so many links, with datagrams from the first to the last for one of two seconds.
+fn row(links: usize) -> String {
+    let nodes: String = (0..=links).map(|n| format!("[node.n{n}]\n")).collect();
+    let line = |n| {
+        format!(
+            "[link.l{n}]\nbetween = [\"n{n}\", \"n{}\"]\nrate = \"8 Mbit/s\"\ndelay = \"1 ms\"\n\
+             queue = {{ kind = \"fifo\", packets = 10 }}\n",
+            n + 1
+        )
+    };
+    let lines: String = (0..links).map(line).collect();
+    let mut text = format!(
+        "format = 1\nname = \"hops\"\nduration = \"2 s\"\nsample_every = \"500 ms\"\n{nodes}{lines}\
+         [transport.t]\nkind = \"udp\"\n\
+         [flow.f]\nfrom = \"n0\"\nto = \"n{links}\"\ntransport = \"t\"\nstop = \"1 s\"\n\
+         application = {{ kind = \"cbr\", interval = \"10 ms\", size = \"100 B\" }}\n"
+    );
+    for (name, of, metric) in [
+        ("loss", "flow.f", "datagram_loss"),
+        ("sent", "flow.f", "packets_sent"),
+        ("at_63", "node.n63", "hop_limit_drops"),
+        ("at_64", "node.n64", "hop_limit_drops"),
+    ] {
+        text += &format!("[response.{name}]\nof = \"{of}\"\nmetric = \"{metric}\"\n");
+    }
+    text
+}
+
 /// A host gives packets a hop limit of 64 (Linux's default), which each router lowers by one: the 64th router drops them
-/// (RFC 791 section 3.2).
+/// (RFC 791 section 3.2), and counts them.
 #[test]
 fn a_packet_takes_64_links_and_not_one_more() {
-    let loss = |links: usize| {
-        let nodes: String = (0..=links).map(|n| format!("[node.n{n}]\n")).collect();
-        let line = |n| {
-            format!(
-                "[link.l{n}]\nbetween = [\"n{n}\", \"n{}\"]\nrate = \"8 Mbit/s\"\ndelay = \"1 ms\"\n\
-                 queue = {{ kind = \"fifo\", packets = 10 }}\n",
-                n + 1
-            )
-        };
-        let lines: String = (0..links).map(line).collect();
-        let text = format!(
-            "format = 1\nname = \"hops\"\nduration = \"2 s\"\n{nodes}{lines}[transport.t]\nkind = \"udp\"\n\
-             [flow.f]\nfrom = \"n0\"\nto = \"n{links}\"\ntransport = \"t\"\n\
-             application = {{ kind = \"cbr\", interval = \"10 ms\", size = \"100 B\" }}\n\
-             [response.loss]\nof = \"flow.f\"\nmetric = \"datagram_loss\"\n"
-        );
-        simulate(&text, None, 1, |_| true).remove(0).responses["loss"]
-    };
-    assert_eq!((loss(64), loss(65)), (0.0, 1.0));
+    let measured = |links| simulate(&row(links), None, 1, |_| true).remove(0).responses;
+    let (within, beyond) = (measured(64), measured(65));
+    assert_eq!((within["loss"], within["at_63"], within["at_64"]), (0.0, 0.0, 0.0));
+    assert!(beyond["sent"] > 90.0, "{beyond:?}");
+    assert_eq!((beyond["loss"], beyond["at_63"], beyond["at_64"]), (1.0, 0.0, beyond["sent"]));
+}
+
+/// The n-th of the datagrams reaches the 64th router at 10n + 72.192 ms.
+#[test]
+fn hop_limits_are_told_in_the_interval_and_at_the_node_where_they_run_out() {
+    let quantity = &quantity::HOP_LIMIT_DROPS;
+    let (run, tape) = watch(&row(65), 1, &[]);
+    let place = run.scenario.nodes.iter().position(|node| node.name == "n64").unwrap() as u32;
+    let told = tape.values(Subject::Node(place), quantity);
+    assert_eq!(told[..2], [42.0, 50.0]);
+    let sent: f64 = tape.values(Subject::Flow(0), &quantity::PACKETS_SENT).iter().sum();
+    assert_eq!(told.iter().sum::<f64>(), sent);
+    let others = tape.samples().iter().filter(|(_, sample)| sample.quantity.name == quantity.name);
+    assert_eq!(others.count(), told.len(), "no other node tells of any");
+    let notes: Vec<_> = tape.notes().iter().filter(|note| note.text.contains("hop limit")).collect();
+    assert!(notes.iter().all(|note| note.subject == Subject::Node(place)), "{notes:?}");
+    assert_eq!(notes[0].text, "n64 dropped 42 packets since 0.000 s: their hop limit of 64 ran out");
+    // Where none runs out a run tells what it has always told.
+    let (_, tape) = watch(&row(64), 1, &[]);
+    assert!(tape.samples().iter().all(|(_, sample)| sample.quantity.name != quantity.name));
+    assert!(tape.notes().iter().all(|note| !note.text.contains("hop limit")));
 }
 
 /// Ten segments of 1448 B. All acknowledgements of them are lost, so data arrive once more when everything has arrived. The copies

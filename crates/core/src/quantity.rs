@@ -243,6 +243,8 @@ quantities! {
     HOST_BUSY = "host_busy", "s", Count;
     /// Packets that a host had no room for.
     HOST_DROPPED = "host_dropped", "packets", Count;
+    /// Packets that a node was to send on and dropped, for their hop limit ran out there.
+    HOP_LIMIT_DROPS = "hop_limit_drops", "packets", Count;
     /// Processors that the programs of a node kept busy, on average since the last sample: 1 is all of one.
     PROGRAM_CPU = "program_cpu", "1", Level;
     /// Memory of a node's programs: that of each process alone, and once what they share.

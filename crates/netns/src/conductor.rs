@@ -177,6 +177,7 @@ impl<'a> Conductor<'a> {
         let watched = Watched {
             programs: wants(&TAKEN),
             hosts: wants(&TAKEN_BY_HOSTS),
+            hop_limits: wants(&[&quantity::HOP_LIMIT_DROPS]),
             agents: &self.agents.iter().map(|agent| (agent.place, agent.process.id())).collect(),
             loads: self.loads.processes().collect(),
             testbed: &self.testbed,

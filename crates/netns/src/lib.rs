@@ -33,6 +33,7 @@ mod conductor;
 mod counters;
 mod error;
 mod ftp;
+mod hop_limits;
 mod host;
 mod interfaces;
 mod intrusion;

@@ -24,6 +24,7 @@ use self::names::Names;
 use self::output::{LineTap, Output, Readers};
 use crate::counters::{Counting, Teller};
 use crate::ftp;
+use crate::hop_limits::{HopLimitWatch, counter};
 use crate::host::GroupReader;
 use crate::orders::unsupported;
 use crate::process::Process;
@@ -186,6 +187,8 @@ pub(crate) struct Watched<'a> {
     pub programs: bool,
     /// Whether what nodes take as hosts is wanted.
     pub hosts: bool,
+    /// Whether the packets are wanted whose hop limit runs out at a node.
+    pub hop_limits: bool,
     /// The processes of netrig's agents, by the places of their nodes.
     pub agents: &'a BTreeMap<usize, u32>,
     /// Those of loads.
@@ -199,6 +202,12 @@ impl Watched<'_> {
     fn hosts(&self) -> impl Iterator<Item = usize> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hosts)
+    }
+
+    /// Who watches where hop limits run out, if anybody does.
+    fn hop_limits(&self) -> Result<Vec<HopLimitWatch>, RunError> {
+        let nodes = 0..self.testbed.wiring().nodes.len();
+        nodes.filter(|_| self.hop_limits).map(|node| HopLimitWatch::open(self.testbed, node)).collect()
     }
 
     fn group(&self, node: usize) -> GroupReader {
@@ -251,10 +260,10 @@ impl Programs {
     }
 
     /// Watches the nodes until the run is over: what the programs that the file names take and count, what nodes take as hosts,
-    /// and whether anybody but a node itself has what is its alone.
+    /// where hop limits run out, and whether anybody but a node itself has what is its alone.
     ///
     /// # Errors
-    /// If there are no threads for it.
+    /// If there are no threads for it, or a kernel does not show what it counts.
     pub fn watch(
         &mut self,
         scenario: &Scenario,
@@ -292,7 +301,9 @@ impl Programs {
             nodes.entry(place).or_insert_with_key(new).guard(scenario);
         }
         let end = netrig_core::Instant::ZERO + scenario.duration;
-        Watching::start(nodes.into_values().collect(), counting, (scenario.sample_every, end), clock, tell)
+        let nodes = nodes.into_values().collect();
+        let every = scenario.sample_every;
+        Watching::start(nodes, counting, watched.hop_limits()?, (every, end), clock, tell)
     }
 
     /// The place of the node that each runs on, and which program it is.
@@ -486,10 +497,7 @@ impl Evidence for Inquiry<'_> {
 /// Segments that TCP has sent again in the namespace of a process, which is as old as the run (RFC 4022, tcpRetransSegs).
 fn sent_again(pid: u32) -> Option<u64> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/snmp")).ok()?;
-    let mut tcp = table.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (tcp.next()?, tcp.next()?);
-    let place = names.split_whitespace().position(|name| name == "RetransSegs")?;
-    values.split_whitespace().nth(place)?.parse().ok()
+    counter(&table, "Tcp", "RetransSegs")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{RunError, Scenario};
 
 use crate::counters::Counting;
+use crate::hop_limits::HopLimitWatch;
 use crate::host::GroupReader;
 use crate::intrusion::OwnProcessors;
 use crate::router::Findings;
@@ -156,14 +157,15 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// Looks at `nodes` each `every`, and reads `counting` as each asks, from the start of the run by `clock` until it ends at
-    /// `end`.
+    /// Looks at `nodes` and `hop_limits` each `every`, and reads `counting` as each asks, from the start of the run by `clock`
+    /// until it ends at `end`.
     ///
     /// # Errors
     /// If there are no threads.
     pub fn start(
         mut nodes: Vec<WatchedNode>,
         counting: Vec<Counting>,
+        mut hop_limits: Vec<HopLimitWatch>,
         (every, end): (Duration, Instant),
         clock: Clock,
         tell: &(impl Fn(Findings) + Clone + Send + 'static),
@@ -182,6 +184,21 @@ impl Watching {
                     Ok(())
                 })?;
                 Ok(nodes.iter().filter_map(WatchedNode::fault).collect())
+            })?;
+        }
+        if !hop_limits.is_empty() {
+            let tell = tell.clone();
+            watching.spawn(move |stopped| {
+                if wait(clock, Instant::ZERO, &stopped) {
+                    hop_limits.iter_mut().try_for_each(HopLimitWatch::begin)?;
+                }
+                at_ticks((every, end), clock, &stopped, |at| {
+                    let mut findings = Findings::default();
+                    hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut findings))?;
+                    tell(findings);
+                    Ok(())
+                })?;
+                Ok(Vec::new())
             })?;
         }
         for mut counting in counting {

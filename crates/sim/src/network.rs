@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{
-    Delivery, Direction, Duration, HOP_LIMIT, Heading, InFlight, Instant, Lane, LinkEvent, Seeds, Sink,
-    Timeline, Waiting, quantity,
+    Delivery, Direction, Duration, HOP_LIMIT, Heading, InFlight, Instant, Lane, LinkEvent, Sample, Seeds,
+    Sink, Subject, Timeline, Waiting, quantity,
 };
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
-use netrig_link::wire::Events;
+use netrig_link::wire::{Events, words};
 use netrig_link::{
     Counters, FifoDelivery, FifoLine, FifoReading, Imbalance, LineSettings, Wire, WireId, WireMeters,
 };
@@ -109,10 +109,30 @@ enum Stop {
     Expires(u32),
 }
 
-/// A router at which hop limits run out, and the packets that it dropped for that.
-pub(crate) struct ExpiringNode {
-    pub node: usize,
-    pub packets: u64,
+/// A router at which hop limits run out.
+struct ExpiringNode {
+    node: u32,
+    /// Packets that it has dropped for that.
+    dropped: u64,
+    /// How many at the last tick, and when that was.
+    before: u64,
+    ticked: Instant,
+}
+
+impl ExpiringNode {
+    /// Reports what it dropped since the last tick; nothing as long as it has dropped none.
+    fn tick(&mut self, name: &str, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
+        let (subject, dropped) = (Subject::Node(self.node), self.dropped - self.before);
+        if self.dropped > 0 {
+            let quantity = &quantity::HOP_LIMIT_DROPS;
+            sink.sample(subject, Sample { at: now, quantity, value: dropped as f64 });
+        }
+        if dropped > 0 {
+            let why = format!("their hop limit of {HOP_LIMIT} ran out");
+            timeline.note(now, subject, || words::drops(name, dropped, &why, self.ticked), sink);
+        }
+        (self.before, self.ticked) = (self.dropped, now);
+    }
 }
 
 /// All wires and channels of a run, the ways over them, and the packets on them.
@@ -137,6 +157,8 @@ pub(crate) struct Network {
     /// The stops at which a way begins.
     beginnings: BTreeSet<usize>,
     expiring: Vec<ExpiringNode>,
+    /// The name of each node.
+    names: Vec<String>,
     /// The two nodes of each link.
     ends: Vec<[usize; 2]>,
     tap: Option<Box<Tap>>,
@@ -175,6 +197,7 @@ impl Network {
             stops: Vec::new(),
             beginnings: BTreeSet::new(),
             expiring: Vec::new(),
+            names: scenario.nodes.iter().map(|node| node.name.clone()).collect(),
             ends: scenario.links.iter().map(|link| link.ends).collect(),
             tap: Tap::new(scenario, sink),
             events: Events::default(),
@@ -274,8 +297,8 @@ impl Network {
         }
         if let Some(node) = self.expires_at(route, back) {
             self.stops.truncate(first + HOP_LIMIT);
-            self.stops.push(Stop::Expires(self.expiring.len() as u32));
-            self.expiring.push(ExpiringNode { node, packets: 0 });
+            let place = self.expiring_at(node);
+            self.stops.push(Stop::Expires(place));
             if let Some(tap) = &mut self.tap {
                 tap.add_way(route, back, self.stops.len());
             }
@@ -304,9 +327,14 @@ impl Network {
         Some(if (hop.direction == Direction::Forward) != back { second } else { first })
     }
 
-    /// The routers at which hop limits ran out.
-    pub fn expired(&self) -> impl Iterator<Item = &ExpiringNode> {
-        self.expiring.iter().filter(|place| place.packets > 0)
+    /// The place of a router among those at which hop limits run out.
+    fn expiring_at(&mut self, node: usize) -> u32 {
+        let node = node as u32;
+        let known = self.expiring.iter().position(|own| own.node == node);
+        known.unwrap_or_else(|| {
+            self.expiring.push(ExpiringNode { node, dropped: 0, before: 0, ticked: Instant::ZERO });
+            self.expiring.len() - 1
+        }) as u32
     }
 
     /// Finds the lines that are offered packets ahead of time. Call it once all ways have been added. Such a line has a closed
@@ -486,7 +514,7 @@ impl Network {
                 self.reappoint(Place::Host(host));
             }
             Stop::Expires(place) => {
-                self.expiring[place as usize].packets += 1;
+                self.expiring[place as usize].dropped += 1;
                 self.recycle(parcel.0);
             }
             // These hold no packet, or have taken it already.
@@ -707,6 +735,9 @@ impl Network {
         self.airs.iter_mut().for_each(|air| air.tick(now, timeline, sink));
         self.events.tell(sink);
         self.hosts.iter_mut().for_each(|host| host.tick(now, timeline, sink));
+        for own in &mut self.expiring {
+            own.tick(&self.names[own.node as usize], now, timeline, sink);
+        }
     }
 
     /// Every packet accounted for at `now`.

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{
-    CLIENT_PORT, Duration, HOP_LIMIT, Instant, Quantity, Seeds, Sink, Size, Subject, Timeline, quantity,
-};
+use netrig_core::{CLIENT_PORT, Duration, Instant, Quantity, Seeds, Sink, Size, Subject, Timeline, quantity};
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, Application, FlowContext};
@@ -93,13 +91,6 @@ impl<'a> Simulation<'a> {
         self.tick(self.end, sink);
         for meter in &self.meters {
             meter.finish(self.end, sink);
-        }
-        for place in self.network.expired() {
-            let words = || {
-                let (node, packets) = (&self.scenario.nodes[place.node].name, place.packets);
-                format!("node {node} dropped packets whose hop limit of {HOP_LIMIT} ran out there: {packets}")
-            };
-            self.timeline.note(self.end, Subject::Node(place.node as u32), words, sink);
         }
         self.check_bytes()?;
         let balance = self.network.balance(self.end)?;

@@ -547,6 +547,42 @@ fn multipath_tcp_is_fine_with_one_path() {
     assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }
 
+/// Packets that may take two links, on a path of three: the second router drops them, and its kernel counts them.
+#[test]
+fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
+    if !can(&[]) {
+        return;
+    }
+    let line = |name: &str, from: &str, to: &str| {
+        format!(
+            "[link.{name}]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"\n\
+             queue = {{ kind = \"fifo\", packets = 50 }}\n"
+        )
+    };
+    let lines = [line("first", "a", "R"), line("second", "R", "S"), line("third", "S", "b")].concat();
+    let text = format!(
+        "format = 1\nname = \"hops\"\nduration = \"1 s\"\nreplications = {{ count = 1 }}\n\
+         [node.a]\nnet.ipv4.ip_default_ttl = 2\n[node.R]\n[node.S]\n[node.b]\n{lines}\
+         [transport.udp]\nkind = \"udp\"\n\
+         [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = \"udp\"\nstop = \"500 ms\"\n\
+         application = {{ kind = \"cbr\", interval = \"10 ms\", size = \"100 B\" }}\n\
+         [response.drops]\nof = \"node.S\"\nmetric = \"hop_limit_drops\"\n"
+    );
+    let (course, _) = run_in_namespaces(&text);
+    let sum = |subject: Subject, quantity: &str| -> f64 {
+        let of = |(of, sample): &&(Subject, Sample)| *of == subject && sample.quantity.name == quantity;
+        course.samples.iter().filter(of).map(|(_, sample)| sample.value).sum()
+    };
+    let nodes = run(&text, 0).scenario.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let handed = sum(Subject::Link(1, Direction::Forward), "link_delivered");
+    assert!(handed > 40.0, "the second link delivered {handed} packets");
+    for (node, place) in nodes.iter().zip(0..) {
+        let expected = if node == "S" { handed } else { 0.0 };
+        assert_eq!(sum(Subject::Node(place), "hop_limit_drops"), expected, "node {node}");
+    }
+    assert_eq!(sum(Subject::Link(2, Direction::Forward), "link_offered"), 0.0);
+}
+
 /// What `bench/router` measures: a millisecond and 540 bytes at 1 Gbit/s are the soonest of all, and a datagram that were let go
 /// before its time would be sooner than that. There are so many that some come while the router reads those before them.
 #[test]

@@ -2,8 +2,8 @@
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
-    COUNTER_GROWTH, HOST_BUSY, HOST_CPU, HOST_CPU_WAIT, HOST_DROPPED, HOST_LOAD, HOST_MEMORY, HOST_THROTTLED,
-    PROGRAM_CPU, PROGRAM_MEMORY, PROGRAM_UDP_DROPS, PROGRAM_UDP_QUEUE,
+    COUNTER_GROWTH, HOP_LIMIT_DROPS, HOST_BUSY, HOST_CPU, HOST_CPU_WAIT, HOST_DROPPED, HOST_LOAD,
+    HOST_MEMORY, HOST_THROTTLED, PROGRAM_CPU, PROGRAM_MEMORY, PROGRAM_UDP_DROPS, PROGRAM_UDP_QUEUE,
 };
 
 use super::super::{Per, SubjectKind::Counter, SubjectKind::Node};
@@ -12,6 +12,7 @@ use super::{About, Measured, Metric, Need, Over, Rate, Statistic, Total, View};
 pub(super) const ALL: &[&dyn Metric] = &[
     &BUSY,
     &DROPPED,
+    &HOP_LIMIT,
     &CPU,
     &CPU_MAX,
     &MEMORY,
@@ -51,6 +52,16 @@ static DROPPED: Total = Total {
         "Packets that arrived in the measuring window and that the host had no room for.",
     ),
     quantity: &HOST_DROPPED,
+};
+
+static HOP_LIMIT: Total = Total {
+    about: About::new(
+        "hop_limit_drops",
+        "packets",
+        Node,
+        "Packets that the node was to send on in the measuring window and dropped, for their hop limit ran out there.",
+    ),
+    quantity: &HOP_LIMIT_DROPS,
 };
 
 /// A level of a node, averaged over the measuring window, or the largest of its samples.
@@ -269,6 +280,19 @@ mod tests {
         assert!((measured("receive_utilisation", "after = '5 s'") - 0.1).abs() < 1e-12);
         assert_eq!(measured("receive_drops", ""), 8.0);
         assert_eq!(measured("receive_drops", "after = '5 s'"), 5.0);
+    }
+
+    /// Three packets in the first second and five in the sixth, and others at another node.
+    #[test]
+    fn a_node_tells_whose_hop_limit_ran_out_there() {
+        let mut bench = Bench::new(10);
+        let measured = |bench: &mut Bench, more: &str| {
+            bench.measure(&format!("of = 'node.server'\nmetric = 'hop_limit_drops'\n{more}")).unwrap()
+        };
+        assert_eq!(measured(&mut bench, ""), 0.0, "nothing is told where none runs out");
+        bench.count(Subject::Node(1), &HOP_LIMIT_DROPS, &[(1.0, 3.0), (6.0, 5.0)]);
+        bench.count(Subject::Node(0), &HOP_LIMIT_DROPS, &[(1.0, 9.0)]);
+        assert_eq!((measured(&mut bench, ""), measured(&mut bench, "after = '5 s'")), (8.0, 5.0));
     }
 
     /// Half a processor for 2 s of 10 and one for the rest; 8 KB and 12 KB in sockets, and 4 datagrams that found no room.

@@ -1,0 +1,118 @@
+//! Packets whose hop limit runs out at a node, as the node's kernel counts them.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+
+use netrig_core::{Instant, Sample, Sink, Subject, quantity};
+use netrig_experiment::RunError;
+
+use crate::testbed::Testbed;
+
+/// The tables of a node's kernel, open for as long as a run lasts (proc_pid_net(5)). They are those of the network namespace
+/// in which they were opened.
+pub(crate) struct HopLimitWatch {
+    node: u32,
+    name: String,
+    v4: File,
+    /// A kernel without IPv6 has none.
+    v6: Option<File>,
+    /// What the kernel had counted when the run started, and at the last look.
+    begun: u64,
+    last: u64,
+}
+
+impl HopLimitWatch {
+    /// Of the node at this place.
+    ///
+    /// # Errors
+    /// If its kernel does not show what it counts.
+    pub fn open(testbed: &Testbed, node: usize) -> Result<Self, RunError> {
+        let opened = testbed.in_node(node, || {
+            let table = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));
+            table("snmp").map(|v4| (v4, table("snmp6").ok()))
+        })?;
+        let name = testbed.wiring().nodes[node].name.clone();
+        let (v4, v6) = opened.map_err(|error| unreadable(&name, &error))?;
+        Ok(Self { node: node as u32, name, v4, v6, begun: 0, last: 0 })
+    }
+
+    /// Looks for the first time.
+    ///
+    /// # Errors
+    /// If the tables cannot be read.
+    pub fn begin(&mut self) -> Result<(), RunError> {
+        self.begun = self.count()?;
+        self.last = self.begun;
+        Ok(())
+    }
+
+    /// Tells how many there were in the interval that ends at `at`; nothing as long as there was none.
+    ///
+    /// # Errors
+    /// If the tables cannot be read.
+    pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) -> Result<(), RunError> {
+        let all = self.count()?;
+        if all > self.begun {
+            let value = all.saturating_sub(self.last) as f64;
+            let sample = Sample { at, quantity: &quantity::HOP_LIMIT_DROPS, value };
+            sink.sample(Subject::Node(self.node), sample);
+        }
+        self.last = all;
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<u64, RunError> {
+        let failed = |error: io::Error| unreadable(&self.name, &error);
+        let v4 = text(&mut self.v4).map_err(failed)?;
+        let v6 = self.v6.as_mut().map(text).transpose().map_err(failed)?;
+        // The router hands nodes no packet whose header is wrong, so what the kernels count is hop limits (RFC 4293,
+        // ipSystemStatsInHdrErrors).
+        let of_v4 = counter(&v4, "Ip", "InHdrErrors").unwrap_or(0);
+        let of_v6 = v6.as_deref().and_then(|table| counter_v6(table, "Ip6InHdrErrors")).unwrap_or(0);
+        Ok(of_v4 + of_v6)
+    }
+}
+
+fn unreadable(node: &str, error: &io::Error) -> RunError {
+    RunError::Failed(format!("what the kernel of node `{node}` counts cannot be read: {error}"))
+}
+
+/// The contents of a file of the kernel's from its beginning.
+fn text(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A counter of `/proc/net/snmp`, in which a line of names stands before one of values, both behind the name of a protocol.
+pub(crate) fn counter(table: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split_whitespace().position(|own| own == name)?;
+    values.split_whitespace().nth(place)?.parse().ok()
+}
+
+/// A counter of `/proc/net/snmp6`, which has a line for each.
+fn counter_v6(table: &str, name: &str) -> Option<u64> {
+    table.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_the_kernel_are_found_by_their_names() {
+        let table = "Ip: Forwarding DefaultTTL InReceives InHdrErrors\nIp: 1 64 1000 17\n\
+                     Tcp: RtoAlgorithm RetransSegs\nTcp: 1 5\n";
+        assert_eq!(counter(table, "Ip", "InHdrErrors"), Some(17));
+        assert_eq!(counter(table, "Tcp", "RetransSegs"), Some(5));
+        assert_eq!(counter(table, "Ip", "OutRequests"), None);
+        let table = "Ip6InReceives                   \t12\nIp6InHdrErrors                  \t3\n";
+        assert_eq!(counter_v6(table, "Ip6InHdrErrors"), Some(3));
+        assert_eq!(counter_v6(table, "Ip6OutRequests"), None);
+        let own = std::fs::read_to_string("/proc/self/net/snmp").unwrap();
+        assert!(counter(&own, "Ip", "InHdrErrors").is_some(), "{own}");
+    }
+}
