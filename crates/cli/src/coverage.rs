@@ -1,10 +1,10 @@
 //! How much of an experiment a written file was made of, so that a part never takes the place of the whole.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use netrig_agent::user_file;
 use netrig_experiment::Results;
 use serde_json::Value;
 
@@ -230,24 +230,29 @@ impl Coverage {
 
 impl Occupant {
     fn of(path: &Path) -> Self {
+        Self::within(path, user_file::LONGEST_DATA)
+    }
+
+    /// The same. A document or a table of more than `longest` bytes does not say what it was made of.
+    fn within(path: &Path, longest: u64) -> Self {
         let Ok(about) = path.metadata() else { return Self::Nothing };
         if !about.is_file() || about.len() == 0 {
             return Self::Nothing;
         }
-        Self::read(path, about.len()).map_or(Self::Unknown, Self::Known)
+        Self::read(path, longest).map_or(Self::Unknown, Self::Known)
     }
 
-    /// What a file of so many bytes says of itself.
-    fn read(path: &Path, length: u64) -> Option<Coverage> {
-        let mut file = File::open(path).ok()?;
+    /// What a file says of itself.
+    fn read(path: &Path, longest: u64) -> Option<Coverage> {
+        let (mut file, about) = user_file::open_regular(path, "a regular file").ok()?;
         let mut tail = Vec::new();
-        file.seek(SeekFrom::Start(length.saturating_sub(STAMPED))).ok()?;
-        file.by_ref().take(STAMPED).read_to_end(&mut tail).ok()?;
+        file.seek(SeekFrom::Start(about.len().saturating_sub(STAMPED))).ok()?;
+        file.take(STAMPED).read_to_end(&mut tail).ok()?;
         let tail = String::from_utf8_lossy(&tail);
         if let Some((_, stamp)) = tail.rsplit_once(STAMP) {
             return Coverage::read(stamp);
         }
-        let text = || std::fs::read_to_string(path).ok();
+        let text = || user_file::read_text(path, longest).ok();
         match path.extension()?.to_str()? {
             "json" => Coverage::of_document(&serde_json::from_str(&text()?).ok()?),
             "csv" => Coverage::of_csv(&text()?),
@@ -302,6 +307,25 @@ mod tests {
         assert!(whole.exceeds(&on_one) && !on_one.exceeds(&whole));
         let on_the_other = Coverage { substrates: ["netns".to_owned()].into(), ..on_one.clone() };
         assert!(!on_one.exceeds(&on_the_other), "another substrate is no less");
+    }
+
+    #[test]
+    fn a_document_or_a_table_is_read_up_to_a_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let document = r#"{"experiment": "x", "points": [{"substrate": "sim", "responses": {"goodput": {"runs": [1, 2]}}}]}"#;
+        let table = "substrate,response,unit,mean,low,high,n\r\nsim,goodput,B/s,1,,,2\r\n";
+        for (name, text) in [("report.json", document), ("report.csv", table)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            let length = text.len() as u64;
+            let Occupant::Known(made) = Occupant::within(&path, length) else { panic!("{name}") };
+            assert_eq!((made.points, made.runs), (Some(1), 2), "{name}");
+            assert!(matches!(Occupant::within(&path, length - 1), Occupant::Unknown), "{name}");
+        }
+        // A stamp is found behind any number of bytes.
+        let page = folder.path().join("report.html");
+        std::fs::write(&page, coverage(false, 1, 2).comment()).expect("a file");
+        assert!(matches!(Occupant::within(&page, 1), Occupant::Known(_)));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
 use crate::request::ExperimentRequest;
 
-use origin::{Change, Origin, Provenances};
+use origin::{Change, Fact, Origin, Provenances};
 
 /// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
 /// was not the same when their runs were made.
@@ -210,12 +210,15 @@ fn differences(first: &Origin, second: &Origin) -> String {
         out += "nothing was different when they were made";
     } else {
         out += "what was different when they were made:";
-        let widest = |of: fn(&Change) -> &String| {
-            changes.iter().map(|change| of(change).chars().count()).max().unwrap_or(0)
-        };
-        let (what, value) = (widest(|change| &change.what), widest(|change| &change.first));
-        for change in &changes {
-            out += &format!("\n  {:<what$}  {:<value$}  {}", change.what, change.first, change.second);
+        let written = |fact: &Option<Fact>| fact.as_ref().map_or_else(|| "–".to_owned(), Fact::to_string);
+        let rows = changes
+            .iter()
+            .map(|Change { what, first, second }| [what.clone(), written(first), written(second)]);
+        let rows = Vec::from_iter(rows);
+        let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let (before, value) = (widest(0), widest(1));
+        for [what, first, second] in &rows {
+            out += &format!("\n  {what:<before$}  {first:<value$}  {second}");
         }
     }
     let common = first.common(second);

@@ -1,25 +1,52 @@
 //! Where, when and with what runs were made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use netrig_experiment::Point;
+use netrig_experiment::{Level, Point};
 use netrig_store::{Provenance, ProvenanceId, Replication, Store, StoreError};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What may explain the numbers of some runs, each with its name: build, file, seeds, machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Origin(BTreeMap<String, String>);
+pub struct Origin(BTreeMap<String, Fact>);
+
+/// What one of them is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// What a machine, a build or a file says of itself.
+    Text(String),
+    /// A factor that has one level at all points.
+    Level(Level),
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) | Self::Level(Level(text)) => f.pad(text),
+        }
+    }
+}
+
+impl Serialize for Fact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Level(level) => level.value().serialize(serializer),
+        }
+    }
+}
 
 /// Something that is not the same for the first and the second runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// What it is.
     pub what: String,
-    /// How it was for the first.
-    pub first: String,
-    /// How it was for the second.
-    pub second: String,
+    /// How it was for the first, if that is known.
+    pub first: Option<Fact>,
+    /// How it was for the second, if that is known.
+    pub second: Option<Fact>,
 }
 
 /// The names of what every run has, in the order of their weight; what else there is follows.
@@ -73,26 +100,27 @@ impl Provenances {
         }
         let joined =
             facts.into_iter().map(|(what, values)| (what, values.into_iter().collect::<Vec<_>>().join(", ")));
-        let mut facts: BTreeMap<String, String> = joined.collect();
-        facts.extend(constants.0.iter().map(|(name, level)| (format!("{FACTOR}{name}"), level.0.clone())));
-        facts.insert("file".into(), format!("{digest:.12}"));
-        facts.insert("seeds".into(), ranges(&seeds));
+        let mut texts: BTreeMap<String, String> = joined.collect();
+        texts.insert("file".into(), format!("{digest:.12}"));
+        texts.insert("seeds".into(), ranges(&seeds));
         let (first, last) = (moments.first().copied(), moments.last().copied());
-        facts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
+        texts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
         // What a machine did not say is no difference.
-        facts.retain(|_, value| !value.is_empty());
-        Origin(facts)
+        texts.retain(|_, text| !text.is_empty());
+        let texts = texts.into_iter().map(|(what, text)| (what, Fact::Text(text)));
+        let levels =
+            constants.0.iter().map(|(name, level)| (format!("{FACTOR}{name}"), Fact::Level(level.clone())));
+        Origin(texts.chain(levels).collect())
     }
 }
 
 impl Origin {
     /// What is not the same for both, the weightiest first.
     pub fn changes(&self, second: &Self) -> Vec<Change> {
-        let value = |origin: &Self, what: &str| origin.0.get(what).map_or("–", String::as_str).to_owned();
         let change = |what: &str| Change {
             what: what.to_owned(),
-            first: value(self, what),
-            second: value(second, what),
+            first: self.0.get(what).cloned(),
+            second: second.0.get(what).cloned(),
         };
         self.names(second).into_iter().map(change).filter(|change| change.first != change.second).collect()
     }
@@ -140,7 +168,11 @@ mod tests {
     use super::*;
 
     fn origin(facts: &[(&str, &str)]) -> Origin {
-        Origin(facts.iter().map(|(what, value)| ((*what).to_owned(), (*value).to_owned())).collect())
+        let fact = |what: &str, value: &str| match what.strip_prefix(FACTOR) {
+            Some(_) => Fact::Level(Level(value.to_owned())),
+            None => Fact::Text(value.to_owned()),
+        };
+        Origin(facts.iter().map(|(what, value)| ((*what).to_owned(), fact(what, value))).collect())
     }
 
     #[test]
@@ -154,11 +186,20 @@ mod tests {
             ("seeds", "1"),
             ("factor mss", "1460"),
         ]);
-        let changes: Vec<String> =
-            first.changes(&second).iter().map(|c| format!("{} {} {}", c.what, c.first, c.second)).collect();
+        let changes: Vec<String> = first
+            .changes(&second)
+            .iter()
+            .map(|change| serde_json::to_string(&(&change.what, &change.first, &change.second)).unwrap())
+            .collect();
         assert_eq!(
             changes,
-            ["build 1 2", "factor mss – 1460", "seeds – 1", "made noon night", "net.core.rmem_max 9 –"]
+            [
+                r#"["build","1","2"]"#,
+                r#"["factor mss",null,1460]"#,
+                r#"["seeds",null,"1"]"#,
+                r#"["made","noon","night"]"#,
+                r#"["net.core.rmem_max","9",null]"#,
+            ]
         );
         assert_eq!(first.common(&second), ["kernel 6.1"]);
     }
