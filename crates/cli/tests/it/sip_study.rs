@@ -6,7 +6,7 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::machine::can;
 use crate::common::spoilt;
@@ -16,7 +16,7 @@ const KAMAILIO: [&str; 3] =
     ["/usr/sbin/kamailio", "sqlite3", "/usr/share/kamailio/db_sqlite/usrloc-create.sql"];
 
 /// The mean of a response at the only point that has these levels.
-fn mean(document: &Value, levels: &[(&str, &str)], response: &str) -> f64 {
+fn mean(document: &Value, levels: &[(&str, Value)], response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let has = |point: &&Value| levels.iter().all(|(factor, level)| point["factors"][factor] == *level);
     let found: Vec<&Value> = points.iter().filter(has).collect();
@@ -37,15 +37,24 @@ fn what_loss_costs_is_what_the_timers_say() {
     let claims = document["claims"].as_array().expect("there are claims");
     let computed = claims.iter().find(|claim| claim["id"] == "as-computed").expect("it is claimed");
     assert_eq!(computed["verdict"], "supported", "{computed:#}");
-    assert_eq!(mean(&document, &[("role", "registrar")], "registration_success"), 100.0);
+    assert_eq!(mean(&document, &[("role", json!("registrar"))], "registration_success"), 100.0);
 }
 
 #[test]
 fn each_of_its_experiments_has_a_substrate_that_can_run_all_of_it() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    for name in
-        ["sip-server", "sip-server/avalanche", "sip-server/database", "sip-server/overload", "sip-server/own"]
-    {
+    for name in [
+        "sip-server",
+        "sip-server/avalanche",
+        "sip-server/connection-limit",
+        "sip-server/connections",
+        "sip-server/database",
+        "sip-server/overload",
+        "sip-server/own",
+        "sip-server/proxy-effects",
+        "sip-server/proxy-security",
+        "sip-server/registrar-effects",
+    ] {
         let ended = netrig(folder.path(), &["check", name, "--on", "netns"]);
         let said = text(&ended.stdout);
         assert!(
@@ -76,9 +85,48 @@ mod alone {
             ("proxy", "udp", "call_success", "connection_delay"),
             ("redirect", "udp", "redirect_success", "redirect_delay"),
         ] {
-            let of = |response| mean(&document, &[("role", role), ("transport", transport)], response);
+            let levels = [("role", json!(role)), ("transport", json!(transport))];
+            let of = |response| mean(&document, &levels, response);
             assert_eq!(of(success), 100.0, "{role} over {transport}");
             assert!(of(delay) > 0.0 && of("cpu") > 0.0, "{role} over {transport}");
         }
+    }
+
+    /// Callers who are asked for a digest (407), over each carrier, with and without a question to the DNS first.
+    #[test]
+    fn calls_with_a_digest_through_the_proxy_are_set_up() {
+        if !can(&[&KAMAILIO[..], &["openssl"]].concat()) {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let arguments =
+            ["run", "sip-server/proxy-security", "--set", "auth=memory", "--replications", "1", "--json"];
+        let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+        for (transport, secure) in [("udp", false), ("tcp", false), ("tcp", true)] {
+            for dns in ["none", "server"] {
+                let of = |response| {
+                    let levels =
+                        [("transport", json!(transport)), ("secure", json!(secure)), ("dns", json!(dns))];
+                    mean(&document, &levels, response)
+                };
+                assert_eq!(of("success"), 100.0, "{transport} {secure} {dns}");
+            }
+        }
+    }
+
+    /// Users who keep their connections: the registrar has 256 of them, and refuses others.
+    #[test]
+    fn a_registrar_has_no_more_connections_than_it_may() {
+        if !can(&KAMAILIO) {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let arguments =
+            ["run", "sip-server/connection-limit", "--set", "limit=256", "--replications", "1", "--json"];
+        let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+        let success = |connections| mean(&document, &[("connections", json!(connections))], "success");
+        assert_eq!(success("per-attempt"), 100.0);
+        let kept = success("per-user");
+        assert!((10.0..20.0).contains(&kept), "256 of some 1,500 users are 17 %: {kept} %");
     }
 }
