@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
+use netrig_core::is_of_a_link;
 use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketType};
 use serde::{Serialize, Serializer};
@@ -47,6 +48,43 @@ impl HostAddress {
             IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, self.interface).into(),
         }
     }
+
+    /// Reads a host with its port: `192.0.2.1:5060`, `[2001:db8::1]:5060`, `[fe80::1%eth0]:5060`. An address alone, in brackets or
+    /// not, has the port `usual` if that is given.
+    ///
+    /// # Errors
+    /// [`HostAddressError::Form`] if the port or its form is wrong, else what is wrong with the address.
+    pub fn with_port(text: &str, usual: Option<u16>) -> Result<SocketAddr, HostAddressError> {
+        let typed = |digits: &str| digits.parse().map_err(|_| HostAddressError::Form);
+        if let Some(rest) = text.strip_prefix('[') {
+            let (host, behind) = rest.split_once(']').ok_or(HostAddressError::Form)?;
+            let port = match behind.strip_prefix(':') {
+                Some(digits) => typed(digits)?,
+                None if behind.is_empty() => usual.ok_or(HostAddressError::Form)?,
+                None => return Err(HostAddressError::Form),
+            };
+            let host: Self = host.parse()?;
+            return if host.ip.is_ipv6() { Ok(host.at(port)) } else { Err(HostAddressError::Form) };
+        }
+        match text.parse::<Self>() {
+            Ok(host) => usual.map(|port| host.at(port)).ok_or(HostAddressError::Form),
+            Err(HostAddressError::Form) => {
+                let (host, digits) = text.rsplit_once(':').ok_or(HostAddressError::Form)?;
+                let host: Self = host.parse()?;
+                if host.ip.is_ipv4() { Ok(host.at(typed(digits)?)) } else { Err(HostAddressError::Form) }
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The text of a host with its port, as [`HostAddress::with_port`] reads it.
+    pub fn text_with_port(address: SocketAddr) -> String {
+        let host = Self::from(address);
+        match host.ip {
+            IpAddr::V4(_) => address.to_string(),
+            IpAddr::V6(_) => format!("[{host}]:{}", address.port()),
+        }
+    }
 }
 
 impl From<SocketAddr> for HostAddress {
@@ -69,7 +107,7 @@ impl FromStr for HostAddress {
     fn from_str(text: &str) -> Result<Self, HostAddressError> {
         let (ip, interface) = text.split_once('%').map_or((text, None), |(ip, name)| (ip, Some(name)));
         let ip: IpAddr = ip.parse().map_err(|_| HostAddressError::Form)?;
-        let link = if let IpAddr::V6(ip) = ip { Some(ip).filter(needs_interface) } else { None };
+        let link = if let IpAddr::V6(ip) = ip { Some(ip).filter(is_of_a_link) } else { None };
         let interface = match (link, interface) {
             (None, None) => 0,
             (None, Some(_)) => return Err(HostAddressError::NotOfALink(ip)),
@@ -98,11 +136,6 @@ impl Serialize for HostAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
-}
-
-/// Whether each link may have the address: unicast and multicast of a link (RFC 4291 sections 2.5.6 and 2.7).
-const fn needs_interface(ip: &Ipv6Addr) -> bool {
-    ip.is_unicast_link_local() || ip.is_multicast() && ip.segments()[0] & 0xF == 2
 }
 
 /// The number of an interface of this host; nothing if it has none of that name or number.
@@ -140,6 +173,39 @@ mod tests {
             let plain = read(text).unwrap();
             assert_eq!((plain.to_string(), plain.at(7).ip()), (text.into(), text.parse().unwrap()));
         }
+    }
+
+    #[test]
+    fn a_host_with_a_port_is_read_as_it_is_shown() {
+        let shown = |text: &str| HostAddress::with_port(text, Some(5060)).map(HostAddress::text_with_port);
+        for text in ["192.0.2.1:7", "[2001:db8::1]:0", "[fe80::1%lo]:5061", "[ff02::1%lo]:5060"] {
+            assert_eq!(shown(text).as_deref(), Ok(text));
+            assert!(HostAddress::with_port(text, None).is_ok(), "{text}");
+        }
+        let Ok(SocketAddr::V6(link)) = HostAddress::with_port("[fe80::1%lo]:7", None) else {
+            panic!("it is of IPv6")
+        };
+        assert_eq!(shown(&format!("[fe80::1%{}]:7", link.scope_id())).as_deref(), Ok("[fe80::1%lo]:7"));
+        for (alone, text) in [
+            ("192.0.2.1", "192.0.2.1:5060"),
+            ("::1", "[::1]:5060"),
+            ("[::1]", "[::1]:5060"),
+            ("fe80::1%lo", "[fe80::1%lo]:5060"),
+            ("[fe80::1%lo]", "[fe80::1%lo]:5060"),
+        ] {
+            assert_eq!(shown(alone).as_deref(), Ok(text));
+            assert_eq!(HostAddress::with_port(alone, None), Err(HostAddressError::Form), "{alone}");
+        }
+        for text in
+            ["", ":7", "localhost:7", "192.0.2.1:", "192.0.2.1:70000", "[::1]7", "[::1", "[192.0.2.1]:7"]
+        {
+            assert_eq!(shown(text), Err(HostAddressError::Form), "{text}");
+        }
+        let link = "fe80::1".parse().unwrap();
+        for text in ["[fe80::1]:7", "[fe80::1]", "fe80::1"] {
+            assert_eq!(shown(text), Err(HostAddressError::NoInterface(link)), "{text}");
+        }
+        assert!(matches!(shown("192.0.2.1%lo:7"), Err(HostAddressError::NotOfALink(_))));
     }
 
     #[test]

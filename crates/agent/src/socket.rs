@@ -153,15 +153,17 @@ impl Making {
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
             making.number("TCP_WINDOW_CLAMP", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
         }
-        making.option(
-            "TCP_NODELAY",
-            options.no_delay,
-            |s, v| sockopt::set_tcp_nodelay(s, v),
-            |s| sockopt::tcp_nodelay(s),
-        )?;
+        // A new socket waits for more to send, and is best effort.
+        if options.no_delay {
+            making.option(
+                "TCP_NODELAY",
+                true,
+                |s, v| sockopt::set_tcp_nodelay(s, v),
+                |s| sockopt::tcp_nodelay(s),
+            )?;
+        }
         making.buffers(options.buffers)?;
-        // Multipath TCP over IPv6 takes no traffic class (net/mptcp/sockopt.c); what nobody set is best effort.
-        if !(options.multipath && local.is_ipv6() && dscp == 0) {
+        if dscp != 0 {
             making.dscp(dscp)?;
         }
         Ok(making)

@@ -1,6 +1,6 @@
 //! The header of an IP packet, from its bytes.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::{Dscp, Ecn};
 
@@ -59,6 +59,12 @@ impl IpHeader {
     pub const fn payload_len(&self) -> u32 {
         self.len - self.header_len
     }
+}
+
+/// Whether each link may have the address, so that it means something with an interface only: unicast and multicast of a link
+/// (RFC 4291 sections 2.5.6 and 2.7).
+pub const fn is_of_a_link(ip: &Ipv6Addr) -> bool {
+    ip.is_unicast_link_local() || ip.is_multicast() && ip.segments()[0] & 0xF == 2
 }
 
 fn read_v4(packet: &[u8]) -> Option<IpHeader> {
@@ -124,7 +130,7 @@ fn read_v6(packet: &[u8]) -> Option<IpHeader> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::Ipv4Addr;
 
     use proptest::prelude::*;
 

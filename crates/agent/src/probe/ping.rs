@@ -72,6 +72,14 @@ pub(super) fn exchange(
 pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) -> Report {
     let mut report = Report::of_course(probe, HostAddress::from(order.target).to_string(), course);
     report.told_of_path(course, order.dscp, None);
+    let unanswered = course.sent.iter().filter(|packet| packet.answer.is_none()).count();
+    if unanswered > 0 && report.is_answered() {
+        report.notes.push(format!(
+            "{unanswered} of {} echo requests were not answered. Many hosts answer a limited number of echo requests per second, \
+             which looks like loss on the path; `netrig probe stamp` towards `netrig probe reflect` has no such limit",
+            course.sent.len()
+        ));
+    }
     report
 }
 

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use netrig_sip::header::Transport;
+use netrig_sip::load::in_messages;
 use netrig_sip::{Framed, Framer, Message};
+
+use crate::HostAddress;
 
 /// The longest answer that is read.
 const LONGEST: usize = 65_535;
@@ -39,7 +42,7 @@ fn is_silence(error: &io::Error) -> bool {
 
 fn over_udp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
     // From the address that is asked: a server answers where it was asked from, and it is the same host.
-    let socket = UdpSocket::bind((to.ip(), 0))?;
+    let socket = UdpSocket::bind(HostAddress::from(to).at(0))?;
     socket.connect(to)?;
     socket.send(&request("UDP", socket.local_addr()?, to))?;
     let until = Instant::now() + patience;
@@ -89,6 +92,7 @@ fn request(transport: &str, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let number = ASKED.fetch_add(1, Ordering::Relaxed);
     let own = format!("{}x{number}", std::process::id());
+    let [from, to] = [from, to].map(in_messages);
     format!(
         "OPTIONS sip:{to} SIP/2.0\r\nVia: SIP/2.0/{transport} {from};branch=z9hG4bK{own};rport\r\nMax-Forwards: 70\r\n\
          From: <sip:netrig@{from}>;tag={own}\r\nTo: <sip:{to}>\r\nCall-ID: {own}@{}\r\nCSeq: 1 OPTIONS\r\n\

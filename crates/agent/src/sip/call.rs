@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 
 use super::point::source_towards;
 use super::stream::{Bounds, SipStream, StreamError};
-use crate::Clock;
+use crate::{Clock, HostAddress};
 
 /// How long a connection may take until it stands.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
@@ -47,22 +47,22 @@ impl Line {
     pub fn open(
         transport: Transport,
         server: SocketAddr,
-        local: Option<IpAddr>,
+        local: Option<HostAddress>,
         tls: Option<LineTls>,
     ) -> Result<Self, StreamError> {
         let clock = Clock::starting_in(Duration::ZERO);
         if transport == Transport::Udp {
-            let ip = match local {
-                Some(ip) => ip,
+            let local = match local {
+                Some(local) => local,
                 None => source_towards(server)?,
             };
-            let socket = UdpSocket::bind((ip, 0))?;
+            let socket = UdpSocket::bind(local.at(0))?;
             let local = socket.local_addr()?;
             return Ok(Self { way: Way::Datagrams(socket), server, local, clock });
         }
-        let any =
-            || if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let from = SocketAddr::new(local.unwrap_or_else(any), 0);
+        let any: IpAddr =
+            if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let from = local.unwrap_or_else(|| any.into()).at(0);
         let tls = tls.as_ref().map(|(config, name)| (config, name.clone()));
         let mut stream = SipStream::connect(from, server, tls, Bounds::default())?;
         while !stream.is_established() {

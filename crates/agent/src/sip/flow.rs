@@ -67,7 +67,7 @@ impl SipEnd {
                 let others = settings.others().map_err(|error| wrong(error.to_string()))?;
                 let own = LoadOrder::new(order.server, plan);
                 let location = location(settings, &order).map_err(wrong)?;
-                let local = Some(order.client);
+                let local = Some(order.client.into());
                 let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
                 What::Users(Box::new(OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?))
             }

@@ -237,7 +237,7 @@ fn read_one(stream: &mut TcpStream) -> Message {
 fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
     let callee = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut names = Names::default();
-    names.add("callee.example", IpAddr::from([127, 0, 0, 1]));
+    names.add("callee.example", IpAddr::from([127, 0, 0, 1]).into());
     let sockets = SocketsOrder { names, ..sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]) };
     let contact =
         format!("sip:{{user}}@callee.example:{};transport=tcp", callee.local_addr().unwrap().port());

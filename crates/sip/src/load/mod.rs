@@ -62,7 +62,7 @@ pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion, Work};
 pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;
-pub use setup::{Directory, Setup};
+pub use setup::{Directory, Setup, in_messages};
 pub use slab::Slab;
 pub use template::{Hole, Template, TemplateError, Values};
 pub use text::Text;

@@ -25,7 +25,7 @@ pub struct Setup {
     pub others: Vec<SocketAddr>,
     /// Where requests within a dialog may go instead, if its route says so. Nothing else is ever sent to.
     pub peers: Vec<SocketAddr>,
-    /// Where the machines are reached: of `Via` and `Contact`.
+    /// Where the machines are reached, as messages name it ([`in_messages`]): of `Via` and `Contact`.
     pub local: SocketAddr,
     /// Of `Via`.
     pub transport: Transport,
@@ -63,7 +63,7 @@ impl Setup {
             server,
             others: Vec::new(),
             peers: Vec::new(),
-            local,
+            local: in_messages(local),
             transport: Transport::Udp,
             domain: domain_of(server),
             timing: Timing::default(),
@@ -112,7 +112,7 @@ impl Setup {
     }
 
     /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers or servers; else
-    /// to the `server` with which the dialog was begun.
+    /// to the `server` with which the dialog was begun. A URI names an address of a link without its interface.
     pub(super) fn next_hop(&self, uri: &[u8], located: Option<&Located>, server: SocketAddr) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
         let host = host.strip_prefix(b"sip:").unwrap_or(host);
@@ -120,13 +120,23 @@ impl Setup {
         let text = std::str::from_utf8(&host[..end]).unwrap_or_default();
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         let with_default = || Some(SocketAddr::new(bare.parse().ok()?, self.transport.default_port()));
-        let named = text.parse().ok().or_else(with_default);
-        let is_server = |named: &SocketAddr| match located {
-            Some(own) => own.servers.contains(named),
-            None => *named == self.server || self.others.contains(named),
+        let named: Option<SocketAddr> = text.parse().ok().or_else(with_default).map(in_messages);
+        let is_named = |known: &&SocketAddr| named == Some(in_messages(**known));
+        if is_named(&&server) {
+            return server;
+        }
+        let of_servers = match located {
+            Some(own) => own.servers.iter().find(is_named),
+            None => std::iter::once(&self.server).chain(&self.others).find(is_named),
         };
-        named.filter(|named| self.peers.contains(named) || is_server(named)).unwrap_or(server)
+        of_servers.or_else(|| self.peers.iter().find(is_named)).copied().unwrap_or(server)
     }
+}
+
+/// An address as a message names it: without the interface of an address of a link, which means something to this host only
+/// (RFC 4007 section 6).
+pub const fn in_messages(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }
 
 /// The address of a server as it stands in the URIs of its users: with its port, where it is not the one that is meant without
@@ -245,6 +255,27 @@ mod tests {
             !Directory::list(["", "secret"]).part(1, 1).is_empty() && !Directory::pattern("u", 1).is_empty()
         );
         assert!(Directory::list(["", ""]).is_empty() && Directory::Fixed(Box::new([])).is_empty());
+    }
+
+    /// What others read has no interface of this host's, and what they write of an address of a link leads along its interface.
+    #[test]
+    fn an_interface_is_in_no_message_and_is_kept_for_sending() {
+        let [local, server, other] = ["[fe80::1%7]:5060", "[fe80::2%7]:5060", "[fe80::3%7]:5070"]
+            .map(|text| text.parse::<SocketAddr>().unwrap());
+        let setup = Setup { peers: vec![other], ..Setup::new(1, local, server) };
+        assert_eq!(setup.contact("bob", 1), "sip:bob@[fe80::1]:5060");
+        assert_eq!(setup.domain, "[fe80::2]");
+        for (uri, hop) in [
+            (&b"sip:bob@[fe80::2]:5060"[..], server),
+            (b"sip:[fe80::2];lr", server),
+            (b"sip:bob@[fe80::3]:5070", other),
+            (b"sip:bob@[fe80::3%9]:5070", other),
+            (b"sip:bob@[fe80::4]:5070", server),
+        ] {
+            assert_eq!(setup.next_hop(uri, None, server), hop);
+        }
+        let located = Located { servers: vec![other], took: Duration::ZERO };
+        assert_eq!(setup.next_hop(b"sip:[fe80::3]:5070;lr", Some(&located), server), other);
     }
 
     /// Whatever a route says: nobody is sent to who was not named.

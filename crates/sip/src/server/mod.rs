@@ -32,9 +32,9 @@ mod stateless;
 mod tests;
 mod transactions;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use netrig_core::Instant;
+use netrig_core::{Instant, is_of_a_link};
 use sha2::{Digest as _, Sha256};
 
 pub use answering::AnsweringMachine;
@@ -145,8 +145,13 @@ impl Destination {
     /// Of a response to a request that came from `from`: over a stream "using the existing connection to the source of the
     /// original request" (RFC 3261 section 18.2.2), else by its `Via`.
     pub(crate) fn back(response: &Response, from: Source) -> Self {
-        let by_via = Self::of_response(response).filter(|_| !from.transport.is_reliable());
-        by_via.unwrap_or(Self::Address(from))
+        match Self::of_response(response).filter(|_| !from.transport.is_reliable()) {
+            None => Self::Address(from),
+            Some(Self::Address(Source { transport, address })) => {
+                Self::Address(Source { transport, address: on_link_of(address, from.address) })
+            }
+            Some(by_name) => by_name,
+        }
     }
 
     /// Whether what is sent there arrives, or the connection fails.
@@ -168,6 +173,17 @@ impl Destination {
             Self::Address(source) => source.transport,
             Self::Uri(uri) => transport_of(uri).unwrap_or(Transport::Udp),
         }
+    }
+}
+
+/// An address that a message names, as it is reached from where `near` is: messages name an address of a link without its
+/// interface, which means something to one host only (RFC 4007 section 6). It is then on the link of `near`.
+pub fn on_link_of(to: SocketAddr, near: SocketAddr) -> SocketAddr {
+    match (to, near) {
+        (SocketAddr::V6(to), SocketAddr::V6(near)) if to.scope_id() == 0 && is_of_a_link(to.ip()) => {
+            SocketAddrV6::new(*to.ip(), to.port(), to.flowinfo(), near.scope_id()).into()
+        }
+        _ => to,
     }
 }
 

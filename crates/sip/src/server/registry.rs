@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, is_of_a_link};
 
 use super::authentication::{Authenticator, Verdict, unknown_options};
 use super::bindings::{Bindings, Change, Conflict, Origin, record_of};
@@ -91,15 +91,19 @@ impl Domain {
     }
 
     /// Where it listens over `transport` for answers from `to`: at an address of the same version of IP, of this machine alone
-    /// if that one is. `None` if nothing listens so.
+    /// or of a link if that one is. `None` if nothing listens so.
     pub fn listens_towards(&self, transport: Transport, to: Option<IpAddr>) -> Option<SocketAddr> {
         let of_transport = self.listens.iter().filter(|(own, _)| *own == transport);
-        let mut fitting = of_transport
+        let fitting = of_transport
             .map(|(_, address)| *address)
             .filter(|own| to.is_none_or(|to| own.is_ipv4() == to.is_ipv4()));
-        let first = fitting.next()?;
-        let near = |own: &SocketAddr| to.is_none_or(|to| own.ip().is_loopback() == to.is_loopback());
-        Some(if near(&first) { first } else { fitting.find(near).unwrap_or(first) })
+        let is_on_link = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if is_of_a_link(&ip));
+        let is_far = |own: &SocketAddr| {
+            let own = own.ip();
+            to.map(|to| (own.is_loopback() != to.is_loopback(), is_on_link(own) != is_on_link(to)))
+        };
+        // The first of those that are alike.
+        fitting.min_by_key(is_far)
     }
 
     /// What stands in its `Via`, `Record-Route` and `Contact` for who is reached over a transport.

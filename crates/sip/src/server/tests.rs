@@ -561,6 +561,7 @@ fn an_address_is_named_that_the_peer_can_answer() {
         (Transport::Udp, "127.0.0.1:5060"),
         (Transport::Udp, "192.0.2.9:5070"),
         (Transport::Udp, "[2001:db8::9]:5060"),
+        (Transport::Udp, "[fe80::9%7]:5060"),
         (Transport::Tcp, "192.0.2.9:5080"),
     ];
     let listens = all.map(|(transport, address)| (transport, address.parse().unwrap())).to_vec();
@@ -569,6 +570,7 @@ fn an_address_is_named_that_the_peer_can_answer() {
         (Transport::Udp, "127.0.0.2", Some("127.0.0.1:5060")),
         (Transport::Udp, "192.0.2.1", Some("192.0.2.9:5070")),
         (Transport::Udp, "2001:db8::1", Some("[2001:db8::9]:5060")),
+        (Transport::Udp, "fe80::1", Some("[fe80::9%7]:5060")),
         (Transport::Tcp, "127.0.0.2", Some("192.0.2.9:5080")),
         (Transport::Tcp, "2001:db8::1", None),
         (Transport::Tls, "192.0.2.1", None),
@@ -576,6 +578,22 @@ fn an_address_is_named_that_the_peer_can_answer() {
         let found = domain.listens_towards(transport, Some(to.parse().unwrap()));
         assert_eq!(found, expected.map(|own| own.parse().unwrap()), "{transport:?} {to}");
     }
+}
+
+/// No interface is written into a message, and the answer goes along the one on which its request has come.
+#[test]
+fn an_answer_to_an_address_of_a_link_leaves_on_its_link() {
+    let from = source("[fe80::1%7]:5060");
+    let listens = vec![(Transport::Udp, "[fe80::9%7]:5060".parse().unwrap())];
+    let domain = Domain { names: Vec::new(), listens };
+    let mut server = Registrar::new(Registry::new(domain, 10), 10, Timing::default());
+    server.handle(at(1.0), request("OPTIONS", "sip:[fe80::9]", "[fe80::1]:5060", 3, ""), from);
+    let (to, answer) = said(&mut server).remove(0);
+    assert_eq!(to, Destination::Address(from));
+    let text = String::from_utf8(answer.to_bytes().to_vec()).unwrap();
+    assert!(text.starts_with("SIP/2.0 200 ") && !text.contains('%'), "{text}");
+    let plain = source("[2001:db8::1]:5060").address;
+    assert_eq!(on_link_of(plain, from.address), plain, "an address of no link has no interface");
 }
 
 /// RFC 3261 section 19.1.2: 5060 is meant where no port stands, and 5061 over TLS.

@@ -1,6 +1,6 @@
 //! What failures are of.
 
-use netrig_sip::load::{Broken, Failure};
+use netrig_sip::load::{Broken, Failure, What};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -80,6 +80,31 @@ impl From<Failure> for FailureKind {
             Failure::Connection(Broken::Undelivered) => Self::Unreachable,
             Failure::Connection(_) => Self::Connection,
             Failure::Unlocated(_) => Self::Dns,
+        }
+    }
+}
+
+/// A time of the order that decides when a failure is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeLimit {
+    /// T1: a transaction is given up after 64 of it.
+    T1,
+    /// The longest that a call may ring, or be worked on after a 100.
+    LongestRinging,
+    /// The time after which a call that rings is given up on purpose.
+    Patience,
+}
+
+impl TimeLimit {
+    /// The limit that has decided that an attempt fails so; `None` if no time has.
+    pub(super) const fn of(what: What, failure: Failure) -> Option<Self> {
+        match (what, failure) {
+            (_, Failure::TimedOut(_) | Failure::NoFinal) => Some(Self::T1),
+            (_, Failure::RangTooLong | Failure::OnlyTrying) => Some(Self::LongestRinging),
+            // The answer came before the call was given up.
+            (What::Cancel | What::NoAnswer, Failure::Status(200..300)) => Some(Self::Patience),
+            _ => None,
         }
     }
 }

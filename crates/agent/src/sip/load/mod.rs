@@ -27,6 +27,7 @@ mod reporting;
 mod run;
 mod shard;
 mod socket;
+mod source_ports;
 mod spool;
 mod streams;
 mod tester;
@@ -34,7 +35,7 @@ mod wire;
 
 pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
-pub use kind::FailureKind;
+pub use kind::{FailureKind, TimeLimit};
 pub use locating::LocationRow;
 pub use offered::Offered;
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};

@@ -7,9 +7,10 @@ use netrig_sip::header::Transport;
 use netrig_sip::load::{Plan, PlanError, TemplateError};
 use netrig_sip::location::Kind;
 
+use super::kind::TimeLimit;
 use super::streams::LoadTls;
-use crate::SocketError;
 use crate::sip::dns::{Found, LocateError, Location, Lookup, NameSource, Reach};
+use crate::{HostAddress, SocketError};
 
 /// Which requests share a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub struct LoadOrder {
     /// By what.
     pub carrier: Carrier,
     /// The address that the tester's sockets have; the one from which the kernel would send if not given.
-    pub local: Option<IpAddr>,
+    pub local: Option<HostAddress>,
     /// The port of the first thread's socket, the next for the next; chosen by the kernel if zero.
     pub local_port: u16,
     /// Whether who gives the order may test what has a public address, also where a name leads there.
@@ -157,7 +158,8 @@ impl LoadOrder {
             return refuse("there are seven servers at most that take over".to_owned());
         }
         if let Some(other) = self.others.iter().find(|other| other.is_ipv4() != self.target.is_ipv4()) {
-            return refuse(format!("{other} is of another version of IP than {}", self.target));
+            let [other, target] = [*other, self.target].map(HostAddress::text_with_port);
+            return refuse(format!("{other} is of another version of IP than {target}"));
         }
         let users = self.plan.users;
         if self.shards == 0 || u32::from(self.shards) > users {
@@ -238,6 +240,8 @@ pub enum LoadError {
         user: String,
         /// Why.
         why: String,
+        /// The time of the order that has decided it, if one has.
+        limit: Option<TimeLimit>,
         /// Whether anything has come from the server.
         is_answered: bool,
     },

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use netrig_sip::load::scan::{Field, Start};
-use netrig_sip::load::{Output, Scan, Way};
+use netrig_sip::load::{Output, Scan, Way, in_messages};
 
 /// Behind the name of a header field with credentials.
 const CREDENTIALS: [&[u8]; 2] = [b"\nAuthorization:", b"\nProxy-Authorization:"];
 
 /// Answers each request for itself.
 pub(super) struct Replies {
+    /// As messages name it.
     local: SocketAddr,
     challenges: bool,
     text: Vec<u8>,
@@ -19,7 +20,7 @@ pub(super) struct Replies {
 impl Replies {
     /// Of who is at `local`; REGISTER without credentials is challenged if so.
     pub const fn new(local: SocketAddr, challenges: bool) -> Self {
-        Self { local, challenges, text: Vec::new() }
+        Self { local: in_messages(local), challenges, text: Vec::new() }
     }
 
     /// Puts the response to a request behind those that wait. There is none to an ACK, and none to what is no request.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::control::Intervention;
-use super::kind::FailureKind;
+use super::kind::{FailureKind, TimeLimit};
 use super::locating::LocationRow;
 use super::offered::Offered;
 use super::tester::TesterSecond;
@@ -99,6 +99,9 @@ pub struct FailureRow {
     pub kind: FailureKind,
     /// Why, in words.
     pub why: String,
+    /// The time of the order that has decided it: `t1` (after 64 of it), `longest-ringing` or `patience`; absent if none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<TimeLimit>,
     /// How many.
     pub count: u64,
 }
@@ -409,10 +412,11 @@ pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
 }
 
 pub(super) fn failures(tally: &Tally) -> Vec<FailureRow> {
-    let row = |(what, failure, count): (_, Failure, _)| FailureRow {
+    let row = |(what, failure, count): (What, Failure, _)| FailureRow {
         what: name_of(what),
         kind: failure.into(),
         why: failure.to_string(),
+        limit: TimeLimit::of(what, failure),
         count,
     };
     tally.failures().map(row).collect()

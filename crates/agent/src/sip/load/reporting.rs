@@ -17,6 +17,7 @@ use super::report::{
 use super::shard::SecondOfShard;
 use super::spool::Spool;
 use super::tester::TesterSecond;
+use crate::sip::ListeningPoint;
 
 /// What is known of a load only when it is over.
 #[derive(Debug)]
@@ -132,7 +133,8 @@ impl Reporting {
             format: LoadReport::FORMAT,
             offered: Offered::of(order),
             location: LocationRow::of(order),
-            target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
+            target: ListeningPoint { transport: order.carrier.transport(), address: order.target }
+                .to_string(),
             valid: faults.is_none() && unread.is_none(),
             faults: faults.into_iter().chain(unread).collect(),
             interrupted: ending.interrupted,

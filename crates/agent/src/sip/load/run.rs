@@ -1,7 +1,7 @@
 //! A load from its order to its report.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,10 +16,12 @@ use super::order::{Connecting, LoadError, LoadOrder};
 use super::report::{LoadReport, SecondRow, SoFar};
 use super::reporting::{Ending, Reporting};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
+use super::source_ports::ephemeral_ports;
 use super::wire::Wire;
+use crate::descriptors::allowed_descriptors;
 use crate::sip::dns::Lookup;
 use crate::sip::point::source_towards;
-use crate::{Clock, random};
+use crate::{Clock, HostAddress, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
 const HEAD_START: Duration = Duration::from_millis(20);
@@ -317,9 +319,9 @@ fn collect(
 }
 
 /// What each thread sends and receives by.
-fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
+fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
     let needed = descriptors_of(order);
-    let allowed = crate::descriptors::allowed_descriptors(needed);
+    let allowed = allowed_descriptors(needed + open_at_once(order));
     if allowed < needed {
         return Err(LoadError::Request(format!(
             "{needed} descriptors are needed for {}, and this process may have {allowed}: {}`ulimit -Hn {needed}` as root",
@@ -337,8 +339,7 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
             ))
         }),
     };
-    let wire =
-        |shard| Wire::open(&order.carrier, order.reconnecting, SocketAddr::new(local, port(shard)?), rate);
+    let wire = |shard| Wire::open(&order.carrier, order.reconnecting, local.at(port(shard)?), rate);
     (0..order.shards).map(wire).collect()
 }
 
@@ -347,24 +348,32 @@ fn descriptors_of(order: &LoadOrder) -> u64 {
     /// Beside those of its connections.
     const OTHERS: u64 = 64;
     let for_each = u64::from(order.shards) * 4;
-    OTHERS
-        + for_each
-        + match order.carrier.connecting() {
-            Some(Connecting::PerUser) => u64::from(order.plan.users),
-            // About as many as begin in two seconds; where it becomes more, the load says so.
-            Some(Connecting::PerAttempt) => (order.plan.peak() * 2.0) as u64,
-            _ => 0,
-        }
+    let users = if order.carrier.connecting() == Some(Connecting::PerUser) { order.plan.users } else { 0 };
+    OTHERS + for_each + u64::from(users)
+}
+
+/// Connections of single attempts that are open at once if the server takes two seconds for each. A faster server needs fewer; where
+/// they become more than there are descriptors, the load says so.
+fn open_at_once(order: &LoadOrder) -> u64 {
+    if order.carrier.connecting() == Some(Connecting::PerAttempt) { begun_within(order, 2.0) } else { 0 }
+}
+
+/// Attempts that begin within so many seconds, at most.
+fn begun_within(order: &LoadOrder, seconds: f64) -> u64 {
+    let seconds = seconds.min(order.plan.duration.as_secs_f64());
+    order.plan.count.unwrap_or(u64::MAX).min((order.plan.peak() * seconds) as u64)
 }
 
 /// What they are needed for, in words.
 fn what_needs(order: &LoadOrder) -> &'static str {
     match order.carrier.connecting() {
         Some(Connecting::PerUser) => "a connection of each user",
-        Some(Connecting::PerAttempt) => "the connections of what is open at once",
         _ => "the threads' sockets, clocks and files",
     }
 }
+
+/// For how long Linux keeps the port of a connection that it has closed, s (TCP_TIMEWAIT_LEN).
+const TIME_WAIT_S: f64 = 60.0;
 
 /// What may spoil the load, with the command that mends it.
 fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
@@ -375,6 +384,23 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
             "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
              net.core.rmem_max={wanted}`",
             order.plan.peak().ceil()
+        ));
+    }
+    let likely = descriptors_of(order) + open_at_once(order);
+    let allowed = allowed_descriptors(likely);
+    if allowed < likely {
+        warnings.push(format!(
+            "a server that takes 2 s for an attempt needs {likely} descriptors for its connections, and this process may have \
+             {allowed}: `ulimit -Hn {likely}` as root"
+        ));
+    }
+    if let Some(ports) = ephemeral_ports().map(|range| range.len() as u64)
+        && order.carrier.connecting() == Some(Connecting::PerAttempt)
+        && begun_within(order, TIME_WAIT_S) > ports
+    {
+        warnings.push(format!(
+            "a closed connection keeps its port for a minute, in which more connections begin than there are ports ({ports}): \
+             `sysctl -w net.ipv4.ip_local_port_range='1024 65535'`, or a lower rate"
         ));
     }
     if order.carrier.connecting().is_none() && order.plan.description > 1000 {

@@ -10,16 +10,17 @@ use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocate
 
 use super::attention::{Attention, REST};
 use super::control::Control;
+use super::kind::TimeLimit;
 use super::locating::finder;
-use super::order::{LoadError, LoadOrder};
+use super::order::{Carrier, Connecting, LoadError, LoadOrder};
 use super::run::Span;
 use super::streams::Lost;
 use super::tester::{TesterSecond, Used};
 use super::wire::Wire;
-use crate::Clock;
 use crate::clock::RealtimeOffset;
 use crate::sip::dns::Finder;
 use crate::sys::MESSAGES;
+use crate::{Clock, Precedence};
 
 /// So long is a second of a load.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -144,6 +145,9 @@ impl<'a> Shard<'a> {
     pub fn run(mut self, told: &Sender<Told>) -> Result<(), LoadError> {
         let clock = self.shared.clock;
         let punctual = self.shared.order.punctual;
+        if has_processors_of_its_own() {
+            Precedence::take(busy_share(self.shared.order));
+        }
         let mut attention = Attention::to(&self.wire, clock, self.rest(), punctual)?;
         self.finder = finder(self.shared.order, self.part.number())?;
         if let Some(fd) = self.finder.as_ref().and_then(Finder::fd) {
@@ -223,8 +227,9 @@ impl<'a> Shard<'a> {
             self.turn(attention, self.shared.clock.now() + Duration::from_millis(20))?;
             if let Some((user, record)) = self.part.take_aside() {
                 let why = record.failure.map_or_else(String::new, |failure| failure.to_string());
+                let limit = record.failure.and_then(|failure| TimeLimit::of(record.what, failure));
                 let is_answered = self.second.received > self.second.foreign;
-                return Err(LoadError::Preparation { user, why, is_answered });
+                return Err(LoadError::Preparation { user, why, limit, is_answered });
             }
         }
         Ok(())
@@ -519,4 +524,25 @@ impl<'a> Shard<'a> {
         let _ = told.send(Told::Second(Box::new(second)));
         Ok(())
     }
+}
+
+/// Whether this process may use some of the machine's processors only: then a server has others, and the tester may run before all
+/// else on its own. Threads of the kernel take up to 10 ms in one piece there, in which attempts would begin late.
+fn has_processors_of_its_own() -> bool {
+    let all = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let all = all.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+    rustix::thread::sched_getaffinity(None).is_ok_and(|own| (own.count() as usize) < all)
+}
+
+/// The share of a processor that a thread of this load needs at its highest rate, about.
+fn busy_share(order: &LoadOrder) -> f64 {
+    /// Processor time of an attempt, with what the kernel does for it meanwhile: without a connection of its own, with one, and with TLS
+    /// on it, s.
+    const COSTS: [f64; 3] = [40e-6, 80e-6, 250e-6];
+    let kind = match (order.carrier.connecting(), &order.carrier) {
+        (Some(Connecting::PerAttempt), Carrier::Tls(..)) => 2,
+        (Some(Connecting::PerAttempt), _) => 1,
+        _ => 0,
+    };
+    if order.punctual { 1.0 } else { order.plan.peak() / f64::from(order.shards) * COSTS[kind] }
 }

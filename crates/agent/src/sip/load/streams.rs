@@ -17,14 +17,18 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 use super::order::{Connecting, LoadError, Reconnecting};
+use super::source_ports::SourcePorts;
 use super::tester::TesterSecond;
 use crate::clock::RealtimeOffset;
 use crate::sip::{Bounds, SipStream, StreamError, Turn};
 use crate::socket::{Making, Stamped};
-use crate::{Clock, TcpOptions, Watch};
+use crate::{Clock, HostAddress, TcpOptions, Watch};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
+
+/// Ports that are tried for a connection before the kernel is asked for one.
+const PORTS_TRIED: usize = 32;
 
 /// Sockets that one look reports.
 const REPORTS: usize = 64;
@@ -100,6 +104,8 @@ pub(super) struct LoadStreams {
     tls: Option<LoadTls>,
     listener: OwnedFd,
     local: SocketAddr,
+    /// Of the connections that are opened; the kernel's choice if there are none.
+    ports: Option<SourcePorts>,
     sockets: OwnedFd,
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
@@ -133,10 +139,12 @@ impl LoadStreams {
         let name = rustix::net::getsockname(&listener).map_err(kernel("getsockname"))?;
         let sockets = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel("epoll_create"))?;
         watch(&sockets, listener.as_fd(), LISTENER).map_err(LoadError::kernel("epoll_ctl"))?;
+        let local: SocketAddr = name.try_into().unwrap_or(local);
         Ok(Self {
             connecting,
             tls,
-            local: name.try_into().unwrap_or(local),
+            local,
+            ports: SourcePorts::new(local.port()),
             listener,
             sockets,
             slots: Vec::new(),
@@ -340,9 +348,7 @@ impl LoadStreams {
             self.lost.push(lost);
             return None;
         }
-        let tls = self.tls.as_ref().map(|tls| (&tls.client, tls.name.clone()));
-        let made = SipStream::connect(SocketAddr::new(self.local.ip(), 0), to, tls, BOUNDS);
-        let made = made.and_then(SipStream::stamped);
+        let made = self.connect(to).and_then(SipStream::stamped);
         let placed = made.and_then(|stream| Ok(self.insert(stream, Some((to, lane, lost)))?));
         counts.opened += 1;
         placed
@@ -352,6 +358,23 @@ impl LoadStreams {
                 self.lost.push(Lost { why, ..lost });
             })
             .ok()
+    }
+
+    /// Begins a connection, from the next port that nobody has.
+    fn connect(&mut self, to: SocketAddr) -> Result<SipStream, StreamError> {
+        let Self { tls, ports, local, .. } = self;
+        let begin = |port| {
+            let tls = tls.as_ref().map(|tls| (&tls.client, tls.name.clone()));
+            SipStream::connect(HostAddress::from(*local).at(port), to, tls, BOUNDS)
+        };
+        for _ in 0..PORTS_TRIED {
+            let Some(port) = ports.as_mut().map(SourcePorts::take) else { break };
+            match begin(port) {
+                Err(StreamError::Io(error)) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+                made => return made,
+            }
+        }
+        begin(0)
     }
 
     /// Whether a connection may be opened there, as the last one is gone for long enough.

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use super::tally::ConnectionTally;
 use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
-use crate::{ConnectionSlots, Entered, Pacer, SlotId, SlotLimits, Watch};
+use crate::{ConnectionSlots, Entered, HostAddress, Pacer, SlotId, SlotLimits, Watch};
 
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -305,7 +305,7 @@ impl Connections {
             (None, Transport::Tls) => return Err("there is no TLS".to_owned()),
             _ => None,
         };
-        let local = SocketAddr::new(opening.local.ip(), 0);
+        let local = HostAddress::from(opening.local).at(0);
         let made = SipStream::connect(local, to.address, tls, self.limits.bounds);
         let place = made.and_then(|stream| self.insert(now, pacer, stream, to, None));
         let place = place.map_err(|error| reason(&error))?;

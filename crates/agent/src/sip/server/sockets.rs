@@ -10,7 +10,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
-use netrig_sip::server::{Destination, Domain, Server, Source, Waiting};
+use netrig_sip::server::{Destination, Domain, Server, Source, Waiting, on_link_of};
 use netrig_sip::{Framed, Host, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -445,6 +445,9 @@ impl Sockets {
                 (found.map_err(|error| error.to_string())?, uri.host.clone())
             }
         };
+        let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
+        let address = local.map_or(to.address, |local| on_link_of(to.address, local));
+        let to = Source { address, ..to };
         if to.transport == Transport::Udp {
             let place = self.point_for(to.address).ok_or_else(|| nowhere(to))?;
             let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
@@ -457,7 +460,6 @@ impl Sockets {
         }
         // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
         // section 18.1.1).
-        let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         let opening = local.map(|local| Opening { local, host: &host });
         self.connections.send(now, &self.pacer, to, message, opening).map(|()| true)
     }

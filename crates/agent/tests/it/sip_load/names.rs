@@ -283,6 +283,7 @@ fn what_finds_no_server_is_held_against_none() {
         ("other.test A 127.0.0.1".to_owned(), 0.0, Unlocated::NoSuchName),
         (zone_of(address(&server)), 1.0, Unlocated::NoAnswer),
         (zone_of(([8, 8, 8, 8], 5060).into()), 0.0, Unlocated::Forbidden),
+        ("_sip._udp.example.test SRV 0 0 0 .".to_owned(), 0.0, Unlocated::NoService),
     ] {
         let names = Names::start(&zone, None, loss);
         let location = Some(location("sip:example.test", names.source(), Lookup::PerAttempt));

@@ -1,9 +1,9 @@
 //! What may be typed behind `netrig sip call`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use netrig_agent::HostAddress;
 use netrig_core::{Duration, Size};
 use netrig_sip::Uri;
 use netrig_sip::manual::{Change, Flaw};
@@ -11,7 +11,7 @@ use netrig_sip::manual::{Change, Flaw};
 /// `netrig sip call`.
 #[derive(Debug, Args)]
 pub struct Call {
-    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`
+    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`, `udp:[fe80::1%eth0]:5060`
     #[arg(value_name = "TARGET")]
     pub target: String,
     #[command(flatten)]
@@ -23,9 +23,9 @@ pub struct Call {
     /// The server must show a certificate that one of these authorities has signed, in PEM; without them any is taken
     #[arg(long, value_name = "FILE")]
     pub authorities: Option<PathBuf>,
-    /// The address to send from; the one that the system chooses if not given
+    /// The address to send from, one of a link with its interface (`fe80::1%eth0`); the one that the system chooses if not given
     #[arg(long, value_name = "ADDRESS")]
-    pub local: Option<IpAddr>,
+    pub local: Option<HostAddress>,
     /// You may test this host: needed for a target with a public address, with the same name as the target
     #[arg(long, value_name = "HOST")]
     pub i_may_test: Option<String>,
@@ -103,4 +103,25 @@ pub struct Course {
     /// Go through the course even where there is a terminal with somebody at its keys
     #[arg(long)]
     pub no_keys: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        call: Call,
+    }
+
+    #[test]
+    fn a_call_is_sent_from_an_address_of_a_link_with_its_interface() {
+        let typed = |local: &str| Line::try_parse_from(["call", "udp:[fe80::2%lo]:5060", "--local", local]);
+        assert_eq!(typed("fe80::1%lo").unwrap().call.local, Some("fe80::1%lo".parse().unwrap()));
+        let unscoped = typed("fe80::1").unwrap_err().to_string();
+        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+    }
 }

@@ -9,10 +9,9 @@ mod script;
 
 use std::process::ExitCode;
 
-use netrig_agent::random;
 use netrig_agent::sip::load::is_public;
 use netrig_agent::sip::{Line, LineTls, Transport, server_name};
-use netrig_agent::tls;
+use netrig_agent::{HostAddress, random, tls};
 use netrig_core::Seeds;
 use netrig_sip::manual::{Change, Desk, Party};
 use netrig_sip::transaction::Timing;
@@ -82,7 +81,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     if typed.json {
         let document = Document {
             target: &typed.target,
-            local: local.to_string(),
+            local: HostAddress::text_with_port(local),
             held: ended == Ended::Held,
             why,
             interrupted: ended == Ended::Interrupted,
@@ -134,11 +133,22 @@ fn in_tls(typed: &Call, name: &Host) -> Result<LineTls, Failure> {
     Ok((client, name))
 }
 
+/// A host as messages name it: the interface of an address of a link means something to this host only (RFC 4007 section 6).
+fn without_interface(host: &str) -> String {
+    match host.split_once('%') {
+        None => host.to_owned(),
+        Some((ip, behind)) => {
+            let port = behind.split_once(']').map_or("", |(_, port)| port);
+            format!("[{}]{port}", ip.trim_start_matches('['))
+        }
+    }
+}
+
 /// Who calls whom.
 fn party(typed: &Call, line: &Line) -> Result<Party, Failure> {
     let (transport, host) = target(&typed.target)?;
     let parties = &typed.parties;
-    let server: Uri = format!("sip:{host}")
+    let server: Uri = format!("sip:{}", without_interface(host))
         .parse()
         .map_err(|error| Failure::request(format!("`{host}` is no host of a SIP URI: {error}")))?;
     let named = |user: &str| match &server {
@@ -177,4 +187,22 @@ fn party(typed: &Call, line: &Line) -> Result<Party, Failure> {
         expires: u32::try_from(messages.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX),
         timing: Timing::of(messages.t1, None, Timing::default().t4),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_a_host_without_its_interface() {
+        for (typed, named) in [
+            ("[fe80::2%eth0]:5070", "[fe80::2]:5070"),
+            ("[fe80::2%eth0]", "[fe80::2]"),
+            ("fe80::2%eth0", "[fe80::2]"),
+            ("[2001:db8::1]:5070", "[2001:db8::1]:5070"),
+            ("example.com:5070", "example.com:5070"),
+        ] {
+            assert_eq!(without_interface(typed), named);
+        }
+    }
 }

@@ -60,8 +60,11 @@ pub fn offer(
     let report = match report {
         // Users that could be registered before a lower rate cannot be because of the rate. A server that has not answered at all
         // is not there.
-        Err(LoadError::Preparation { user, why, is_answered }) if search.has_passed() || !is_answered => {
-            let unprepared = Some(LoadError::Preparation { user, why, is_answered }.to_string());
+        Err(LoadError::Preparation { user, why, limit, is_answered })
+            if search.has_passed() || !is_answered =>
+        {
+            let error = LoadError::Preparation { user, why, limit, is_answered };
+            let unprepared = Some(load::with_flag(&error.to_string(), limit));
             let received = (!is_answered).then_some(0);
             return Ok(Some(Seen { unprepared, received, ..Seen::default() }));
         }
@@ -135,7 +138,8 @@ impl<'a> Watched<'a> {
         }
         let sum = |of: fn(&OutcomeRow) -> u64| own.iter().map(|row| of(row)).sum::<u64>();
         let failures = report.failures.iter().filter(|row| row.kind != FailureKind::Dns);
-        self.seen.failed_mostly = failures.max_by_key(|row| row.count).map(|row| row.why.clone());
+        let most = failures.max_by_key(|row| row.count);
+        self.seen.failed_mostly = most.map(|row| load::with_flag(&row.why, row.limit));
         let counts = &mut self.seen.counts;
         let succeeded = sum(|row| row.succeeded);
         *counts = Counts {

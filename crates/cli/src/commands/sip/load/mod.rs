@@ -21,7 +21,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Load;
-pub use show::{Table, micros, words};
+pub use show::{Table, micros, with_flag, words};
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
@@ -78,7 +78,8 @@ pub fn failure(error: LoadError) -> Failure {
             Failure::request(error)
         }
         LoadError::Kernel { .. } | LoadError::Panicked => Failure::Tester(error.to_string()),
-        LoadError::Preparation { .. } | LoadError::Late => Failure::failed(error),
+        LoadError::Preparation { limit, .. } => Failure::failed(with_flag(&error.to_string(), limit)),
+        LoadError::Late => Failure::failed(error),
         LoadError::Interrupted => Failure::Interrupted,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, ThresholdRow};
+use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, ThresholdRow, TimeLimit};
 use netrig_report::number::{Unit, percent, plain};
 
 /// A second, in a line.
@@ -139,7 +139,7 @@ fn failures(report: &LoadReport, text: &mut String) {
                 row.what.to_owned(),
                 row.kind.name().to_owned(),
                 row.count.to_string(),
-                row.why.clone(),
+                with_flag(&row.why, row.limit),
             ]);
         }
         table.write(text);
@@ -193,6 +193,16 @@ fn tester(report: &LoadReport, text: &mut String) {
         let _ = write!(text, "; own time {} (p50), {} (p99)", micros(own.p50_us), micros(own.p99_us));
     }
     text.push('\n');
+}
+
+/// The reason of a failure, and the flag of the time that has decided it.
+pub fn with_flag(why: &str, limit: Option<TimeLimit>) -> String {
+    match limit {
+        None => why.to_owned(),
+        Some(TimeLimit::T1) => format!("{why}; --t1 sets the time, which is 64 times T1"),
+        Some(TimeLimit::LongestRinging) => format!("{why}; --longest-ringing sets the time"),
+        Some(TimeLimit::Patience) => format!("{why}; --patience sets the time until the call is given up"),
+    }
 }
 
 /// `answer signal` for `answer_signal`.

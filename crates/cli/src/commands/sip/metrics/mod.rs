@@ -5,12 +5,13 @@ mod of_load;
 mod of_server;
 mod text;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Mutex;
 
 use clap::Args;
+use netrig_agent::{HostAddress, HostAddressError};
 
 use self::answerer::Answerer;
 use crate::failure::Failure;
@@ -24,8 +25,8 @@ pub use text::Page;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Watching")]
 pub struct MetricsArguments {
-    /// Serve metrics at `http://IP:PORT/metrics` in Prometheus' text format while it goes on; a port alone is this machine's
-    /// loopback
+    /// Serve metrics at `http://IP:PORT/metrics` in Prometheus' text format while it goes on: `192.0.2.1:9464`,
+    /// `[fe80::1%eth0]:9464`; a port alone is this machine's loopback
     #[arg(long, value_name = "[IP:]PORT")]
     pub metrics: Option<Place>,
     /// Write the last metrics to a file, as a node exporter collects them
@@ -41,12 +42,15 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        match (text.parse(), text.parse()) {
-            (Ok(place), _) => Ok(Self(place)),
-            (_, Ok(port)) => Ok(Self((own, port).into())),
-            _ => Err(format!("`{text}` is no place to listen: expected 127.0.0.1:9464, or a port")),
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
         }
+        HostAddress::with_port(text, None).map(Self).map_err(|why| match why {
+            HostAddressError::Form => {
+                format!("`{text}` is no place to listen: expected 127.0.0.1:9464, or a port")
+            }
+            why => format!("`{text}`: {why}"),
+        })
     }
 }
 
@@ -64,12 +68,14 @@ impl Metrics {
             return Ok(None);
         }
         let open = |Place(at)| {
-            Answerer::open(at)
-                .map_err(|error| Failure::failed(format!("metrics cannot be served at {at}: {error}")))
+            Answerer::open(at).map_err(|error| {
+                let at = HostAddress::text_with_port(at);
+                Failure::failed(format!("metrics cannot be served at {at}: {error}"))
+            })
         };
         let answerer = typed.metrics.map(open).transpose()?;
         if let Some(answerer) = &answerer {
-            say(format!("metrics: http://{}/metrics", answerer.at()));
+            say(format!("metrics: {}", url(answerer.at())));
         }
         Ok(Some(Self { answerer, file: typed.metrics_file.clone(), last: Mutex::default() }))
     }
@@ -90,9 +96,25 @@ impl Metrics {
     }
 }
 
+/// Where a scraper of this host finds them. The sign before an interface is escaped (RFC 6874 section 2).
+fn url(at: SocketAddr) -> String {
+    format!("http://{}/metrics", HostAddress::text_with_port(at).replace('%', "%25"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_served_at_an_address_of_a_link_with_its_interface() {
+        let link = "fe80::1%lo".parse::<HostAddress>().unwrap().at(9464);
+        assert_eq!("[fe80::1%lo]:9464".parse(), Ok(Place(link)));
+        assert_eq!(url(link), "http://[fe80::1%25lo]:9464/metrics");
+        assert_eq!(url(([127, 0, 0, 1], 1).into()), "http://127.0.0.1:1/metrics");
+        let unscoped = "[fe80::1]:9464".parse::<Place>().unwrap_err();
+        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+        assert!("[fe80::1%lo]".parse::<Place>().is_err(), "a port is needed");
+    }
 
     #[test]
     fn a_port_alone_is_of_this_machine() {

@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::keys;
 use super::state::State;
-use crate::commands::sip::load::{micros, words};
+use crate::commands::sip::load::{micros, with_flag, words};
 
 /// Draws all of it. Nothing is said by its colour alone.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
@@ -143,7 +143,8 @@ fn lit(is_well: bool) -> Style {
 
 fn failures(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.failures.iter().map(|row| {
-        Row::new([row.count.to_string(), row.what.to_owned(), row.kind.name().to_owned(), row.why.clone()])
+        let why = with_flag(&row.why, row.limit);
+        Row::new([row.count.to_string(), row.what.to_owned(), row.kind.name().to_owned(), why])
             .style(lit(false))
     });
     let widths = [Constraint::Length(9), Constraint::Length(10), Constraint::Length(15), Constraint::Min(10)];
@@ -249,6 +250,7 @@ mod tests {
                 what: "call",
                 kind: FailureKind::Status,
                 why: "answered with 503".to_owned(),
+                limit: None,
                 count: 90,
             }],
             late: Duration::from_micros(80),

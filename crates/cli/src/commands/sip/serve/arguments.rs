@@ -1,6 +1,6 @@
 //! What may be typed behind `netrig sip serve`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -8,6 +8,7 @@ use crate::arguments::ConnectionLimits;
 use crate::commands::sip::metrics::MetricsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
+use netrig_agent::{HostAddress, HostAddressError};
 use netrig_core::{Duration, Fraction, SpanDistribution};
 
 /// `netrig sip serve`.
@@ -45,8 +46,8 @@ pub enum Role {
 /// Where a server listens, and how much it takes.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// Where to listen, once for each: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`; udp and tcp at 127.0.0.1:5060 if
-    /// not given. With port 0 the system chooses one
+    /// Where to listen, once for each: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`, `udp:[fe80::1%eth0]:5060`; udp and
+    /// tcp at 127.0.0.1:5060 if not given. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS[:PORT]")]
     pub listen: Vec<ListeningPoint>,
     /// Serve anybody who reaches it, also over a network and without digest authentication
@@ -85,7 +86,7 @@ pub struct NamedHost {
     /// The name.
     pub name: String,
     /// One of its addresses.
-    pub address: IpAddr,
+    pub address: HostAddress,
 }
 
 impl FromStr for NamedHost {
@@ -96,7 +97,10 @@ impl FromStr for NamedHost {
             || format!("`{text}` is no name with an address: expected one as example.com=192.0.2.1");
         let (name, address) =
             text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(expected)?;
-        let address = address.trim_matches(['[', ']']).parse().map_err(|_| expected())?;
+        let address = address.trim_matches(['[', ']']).parse::<HostAddress>().map_err(|why| match why {
+            HostAddressError::Form => expected(),
+            why => format!("`{text}`: {why}"),
+        })?;
         Ok(Self { name: name.to_owned(), address })
     }
 }
@@ -329,4 +333,54 @@ pub struct Dns {
     /// Seed of losses and delays
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    fn typed(words: &[&str]) -> Result<Server, String> {
+        let words = std::iter::once(&"serve").chain(words);
+        Line::try_parse_from(words).map(|line| line.serve.server).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_server_takes_addresses_of_a_link_with_their_interface() {
+        let link = "fe80::1%lo".parse::<HostAddress>().unwrap();
+        let points = ["--listen", "udp:[fe80::1%lo]:5070", "--listen", "tcp:fe80::1%lo"];
+        let hosts = ["--hosts", "a.test=fe80::1%lo", "--hosts", "b.test=[fe80::1%lo]"];
+        let metrics = ["--metrics", "[fe80::1%lo]:9464"];
+        let server = typed(&[&["proxy"][..], &points, &hosts, &metrics].concat()).unwrap();
+        let Server::Sip(role) = server else { panic!("{server:?}") };
+        let Role::Proxy(proxy) = *role else { panic!("{role:?}") };
+        let listens: Vec<SocketAddr> = proxy.place.listen.iter().map(|point| point.address).collect();
+        assert_eq!(listens, [link.at(5070), link.at(5060)]);
+        assert_eq!(proxy.place.hosts.iter().map(|host| host.address).collect::<Vec<_>>(), [link; 2]);
+        assert_eq!(proxy.ending.metrics.metrics.map(|place| place.0), Some(link.at(9464)));
+        let dns = typed(&["dns", "--zone", "table", "--listen", "udp:[fe80::1%lo]:5353"]).unwrap();
+        let Server::Dns(dns) = dns else { panic!("{dns:?}") };
+        assert_eq!(dns.listen[0].address, link.at(5353));
+    }
+
+    #[test]
+    fn an_address_of_a_link_without_its_interface_is_refused() {
+        for words in [
+            &["uas", "--listen", "udp:[fe80::1]:5070"][..],
+            &["proxy", "--hosts", "a.test=fe80::1"],
+            &["uas", "--metrics", "[fe80::1]:9464"],
+        ] {
+            let error = typed(words).unwrap_err();
+            assert!(error.contains("expected its interface, too, `fe80::1%eth0`"), "{error}");
+        }
+        let error = typed(&["uas", "--listen", "tcp:fe80::1%no-such-link"]).unwrap_err();
+        assert!(error.contains("there is no interface `no-such-link`"), "{error}");
+    }
 }

@@ -1,9 +1,9 @@
 //! What may be typed about what is tested and how.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use netrig_agent::HostAddress;
 use netrig_core::{Duration, Fraction, Size, SpanDistribution};
 use netrig_sip::settings::ScenarioName;
 
@@ -13,8 +13,8 @@ use super::typed::{TypedMix, TypedReconnect, scenarios};
 /// A server, what users do with it, and what it has to keep to.
 #[derive(Debug, Args)]
 pub struct Subject {
-    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`; with `--zone` or `--resolver` also
-    /// `sip:example.com` and `sips:example.com`, whose transport and port are looked for too
+    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`, `udp:[fe80::1%eth0]:5060`; with `--zone` or
+    /// `--resolver` also `sip:example.com` and `sips:example.com`, whose transport and port are looked for too
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// What users do
@@ -203,9 +203,9 @@ pub struct Tester {
     /// Threads keep their cores busy before each arrival: it begins within microseconds of its moment
     #[arg(long)]
     pub punctual: bool,
-    /// The address to send from; the one that the system chooses if not given
+    /// The address to send from, one of a link with its interface (`fe80::1%eth0`); the one that the system chooses if not given
     #[arg(long, value_name = "ADDRESS")]
-    pub local: Option<IpAddr>,
+    pub local: Option<HostAddress>,
     /// The port to send from, of the first thread; chosen by the system if not given
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub local_port: u16,

@@ -1,7 +1,8 @@
 //! What a load is carried by.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
+use netrig_agent::HostAddress;
 use netrig_agent::sip::load::{Carrier, Connecting, LoadTls};
 use netrig_agent::sip::server_name;
 use netrig_agent::tls::{self, Identity, Trust};
@@ -84,7 +85,7 @@ fn in_tls_with(typed: &Connections, host: &str, address: IpAddr) -> Result<LoadT
 
 /// What a certificate has to be for: the name that was typed, or the address.
 pub fn name_of(host: &str, address: IpAddr) -> Host {
-    if host.starts_with('[') || host.parse::<IpAddr>().is_ok() || host.parse::<SocketAddr>().is_ok() {
+    if HostAddress::with_port(host, Some(0)).is_ok() {
         return Host::Address(address);
     }
     Host::Name(host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned())
@@ -97,6 +98,7 @@ mod tests {
     #[test]
     fn a_target_names_its_transport() {
         assert_eq!(target("udp:[::1]:5060").unwrap(), (Transport::Udp, "[::1]:5060"));
+        assert_eq!(target("tcp:[fe80::1%eth0]:5060").unwrap(), (Transport::Tcp, "[fe80::1%eth0]:5060"));
         assert_eq!(target("tls:example.com").unwrap(), (Transport::Tls, "example.com"));
         assert!(target("sctp:127.0.0.1").is_err() && target("127.0.0.1:5060").is_err());
     }
@@ -104,7 +106,8 @@ mod tests {
     #[test]
     fn a_certificate_is_for_what_was_typed() {
         let address = "192.0.2.1".parse().unwrap();
-        for typed in ["192.0.2.1", "192.0.2.1:5061", "[::1]", "[::1]:5061"] {
+        for typed in ["192.0.2.1", "192.0.2.1:5061", "[::1]", "[::1]:5061", "fe80::1%lo", "[fe80::1%lo]:5061"]
+        {
             assert_eq!(name_of(typed, address), Host::Address(address), "{typed}");
         }
         for typed in ["example.com", "example.com:5061"] {

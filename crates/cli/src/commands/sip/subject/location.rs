@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use netrig_agent::sip::dns::{Asking, Found, LocateError, Location, Lookup, NameSource, Reach, locate};
+use netrig_agent::{HostAddress, HostAddressError};
 use netrig_core::{Duration, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, Zone};
@@ -26,7 +27,8 @@ pub struct LocationArguments {
     /// Look for the target as RFC 3263 says in a table: NAPTR, SRV, A and AAAA records as a zone file has them
     #[arg(long, value_name = "FILE", group = "name_source", conflicts_with = "fail_over")]
     pub zone: Option<PathBuf>,
-    /// Look for the target as RFC 3263 says by asking this DNS server, and no other; port 53 if none is given
+    /// Look for the target as RFC 3263 says by asking this DNS server, and no other: `192.0.2.53`, `[2001:db8::53]:5353`,
+    /// `[fe80::1%eth0]:53`; port 53 if none is given
     #[arg(long, value_name = "IP[:PORT]", group = "name_source", conflicts_with = "fail_over")]
     pub resolver: Option<TypedResolver>,
     /// When it is looked for
@@ -59,11 +61,13 @@ impl FromStr for TypedResolver {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bare = text.trim_start_matches('[').trim_end_matches(']');
-        let alone = || bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, PORT));
-        let found = text.parse().ok().or_else(alone);
-        found.map(Self).ok_or_else(|| {
-            format!("`{text}` is no DNS server: expected its address, as 192.0.2.53 or [2001:db8::53]:5353")
+        HostAddress::with_port(text, Some(PORT)).map(Self).map_err(|why| match why {
+            HostAddressError::Form => {
+                format!(
+                    "`{text}` is no DNS server: expected its address, as 192.0.2.53 or [2001:db8::53]:5353"
+                )
+            }
+            why => format!("`{text}`: {why}"),
         })
     }
 }
@@ -94,7 +98,7 @@ pub fn look(subject: &Subject, seed: u64) -> Result<Option<Looked>, Failure> {
     let Some(source) = typed.source()? else { return Ok(None) };
     let uri = uri(&subject.target)?;
     let may_test = may_test(subject.tester.i_may_test.as_deref(), &uri.host.to_string())?;
-    let families = match subject.tester.local {
+    let families = match subject.tester.local.map(HostAddress::ip) {
         Some(IpAddr::V4(_)) => vec![Kind::A],
         Some(IpAddr::V6(_)) => vec![Kind::Aaaa],
         None => vec![Kind::Aaaa, Kind::A],
@@ -156,5 +160,11 @@ mod tests {
             );
         }
         assert!("example.com".parse::<TypedResolver>().is_err());
+        let link = "fe80::53%lo".parse::<HostAddress>().unwrap();
+        for (typed, port) in [("fe80::53%lo", 53), ("[fe80::53%lo]", 53), ("[fe80::53%lo]:5353", 5353)] {
+            assert_eq!(typed.parse(), Ok(TypedResolver(link.at(port))));
+        }
+        let unscoped = "[fe80::53]:53".parse::<TypedResolver>().unwrap_err();
+        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
     }
 }

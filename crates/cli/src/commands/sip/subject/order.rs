@@ -278,7 +278,39 @@ fn listed(
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use netrig_agent::HostAddress;
+    use netrig_sip::load::{Arrivals, Gaps};
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        subject: Subject,
+    }
+
+    #[test]
+    fn the_servers_of_a_load_and_its_own_address_keep_their_interfaces() {
+        let typed = |words: &[&str]| Line::try_parse_from(std::iter::once(&"load").chain(words));
+        let ordered = |words: &[&str]| {
+            let pace = Pace::Open(Arrivals::at(1.0, Gaps::Constant));
+            let lasts = Duration::from_secs(1);
+            let span = Span { lasts, count: None, warm_up: Duration::ZERO, seed: 1, is_step: false };
+            order_of(&typed(words).unwrap().subject, pace, span)
+        };
+        let at = |text: &str, port| text.parse::<HostAddress>().unwrap().at(port);
+        let more = ["--fail-over", "udp:fe80::3%lo", "--local", "fe80::1%lo"];
+        let order = ordered(&[&["udp:[fe80::2%lo]:5070"][..], &more].concat()).unwrap();
+        assert_eq!((order.target, order.others), (at("fe80::2%lo", 5070), vec![at("fe80::3%lo", 5060)]));
+        assert_eq!(order.local, Some("fe80::1%lo".parse().unwrap()));
+        match ordered(&["tcp:[fe80::2]:5070"]) {
+            Err(Failure::Request(why)) => assert!(why.contains("expected its interface, too"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        let unscoped = typed(&["udp:127.0.0.1", "--local", "fe80::1"]).unwrap_err().to_string();
+        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+    }
 
     #[test]
     fn a_first_name_ends_with_zeros() {

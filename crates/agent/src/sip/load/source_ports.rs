@@ -1,0 +1,70 @@
+//! Which ports connections are opened from.
+
+use std::ops::RangeInclusive;
+
+/// The ports that the kernel chooses from, each in its turn. The kernel's own choice looks at one port after the other, for
+/// milliseconds where more than half of them are taken; a port that was used longest ago is free as soon as any is.
+#[derive(Clone, Debug)]
+pub(super) struct SourcePorts {
+    range: RangeInclusive<u16>,
+    next: u16,
+}
+
+impl SourcePorts {
+    /// From the port behind `start` on. None if the system does not say which ports there are, or reserves some.
+    pub fn new(start: u16) -> Option<Self> {
+        let reserved = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports").ok()?;
+        let range = ephemeral_ports()?;
+        reserved.trim().is_empty().then(|| Self::within(range, start))
+    }
+
+    fn within(range: RangeInclusive<u16>, start: u16) -> Self {
+        let mut ports = Self { next: start, range };
+        ports.take();
+        ports
+    }
+
+    /// The next port. It may be taken by others.
+    pub fn take(&mut self) -> u16 {
+        let is_inside = |port: &u16| self.range.contains(port) && port != self.range.end();
+        let following = Some(self.next).filter(is_inside).map_or(*self.range.start(), |port| port + 1);
+        std::mem::replace(&mut self.next, following)
+    }
+}
+
+/// The ports that the kernel chooses from (ip_local_port_range), if it says so.
+pub(super) fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
+    parsed(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)
+}
+
+fn parsed(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.trim().split_once(char::is_whitespace)?;
+    let range = first.parse().ok()?..=last.trim().parse().ok()?;
+    (!range.is_empty()).then_some(range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_taken_in_turn() {
+        let taken = |start| {
+            let mut ports = SourcePorts::within(10..=12, start);
+            [(); 5].map(|()| ports.take())
+        };
+        assert_eq!(taken(10), [11, 12, 10, 11, 12]);
+        assert_eq!(taken(12), [10, 11, 12, 10, 11]);
+        // A port of one's own choice outside of them, and the last that there is.
+        assert_eq!(taken(5060), [10, 11, 12, 10, 11]);
+        let mut last = SourcePorts::within(u16::MAX..=u16::MAX, 1);
+        assert_eq!([last.take(), last.take()], [u16::MAX; 2]);
+    }
+
+    #[test]
+    fn the_kernel_s_range_is_read() {
+        assert_eq!(parsed("32768\t60999\n"), Some(32_768..=60_999));
+        assert_eq!([parsed("32768"), parsed("60999\t32768\n"), parsed("a b")], [None, None, None]);
+        assert!(ephemeral_ports().is_some());
+    }
+}
