@@ -181,6 +181,48 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     ok(folder.path(), &["plan", "small.toml", "--set", "gap=50 ms"]);
 }
 
+/// A line that gets more than it carries: the delay of its one flow grows until the run ends.
+fn overload(head: &str, response: &str) -> String {
+    let of_flow = format!("of = \"flow.f\"\nmetric = \"one_way_delay\"\nunit = \"ms\"\n{response}");
+    FLOOD
+        .replace("[\"1 us\", \"50 ms\"]", "\"3 ms\"")
+        .replace("duration = \"100 s\"\nsample_every = \"100 s\"", &format!("duration = \"10 s\"\n{head}"))
+        .replace("of = \"link.line\"\nmetric = \"waiting_time\"\n", &of_flow)
+}
+
+/// What `netrig run` tells in each of its forms, each line break and each run of spaces as one space.
+fn told_in_each_form(folder: &Path) -> [(&'static str, String); 4] {
+    let run = |more: &[&str]| ok(folder, &[&["run", "small.toml"], more].concat());
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a report");
+    let (terminal, json) = (run(&[]), run(&["--json"]));
+    run(&["--out", "small.md"]);
+    let forms = [
+        ("terminal", terminal),
+        ("JSON", json),
+        ("HTML", read("small.html")),
+        ("Markdown", read("small.md")),
+    ];
+    forms.map(|(form, text)| (form, text.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+#[test]
+fn a_run_that_is_too_short_for_its_warm_up_is_doubted_in_each_form() {
+    let folder = folder_with(&overload("warm_up = \"mser-5\"", ""));
+    for (form, told) in told_in_each_form(folder.path()) {
+        for said in ["1 value of wait doubtful", "too short to show a steady state: MSER-5 leaves out"] {
+            assert!(told.contains(said), "{form}: {told}");
+        }
+    }
+}
+
+#[test]
+fn each_form_names_the_definition_of_quantiles() {
+    let folder = folder_with(&overload("", "statistic = \"p95\"\n"));
+    for (form, told) in told_in_each_form(folder.path()) {
+        assert!(told.contains(netrig_stats::quantile::DEFINITION), "{form}: {told}");
+    }
+}
+
 #[test]
 fn more_runs_than_can_be_handled_are_refused_before_they_are_made() {
     let folder = folder_with(EXPERIMENT);
@@ -393,6 +435,14 @@ fn what_was_different_when_two_sides_were_made_is_told() {
         let line = line.expect("the constant").trim_start();
         assert!(line.starts_with("1000 B") && line.ends_with(level), "{told}");
         assert!(told.contains("pairs  rate = 1 Mbit/s"), "{told}");
+        let told =
+            ok(folder.path(), &["compare", "small.toml", "--store", "c.db", "--with", other, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let changes = json[0]["changed"].as_array().expect("a list");
+        let constant = changes.iter().find(|change| change["what"] == "factor mss").expect("the constant");
+        let amount = |value: u32| serde_json::json!({ "value": value, "unit": "B" });
+        let second = if other == "d.db" { amount(500) } else { serde_json::Value::Null };
+        assert_eq!((&constant["first"], &constant["second"]), (&amount(1000), &second));
     }
     let asked = ["compare", "small.toml", "--store", "c.db", "--with", "d.db", "--set", "mss=1000 B"];
     assert!(refused(folder.path(), &asked).contains("d.db has no runs"));

@@ -36,6 +36,7 @@ mod sip_kamailio;
 mod sip_load;
 mod sip_metrics;
 mod sip_names;
+mod sip_namespaces;
 mod sip_peers;
 mod sip_screen;
 mod sip_serve;

@@ -135,6 +135,23 @@ fn an_icmp_error_is_named_with_its_sender() {
     }
 }
 
+/// A host that answers one echo request per second (icmp_ratelimit): what it does not answer looks like loss, and the probe says so.
+#[test]
+fn a_host_that_limits_its_answers_is_no_lossy_path() {
+    if !can(&TOOLS) || !can(&["sysctl"]) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    let echo_replies = ["net.ipv4.icmp_ratemask=1", "net.ipv4.icmp_ratelimit=1000"];
+    let set = far.command("sysctl").arg("-qw").args(echo_replies).status().expect("sysctl starts");
+    assert!(set.success(), "{set}");
+    let told = document(&near.netrig(&[&["probe", "ping", "10.0.0.2"][..], &QUICK].concat()));
+    let lost = value(&told, "round_trip", "lost");
+    assert!(lost > 20.0 && lost < 40.0, "{lost}");
+    let says = format!("{lost} of 40 echo requests were not answered. Many hosts answer a limited number");
+    assert!(notes(&told).contains(&says), "{}", notes(&told));
+}
+
 /// A host, and its router with such a route to 10.99.0.1 and 2001:db8:99::1.
 fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     let (near, router) = Namespace::pair();
@@ -203,6 +220,28 @@ fn addresses_of_a_link_keep_their_interface() {
     let said = String::from_utf8_lossy(&unscoped.stderr);
     assert!(said.contains("expected its interface, too, `fe80::2%eth0`"), "{said}");
     far_end.finish();
+    let mut command = far.command(env!("CARGO_BIN_EXE_netrig"));
+    command.args(["speed", "serve", "--listen", "fe80::2%eth", "--open", "--json"]);
+    let meter = FarEnd::wait_for(command);
+    assert!(meter.probes[0].starts_with("[fe80::2%"), "{:?}", meter.probes);
+    for (host, what) in [
+        ("fe80::2%eth", &["--only", "connections", "--down"][..]),
+        ("[fe80::2%eth]", &["--udp", "5Mbit/s", "--up"]),
+        ("[fe80::2%eth]:8621", &["--udp", "5Mbit/s", "--down"]),
+        ("[fe80::2%eth]", &["--iperf3", "--only", "connections", "--down"]),
+    ] {
+        let quick = ["--time", "1s", "--idle", "100ms", "--json"];
+        let output = near.netrig(&[&["speed", host][..], what, &quick].concat());
+        let told: serde_json::Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let server = told["server"].as_str().unwrap_or_default();
+        assert!(server.starts_with("[fe80::2%"), "{host}, {what:?}: {told:#}");
+        let carried = &told["phases"][0]["throughput"]["bytes"];
+        assert!(carried.as_u64() > Some(0), "{host}, {what:?}: {told:#}");
+    }
+    let told = meter.finish();
+    let sessions = ["netrig", "iperf3"].map(|protocol| told["protocols"][protocol]["sessions"].as_u64());
+    assert_eq!(sessions, [Some(3), Some(1)]);
 }
 
 #[test]

@@ -6,9 +6,13 @@
     reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
 )]
 
+use std::time::{Duration, Instant};
+
+use netrig_sip::Method;
 use serde_json::Value;
 
 use crate::common;
+use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::text;
 
@@ -219,7 +223,61 @@ fn a_server_that_is_not_there_registers_nobody() {
         said.contains("error: user user0000") && said.contains("could not be registered before the load"),
         "{said}"
     );
-    assert!(said.contains("timer F"), "{said}");
+    assert!(said.contains("timer F") && said.contains("; --t1 sets the time"), "{said}");
+}
+
+/// A failure that a time has decided names the flag of that time, and the flag is obeyed.
+#[test]
+fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
+    let quick = ["--rate", "100/s", "--count", "1", "--cpus", "1"];
+    let failed = |target: &str, times: &[&str]| {
+        let begun = Instant::now();
+        let table = text(&load(&[&[target][..], times, &quick].concat()).stdout);
+        (table, begun.elapsed())
+    };
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = format!("udp:{}", silent.local_addr().unwrap());
+    let (table, took) = failed(&silent, &["--t1", "10ms"]);
+    assert!(table.contains("no answer in time (timer B); --t1 sets the time"), "{table}");
+    assert!((Duration::from_millis(640)..Duration::from_secs(32)).contains(&took), "{took:?}");
+    let output = load(&[&[&*silent, "--t1", "10ms", "--json"][..], &quick].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["failures"][0]["limit"], "t1", "{told}");
+
+    let trying = SipPeer::start(|request| match request.method {
+        Method::Invite => Some(response(request, 100, &[])),
+        Method::Cancel => Some(response(request, 200, &[])),
+        _ => None,
+    });
+    let (table, took) = failed(&trying.target(), &["--longest-ringing", "300ms", "--t1", "10ms"]);
+    let why =
+        "100 Trying and nothing after it, for as long as a call may ring; --longest-ringing sets the time";
+    assert!(table.contains(why), "{table}");
+    assert!((Duration::from_millis(300)..Duration::from_secs(180)).contains(&took), "{took:?}");
+
+    let (_server, answers) = answering();
+    let (table, _) = failed(&answers, &["--scenario", "no-answer", "--patience", "1min"]);
+    assert!(table.contains("answered with 200; --patience sets the time"), "{table}");
+}
+
+/// The longest message over UDP is a datagram, and over TCP what the tester reads (RFC 3261 section 18.1.1): INVITE and answer with
+/// descriptions of 20 KB pass a proxy.
+#[test]
+fn calls_with_long_descriptions_succeed_through_a_proxy() {
+    let points = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
+    let server = SipServer::start(&[&["proxy", "--record-route"][..], &points].concat());
+    for transport in ["tcp", "udp"] {
+        let target = format!("{transport}:{}", server.address(transport));
+        let calls = ["--callee", "own", "--sdp", "20KB", "--users", "3", "--count", "3"];
+        let quick = ["--rate", "20/s", "--cpus", "1", "--json"];
+        let output = load(&[&[&*target][..], &calls, &quick].concat());
+        let told: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        let outcomes = told["outcomes"].as_array().unwrap();
+        let calls = outcomes.iter().find(|row| row["what"] == "call").unwrap();
+        assert_eq!([&calls["begun"], &calls["succeeded"]], [3, 3], "{transport}: {told}");
+        assert_eq!(told["failures"], Value::Array(Vec::new()), "{transport}");
+    }
 }
 
 /// The memory that a load of so many registered users takes for most of its time, without the files of its program, bytes
@@ -243,7 +301,7 @@ fn memory_of(users: u32) -> u64 {
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         seen.extend(kib.map(|kib| kib * 1024));
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     let output = tester.wait_with_output().unwrap();
     // Who could not register all has not had the memory for them.

@@ -184,10 +184,15 @@ fn what_cannot_be_asked_for_is_refused() {
     said(&["sip:a.test"], 2, "--resolver IP:PORT");
     said(&["sip:a.test", "--zone", &names], 2, "line 3: `MX` is no type of this table");
     said(&["udp:127.0.0.1", "--lookup", "per-attempt"], 2, "--zone");
-    std::fs::write(&file, "a.test A 127.0.0.1\npublic.test A 8.8.8.8\n").unwrap();
+    let whole = "a.test A 127.0.0.1\npublic.test A 8.8.8.8\n_sip._udp.gone.test SRV 0 0 0 .\n";
+    std::fs::write(&file, whole).unwrap();
     said(&["sip:public.test", "--zone", &names], 2, "may be tested");
     said(&["sip:public.test", "--zone", &names, "--i-may-test", "a.test"], 2, "--i-may-test names");
     said(&["sip:nowhere.test", "--zone", &names], 2, "knows no such name");
+    let no_service = "it has no such service (SRV target \".\", RFC 2782)";
+    for target in ["sip:gone.test", "udp:gone.test"] {
+        said(&[target, "--zone", &names], 2, no_service);
+    }
     said(&["sips:a.test;transport=udp", "--zone", &names], 2, "no TLS");
     let open = common::netrig(
         folder.path(),

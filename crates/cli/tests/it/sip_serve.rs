@@ -145,6 +145,22 @@ fn what_cannot_be_is_said_in_a_sentence() {
     }
 }
 
+#[test]
+fn a_password_on_the_command_line_is_warned_of() {
+    let here = ["--listen", "udp:127.0.0.1:0", "--users", "2", "--digest", "md5", "--for", "10ms"];
+    for role in ["registrar", "proxy", "redirect"] {
+        for (flag, value) in [("--password", "zanzibar"), ("--password-env", "SECRET")] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+            command.args(["sip", "serve", role]).args(here).args([flag, value]).env("SECRET", "zanzibar");
+            let output = command.output().expect("netrig starts");
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{role} {flag}: {err}");
+            let warning = "warning: other users of this machine can read --password in the list of processes";
+            assert_eq!(err.contains(warning), flag == "--password", "{role} {flag}: {err}");
+        }
+    }
+}
+
 /// A key of a certificate that was made elsewhere is read.
 #[test]
 fn a_certificate_may_be_given() {

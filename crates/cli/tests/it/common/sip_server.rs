@@ -20,7 +20,11 @@ pub struct SipServer {
 impl SipServer {
     /// Starts it, and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
+    }
+
+    /// The same by a command that starts netrig, as in a network namespace.
+    pub fn start_by(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["sip", "serve"]).args(arguments).env(PASSWORD_ENV, "zanzibar");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netrig starts");
         let mut told = BufReader::new(child.stderr.take().expect("it is piped"));

@@ -148,6 +148,23 @@ fn a_window_that_shrinks_is_obeyed() {
     assert_eq!(client.connection.state(), State::Established);
 }
 
+/// RFC 9293 section 3.8.6 (MAY-7): the right edge moves to the left end of what is outstanding. What is lost beyond the edge goes
+/// again all the same.
+#[test]
+fn data_beyond_a_window_that_shrank_is_retransmitted() {
+    let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
+    let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 8000);
+    client.give(8000);
+    assert_eq!(lens(&client.sent()), [1000; 8]);
+    client.now = at_ms(200);
+    client.acknowledge(3000, 0);
+    let again = client.until(1300);
+    let again: Vec<_> = again.iter().map(|segment| (segment.seq, segment.data.size())).collect();
+    assert_eq!(again, [(ISS.plus(3001), 1000)]);
+    client.acknowledge(8000, 8000);
+    assert_eq!(client.connection.state(), State::Established);
+}
+
 /// RFC 9293 section 3.8.6.2.1 (MUST-38): a window of less than a segment and less than half of the largest one is not
 /// filled, until the timer overrides.
 #[test]

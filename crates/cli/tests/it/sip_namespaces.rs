@@ -1,0 +1,85 @@
+//! SIP between two network namespaces, through a real kernel.
+//!
+//! Each test needs root, and says what it lacks.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::common::namespace::{Namespace, can};
+use crate::common::sip_server::SipServer;
+use crate::common::text;
+
+const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// How many calls of a load were begun, and how many succeeded.
+fn calls(told: &Value) -> [&Value; 2] {
+    let outcomes = told["outcomes"].as_array().expect("a list");
+    let row = outcomes.iter().find(|row| row["what"] == "call").expect("calls");
+    [&row["begun"], &row["succeeded"]]
+}
+
+/// Between two hosts that have addresses of their link alone (RFC 4007 section 11): such an address is typed with the
+/// interface, bound, shown and sent to, over UDP and TCP, and no message names the interface.
+#[test]
+fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_message() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
+        end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
+    }
+    let netrig = far.command(env!("CARGO_BIN_EXE_netrig"));
+    let points = ["udp:[fe80::2%eth]:5060", "tcp:[fe80::2%eth]:5060"];
+    let listen = ["--listen", points[0], "--listen", "tcp:fe80::2%eth"];
+    let server = SipServer::start_by(netrig, &[&["uas", "--open", "--json"][..], &listen].concat());
+    assert_eq!(server.points, points);
+    for target in points {
+        for local in [&[][..], &["--local", "fe80::1%eth"]] {
+            let quick = ["sip", "load", target, "--rate", "50/s", "--count", "10", "--cpus", "1", "--json"];
+            let told = document(&near.netrig(&[&quick[..], local].concat()));
+            assert_eq!((calls(&told), &told["target"]), ([&Value::from(10); 2], &target.into()), "{told:#}");
+        }
+        let told = document(&near.netrig(&["sip", "call", target, "--json", "--hold", "10ms"]));
+        assert_eq!((&told["held"], &told["target"]), (&true.into(), &target.into()), "{told:#}");
+        let local = told["local"].as_str().unwrap_or_default();
+        assert!(local.starts_with("[fe80::1%eth]:"), "{local}");
+        assert!(!told["messages"].to_string().contains('%'), "{}", told["messages"]);
+    }
+    let unscoped = near.netrig(&["sip", "load", "udp:[fe80::2]:5060"]);
+    let said = text(&unscoped.stderr);
+    assert_eq!(unscoped.status.code(), Some(2), "{said}");
+    assert!(said.contains("expected its interface, too, `fe80::2%eth0`"), "{said}");
+    let told = server.finish();
+    assert_eq!(told["listens"], Value::from(points.to_vec()));
+    // Over UDP one may have come twice.
+    assert!(told["received"]["requests"]["BYE"].as_u64() >= Some(42), "{told:#}");
+}
+
+/// A proxy finds a user of a link by a contact, which has no interface, on the link at which it listens itself.
+#[test]
+fn a_proxy_on_a_link_calls_users_of_its_link() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
+        end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
+    }
+    let listen = ["--listen", "udp:[fe80::2%eth]:5060", "--listen", "tcp:[fe80::2%eth]:5060"];
+    let role = ["proxy", "--record-route", "--open", "--json"];
+    let netrig = far.command(env!("CARGO_BIN_EXE_netrig"));
+    let proxy = SipServer::start_by(netrig, &[&role[..], &listen].concat());
+    for target in ["udp:[fe80::2%eth]:5060", "tcp:[fe80::2%eth]:5060"] {
+        let own = ["--callee", "own", "--users", "5", "--count", "5", "--rate", "20/s"];
+        let quick = ["sip", "load", target, "--cpus", "1", "--json"];
+        let told = document(&near.netrig(&[&quick[..], &own].concat()));
+        assert_eq!(calls(&told), [&Value::from(5); 2], "{target}: {told:#}");
+    }
+    assert!(proxy.finish()["sent"]["requests"]["INVITE"].as_u64() >= Some(10), "each call passed it");
+}
