@@ -30,6 +30,38 @@ pub struct SlotLimits {
 }
 
 impl SlotLimits {
+    /// Of a server that strangers share: an eighth of all connections is left to those that have proved nothing, one address has
+    /// a half of all at most, and one group three quarters.
+    pub const fn shared(total: usize) -> Self {
+        Self {
+            known: total - total / 8,
+            per_address: at_least_one(total / 2),
+            per_group: at_least_one(total - total / 4),
+            ..Self::unshared(total)
+        }
+    }
+
+    /// Of a server whose only client may be one host, as in an experiment: nothing but the number of all connections is limited.
+    pub const fn unshared(total: usize) -> Self {
+        Self {
+            strangers: total,
+            known: total,
+            total,
+            per_address: total,
+            per_group: total,
+            on_loopback: false,
+        }
+    }
+
+    /// The same where the system holds only so many connections. Of fewer than there were to be an eighth is left to strangers.
+    #[must_use]
+    pub fn within(self, held: usize) -> Self {
+        if held >= self.total {
+            return self;
+        }
+        Self { known: self.known.min(held - held / 8), total: held, ..self }
+    }
+
     /// The same with limits that a user has set, which hold for loopback addresses too.
     #[must_use]
     pub fn set(self, per_address: Option<usize>, per_group: Option<usize>) -> Self {
@@ -40,6 +72,10 @@ impl SlotLimits {
             ..self
         }
     }
+}
+
+const fn at_least_one(count: usize) -> usize {
+    if count == 0 { 1 } else { count }
 }
 
 /// The number of a connection. Later ones have higher numbers.
@@ -268,6 +304,18 @@ mod tests {
 
     fn enter(slots: &mut ConnectionSlots, from: &str) -> Result<Entered, Busy> {
         slots.enter(ip(from))
+    }
+
+    #[test]
+    fn limits_that_are_shared_leave_an_eighth_to_strangers_also_where_fewer_connections_are_held() {
+        let shared = SlotLimits::shared(1024);
+        assert_eq!((shared.strangers, shared.known, shared.total), (1024, 896, 1024));
+        assert_eq!((shared.per_address, shared.per_group), (512, 768));
+        assert_eq!(shared.within(2000), shared);
+        let fewer = shared.within(80);
+        assert_eq!((fewer.known, fewer.total), (70, 80));
+        let one = SlotLimits::shared(1);
+        assert_eq!((one.known, one.per_address, one.per_group), (1, 1, 1));
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod file_transfer;
 mod host_address;
 mod interruptions;
 mod lateness;
+mod memory;
 mod meter;
 mod mptcp;
 pub mod netlink;

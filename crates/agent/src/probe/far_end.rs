@@ -19,7 +19,7 @@ use super::error::ProbeError;
 use super::one_way::{Direction, source_faults};
 use super::pacing::watching;
 use super::path_mtu;
-use super::receiver::{self, Memory};
+use super::receiver::{self, MOST_BYTES_TOGETHER};
 use super::socket::ProbeSocket;
 use super::stamp::reflect::Sessions;
 use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, Unanswered};
@@ -27,6 +27,7 @@ use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
 use super::wire::{Wire, is_readable};
 use crate::control::{ControlError, read_frame, write_frame};
+use crate::memory::Memory;
 use crate::socket::{LONGEST_DATAGRAM, Making, refused};
 use crate::sys::KernelClock;
 use crate::{
@@ -193,7 +194,8 @@ impl FarEnd {
     pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
         let Self { order, stamps, listeners, .. } = self;
         let (order, tally) = (&order, &Mutex::new(Tally::default()));
-        let served = &Served { slots: ThreadSlots::new(order.slots), memory: Memory::default() };
+        let served =
+            &Served { slots: ThreadSlots::new(order.slots), memory: Memory::of(MOST_BYTES_TOGETHER) };
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (socket, address) in stamps {

@@ -21,7 +21,7 @@ use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
 use crate::tls::{self, Identity, Trust};
-use crate::{AgentError, Clock, RunSignals};
+use crate::{AgentError, Clock, RunSignals, SlotLimits};
 
 /// Between two looks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -237,6 +237,7 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
         zone: Arc::new(zone(&names.records)?),
         delay: own.delay.as_ref().map(|delay| delay.0.clone()),
         loss: own.loss.map_or(0.0, Fraction::get),
+        slots: SlotLimits::unshared(NameServerOrder::SLOTS.total),
         seeds,
     });
     server.map_err(|error| error.to_string())

@@ -69,10 +69,8 @@ pub enum StreamError {
         most: usize,
     },
     /// What waits for peers and what is incomplete, of all connections, is more than may be kept.
-    #[error("all connections together keep {kept} bytes, where {most} may be kept")]
+    #[error("all connections together would keep more than the {most} bytes that may be kept")]
     NoRoom {
-        /// Bytes.
-        kept: usize,
         /// Bytes.
         most: usize,
     },

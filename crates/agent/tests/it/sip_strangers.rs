@@ -138,6 +138,7 @@ fn no_dns_server_sends_a_stranger_more_than_three_times_what_came() {
         zone: Arc::new(Zone::parse(&zone).unwrap()),
         delay: None,
         loss: 0.0,
+        slots: NameServerOrder::SLOTS,
         seeds: Seeds::new(1),
     });
     let server = server.unwrap();
@@ -214,6 +215,7 @@ fn a_flood_of_questions_ends_with_the_server() {
         zone: Arc::new(Zone::parse("$TTL 60\na.test A 192.0.2.1\n").unwrap()),
         delay: None,
         loss: 0.0,
+        slots: NameServerOrder::SLOTS,
         seeds: Seeds::new(1),
     });
     let server = server.unwrap();

@@ -171,6 +171,48 @@ fn delayed_answers_of_a_dns_server_are_bounded() {
     assert!(grown < 64 * MIB + SLACK, "{grown} B");
 }
 
+/// What all connections of a DNS server have it keep takes 64 MiB at most, each 256 KiB of answers and one more. Here 20 peers ask for 4 GB
+/// of answers and read none, and 980 begin 64 MB of questions.
+#[test]
+fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bound() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    if limit.maximum.is_some_and(|most| most < 3000) {
+        eprintln!("skipped: needs 3000 open files");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let zone = folder.path().join("zone");
+    let records = (0..3700).map(|number| format!("many.test A 10.0.{}.{}\n", number / 256, number % 256));
+    std::fs::write(&zone, "$TTL 60\n".to_owned() + &records.collect::<String>()).unwrap();
+    let zone = zone.to_str().unwrap();
+    let server = SipServer::start(&["dns", "--zone", zone, "--listen", "tcp:127.0.0.1:0", "--json"]);
+    let before = server.most_memory();
+    let question = query(7, &Question { kind: Kind::A, name: "many.test".to_owned() }).unwrap();
+    let length = u16::try_from(question.len()).unwrap().to_be_bytes();
+    let asked = [&length[..], &question[..]].concat().repeat(140_000 / (2 + question.len()));
+    let half = [&u16::MAX.to_be_bytes()[..], &[0; 65_000]].concat();
+    let begun = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
+        // One for which there is no memory is closed meanwhile.
+        let _ = write_until_stuck(&mut stream, bytes, bytes.len());
+        stream
+    };
+    let readers: Vec<_> = (0..20).map(|_| begun(&asked)).collect();
+    let halves: Vec<_> = (0..980).map(|_| begun(&half)).collect();
+    let until = Instant::now() + Duration::from_secs(20);
+    while server.most_memory() - before < 50 * MIB && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let grown = server.most_memory() - before;
+    assert!(grown > 20 * MIB, "questions and answers are kept: {grown} B");
+    assert!(grown < 64 * MIB + 2 * SLACK, "{grown} B");
+    let told = server.finish();
+    assert!(told["refused"].as_u64() > Some(0), "{told}");
+    drop((readers, halves));
+}
+
 /// A stateful reflector numbers the answers to 1024 sessions, and forgets the one that is oldest.
 #[test]
 fn sessions_of_a_reflector_are_bounded() {

@@ -7,8 +7,11 @@
     reason = "a test of a program starts it beside others, and what cannot go on has failed"
 )]
 
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
+use netrig_agent::sip::dns::message::query;
+use netrig_sip::location::{Kind, Question};
 use serde_json::Value;
 
 use crate::common;
@@ -167,6 +170,35 @@ fn dig_is_answered() {
     assert!(cut.contains("flags: qr aa tc") && cut.contains("ANSWER: 0"), "{cut}");
     let whole = dig(&["+noedns", "_sip._udp.many.test", "SRV"]);
     assert!(whole.contains("ANSWER: 60"), "{whole}");
+}
+
+/// Also a loopback address has a limit if it is asked for.
+#[test]
+fn a_dns_server_closes_the_connections_of_an_address_beyond_its_limit_and_answers_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("names.zone");
+    std::fs::write(&file, NAMES).unwrap();
+    let names = file.display().to_string();
+    let dns = ["dns", "--zone", &*names, "--listen", "tcp:127.0.0.1:0", "--json"];
+    let server = SipServer::start(&[&dns[..], &["--connections-per-address", "2"]].concat());
+    let connect = |from| {
+        let stream = common::connect_from(from, server.address("tcp")).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        stream
+    };
+    let silent = [(); 2].map(|()| connect("127.0.0.2"));
+    let read = connect("127.0.0.2").read(&mut [0]);
+    assert!(matches!(read.map_err(|error| error.kind()), Ok(0) | Err(ErrorKind::ConnectionReset)));
+    let question = query(7, &Question { kind: Kind::A, name: "a.example.test".to_owned() }).unwrap();
+    let mut other = connect("127.0.0.3");
+    other.write_all(&u16::try_from(question.len()).unwrap().to_be_bytes()).unwrap();
+    other.write_all(&question).unwrap();
+    let mut head = [0; 4];
+    other.read_exact(&mut head).unwrap();
+    assert_eq!(head[2..], [0, 7], "the answer has the question's number");
+    drop(silent);
+    let told = server.finish();
+    assert_eq!((told["answered"].as_u64(), told["refused"].as_u64()), (Some(1), Some(1)), "{told}");
 }
 
 /// What cannot be is said before anything is sent.

@@ -6,14 +6,12 @@
 //!
 //! Start from [`Remote`], the near end.
 
-mod memory;
 mod protocol;
 mod remote;
 mod server;
 
 use netrig_core::Duration;
 
-pub(super) use memory::{Kept, Memory};
 pub use protocol::Arrival;
 pub use remote::Remote;
 pub(super) use remote::Report;

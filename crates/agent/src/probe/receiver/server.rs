@@ -8,9 +8,10 @@ use std::time::Duration as StdDuration;
 use netrig_core::Duration;
 
 use super::protocol::{Answer, Arrival, Request, write_arrival};
-use super::{Kept, LONGEST, MOST_BYTES, MOST_CONNECTIONS, Memory};
+use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
+use crate::memory::{Kept, Memory};
 use crate::probe::ProbeError;
 use crate::probe::socket::ProbeSocket;
 use crate::probe::wire::{Wire, readable};
@@ -208,18 +209,18 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
 }
 
 /// A UDP socket that listens to one address.
-struct Ear<'a> {
+struct Ear {
     socket: ProbeSocket,
     port: u16,
     from: IpAddr,
     keep: usize,
     arrivals: Vec<Arrival>,
     /// What they take.
-    kept: Kept<'a>,
+    kept: Kept,
 }
 
-impl<'a> Ear<'a> {
-    fn open(local: HostAddress, from: IpAddr, keep: usize, kept: Kept<'a>) -> Result<Self, ProbeError> {
+impl Ear {
+    fn open(local: HostAddress, from: IpAddr, keep: usize, kept: Kept) -> Result<Self, ProbeError> {
         let socket = ProbeSocket::udp(local.at(0), 0)?;
         let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
         Ok(Self { socket, port, from, keep, arrivals: Vec::new(), kept })

@@ -10,6 +10,7 @@
 
 mod asker;
 mod cache;
+mod connections;
 mod finder;
 pub mod message;
 mod server;

@@ -1,8 +1,8 @@
 //! A DNS server that answers from a table, as late and with as many losses as it is told to.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +13,17 @@ use netrig_sip::location::Zone;
 use rustix::net::SocketFlags;
 use serde::Serialize;
 
+use super::connections::NameConnections;
 use super::message::answer_within;
-use super::talk::{framed, is_early, take_framed};
+use crate::memory::Kept;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::DatagramSocket;
 use crate::sip::ledger::{AmplificationLedger, FACTOR};
 use crate::socket::Making;
 use crate::sys::{MESSAGES, ReceiveBatch};
-use crate::{Clock, Pacer, SocketError, TcpOptions, Watch};
+use crate::{
+    Clock, DescriptorShortage, Pacer, SlotId, SlotLimits, SocketError, TcpOptions, Watch, connections_within,
+};
 
 /// What of a datagram is read, bytes: no question is longer.
 const KEPT: usize = 4096;
@@ -31,14 +34,8 @@ const ROOM: u32 = 4 << 20;
 /// Answers that may wait at once. To more questions there is none.
 const MOST_WAITING: usize = 1 << 16;
 
-/// Connections at once; one more is closed as soon as it has come.
-const MOST_CONNECTIONS: usize = 1024;
-
-/// A connection that asks nothing for so long is closed (RFC 7766 section 6.2.3).
-const IDLE: Duration = Duration::from_secs(10);
-
-/// What a connection may ask, or may leave unread, bytes.
-const MOST_BYTES: usize = 1 << 17;
+/// Descriptors beside those of connections: files, sockets, the pacer's.
+const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Batches that are taken from one socket before the clock, the stop flag and the other sockets are looked at.
 const BATCHES: usize = 16;
@@ -66,8 +63,15 @@ pub struct NameServerOrder {
     pub delay: Option<SpanDistribution>,
     /// The share of answers over UDP that are not sent, 0 to 1, drawn from the stream `dns/loss`.
     pub loss: f64,
+    /// How many connections there may be; [`NameServerOrder::SLOTS`] if nothing else is wanted.
+    pub slots: SlotLimits,
     /// Of all that is drawn.
     pub seeds: Seeds,
+}
+
+impl NameServerOrder {
+    /// As many connections as a server that strangers share has if it is not told otherwise.
+    pub const SLOTS: SlotLimits = SlotLimits::shared(1024);
 }
 
 /// What a server has done.
@@ -83,20 +87,14 @@ pub struct NameTally {
     pub lost: u64,
     /// What was no question, or found no room.
     pub ignored: u64,
+    /// Connections that were closed because there were too many, or because all together kept as much as they may.
+    pub refused: u64,
 }
 
 enum To {
     Datagram(usize, SocketAddr),
-    Connection(u64),
-}
-
-struct Connection {
-    stream: TcpStream,
-    got: Vec<u8>,
-    unsent: Vec<u8>,
-    /// Answers that wait.
-    owed: u32,
-    until: Instant,
+    /// The bytes of the answer are counted until it is sent.
+    Connection(SlotId, Kept),
 }
 
 /// A server whose sockets are open.
@@ -108,11 +106,12 @@ pub struct NameServer {
     loss: Stream,
     delay: Stream,
     waiting: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
-    connections: BTreeMap<u64, Connection>,
+    connections: NameConnections,
     number: u64,
     /// Who has proved its address by a connection.
     ledger: AmplificationLedger,
     tally: NameTally,
+    shortage: Option<DescriptorShortage>,
 }
 
 impl NameServer {
@@ -144,6 +143,12 @@ impl NameServer {
             };
             listens.push(ListeningPoint { transport: *transport, address });
         }
+        let (held, shortage) = match listeners.as_slice() {
+            [] => (order.slots.total, None),
+            _ => connections_within(order.slots.total, 1, OTHER_DESCRIPTORS),
+        };
+        // Without one connection at a time nobody would be answered over TCP.
+        let slots = order.slots.within(held.max(1));
         let stream = |name| order.seeds.stream(name);
         Ok(Self {
             loss: stream("dns/loss"),
@@ -153,11 +158,17 @@ impl NameServer {
             listeners,
             listens,
             waiting: BTreeMap::new(),
-            connections: BTreeMap::new(),
+            connections: NameConnections::new(slots),
             number: 0,
             ledger: AmplificationLedger::default(),
             tally: NameTally::default(),
+            shortage,
         })
+    }
+
+    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
     }
 
     /// Where it listens.
@@ -203,7 +214,7 @@ impl NameServer {
             }
             self.send(clock.now());
         }
-        Ok(self.tally)
+        Ok(NameTally { refused: self.connections.refused, ..self.tally })
     }
 
     /// Takes what has arrived at a socket; whether there may be more.
@@ -242,18 +253,10 @@ impl NameServer {
         for listener in &self.listeners {
             for _ in 0..ACCEPTED_AT_ONCE {
                 let Ok((socket, peer)) = rustix::net::acceptfrom_with(listener, flags) else { break };
-                if let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
-                    self.ledger.prove_host(now, peer.ip());
-                }
-                if self.connections.len() >= MOST_CONNECTIONS {
-                    continue;
-                }
+                let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) else { continue };
+                self.ledger.prove_host(now, peer.ip());
                 pacer.watch(&socket, CONNECTIONS, Watch::Both)?;
-                self.number += 1;
-                let (got, unsent) = (Vec::new(), Vec::new());
-                let connection =
-                    Connection { stream: socket.into(), got, unsent, owed: 0, until: now + IDLE };
-                self.connections.insert(self.number, connection);
+                self.connections.accept(now, socket.into(), peer.ip());
             }
         }
         Ok(())
@@ -261,21 +264,19 @@ impl NameServer {
 
     /// Takes what connections ask; those that are over are closed.
     fn hear(&mut self, now: Instant) {
-        let mut asked = Vec::new();
-        self.connections.retain(|number, connection| {
-            let is_open = connection.go_on(now);
-            while let Some(message) = take_framed(&mut connection.got) {
-                asked.push((*number, message));
-                (connection.owed, connection.until) = (connection.owed + 1, now + IDLE);
+        for slot in self.connections.slots() {
+            self.connections.carry(slot);
+            while let Some(question) = self.connections.take_question(now, slot) {
+                self.tally.over_tcp += 1;
+                let answer = answer_within(&question, &self.order.zone, false, usize::MAX);
+                let answer = answer.filter(|_| self.waiting.len() < MOST_WAITING);
+                let kept = answer.as_ref().and_then(|answer| self.connections.owe(slot, answer.capacity()));
+                match (answer, kept) {
+                    (Some(answer), Some(kept)) => self.put(now, To::Connection(slot, kept), answer),
+                    _ => self.tally.ignored += 1,
+                }
             }
-            is_open
-        });
-        for (number, bytes) in asked {
-            self.tally.over_tcp += 1;
-            match answer_within(&bytes, &self.order.zone, false, usize::MAX) {
-                Some(message) => self.put(now, To::Connection(number), message),
-                None => self.tally.ignored += 1,
-            }
+            self.connections.settle(now, slot);
         }
     }
 
@@ -289,40 +290,8 @@ impl NameServer {
                     // What the kernel does not take is lost, as if the network had lost it.
                     self.datagrams[place].send([(to, message.as_slice())], |_, _| ());
                 }
-                To::Connection(number) => {
-                    if let Some(connection) = self.connections.get_mut(&number) {
-                        connection.unsent.extend(framed(&message));
-                        connection.owed = connection.owed.saturating_sub(1);
-                        connection.go_on(now);
-                    }
-                }
+                To::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
             }
         }
-    }
-}
-
-impl Connection {
-    /// Sends and takes what can be; whether it is still open.
-    fn go_on(&mut self, now: Instant) -> bool {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Ok(count) if count > 0 => drop(self.unsent.drain(..count)),
-                Err(error) if is_early(&error) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(_) | Err(_) => return false,
-            }
-        }
-        let mut piece = [0; KEPT];
-        while self.got.len() < MOST_BYTES {
-            match self.stream.read(&mut piece) {
-                Ok(count) if count > 0 => self.got.extend_from_slice(&piece[..count]),
-                Err(error) if is_early(&error) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Who has said all it had to may still wait for answers.
-                Ok(_) => return now < self.until && (self.owed > 0 || !self.unsent.is_empty()),
-                Err(_) => return false,
-            }
-        }
-        now < self.until && self.got.len() < MOST_BYTES && self.unsent.len() < MOST_BYTES
     }
 }

@@ -56,8 +56,8 @@ impl Talk {
         }
         let mut piece = [0; PIECE];
         loop {
-            if let Some(message) = take_framed(&mut self.got) {
-                return Ok(Some(message));
+            if let Some(message) = first_framed(&self.got) {
+                return Ok(Some(message.to_vec()));
             }
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -82,13 +82,8 @@ pub(super) fn framed(message: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), &message[..usize::from(length)]].concat()
 }
 
-/// Takes the first message out of what has come, if it is whole.
-pub(super) fn take_framed(got: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let length = usize::from(u16::from_be_bytes(*got.first_chunk::<PREFIX>()?));
-    if got.len() < PREFIX + length {
-        return None;
-    }
-    let rest = got.split_off(PREFIX + length);
-    let message = std::mem::replace(got, rest);
-    Some(message[PREFIX..].to_vec())
+/// The first message of what has come, if it is whole.
+pub(super) fn first_framed(got: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = got.split_first_chunk::<PREFIX>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
 }

@@ -13,6 +13,7 @@ use netrig_sip::{Framed, Host, Message};
 use rustls::{ClientConfig, ServerConfig};
 
 use super::tally::ConnectionTally;
+use crate::memory::{Kept, Memory, NoRoom};
 use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
 use crate::{ConnectionSlots, Entered, HostAddress, Pacer, SlotId, SlotLimits, Watch};
 
@@ -87,7 +88,7 @@ pub(super) struct Connections {
     go_on: Vec<usize>,
     /// Those that have something to send.
     dirty: Vec<usize>,
-    kept: usize,
+    memory: Memory,
     look: Instant,
     /// Messages that have not left, and never will.
     unsent: Vec<(Bytes, String)>,
@@ -113,7 +114,7 @@ struct Connection {
     /// Requests of the peer's to which there was no final response.
     open: u32,
     unreadable: u32,
-    kept: usize,
+    kept: Kept,
 }
 
 /// Where to open a connection, if there is none.
@@ -136,7 +137,7 @@ impl Connections {
             by_peer: HashMap::new(),
             go_on: Vec::new(),
             dirty: Vec::new(),
-            kept: 0,
+            memory: Memory::of(MOST_KEPT),
             look: Instant::ZERO,
             unsent: Vec::new(),
             tally: ConnectionTally::default(),
@@ -226,7 +227,7 @@ impl Connections {
             has_finished: false,
             open: 0,
             unreadable: 0,
-            kept: 0,
+            kept: self.memory.none(),
         };
         self.slots[place] = Some(Box::new(connection));
         self.by_peer.insert(of, place);
@@ -415,12 +416,7 @@ impl Connections {
     fn recount(&mut self, place: usize) -> Result<(), StreamError> {
         let Some(connection) = &mut self.slots[place] else { return Ok(()) };
         let kept = connection.stream.waiting() + connection.stream.incomplete();
-        self.kept = self.kept - connection.kept + kept;
-        connection.kept = kept;
-        if self.kept > MOST_KEPT {
-            return Err(StreamError::NoRoom { kept: self.kept, most: MOST_KEPT });
-        }
-        Ok(())
+        connection.kept.set(kept).map_err(|NoRoom { most }| StreamError::NoRoom { most })
     }
 
     fn end(&mut self, place: usize, why: Option<String>) {
@@ -430,7 +426,6 @@ impl Connections {
             self.admission.leave(slot);
             self.by_slot.remove(&slot);
         }
-        self.kept -= connection.kept;
         if self.by_peer.get(&connection.of) == Some(&place) {
             self.by_peer.remove(&connection.of);
         }
@@ -478,14 +473,9 @@ impl Connections {
     }
 }
 
-/// The slots of connections that peers open. Of shared ones an eighth is left to those that have carried no message yet.
+/// The slots of connections that peers open.
 fn slot_limits(most: usize, limits: &Limits) -> SlotLimits {
-    let (known, per_address, per_group) = match limits.shared {
-        true => (most - most / 8, (most / 2).max(1), (most - most / 4).max(1)),
-        false => (most, most, most),
-    };
-    let slots =
-        SlotLimits { strangers: most, known, total: most, per_address, per_group, on_loopback: false };
+    let slots = if limits.shared { SlotLimits::shared(most) } else { SlotLimits::unshared(most) };
     slots.set(limits.per_address, limits.per_group)
 }
 

@@ -28,6 +28,7 @@ impl Names {
             zone: Arc::new(Zone::parse(zone).unwrap()),
             delay: delay.map(|law| law.parse::<SpanDistribution>().unwrap()),
             loss,
+            slots: NameServerOrder::SLOTS,
             seeds: Seeds::new(1),
         });
         Self::run(server.unwrap())
@@ -39,7 +40,8 @@ impl Names {
             let at = |transport| ListeningPoint { transport, address: ([127, 0, 0, 1], port).into() };
             let listen = vec![at(Transport::Udp), at(Transport::Tcp)];
             let zone = Arc::new(Zone::parse(zone).unwrap());
-            let order = NameServerOrder { listen, zone, delay: None, loss: 0.0, seeds: Seeds::new(1) };
+            let (delay, slots) = (None, NameServerOrder::SLOTS);
+            let order = NameServerOrder { listen, zone, delay, loss: 0.0, slots, seeds: Seeds::new(1) };
             NameServer::open(order).ok()
         };
         Self::run((20_000..32_000).find_map(taken).unwrap())

@@ -1,17 +1,27 @@
-//! Who answers a scraper: HTTP/1.1 over one thread, one question per connection, bounded in all that a client can do.
+//! Who answers a scraper: HTTP/1.1, one question per connection, bounded in all that a client can do.
+//!
+//! A connection has a thread, and one of the slots of [`ThreadSlots`]. It is a stranger until it has asked a whole question.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Scope};
 use std::time::{Duration, Instant};
+
+use netrig_agent::{Busy, NoSlot, SlotLimits, ThreadSlot, ThreadSlots};
 
 /// How long nobody may come before it looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a client has for its question, and for taking the answer: the next one waits that long at most.
+/// How long a client has for its question, for taking the answer, and for its last words.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Connections at once. Scrapers are few, and a connection lasts for three times [`PATIENCE`] at most.
+const CONNECTIONS: usize = 32;
+
+/// After how long a client for which there is no slot may ask again, s.
+const RETRY_AFTER: u32 = 1;
 
 /// The longest question, bytes.
 const LONGEST: usize = 8 * 1024;
@@ -34,19 +44,25 @@ struct Shared {
 impl Answerer {
     /// Listens.
     pub fn open(at: SocketAddr) -> std::io::Result<Self> {
+        Self::open_within(at, SlotLimits::shared(CONNECTIONS))
+    }
+
+    fn open_within(at: SocketAddr, limits: SlotLimits) -> std::io::Result<Self> {
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
         let shared = Arc::new(Shared { page: Mutex::new("".into()), is_over: AtomicBool::new(false) });
         let own = Arc::clone(&shared);
         let work = move || {
-            while !own.is_over.load(Ordering::Relaxed) {
-                match listener.accept() {
-                    // A client that is gone or says nothing has no answer.
-                    Ok((stream, _)) => drop(answer(stream, || own.page())),
-                    Err(_) => std::thread::sleep(LOOK),
+            let slots = ThreadSlots::new(limits);
+            std::thread::scope(|scope| {
+                while !own.is_over.load(Ordering::Relaxed) {
+                    match listener.accept() {
+                        Ok((stream, peer)) => begin(scope, stream, peer, &slots, &own),
+                        Err(_) => std::thread::sleep(LOOK),
+                    }
                 }
-            }
+            });
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(work)?;
         Ok(Self { shared, thread: Some(thread), at })
@@ -79,24 +95,50 @@ impl Shared {
     }
 }
 
+/// Gives a connection a thread, if there is a slot for it.
+fn begin<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    slots: &Arc<ThreadSlots>,
+    shared: &'scope Shared,
+) {
+    match slots.enter(&stream, peer.ip()) {
+        Ok(slot) => {
+            let thread = std::thread::Builder::new().name("metrics".to_owned());
+            // A client that is gone or says nothing has no answer. Without a thread its connection is closed.
+            let _ = thread.spawn_scoped(scope, move || drop(answer(stream, &slot, || shared.page())));
+        }
+        Err(NoSlot::Busy(why)) => say_busy(stream, why),
+        // The system has no descriptor for it.
+        Err(NoSlot::Io(_)) => {}
+    }
+}
+
+/// Tells a client that there is no slot for it, without waiting for it: one that does not listen need not know.
+fn say_busy(mut stream: TcpStream, why: Busy) {
+    if stream.set_nonblocking(true).is_ok() {
+        // What was read is no reason for the kernel to throw away the answer.
+        let _ = stream.read(&mut [0; LONGEST]);
+        let _ = stream.write(&response(BUSY, &format!("{why}\n"), None));
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+}
+
 /// Reads one question, and answers it.
-fn answer(mut stream: TcpStream, page: impl FnOnce() -> Arc<str>) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, slot: &ThreadSlot, page: impl FnOnce() -> Arc<str>) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
-    let end = Instant::now() + PATIENCE;
-    let question = question(&mut stream, end)?;
-    let (status, body) = match &question {
+    let question = question(&mut stream, Instant::now() + PATIENCE)?;
+    let known = question.and_then(|question| match slot.prove() {
+        Ok(()) => Ok(question),
+        Err(_) => Err(BUSY),
+    });
+    let (status, body) = match &known {
         Err(status) => (*status, None),
         Ok(question) => asked(question),
     };
     let page = if status == OK { page() } else { format!("{status}\n").into() };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {FORMAT}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n",
-        page.len(),
-        if status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" }
-    );
-    let body = if body == Some(Body::Left) { "" } else { &*page };
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat())?;
+    write_all(&mut stream, &response(status, &page, body), Instant::now() + PATIENCE)?;
     stream.shutdown(Shutdown::Write)?;
     // What the client still says is taken, or the kernel would take the answer back with it.
     let end = Instant::now() + PATIENCE;
@@ -105,8 +147,24 @@ fn answer(mut stream: TcpStream, page: impl FnOnce() -> Arc<str>) -> std::io::Re
     Ok(())
 }
 
+/// An answer as it is sent.
+fn response(status: &str, page: &str, body: Option<Body>) -> Vec<u8> {
+    let more = match status {
+        NOT_ALLOWED => "Allow: GET, HEAD\r\n".to_owned(),
+        BUSY => format!("Retry-After: {RETRY_AFTER}\r\n"),
+        _ => String::new(),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {FORMAT}\r\nContent-Length: {}\r\n{more}Connection: close\r\n\r\n",
+        page.len()
+    );
+    let body = if body == Some(Body::Left) { "" } else { page };
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
 const OK: &str = "200 OK";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
+const BUSY: &str = "503 Service Unavailable";
 
 /// Whether the answer has its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,14 +228,46 @@ fn read(stream: &mut TcpStream, into: &mut [u8], end: Instant) -> std::io::Resul
     }
 }
 
+/// Writes all, by `end` at the latest.
+fn write_all(stream: &mut TcpStream, bytes: &[u8], end: Instant) -> std::io::Result<()> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(&bytes[written..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => written += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn open() -> Answerer {
-        let answerer = Answerer::open(([127, 0, 0, 1], 0).into()).unwrap();
+        open_within(SlotLimits::shared(CONNECTIONS))
+    }
+
+    fn open_within(limits: SlotLimits) -> Answerer {
+        let answerer = Answerer::open_within(([127, 0, 0, 1], 0).into(), limits).unwrap();
         answerer.show("a 1\n");
         answerer
+    }
+
+    /// A connection from this host of the loopback network.
+    fn connected(answerer: &Answerer, host: u8) -> TcpStream {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&made, &SocketAddr::from(([127, 0, 0, host], 0))).unwrap();
+        connect(&made, &answerer.at()).unwrap();
+        made.into()
     }
 
     /// What comes back for what is sent.
@@ -213,6 +303,36 @@ mod tests {
             let answer = told(&answerer, question);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
         }
+    }
+
+    /// The first connections of an address say nothing.
+    #[test]
+    fn an_address_with_too_many_connections_is_told_so_and_others_are_answered() {
+        let limits = SlotLimits { per_address: 3, per_group: 9, on_loopback: true, ..SlotLimits::shared(4) };
+        let answerer = open_within(limits);
+        let mut silent = [(); 3].map(|()| connected(&answerer, 2));
+        let mut said = [0; 1000];
+        let len = connected(&answerer, 2).read(&mut said).unwrap();
+        let said = String::from_utf8_lossy(&said[..len]).into_owned();
+        assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nRetry-After: 1\r\n"), "{said}");
+        assert!(said.contains("your address has as many connections here as one may have (3)"), "{said}");
+        // Another address takes the last slot, and a third one that of the oldest of the first.
+        let _last = connected(&answerer, 3);
+        let mut asking = connected(&answerer, 4);
+        asking.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        asking.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("a 1\n"), "{answer}");
+        answer.clear();
+        silent[0].read_to_string(&mut answer).unwrap();
+        assert!(answer.is_empty(), "{answer}");
+    }
+
+    #[test]
+    fn a_question_for_which_there_is_no_slot_is_answered_with_503() {
+        let answerer = open_within(SlotLimits { known: 0, ..SlotLimits::shared(4) });
+        let answer = told(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
 
     /// Who says nothing, or goes in the middle, keeps nobody else for long.

@@ -320,6 +320,8 @@ pub struct Dns {
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
     #[command(flatten)]
+    pub slots: ConnectionLimits,
+    #[command(flatten)]
     pub delay: Delay,
     /// The share of answers over UDP that are not sent
     #[arg(long, value_name = "SHARE", default_value = "0%")]

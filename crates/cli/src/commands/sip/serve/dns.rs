@@ -34,9 +34,13 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
         zone: Arc::new(zone),
         delay: typed.delay.delay.clone(),
         loss: typed.loss.get(),
+        slots: typed.slots.of(NameServerOrder::SLOTS),
         seeds: Seeds::new(typed.seed),
     });
     let server = server.map_err(Failure::failed)?;
+    if let Some(shortage) = server.shortage() {
+        eprintln!("warning: {shortage}");
+    }
     let listens: Vec<String> = server.listens().iter().map(ToString::to_string).collect();
     let stop = until_interrupted()?;
     eprintln!("ready: dns at {}", listens.join(", "));
@@ -45,9 +49,10 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
         let document = Document { server: "dns", listens: &listens, tally };
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        let NameTally { over_udp, over_tcp, answered, lost, ignored } = tally;
+        let NameTally { over_udp, over_tcp, answered, lost, ignored, refused } = tally;
         print(format!(
-            "{over_udp} messages over UDP, {over_tcp} over TCP; {answered} answered, {lost} lost on purpose, {ignored} ignored"
+            "{over_udp} messages over UDP, {over_tcp} over TCP; {answered} answered, {lost} lost on purpose, {ignored} ignored; \
+             connections refused: {refused}"
         ))?;
     }
     Ok(ExitCode::SUCCESS)
