@@ -147,7 +147,7 @@ impl NameServer {
             [] => (order.slots.total, None),
             _ => connections_within(order.slots.total, 1, OTHER_DESCRIPTORS),
         };
-        // Without one connection at a time nobody would be answered over TCP.
+        // At least one connection is held: else no question over TCP would be answered.
         let slots = order.slots.within(held.max(1));
         let stream = |name| order.seeds.stream(name);
         Ok(Self {

@@ -20,6 +20,7 @@ use super::wire::Wire;
 use crate::clock::RealtimeOffset;
 use crate::sip::dns::Finder;
 use crate::sys::MESSAGES;
+use crate::usage::processors_of;
 use crate::{Clock, Precedence};
 
 /// So long is a second of a load.
@@ -145,7 +146,7 @@ impl<'a> Shard<'a> {
     pub fn run(mut self, told: &Sender<Told>) -> Result<(), LoadError> {
         let clock = self.shared.clock;
         let punctual = self.shared.order.punctual;
-        if has_processors_of_its_own() {
+        if self.shared.within.is_some() && has_processors_of_its_own() {
             Precedence::take(busy_share(self.shared.order));
         }
         let mut attention = Attention::to(&self.wire, clock, self.rest(), punctual)?;
@@ -526,12 +527,14 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// Whether this process may use some of the machine's processors only: then a server has others, and the tester may run before all
-/// else on its own. Threads of the kernel take up to 10 ms in one piece there, in which attempts would begin late.
+/// Whether this agent is bound to fewer processors than netrig itself, as the file gives them to its node. The servers of a run have
+/// others then, and users may run before all else: threads of the kernel take up to 10 ms in one piece, in which attempts would
+/// begin late. Outside of a run nothing is known of where the server runs, and a load takes no precedence.
 fn has_processors_of_its_own() -> bool {
-    let all = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let all = all.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
-    rustix::thread::sched_getaffinity(None).is_ok_and(|own| (own.count() as usize) < all)
+    let own = rustix::process::getpid();
+    let parent = rustix::process::getppid();
+    let processors = |pid: rustix::process::Pid| processors_of(pid.as_raw_nonzero().get());
+    parent.is_some_and(|parent| processors(own) < processors(parent))
 }
 
 /// The share of a processor that a thread of this load needs at its highest rate, about.

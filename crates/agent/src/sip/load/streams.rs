@@ -360,7 +360,7 @@ impl LoadStreams {
             .ok()
     }
 
-    /// Begins a connection, from the next port that nobody has.
+    /// Opens a connection from the next free source port.
     fn connect(&mut self, to: SocketAddr) -> Result<SipStream, StreamError> {
         let Self { tls, ports, local, .. } = self;
         let begin = |port| {
