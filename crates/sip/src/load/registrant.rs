@@ -205,11 +205,12 @@ impl Registrant {
         self.rest(index);
     }
 
-    /// A message was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it.
+    /// A request was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it. Its timers run
+    /// from then.
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
-        if let Some(user) = self.users.get_mut(token.key.index as usize) {
-            user.stamps.depart(departure, at);
-        }
+        let Some(user) = self.users.get_mut(token.key.index as usize) else { return };
+        user.stamps.depart(departure, at);
+        self.time(at, token.key.index);
     }
 
     /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of
@@ -284,13 +285,19 @@ impl Registrant {
         Ok(())
     }
 
-    /// Sends REGISTER with timers E and F.
-    fn send(&mut self, now: Instant, index: u32, out: &mut Output) {
+    /// Sets timers E and F of a REGISTER that is sent now.
+    fn time(&mut self, now: Instant, index: u32) {
         let timing = self.setup.timing;
         let reliable = self.setup.transport.is_reliable();
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
         user.clock.end = Deadline::after(now, timing.patience());
+    }
+
+    /// Sends REGISTER with timers E and F.
+    fn send(&mut self, now: Instant, index: u32, out: &mut Output) {
+        self.time(now, index);
+        let Some(user) = self.users.get_mut(index as usize) else { return };
         user.clock.act.stop();
         let is_first = user.stamps.request == now;
         self.prove(index);

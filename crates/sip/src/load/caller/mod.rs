@@ -289,10 +289,13 @@ impl Caller {
         }
     }
 
-    /// A message was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it.
+    /// A request was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it. Its timers run
+    /// from then.
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
-        if let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) {
-            call.stamps.depart(departure, at);
+        let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
+        call.stamps.depart(departure, at);
+        if call.clock.end.is_running() {
+            self.time(at, token.key);
         }
     }
 

@@ -437,6 +437,29 @@ fn notifications_that_break_a_rule() {
 /// "a new request, which is identical to the previous, but has a different value of the Via branch ID than the previous" goes
 /// to the next server after timer B, 503 and a connection that is gone (RFC 3263 section 4.3); what the first says late is not
 /// taken for its answer.
+/// RFC 3261 section 17.1.1.2: a request that leaves later than it was made is waited for from then on.
+#[test]
+fn the_timers_of_a_request_run_from_when_it_leaves() {
+    for scenario in [CALL, Scenario::Options] {
+        let names = Directory::pattern("user", 4);
+        let (mut caller, mut out) = (Caller::new(setup(), names.clone(), names).unwrap(), Output::default());
+        caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
+        let stamped = out.messages.departing().find_map(|(_, _, stamped)| stamped).unwrap();
+        caller.handle_departure(ms(40), stamped);
+        let (mut sent, mut now) = (Vec::new(), ms(0));
+        while let Some(due) = caller.next_deadline() {
+            (now, out.messages) = (due, Default::default());
+            caller.handle_timeout(now, &mut out);
+            sent.extend(out.messages.iter().map(|_| now));
+        }
+        assert_eq!(
+            (out.records[0].stamps.request, sent[0], now),
+            (ms(40), ms(540), ms(32_040)),
+            "{scenario:?}"
+        );
+    }
+}
+
 #[test]
 fn the_next_server_takes_over() {
     let second: std::net::SocketAddr = "192.0.2.3:5060".parse().unwrap();
