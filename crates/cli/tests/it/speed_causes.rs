@@ -9,6 +9,8 @@
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
+
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, SpeedLab};
 
@@ -167,8 +169,8 @@ enum Of {
     Iperf3,
 }
 
-/// What was said to limit it, and the sentence.
-fn told(planted: &Planted, of: Of) -> (String, Option<String>, String) {
+/// What a meter has told of a planted cause.
+fn told(planted: &Planted, of: Of) -> Value {
     let mut lab = SpeedLab::build(planted.line);
     lab.set("client", planted.client);
     lab.set("server", planted.server);
@@ -187,19 +189,22 @@ fn told(planted: &Planted, of: Of) -> (String, Option<String>, String) {
     let document = lab.measure(planted.before[0], &[planted.arguments, flags].concat());
     drop(burning);
     lab.close();
-    let verdict = &document["verdicts"][0];
-    let word = |key: &str| verdict["limit"][key].as_str().map(str::to_owned);
-    let words = |key: &str| verdict[key].as_str().unwrap_or("nothing").to_owned();
-    (word("kind").unwrap_or_default(), word("end"), format!("{}: {}", words("sentence"), words("proof")))
+    document
 }
 
 /// Whether it is named, and where it was planted.
 fn is_named(planted: &Planted, of: Of) -> bool {
-    let (kind, end, sentence) = told(planted, of);
-    let is_right = kind == planted.cause && planted.end.is_none_or(|wanted| end.as_deref() == Some(wanted));
+    let document = told(planted, of);
+    let verdict = &document["verdicts"][0];
+    let limit = &verdict["limit"];
+    let is_right = limit["kind"] == planted.cause && planted.end.is_none_or(|wanted| limit["end"] == wanted);
     let sign = if is_right { " " } else { "!" };
     let planted = format!("{} {}", planted.cause, planted.end.unwrap_or_default());
-    let _ = writeln!(std::io::stderr(), "{sign} {planted:<20} {sentence}");
+    let mut err = std::io::stderr();
+    let _ = writeln!(err, "{sign} {planted:<20} {}: {}", verdict["sentence"], verdict["proof"]);
+    if !is_right {
+        let _ = writeln!(err, "# {}", document["phases"]);
+    }
     is_right
 }
 

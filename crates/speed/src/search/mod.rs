@@ -134,6 +134,9 @@ const EXCESS: f64 = 0.05;
 /// A sender that offers less than this share of what it was asked for is at its own limit.
 const WILLING: f64 = 0.75;
 
+/// Of fewer readings the halves say nothing of how it is all the time.
+const FEW: usize = 4;
+
 /// A datagram has waited in a queue if it took longer than the quickest by more than this, and than so many datagrams take.
 const QUEUED: Duration = Duration::from_millis(1);
 const QUEUED_DATAGRAMS: f64 = 4.0;
@@ -248,16 +251,23 @@ impl Search {
         if unknown && all.lost() > EXCESS && !std::mem::replace(&mut self.lowered, true) {
             return self.go(Stage::Climbing, LOWER * all.arrived());
         }
+        let is_at_its_limit = self.is_at_its_limit(&all);
+        // Once it may have been kept from sending by chance.
+        if is_at_its_limit && !self.is_steadily_at_its_limit() {
+            return;
+        }
         self.calm = Span::sum(&[self.calm, all]);
-        if self.rate >= self.order.most || self.is_at_its_limit(&all) {
+        if self.rate >= self.order.most || is_at_its_limit {
             return self.go(Stage::Counting, self.rate);
         }
         self.go(Stage::Climbing, self.rate * CLIMB);
     }
 
-    fn count(&mut self, all: Span) {
-        self.keep_what_arrived_for_sure(&all);
-        if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&all)) {
+    fn count(&mut self, felt: Span) {
+        self.keep_what_arrived_for_sure(&felt);
+        let busy = self.while_busy();
+        let all = Span::sum(&busy);
+        if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&felt)) {
             let carries_less = self.order.known.is_some_and(|known| latest.arrived() < BELOW * known);
             return if carries_less {
                 self.begin_anew(&latest)
@@ -265,19 +275,22 @@ impl Search {
                 self.go(Stage::Counting, self.above(&latest))
             };
         }
-        if self.could_carry_more(&all) && self.raised < MOST_RAISED {
+        let took = Duration::from_nanos(all.arriving_ns);
+        let has_idled = took * 2 >= self.order.counts && !self.is_full(&felt);
+        if (!self.is_too_much(&felt) || has_idled) && self.can_offer_more(&felt) && self.raised < MOST_RAISED
+        {
             self.raised += 1;
             return self.go(Stage::Counting, self.rate * ABOVE);
         }
-        let took = Duration::from_nanos(all.arriving_ns);
         let enough = all.sent >= ENOUGH;
         let patience = if enough { PATIENCE_WITH_ENOUGH } else { PATIENCE };
-        let impatient = took >= self.order.counts * patience;
-        if took < self.order.counts || !(enough || impatient) {
+        let impatient = Duration::from_nanos(felt.arriving_ns) >= self.order.counts * patience;
+        if !impatient && (took < self.order.counts || !enough) {
             return;
         }
-        let Some(kept) = self.steady(&all).or_else(|| impatient.then(|| self.second_half())) else { return };
-        let too_much = self.is_too_much(&kept);
+        let steady = self.is_steady(&busy).then_some(all);
+        let Some(kept) = steady.or_else(|| impatient.then(|| second_half(&busy))) else { return };
+        let too_much = self.is_full(&kept);
         self.counted += 1;
         let goes_on =
             self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
@@ -363,13 +376,33 @@ impl Search {
         (is_sure(&all) && says).then_some(all)
     }
 
-    /// What was counted, if its halves tell the same.
-    fn steady(&self, all: &Span) -> Option<Span> {
-        let second = self.second_half();
-        let first = Span::sum(&self.spans[..self.spans.len() / 2]);
+    /// What was felt while the line had something to send, if that shows: a sender that was kept from its processor for longer than
+    /// the line's queue lasts has offered nothing meanwhile. Of a line without a queue, all.
+    fn while_busy(&self) -> Vec<Span> {
+        if !self.is_mostly_queued() {
+            return self.spans.clone();
+        }
+        self.spans.iter().filter(|span| self.is_queued(span)).copied().collect()
+    }
+
+    /// Whether what has come has waited in a queue for most of the time.
+    fn is_mostly_queued(&self) -> bool {
+        let queued = self.spans.iter().filter(|span| self.is_queued(span)).count();
+        2 * queued > self.spans.len()
+    }
+
+    /// Whether more was offered than the line carries for most of the time.
+    fn is_full(&self, span: &Span) -> bool {
+        self.is_mostly_queued() || self.loses_more(span)
+    }
+
+    /// Whether the halves of what was counted tell the same.
+    fn is_steady(&self, counted: &[Span]) -> bool {
+        let second = second_half(counted);
+        let first = Span::sum(&counted[..counted.len() / 2]);
         let chance = 3.0 / (second.received.max(1) as f64).sqrt() * self.calm.lost().sqrt();
         let apart = (second.arrived() / first.arrived().max(f64::MIN_POSITIVE) - 1.0).abs();
-        (apart <= STEADY.max(chance)).then_some(*all)
+        apart <= STEADY.max(chance)
     }
 
     /// The last of what was felt: enough of it to be sure, or all.
@@ -379,26 +412,24 @@ impl Search {
         &self.spans[begins.unwrap_or(0)..]
     }
 
-    fn second_half(&self) -> Span {
-        Span::sum(&self.spans[self.spans.len() / 2..])
-    }
-
     /// Whether more was offered than the line carries: it waits in a queue, or it is lost where a lower rate was not.
     fn is_too_much(&self, span: &Span) -> bool {
         self.is_queued(span) || self.loses_more(span)
     }
 
-    /// Whether enough of what is offered has come to say that the line is not full.
-    fn could_carry_more(&self, span: &Span) -> bool {
-        span.sent >= FULL_BY
-            && self.rate < self.order.most
-            && !self.is_too_much(span)
-            && !self.is_at_its_limit(span)
+    /// Whether more could be offered, and enough of this rate has come to say what becomes of it.
+    fn can_offer_more(&self, span: &Span) -> bool {
+        span.sent >= FULL_BY && self.rate < self.order.most && !self.is_at_its_limit(span)
     }
 
     /// Whether the sender offered much less than it was asked for.
     fn is_at_its_limit(&self, span: &Span) -> bool {
         span.offered() < WILLING * self.rate
+    }
+
+    /// The same in both halves of what was felt.
+    fn is_steadily_at_its_limit(&self) -> bool {
+        self.spans.len() >= FEW && halves(&self.spans).iter().all(|half| self.is_at_its_limit(half))
     }
 
     /// How much longer than at best the quickest of the latest took, ns.
@@ -429,6 +460,10 @@ impl Search {
 /// Whether its loss is of more than a burst.
 fn is_sure(span: &Span) -> bool {
     span.sent >= SURE || span.sending_ns >= SURE_BY.as_nanos()
+}
+
+fn second_half(spans: &[Span]) -> Span {
+    Span::sum(&spans[spans.len() / 2..])
 }
 
 /// The halves of what happened, by their readings.

@@ -91,7 +91,18 @@ fn search_knowing(line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
 }
 
 /// The same, which is broken off after so many seconds.
-fn search_until(until: f64, mut line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
+fn search_until(until: f64, line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
+    search_pausing(None, until, line, sender, known)
+}
+
+/// The same with a sender that may be kept from sending: how often that is, s, and for how long.
+fn search_pausing(
+    pauses: Option<[f64; 2]>,
+    until: f64,
+    mut line: Line,
+    sender: f64,
+    known: Option<f64>,
+) -> (f64, Found) {
     let order = SearchOrder {
         first: known.map_or(50.0, |known| 0.5 * known),
         most: 1e6,
@@ -120,6 +131,11 @@ fn search_until(until: f64, mut line: Line, sender: f64, known: Option<f64>) -> 
             }
             number += 1;
             next += 1.0 / sending.min(sender);
+            if let Some([every, lasts]) = pauses
+                && next % every < lasts
+            {
+                next += lasts - next % every;
+            }
         }
         feedback.least_passage_ns = None;
         while underway.front().is_some_and(|(arrives, ..)| *arrives <= tick) {
@@ -189,6 +205,22 @@ fn a_deep_queue_is_emptied_first() {
     let (took, found) = search(Line::fifo(500.0, 2000.0, 0.0, 0.01), 1e9);
     near(found.arrived, 500.0, 0.01);
     assert_eq!(found.loss_beneath, Some(0.0), "{took}");
+}
+
+/// A machine that has more to do keeps the sender from its processor for longer than the line's queue of 50 ms lasts.
+#[test]
+fn a_sender_that_pauses_does_not_make_a_line_slower() {
+    for lasts in [0.06, 0.08, 0.12] {
+        for every in [0.6, 0.73, 1.1, 3.0] {
+            let line = Line::fifo(1000.0, 50.0, 0.0, 0.01);
+            let (took, found) = search_pausing(Some([every, lasts]), 120.0, line, 1e9, None);
+            near(found.arrived, 1000.0, 0.001);
+            assert!(found.saturated && took < 12.0, "{lasts} {every}: {took} {found:?}");
+        }
+    }
+    // Who may send for less than three quarters of the time is at its own limit.
+    let (_, found) = search_pausing(Some([0.4, 0.12]), 120.0, Line::fifo(1000.0, 50.0, 0.0, 0.01), 1e9, None);
+    assert!(!found.saturated, "{found:?}");
 }
 
 #[test]
