@@ -33,12 +33,34 @@ pub enum UserListError {
     #[error("has no users")]
     Empty,
     /// A line is none.
-    #[error("{line}: {why}")]
+    #[error("{line}: {fault}")]
     Line {
         /// Its number; the first is 1.
         line: u64,
-        /// In a sentence.
-        why: String,
+        /// What is wrong with it.
+        fault: UserFault,
+    },
+}
+
+/// What is wrong with the line of a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UserFault {
+    /// A quotation mark without a second one.
+    #[error("a quotation mark is not closed: one within a field is written twice")]
+    OpenQuotation,
+    /// It is no line of a CSV file.
+    #[error("it cannot be read")]
+    Unreadable,
+    /// The first column is no user part of a SIP URI.
+    #[error("`{0}` cannot be the user of a SIP URI{hint}", hint = hint(.0))]
+    Name(String),
+    /// The same name is in an earlier line.
+    #[error("`{name}` stands in line {line} already")]
+    Repeated {
+        /// The name.
+        name: String,
+        /// The earlier line; the first is 1.
+        line: u64,
     },
 }
 
@@ -57,20 +79,20 @@ pub fn read_users(text: &str) -> Result<Vec<ListedUser>, UserListError> {
     reader.has_headers(false).buffer_capacity(LINE).delimiter(if is_of_sipp { b';' } else { b',' });
     let (mut users, mut seen) = (Vec::new(), BTreeMap::new());
     for (text, line) in lines {
-        let wrong = |why: String| Err(UserListError::Line { line, why });
+        let wrong = |fault| Err(UserListError::Line { line, fault });
         if text.matches('"').count() % 2 == 1 {
-            return wrong("a quotation mark is not closed: one within a field is written twice".to_owned());
+            return wrong(UserFault::OpenQuotation);
         }
         let mut fields = StringRecord::new();
         if reader.from_reader(text.as_bytes()).read_record(&mut fields).is_err() || fields.is_empty() {
-            return wrong("it cannot be read".to_owned());
+            return wrong(UserFault::Unreadable);
         }
         let name = fields[0].trim();
         if !is_user(name) {
-            return wrong(format!("`{name}` cannot be the user of a SIP URI{}", hint(name)));
+            return wrong(UserFault::Name(name.to_owned()));
         }
         if let Some(before) = seen.insert(name.to_owned(), line) {
-            return wrong(format!("`{name}` stands in line {before} already"));
+            return wrong(UserFault::Repeated { name: name.to_owned(), line: before });
         }
         let rest: Vec<&str> = fields.iter().skip(2).collect();
         let contact = rest.join(if is_of_sipp { ";" } else { "," });

@@ -16,7 +16,7 @@ use crate::header::Transport;
 use crate::server::{Source, transport_of};
 use crate::{Host, Scheme, SipUri};
 
-pub use zone::{Zone, ZoneAnswer, ZoneError};
+pub use zone::{Zone, ZoneAnswer, ZoneError, ZoneFault};
 
 /// The most records of one answer that are read.
 const MOST_RECORDS: usize = 32;

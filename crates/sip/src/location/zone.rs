@@ -20,14 +20,72 @@ pub struct Zone {
     absence: u32,
 }
 
-/// A line that is none of a table.
+/// A line of a master file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {why}")]
+#[error("line {line}: {fault}")]
 pub struct ZoneError {
     /// Counted from 1.
     pub line: usize,
     /// What is wrong with it.
-    pub why: String,
+    pub fault: ZoneFault,
+}
+
+/// What is wrong with a line of a master file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneFault {
+    /// A directive that is not read.
+    #[error("`{0}` is not read here: $TTL or $ORIGIN and one word")]
+    Directive(String),
+    /// More than [`MOST`] records.
+    #[error("there are {MOST} records at most")]
+    TooMany,
+    /// The first record begins with a space.
+    #[error("no line above has a name")]
+    NoOwner,
+    /// The file ends within parentheses.
+    #[error("a parenthesis is not closed")]
+    OpenParenthesis,
+    /// Parentheses within parentheses.
+    #[error("a parenthesis in another")]
+    NestedParenthesis,
+    /// A closing parenthesis without an opening one.
+    #[error("a parenthesis is closed that is not open")]
+    ClosedParenthesis,
+    /// A quotation mark without a second one in its line.
+    #[error("a quotation mark has no other")]
+    OpenQuotation,
+    /// A name alone.
+    #[error("expected a type behind the name: NAPTR, SRV, A or AAAA")]
+    NoType,
+    /// A type that the table does not have.
+    #[error("`{0}` is no type of this table: NAPTR, SRV, A or AAAA")]
+    UnknownType(String),
+    /// The data of a record has more or fewer words.
+    #[error("expected {0}")]
+    Data(&'static str),
+    /// The data of an A record.
+    #[error("`{0}` is no IPv4 address")]
+    Ipv4(String),
+    /// The data of an AAAA record.
+    #[error("`{0}` is no IPv6 address")]
+    Ipv6(String),
+    /// A word that is to be a number from 0 to 65535.
+    #[error("`{text}` is not {what}")]
+    Number {
+        /// The word.
+        text: String,
+        /// What the number is, with its article.
+        what: &'static str,
+    },
+    /// A time to live.
+    #[error("`{0}` is not a time in seconds")]
+    Seconds(String),
+    /// `@` without an origin.
+    #[error("`@` is the origin, and there is no $ORIGIN above")]
+    NoOrigin,
+    /// Labels of 1 to 63 bytes, 253 in all (RFC 1035 section 2.3.4).
+    #[error("`{0}` is no name of the DNS")]
+    Name(String),
 }
 
 /// What a table says to a question.
@@ -55,12 +113,12 @@ impl Zone {
         let mut count = 0;
         let mut entry = OpenEntry::default();
         for (line, text) in (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()) {
-            entry.add(line, text).map_err(|why| ZoneError { line, why })?;
+            entry.add(line, text).map_err(|fault| ZoneError { line, fault })?;
             if entry.is_open {
                 continue;
             }
             let OpenEntry { line, words, has_owner, .. } = std::mem::take(&mut entry);
-            let wrong = |why: String| ZoneError { line, why };
+            let wrong = |fault| ZoneError { line, fault };
             match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 [] => {}
                 ["$TTL", ttl] => zone.absence = seconds(ttl).map_err(wrong)?,
@@ -68,14 +126,12 @@ impl Zone {
                     origin = Some(absolute(name, origin.as_deref()).map_err(wrong)?);
                 }
                 [directive, ..] if directive.starts_with('$') => {
-                    return Err(wrong(format!(
-                        "`{directive}` is not read here: $TTL or $ORIGIN and one word"
-                    )));
+                    return Err(wrong(ZoneFault::Directive((*directive).to_owned())));
                 }
                 words => {
                     count += 1;
                     if count > MOST {
-                        return Err(wrong(format!("there are {MOST} records at most")));
+                        return Err(wrong(ZoneFault::TooMany));
                     }
                     let rest = if has_owner {
                         let (name, rest) = words.split_first().unwrap_or((&"", &[]));
@@ -84,19 +140,18 @@ impl Zone {
                     } else {
                         words
                     };
-                    let name = owner.clone().ok_or_else(|| wrong("no line above has a name".to_owned()))?;
+                    let name = owner.clone().ok_or_else(|| wrong(ZoneFault::NoOwner))?;
                     zone.add(name, rest, origin.as_deref()).map_err(wrong)?;
                 }
             }
         }
         if entry.is_open {
-            let why = "a parenthesis is not closed".to_owned();
-            return Err(ZoneError { line: entry.line, why });
+            return Err(ZoneError { line: entry.line, fault: ZoneFault::OpenParenthesis });
         }
         Ok(zone)
     }
 
-    fn add(&mut self, name: String, mut rest: &[&str], origin: Option<&str>) -> Result<(), String> {
+    fn add(&mut self, name: String, mut rest: &[&str], origin: Option<&str>) -> Result<(), ZoneFault> {
         let mut ttl = self.absence;
         while let Some((first, others)) = rest.split_first() {
             if first.eq_ignore_ascii_case("IN") {
@@ -107,8 +162,7 @@ impl Zone {
                 break;
             }
         }
-        let (kind, data) =
-            rest.split_first().ok_or("expected a type behind the name: NAPTR, SRV, A or AAAA")?;
+        let (kind, data) = rest.split_first().ok_or(ZoneFault::NoType)?;
         let (kind, records) = record(kind, data, origin)?;
         // A name is there if one below it is (RFC 8020).
         for (dot, _) in name.match_indices('.') {
@@ -170,14 +224,14 @@ impl Records {
 }
 
 /// A record's type and data.
-fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Records), String> {
+fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Records), ZoneFault> {
     match (kind.to_ascii_uppercase().as_str(), data) {
         ("A", [address]) => {
-            let address = address.parse().map_err(|_| format!("`{address}` is no IPv4 address"))?;
+            let address = address.parse().map_err(|_| ZoneFault::Ipv4((*address).to_owned()))?;
             Ok((Kind::A, Records::Addresses(vec![IpAddr::V4(address)])))
         }
         ("AAAA", [address]) => {
-            let address = address.parse().map_err(|_| format!("`{address}` is no IPv6 address"))?;
+            let address = address.parse().map_err(|_| ZoneFault::Ipv6((*address).to_owned()))?;
             Ok((Kind::Aaaa, Records::Addresses(vec![IpAddr::V6(address)])))
         }
         ("SRV", [priority, weight, port, target]) => {
@@ -204,23 +258,22 @@ fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Reco
             };
             Ok((Kind::Naptr, Records::Naptr(vec![naptr])))
         }
-        ("A" | "AAAA", _) => Err("expected one address".to_owned()),
-        ("SRV", _) => Err("expected a priority, a weight, a port and a target".to_owned()),
-        ("NAPTR", _) => {
-            Err("expected an order, a preference, flags, a service, a regular expression and a replacement"
-                .to_owned())
-        }
-        _ => Err(format!("`{kind}` is no type of this table: NAPTR, SRV, A or AAAA")),
+        ("A" | "AAAA", _) => Err(ZoneFault::Data("one address")),
+        ("SRV", _) => Err(ZoneFault::Data("a priority, a weight, a port and a target")),
+        ("NAPTR", _) => Err(ZoneFault::Data(
+            "an order, a preference, flags, a service, a regular expression and a replacement",
+        )),
+        _ => Err(ZoneFault::UnknownType(kind.to_owned())),
     }
 }
 
-fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("`{text}` is not {what}"))
+fn number(text: &str, what: &'static str) -> Result<u16, ZoneFault> {
+    text.parse().map_err(|_| ZoneFault::Number { text: text.to_owned(), what })
 }
 
 /// A time in seconds, or with units: `3600`, `1h`, `1h30m`.
-fn seconds(text: &str) -> Result<u32, String> {
-    let wrong = || format!("`{text}` is not a time in seconds");
+fn seconds(text: &str) -> Result<u32, ZoneFault> {
+    let wrong = || ZoneFault::Seconds(text.to_owned());
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().map_err(|_| wrong());
     }
@@ -243,10 +296,10 @@ fn seconds(text: &str) -> Result<u32, String> {
 }
 
 /// A name as it is kept, behind the origin if it is relative to one.
-fn absolute(name: &str, origin: Option<&str>) -> Result<String, String> {
+fn absolute(name: &str, origin: Option<&str>) -> Result<String, ZoneFault> {
     match origin {
         _ if name == "." => Ok(String::new()),
-        None if name == "@" => Err("`@` is the origin, and there is no $ORIGIN above".to_owned()),
+        None if name == "@" => Err(ZoneFault::NoOrigin),
         Some(origin) if name == "@" => Ok(origin.to_owned()),
         Some("") => canonical(name),
         Some(origin) if !name.ends_with('.') => canonical(&format!("{name}.{origin}")),
@@ -255,7 +308,7 @@ fn absolute(name: &str, origin: Option<&str>) -> Result<String, String> {
 }
 
 /// A name in lower case without a dot at its end: labels of at most 63 bytes, 253 in all (RFC 1035 section 2.3.4).
-fn canonical(name: &str) -> Result<String, String> {
+fn canonical(name: &str) -> Result<String, ZoneFault> {
     let bare = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
         (1..=63).contains(&label.len()) && label.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
@@ -263,7 +316,7 @@ fn canonical(name: &str) -> Result<String, String> {
     if bare.len() <= 253 && bare.split('.').all(is_label) {
         return Ok(bare.to_ascii_lowercase());
     }
-    Err(format!("`{name}` is no name of the DNS"))
+    Err(ZoneFault::Name(name.to_owned()))
 }
 
 /// Words that are read of one entry, until the line that ends it.
@@ -280,7 +333,7 @@ struct OpenEntry {
 
 impl OpenEntry {
     /// Reads the words of a line, those in quotation marks as one, without a remark.
-    fn add(&mut self, line: usize, text: &str) -> Result<(), String> {
+    fn add(&mut self, line: usize, text: &str) -> Result<(), ZoneFault> {
         if !self.is_open {
             (self.line, self.has_owner) = (line, !text.starts_with([' ', '\t']));
         }
@@ -288,14 +341,14 @@ impl OpenEntry {
         while let Some(first) = rest.chars().next().filter(|first| *first != ';') {
             let end = |c: char| c.is_whitespace() || matches!(c, ';' | '(' | ')');
             let behind = match first {
-                '(' if self.is_open => return Err("a parenthesis in another".to_owned()),
-                ')' if !self.is_open => return Err("a parenthesis is closed that is not open".to_owned()),
+                '(' if self.is_open => return Err(ZoneFault::NestedParenthesis),
+                ')' if !self.is_open => return Err(ZoneFault::ClosedParenthesis),
                 '(' | ')' => {
                     self.is_open = first == '(';
                     &rest[1..]
                 }
                 '"' => {
-                    let (word, behind) = rest[1..].split_once('"').ok_or("a quotation mark has no other")?;
+                    let (word, behind) = rest[1..].split_once('"').ok_or(ZoneFault::OpenQuotation)?;
                     self.words.push(word.to_owned());
                     behind
                 }
@@ -389,7 +442,7 @@ server1.example.com AAAA 2001:db8::1
             ("a 9999999w A 192.0.2.1", 1, "a time in seconds"),
         ] {
             let error = Zone::parse(text).unwrap_err();
-            assert!(error.line == line && error.why.contains(why), "{text}: {error}");
+            assert!(error.line == line && error.fault.to_string().contains(why), "{text}: {error}");
         }
     }
 
@@ -407,7 +460,7 @@ server1.example.com AAAA 2001:db8::1
             ("$TTL x", "a time in seconds"),
         ] {
             let error = Zone::parse(&format!("\n{text}")).unwrap_err();
-            assert!(error.line == 2 && error.why.contains(words), "{error}");
+            assert!(error.line == 2 && error.fault.to_string().contains(words), "{error}");
         }
         let long = format!("{} A 192.0.2.1", "a".repeat(64));
         assert!(Zone::parse(&long).is_err());
