@@ -75,6 +75,12 @@ constants! {
             linux: true, "tcp_early_retrans = 3 in ip-sysctl";
             ns2: false, "absent from ns-2 2.35";
         }
+        /// Whether a tail loss probe goes only if a round trip was measured since the last one, or since the connection began.
+        probe_needs_sample: bool {
+            rfc: true, "RFC 8985 section 7.3, the second condition";
+            linux: false, "tcp_send_loss_probe asks for tlp_high_seq only, net/ipv4/tcp_output.c";
+            ns2: false, "absent from ns-2 2.35";
+        }
         /// Explicit congestion notification: `off`, `accept` or `request`.
         ecn: EcnMode {
             rfc: EcnMode::Request, "RFC 3168; RFC 9293 section 3.8.2 (SHLD-8)";
@@ -226,7 +232,7 @@ constants! {
             linux: 2, "__tcp_ack_snd_check: more than one full segment, net/ipv4/tcp_input.c";
             ns2: 1, "Agent/TCPSink; Agent/TCPSink/DelAck is 2";
         }
-        /// How long an acknowledgement waits at most.
+        /// How long an acknowledgement waits at most; less than 500 ms.
         ack_delay: Duration {
             rfc: Duration::from_millis(200), "RFC 9293 section 3.8.6.3 asks for less than 500 ms; 200 ms is RFC 8985's WCDelAckT";
             linux: Duration::from_millis(40), "TCP_DELACK_MIN = HZ/25, include/net/tcp.h; not stretched here";

@@ -1,6 +1,6 @@
 //! Which values the constants of a TCP endpoint cannot have.
 
-use netrig_core::Size;
+use netrig_core::{Duration, Size};
 
 use super::config::{Config, LARGEST_WINDOW, Limit, Settings};
 use crate::profile::{ensure_all, rto_order};
@@ -10,6 +10,8 @@ use crate::{Profile, SettingsError};
 const SMALLEST_SEGMENT: Size = Size::from_bytes(28);
 /// What the longest IP packet, of 65,535 bytes, has for data.
 const LARGEST_SEGMENT: Size = Size::from_bytes(65_495);
+/// RFC 9293 section 3.8.6.3 (MUST-40): an acknowledgement is delayed for less than this.
+const ACK_DELAY_BOUND: Duration = Duration::from_millis(500);
 
 impl Config {
     /// The constants of `profile`, but for those that `settings` sets.
@@ -57,7 +59,7 @@ impl Config {
         ]
     }
 
-    fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
+    fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 6] {
         const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
         [
             (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
@@ -65,6 +67,11 @@ impl Config {
             (!self.rto_max.is_zero(), "rto_max", ABOVE_ZERO),
             rto_order(self.rto_min, self.rto_max, settings.rto_max.is_some()),
             (self.rto_tick <= self.rto_max, "rto_tick", "must not be above `rto_max`"),
+            (
+                self.ack_delay < ACK_DELAY_BOUND,
+                "ack_delay",
+                "must be below 500 ms (RFC 9293 section 3.8.6.3)",
+            ),
         ]
     }
 }
@@ -109,6 +116,8 @@ mod tests {
             ("rto_tick", r#""61 s""#),
             ("rto_min", r#""61 s""#),
             ("rto_max", r#""999 ms""#),
+            ("ack_delay", r#""500 ms""#),
+            ("ack_delay", r#""2 s""#),
         ] {
             assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
         }
@@ -122,6 +131,7 @@ mod tests {
             r#"{"mss": "65495 B", "receive_buffer": "1073725440 B", "ack_every": 1, "dup_ack_threshold": 1}"#,
             r#"{"rto_min": "0 s", "rto_max": "10 s", "rto_granularity": "0 s", "ack_delay": "0 s"}"#,
             r#"{"rto_min": "60 s", "data_retries": 0, "syn_retries": 0, "time_wait": "0 s"}"#,
+            r#"{"ack_delay": "499 ms"}"#,
         ] {
             assert_eq!(refused(settings), None, "{settings}");
         }

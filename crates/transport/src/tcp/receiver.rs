@@ -727,6 +727,9 @@ mod tests {
         peer.take(0, 3001, &[0; 1000]);
         assert_eq!(peer.receiver.acknowledge(), 0);
         assert!(!peer.receiver.is_acceptable(4001, 100));
+        peer.receiver.read(900, &mut peer.events, &mut peer.counters);
+        assert!(!peer.receiver.is_due(Instant::ZERO));
+        assert_eq!(peer.receiver.acknowledge(), 0);
         peer.receiver.set_reading(true, &mut peer.events, &mut peer.counters);
         assert!(peer.receiver.is_due(Instant::ZERO));
         assert_eq!(peer.receiver.acknowledge(), 4000);

@@ -122,6 +122,8 @@ pub(crate) struct Sender {
     undo: Option<Undo>,
     probe: Option<Probe>,
     probe_due: bool,
+    /// A round trip was measured since the last probe, or since the connection began.
+    measured_since_probe: bool,
     window_probe: WindowProbe,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,
@@ -212,6 +214,7 @@ impl Sender {
             undo: None,
             probe: None,
             probe_due: false,
+            measured_since_probe: false,
             window_probe: WindowProbe::default(),
             before: None,
             reduced_until: 0,
@@ -261,6 +264,7 @@ impl Sender {
     pub fn measured(&mut self, sent: Instant, now: Instant) {
         self.rtt.measured(sent, now);
         self.srtt = self.rtt.srtt();
+        self.measured_since_probe = true;
     }
 
     /// Takes data to send.

@@ -275,6 +275,10 @@ impl Sender {
 
     /// RFC 8985 section 7.3: new data if there is some and the peer takes it, else the last segment again.
     fn probe_for_loss(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
+        // Else probes could go on without a measurement that tells of a longer path. The timer has been started anew.
+        if self.config.probe_needs_sample && !self.measured_since_probe {
+            return None;
+        }
         let start = self.board.nxt();
         let usable = self.peer_edge.saturating_sub(start);
         let len = self.smss.min(self.unsent()).min(usable);
@@ -286,6 +290,7 @@ impl Sender {
         };
         self.probe = Some(Probe { end: self.board.nxt(), repeated: !transmission.new });
         self.probe_at = Instant::NEVER;
+        self.measured_since_probe = false;
         self.restart_timer(now);
         telemetry.counters.tail_loss_probes += 1;
         telemetry.tell(Incident::TailLossProbe { path: PATH });

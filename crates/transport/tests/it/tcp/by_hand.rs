@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use netrig_core::{CloseReason, Data, Endpoint, FiveTuple, Instant, Size, StreamId};
-use netrig_transport::tcp::{Config, Connection, Flags, LimitedTransmit, SackBlocks, Segment, State};
+use netrig_transport::tcp::{
+    Config, Connection, Flags, LimitedTransmit, RttSampling, SackBlocks, Segment, State, Timestamps,
+};
 use netrig_transport::{Connection as _, Packet, PathId, Payload, Serial};
 
 use super::pair::{ISS, MS, at_ms, flow, plain};
@@ -128,22 +130,119 @@ fn segments_are_as_long_as_both_ends_take() {
     }
 }
 
+/// RFC 9293 section 3.7.1 (MUST-14, SHLD-5, MAY-3): SYN and the answer to it say how long a segment may be, 20 bytes less over
+/// IPv6.
+#[test]
+fn both_syns_tell_the_largest_segment() {
+    let config = Config { mss: Size::from_bytes(1460), ..plain() };
+    for (flow, longest) in [(flow(), 1460), (v6(), 1440)] {
+        let mut client = Connection::connect(config.clone(), flow, ISS);
+        client.open(at_ms(0));
+        let syn = client.poll_transmit(at_ms(0)).expect("SYN");
+        let mut server = Connection::accept(config.clone(), flow.reversed(), PEER);
+        server.handle_packet(at_ms(50), syn.clone());
+        let answer = server.poll_transmit(at_ms(50)).expect("SYN and ACK");
+        for packet in [syn, answer] {
+            let Payload::Tcp(segment) = packet.payload else { panic!("a segment") };
+            assert_eq!(segment.mss, Some(longest), "{:?} to {}", segment.flags, flow.dst);
+        }
+    }
+}
+
+/// RFC 7323 sections 2.2, 2.3 and 3.2: the answer to a SYN has a window scale if the SYN had one, with the shift of its own
+/// buffer, and timestamps if the SYN had those. What was not agreed is not used: without both scales windows are not shifted.
+#[test]
+fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
+    let config = Config {
+        timestamps: true,
+        receive_buffer: Size::from_bytes(1_000_000),
+        initial_window: 16,
+        tail_loss_probe: false,
+        ..plain()
+    };
+    for (scale, stamps) in [(false, false), (true, false), (false, true), (true, true)] {
+        let stamp = |value| stamps.then_some(Timestamps { value, echo: 0 });
+        let mut server = Connection::accept(config.clone(), flow(), ISS);
+        let mut exchange = |segment: Segment| {
+            let header = netrig_core::Header {
+                flow: flow().reversed(),
+                ip_len: 40,
+                dscp: netrig_core::Dscp::BE,
+                ecn: netrig_core::Ecn::NotEct,
+            };
+            server.handle_packet(at_ms(100), Packet { header, payload: Payload::Tcp(segment) });
+            server.send(at_ms(100), StreamId(0), Data::Fill(50_000));
+            let answers = std::iter::from_fn(|| server.poll_transmit(at_ms(100)));
+            answers
+                .map(|packet| match packet.payload {
+                    Payload::Tcp(segment) => segment,
+                    _ => panic!("a segment"),
+                })
+                .collect::<Vec<_>>()
+        };
+        let syn = segment(PEER, Serial(0), Flags::SYN, 4000);
+        let syn = Segment { window_scale: scale.then_some(2), timestamps: stamp(1), mss: Some(1000), ..syn };
+        let answers = exchange(syn);
+        let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
+        assert_eq!(answer.flags, Flags::SYN | Flags::ACK);
+        // 65,535 · 2⁴ is the least power of two that covers a megabyte.
+        assert_eq!(answer.window_scale, scale.then_some(4), "scale {scale}, stamps {stamps}");
+        assert_eq!(answer.timestamps.map(|told| told.echo), stamps.then_some(1));
+        // A window of 3000, or of 3000 · 2².
+        let ack = segment(PEER.plus(1), ISS.plus(1), Flags::ACK, 3000);
+        let sent = exchange(Segment { timestamps: stamp(2), ..ack });
+        let told = if scale { 12_000 } else { 3000 };
+        let used = lens(&sent).iter().sum::<u64>();
+        assert!(used <= told && used + 1000 > told, "{used} of {told}: scale {scale}, stamps {stamps}");
+        let window = if scale { 62_500 } else { 65_535 };
+        for segment in &sent {
+            assert_eq!((segment.window, segment.window_scale), (window, None));
+            assert_eq!(segment.timestamps.map(|told| told.echo), stamps.then_some(2));
+        }
+    }
+}
+
+/// RFC 7323 section 2.4: a window that is told in units of eight bytes may end before the one that was told earlier. A segment
+/// that lies within the earlier one is taken.
+#[test]
+fn what_an_earlier_acknowledgement_allowed_is_taken() {
+    let config = Config { receive_buffer: Size::from_bytes(300_000), ..plain() };
+    let answer = segment(PEER, ISS.plus(1), Flags::SYN | Flags::ACK, 60_000);
+    let answer = Segment { mss: Some(1000), window_scale: Some(0), ..answer };
+    let mut client = HandmadeClient::answered(&config, flow(), &answer);
+    client.connection.set_reading(false);
+    let data = |offset: u32, len| {
+        let place = segment(PEER.plus(1 + offset), ISS.plus(1), Flags::ACK, 60_000);
+        Segment { data: Data::Fill(len), ..place }
+    };
+    let edge = |told: &Segment| told.ack.offset_from(PEER.plus(1)) as u32 + u32::from(told.window) * 8;
+    client.take(&data(0, 8));
+    assert_eq!(edge(client.sent().last().expect("an acknowledgement")), 300_000);
+    client.take(&data(8, 3));
+    assert_eq!(edge(client.sent().last().expect("an acknowledgement")), 299_995);
+    client.take(&data(299_000, 1000));
+    assert_eq!(client.connection.arrived(), 11 + 1000);
+    client.take(&data(300_000, 1));
+    assert_eq!(client.connection.arrived(), 11 + 1000, "nothing allowed this");
+}
+
 /// RFC 9293 section 3.8.6 (MUST-34, SHLD-15, SHLD-16): the right edge moves to the left behind what was sent. Nothing new is
 /// sent until it has room again, and what is lost within the window goes again.
 #[test]
 fn a_window_that_shrinks_is_obeyed() {
     let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
     let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 8000);
-    client.give(30_000);
-    assert_eq!(lens(&client.sent()), [1000; 8]);
+    client.give(6000);
+    assert_eq!(lens(&client.sent()), [1000; 6]);
     client.now = at_ms(200);
-    // Three have arrived, and of the other five the window holds two.
+    // Three have arrived, and of the other three the window holds two. The one of before had room for two more.
     client.acknowledge(3000, 2000);
+    client.give(24_000);
     assert_eq!(lens(&client.sent()), [0_u64; 0]);
     let again = client.until(1300);
     assert_eq!(again.iter().map(|s| s.seq).collect::<Vec<_>>(), [ISS.plus(3001)], "the first goes again");
-    // All eight had arrived, and the window opens.
-    client.acknowledge(8000, 3000);
+    // All six had arrived, and the window opens.
+    client.acknowledge(6000, 3000);
     assert_eq!(lens(&client.sent())[..2], [1000, 1000]);
     assert_eq!(client.connection.state(), State::Established);
 }
@@ -211,11 +310,13 @@ fn the_last_segment_of_what_was_given_is_pushed() {
 /// RFC 6298 section 3 (Karn): what was sent twice measures nothing, unless a timestamp tells which copy was meant.
 #[test]
 fn what_was_sent_twice_measures_nothing() {
-    let config = Config { tail_loss_probe: false, frto: false, ..plain() };
-    let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 60_000);
-    client.give(1000);
-    assert_eq!(client.until(1500).len(), 2, "once, and again after a second");
-    client.acknowledge(1000, 60_000);
-    let status = client.connection.path_status(PathId(0)).expect("TCP's path");
-    assert_eq!(status.srtt, Some(MS(100)), "that of the handshake");
+    for rtt_sampling in [RttSampling::PerAck, RttSampling::PerRound] {
+        let config = Config { tail_loss_probe: false, frto: false, rtt_sampling, ..plain() };
+        let mut client = HandmadeClient::opened(&config, flow(), Some(1000), 60_000);
+        client.give(1000);
+        assert_eq!(client.until(1500).len(), 2, "once, and again after a second");
+        client.acknowledge(1000, 60_000);
+        let status = client.connection.path_status(PathId(0)).expect("TCP's path");
+        assert_eq!(status.srtt, Some(MS(100)), "that of the handshake");
+    }
 }

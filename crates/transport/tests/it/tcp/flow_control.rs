@@ -1,7 +1,7 @@
 //! The peer's window, small segments and delayed acknowledgements.
 
 use netrig_core::{Data, Size};
-use netrig_transport::tcp::{Config, Nagle};
+use netrig_transport::tcp::{Config, LimitedTransmit, Nagle, Recovery};
 use netrig_transport::{Connection as _, Profile};
 
 use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, plain};
@@ -219,11 +219,37 @@ fn what_is_out_of_order_is_acknowledged_at_once() {
     assert_eq!(acknowledged, [(1050, 1000), (1050, 1000), (1050, 1000), (1150, 5000)]);
 }
 
+/// RFC 5681 sections 3.2 and 4.2: a segment that fills only a part of the gap is acknowledged at once too. NewReno sends the
+/// second again at 1100 ms and the third a round trip later; with a delay both acknowledgements would come 200 ms after them.
+#[test]
+fn what_fills_a_part_of_a_gap_is_acknowledged_at_once() {
+    let config = Config {
+        ack_every: 2,
+        ack_delay: MS(200),
+        recovery: Recovery::Newreno,
+        sack: false,
+        limited_transmit: LimitedTransmit::Off,
+        ..plain()
+    };
+    let mut pair = Pair::new(&config).dropping(&[2, 3]);
+    pair.connect();
+    pair.run_until(at_ms(1000));
+    pair.send(Side::Client, Data::Fill(7000));
+    pair.run(MS(500));
+    let acknowledged: Vec<_> = pair
+        .sent(Side::Server, |sent| sent.at >= at_ms(1000))
+        .iter()
+        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
+        .collect();
+    let expected = [(1050, 1000), (1050, 1000), (1050, 1000), (1050, 1000), (1150, 2000), (1250, 7000)];
+    assert_eq!(acknowledged, expected);
+}
+
 /// RFC 5681 section 4.2: no more than one acknowledgement for each segment that arrives, and section 2: no data beyond the
 /// peer's window.
 #[test]
 fn one_acknowledgement_for_each_segment_at_most() {
-    let config = Config { receive_buffer: Size::from_bytes(30_000), ..plain() };
+    let config = Config { receive_buffer: Size::from_bytes(8000), ..plain() };
     let mut pair = Pair::new(&config).with_network(|sent| match (sent.from, sent.data_ordinal % 23) {
         (Side::Client, 7) => Fate::Drop,
         (Side::Client, 15) => Fate::Late(MS(40)),
@@ -237,7 +263,7 @@ fn one_acknowledgement_for_each_segment_at_most() {
     let received = pair.server.counters().packets_received;
     assert!(pair.sent(Side::Server, |_| true).len() as u64 <= received);
     // What the client knows: an acknowledgement is on its way for 50 ms.
-    let mut edge = 0;
+    let (mut edge, mut full) = (0, 0);
     let mut told = pair.sent(Side::Server, |_| true).into_iter().peekable();
     for sent in pair.sent(Side::Client, |sent| sent.segment.carries_data()) {
         while let Some(answer) = told.next_if(|answer| answer.at + MS(50) <= sent.at) {
@@ -246,5 +272,7 @@ fn one_acknowledgement_for_each_segment_at_most() {
         }
         let end = i64::from(sent.segment.seq.offset_from(ISS.plus(1))) + sent.segment.data.size() as i64;
         assert!(end <= edge, "{end} beyond {edge} at {}", sent.at);
+        full += usize::from(end == edge);
     }
+    assert!(full > 20, "the window is the limit {full} times");
 }

@@ -174,7 +174,10 @@ fn four_segments_close_a_connection() {
         [Some((at_ms(1100), CloseReason::Finished)), Some((at_ms(1150), CloseReason::Finished))]
     );
     assert!(pair.server.is_over() && !pair.client.is_over());
-    pair.run(MS(240_000));
+    // Two segment lifetimes of two minutes after the peer's FIN, which came at 1100 ms.
+    pair.run_until(at_ms(241_099));
+    assert_eq!(pair.client.state(), State::TimeWait);
+    pair.run_until(at_ms(241_100));
     assert!(pair.client.is_over());
     assert!(pair.client.poll_timeout().is_none() && pair.server.poll_timeout().is_none());
 }

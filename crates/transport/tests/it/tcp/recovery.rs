@@ -299,6 +299,8 @@ fn a_probe_repairs_a_lost_tail() {
     // ninth.
     let pair = transfer(&with(Recovery::Rack), 10_000, &[9, 10]);
     assert_eq!(repeated(&pair).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [10, 9]);
+    // Two are outstanding since 200 ms: 2 · 100 ms.
+    assert_eq!(repeated(&pair)[0].1, at_ms(400));
     assert_eq!(pair.client.counters().timeouts, 0);
 
     let without = Config { tail_loss_probe: false, ..with(Recovery::Rack) };
@@ -389,8 +391,8 @@ fn a_loss_of_the_next_window_begins_recovery_anew() {
 /// for half a round trip and then all at once.
 #[test]
 fn prr_spreads_what_recovery_sends() {
-    let sent_in_recovery = |prr| {
-        let config = Config { prr, initial_ssthresh: Limit::Count(40), ..with(Recovery::Sack) };
+    let sent_in_recovery = |recovery, prr| {
+        let config = Config { prr, initial_ssthresh: Limit::Count(40), ..with(recovery) };
         let mut pair = Pair::new(&config).dropping(&[300]).with_rate("3.3 Mbit/s", 1000);
         pair.open();
         pair.send(Side::Client, Data::Fill(1 << 30));
@@ -412,12 +414,14 @@ fn prr_spreads_what_recovery_sends() {
         let first_gap = times[0] - begin;
         (times.len(), acks, largest_gap.max(first_gap))
     };
-    let (sent, acks, gap) = sent_in_recovery(true);
-    let share = sent as f64 / acks as f64;
-    assert!((0.42..0.6).contains(&share), "{sent} for {acks}");
-    assert!(gap < MS(10), "{gap}");
-    let (_, _, gap) = sent_in_recovery(false);
-    assert!(gap > MS(30), "without PRR there is a pause: {gap}");
+    for recovery in [Recovery::Sack, Recovery::Rack] {
+        let (sent, acks, gap) = sent_in_recovery(recovery, true);
+        let share = sent as f64 / acks as f64;
+        assert!((0.42..0.6).contains(&share), "{recovery:?}: {sent} for {acks}");
+        assert!(gap < MS(10), "{recovery:?}: {gap}");
+        let (_, _, gap) = sent_in_recovery(recovery, false);
+        assert!(gap > MS(30), "{recovery:?}: without PRR there is a pause: {gap}");
+    }
 }
 
 /// RFC 5682: a delay spike without loss. With F-RTO one segment is sent again and the window is restored;

@@ -5,7 +5,7 @@ use netrig_transport::tcp::{
     Config, Congestion, Connection, Flags, LimitedTransmit, Recovery, RttSampling, SackBlocks, Segment,
     State, Timestamps, refuse,
 };
-use netrig_transport::{Connection as _, Packet, PathId, Payload, Serial};
+use netrig_transport::{Connection as _, Incident, Packet, PathId, Payload, Serial};
 
 use super::by_hand::{HandmadeClient, PEER, lens, segment};
 use super::pair::{ISS, MS, Pair, Side, at_ms, flow, plain};
@@ -138,6 +138,26 @@ fn a_segment_without_the_agreed_timestamps_is_dropped() {
     assert_eq!(client.connection.state(), State::Established);
 }
 
+/// RFC 7323 section 5.3: neither data nor acknowledgement of a segment with an old timestamp is taken. It is acknowledged, and the
+/// connection goes on.
+#[test]
+fn a_segment_with_an_old_timestamp_is_not_taken() {
+    let mut client = stamped();
+    client.give(900);
+    assert_eq!(client.sent().len(), 1);
+    let stamped_at = |value| Segment {
+        data: Data::Fill(500),
+        timestamps: Some(Timestamps { value, echo: 0 }),
+        ..segment(PEER.plus(1), ISS.plus(901), Flags::ACK, 60_000)
+    };
+    client.take(&stamped_at(4999));
+    let answers = client.sent();
+    assert_eq!(answers.iter().map(|answer| answer.ack).collect::<Vec<_>>(), [PEER.plus(1)]);
+    assert_eq!((client.connection.arrived(), client.connection.unacknowledged()), (0, 900));
+    client.take(&stamped_at(5001));
+    assert_eq!((client.connection.arrived(), client.connection.unacknowledged()), (500, 0));
+}
+
 /// RFC 7323 section 3.2: timestamps that were not agreed are ignored.
 #[test]
 fn timestamps_that_were_not_agreed_are_ignored() {
@@ -169,6 +189,23 @@ fn an_echo_measures_only_with_new_data() {
     assert_eq!(srtt(&client), before);
     client.take(&told(900));
     assert!(srtt(&client) > before);
+
+    // A probe of the last of two is selectively acknowledged. Its timestamp would measure 150 ms.
+    let config = Config { timestamps: true, recovery: Recovery::Rack, tail_loss_probe: true, ..plain() };
+    let timestamps = Some(Timestamps { value: 5000, echo: 0 });
+    let agreed = Segment { timestamps, sack_permitted: true, ..answer(60_000) };
+    let mut client = HandmadeClient::answered(&config, flow(), &agreed);
+    client.give(1976);
+    let sent = client.until(310);
+    let probe = sent.last().expect("a probe").timestamps.expect("agreed").value;
+    assert_eq!((lens(&sent), client.connection.counters().tail_loss_probes), (vec![988; 3], 1));
+    client.now = at_ms(450);
+    let before = srtt(&client);
+    let mut sack = SackBlocks::none();
+    sack.push(ISS.plus(1 + 988), ISS.plus(1 + 1976));
+    let timestamps = Some(Timestamps { value: 5001, echo: probe });
+    client.take(&Segment { sack, timestamps, ..segment(PEER.plus(1), ISS.plus(1), Flags::ACK, 60_000) });
+    assert_eq!(srtt(&client), before);
 }
 
 /// RFC 7323 section 5.2: a reset that answers has the timestamps of what it answers, and one of the user those of the connection.
@@ -284,6 +321,117 @@ fn without_new_data_what_is_missing_goes_again() {
     assert_eq!(places(&client.until(1000)), [0_u32; 0], "each once");
 }
 
+/// RFC 6675 section 4, NextSeg: new data (rule 2) goes before what is missing and not yet lost (rule 3), and after what is lost
+/// (rule 1).
+#[test]
+fn new_data_goes_before_what_is_only_missing() {
+    let config = Config {
+        congestion: Congestion::Reno,
+        recovery: Recovery::Sack,
+        prr: false,
+        limited_transmit: LimitedTransmit::Off,
+        ..plain()
+    };
+    let mut client = selective(&config, 100_000);
+    client.now = at_ms(200);
+    // The first and the seventh are lost; the window is half of ten segments.
+    let mut sent = Vec::new();
+    for (first, last) in [(2, 6), (8, 8), (8, 9), (8, 10)] {
+        arrived(&mut client, 0, first, last);
+        sent.extend(places(&client.sent()));
+    }
+    assert_eq!(sent, [1, 11, 12, 7, 13]);
+}
+
+/// RFC 6675 section 5 and RFC 5681 section 3.2: an acknowledgement of new data begins the count of duplicates anew. Two duplicates
+/// before it and two behind it are no three; the third behind it is one.
+#[test]
+fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
+    for recovery in [Recovery::Sack, Recovery::Newreno] {
+        let sack = recovery == Recovery::Sack;
+        let config = Config { recovery, sack, limited_transmit: LimitedTransmit::Off, ..plain() };
+        let agreed = Segment { sack_permitted: sack, ..answer(60_000) };
+        let mut client = HandmadeClient::answered(&config, flow(), &agreed);
+        client.give(10_000);
+        assert_eq!(lens(&client.sent()), [1000; 10]);
+        client.now = at_ms(200);
+        // The first comes late, behind the second and the third; the fourth is lost.
+        let duplicate = |client: &mut HandmadeClient, bytes, last| {
+            if sack {
+                arrived(client, bytes, last, last);
+            } else {
+                client.acknowledge(bytes, 60_000);
+            }
+        };
+        (2..=3).for_each(|last| duplicate(&mut client, 0, last));
+        client.acknowledge(3000, 60_000);
+        (5..=6).for_each(|last| duplicate(&mut client, 3000, last));
+        assert_eq!(places(&client.sent()), [0_u32; 0], "{recovery:?}");
+        duplicate(&mut client, 3000, 7);
+        assert_eq!(places(&client.sent()), [4], "{recovery:?}");
+    }
+}
+
+/// RFC 6675 section 5, step A: recovery ends with the acknowledgement of all that was outstanding when it began, and not before.
+#[test]
+fn recovery_ends_at_its_point() {
+    let config = Config { recovery: Recovery::Sack, prr: false, ..plain() };
+    let mut client = selective(&config, 10_000);
+    let recovered = |client: &mut HandmadeClient| {
+        let incidents = std::iter::from_fn(|| client.connection.poll_incident());
+        incidents.filter(|incident| matches!(incident, Incident::Recovered { .. })).count()
+    };
+    client.now = at_ms(200);
+    // The first and the seventh are lost.
+    arrived(&mut client, 0, 2, 6);
+    assert_eq!(places(&client.sent())[0], 1);
+    client.now = at_ms(300);
+    arrived(&mut client, 6000, 8, 10);
+    assert_eq!(recovered(&mut client), 0, "six of ten");
+    assert_eq!(places(&client.sent())[0], 7, "lost in the same window: the recovery goes on");
+    client.acknowledge(9000, 60_000);
+    assert_eq!(recovered(&mut client), 0, "nine of ten");
+    client.acknowledge(10_000, 60_000);
+    assert_eq!(recovered(&mut client), 1);
+    assert_eq!(client.connection.counters().fast_recoveries, 1);
+}
+
+/// RFC 6675 section 5.1: what is selectively acknowledged after a time-out is not sent again. All ten segments were sent at
+/// 100 ms; the acknowledgements of the third to sixth got lost, and the answer to the retransmission tells of them.
+#[test]
+fn selective_acknowledgements_after_a_time_out_are_used() {
+    for recovery in [Recovery::Sack, Recovery::Rack] {
+        let config = Config { recovery, frto: false, tail_loss_probe: false, ..plain() };
+        let mut client = selective(&config, 10_000);
+        assert_eq!(places(&client.until(1150)), [1], "{recovery:?}: the timer");
+        client.now = at_ms(1200);
+        arrived(&mut client, 1000, 3, 6);
+        assert_eq!(places(&client.sent()), [2, 7], "{recovery:?}: slow start over what is missing");
+        client.now = at_ms(1300);
+        client.acknowledge(7000, 60_000);
+        assert_eq!(places(&client.sent()), [8, 9, 10], "{recovery:?}");
+        client.acknowledge(10_000, 60_000);
+        assert_eq!(client.connection.counters().bytes_retransmitted, 6000, "{recovery:?}");
+    }
+}
+
+/// RFC 8985 section 9.3: what RACK deems lost waits for the window. Seven of ten segments are lost at one moment; half a window of
+/// them goes, and of that with PRR as much as was delivered.
+#[test]
+fn what_rack_finds_lost_waits_for_the_window() {
+    for (prr, goes) in [(false, 5), (true, 3)] {
+        let config = Config { recovery: Recovery::Rack, tail_loss_probe: false, prr, ..plain() };
+        let mut client = selective(&config, 10_000);
+        client.now = at_ms(200);
+        arrived(&mut client, 0, 8, 10);
+        let sent = places(&client.sent());
+        assert_eq!(sent, (1..=goes).collect::<Vec<_>>(), "PRR {prr}");
+        client.now = at_ms(300);
+        client.acknowledge(goes * 1000, 60_000);
+        assert_eq!(places(&client.sent()), (goes + 1..=7).collect::<Vec<_>>(), "PRR {prr}");
+    }
+}
+
 /// RFC 6298 section 3: each round trip has a measurement, if each acknowledgement is taken and if one segment is timed.
 #[test]
 fn each_round_trip_is_measured() {
@@ -319,10 +467,17 @@ fn without_sack_nothing_is_told_by_time() {
     assert_eq!(client.connection.counters().tail_loss_probes, 0);
 }
 
-/// RFC 8985 section 7.2: without an estimate of the round trip the probe goes after a second.
+/// RFC 8985 section 7.2: without an estimate of the round trip the time of the probe is a second. Section 7.3: without one no probe
+/// goes then, and the timer starts anew; `probe_needs_sample = false` sends it, as Linux does.
 #[test]
 fn the_first_probe_waits_for_a_second() {
-    let config = Config { recovery: Recovery::Rack, tail_loss_probe: true, ..plain() };
+    for probe_needs_sample in [false, true] {
+        first_probe_without_a_measurement(probe_needs_sample);
+    }
+}
+
+fn first_probe_without_a_measurement(probe_needs_sample: bool) {
+    let config = Config { recovery: Recovery::Rack, tail_loss_probe: true, probe_needs_sample, ..plain() };
     let mut connection = Connection::connect(config, flow(), ISS);
     connection.open(at_ms(0));
     while connection.poll_transmit(at_ms(0)).is_some() {}
@@ -336,11 +491,39 @@ fn the_first_probe_waits_for_a_second() {
     while connection.poll_transmit(now).is_some() {}
     assert_eq!(connection.poll_timeout(), Some(at_ms(2100)));
     connection.handle_timeout(at_ms(2100));
-    let Some(Packet { payload: Payload::Tcp(probe), .. }) = connection.poll_transmit(at_ms(2100)) else {
-        panic!("a probe")
-    };
-    assert_eq!(places(&[probe]), [3]);
-    assert_eq!(connection.counters().tail_loss_probes, 1);
+    let sent = connection.poll_transmit(at_ms(2100));
+    // A SYN was lost: three seconds.
+    assert_eq!(connection.poll_timeout(), Some(at_ms(5100)));
+    assert_eq!(connection.counters().tail_loss_probes, u64::from(!probe_needs_sample));
+    match sent {
+        None => assert!(probe_needs_sample),
+        Some(Packet { payload: Payload::Tcp(probe), .. }) => assert_eq!(places(&[probe]), [3]),
+        Some(_) => panic!("a segment"),
+    }
+}
+
+/// RFC 8985 section 7.3: a probe that was acknowledged measures nothing (Karn). Until something else does, no other probe goes, and
+/// the time of one only starts the timer anew.
+#[test]
+fn a_probe_needs_a_measurement_since_the_last_one() {
+    for (probe_needs_sample, probes, again) in [(true, 1, 1740), (false, 2, 740)] {
+        let config =
+            Config { recovery: Recovery::Rack, tail_loss_probe: true, probe_needs_sample, ..plain() };
+        let agreed = Segment { sack_permitted: true, ..answer(60_000) };
+        let mut client = HandmadeClient::answered(&config, flow(), &agreed);
+        client.give(3000);
+        // Two round trips of 100 ms later.
+        assert_eq!(places(&client.until(310)), [1, 2, 3, 3]);
+        client.now = at_ms(320);
+        client.acknowledge(3000, 60_000);
+        client.now = at_ms(340);
+        // Its duplicate is reported, which ends the matter.
+        arrived(&mut client, 3000, 3, 3);
+        client.give(1000);
+        assert_eq!(places(&client.until(again - 1)), [4], "two round trips and 200 ms, for it is alone");
+        assert_eq!(places(&client.until(again)), [4]);
+        assert_eq!(client.connection.counters().tail_loss_probes, probes);
+    }
 }
 
 /// RFC 8985 section 7.3: a probe is new data if there is some, and its moment is kept: it measures the round trip as any segment.

@@ -134,6 +134,15 @@ fn cubic_returns_to_its_old_window_after_k() {
         if lose { Fate::Drop } else { Fate::Pass }
     });
     pair.run(MS(400));
+    // Section 4.6: window and threshold are 0.7 of what they were as soon as recovery begins.
+    let reduced = pair.incidents[0].iter().find_map(|(_, incident)| match incident {
+        Incident::FastRetransmit { cwnd, .. } => Some(*cwnd as f64 / 1000.0),
+        _ => None,
+    });
+    let share = reduced.expect("a loss") / w_max as f64;
+    assert!((0.695..=0.705).contains(&share), "{reduced:?} of {w_max}");
+    let ssthresh = pair.client.path_status(PathId(0)).expect("TCP's path").ssthresh as f64 / 1000.0;
+    assert_eq!(Some(ssthresh), reduced);
     let recovered =
         pair.incidents[0].iter().find(|i| matches!(i.1, Incident::Recovered { .. })).expect("a recovery").0;
     let k = libm::cbrt(w_max as f64 * 0.3 / 0.4);
@@ -169,8 +178,9 @@ fn after_idleness_the_window_starts_again() {
 /// A sender that sends ten segments per round trip learns nothing about a larger window.
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    let trickle = |growth| {
-        let mut pair = Pair::new(&Config { growth, ..plain() });
+    let trickle = |congestion, growth| {
+        let config = Config { congestion, growth, hystart: HyStart::Off, ..plain() };
+        let mut pair = Pair::new(&config);
         pair.connect();
         for _ in 0..50 {
             pair.send(Side::Client, Data::Fill(10_000));
@@ -179,8 +189,10 @@ fn a_window_that_is_not_used_does_not_grow() {
         cwnd(&pair) / 1000
     };
     // In slow start until twice what was used (`when-limited`), or for ever.
-    assert_eq!(trickle(Growth::WhenLimited), 20);
-    assert!(trickle(Growth::Always) > 400);
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        assert_eq!(trickle(congestion, Growth::WhenLimited), 20, "{congestion}");
+        assert!(trickle(congestion, Growth::Always) > 400, "{congestion}");
+    }
 }
 
 /// An object of 70 segments every 100 ms over a round trip of 50 ms, and one loss. Once the window holds an object it is not
