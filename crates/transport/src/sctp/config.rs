@@ -231,7 +231,7 @@ constants! {
             linux: true, "net.sctp.sack_timeout is not zero";
             ns2: true, "tcl/lib/ns-default.tcl, useDelayedSacks_ 1";
         }
-        /// Longest delay of a SACK.
+        /// Longest delay of a SACK; 500 ms at most.
         sack_delay: Duration {
             rfc: MS(200), "RFC 9260 section 16, SACK.Delay";
             linux: MS(200), "net.sctp.sack_timeout";

@@ -16,6 +16,8 @@ pub const LARGEST_CHUNK: Size = Size::from_bytes(65_519);
 const SMALLEST_WINDOW: Size = Size::from_bytes(1500);
 /// The advertised window has 32 bits.
 const LARGEST_WINDOW: Size = Size::from_bytes(u32::MAX as u64);
+/// RFC 9260 section 6.2: "an implementation MAY lower the value of 'SACK.Delay' below 500 ms but MUST NOT raise it above 500 ms".
+const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
 impl Config {
     /// The constants of `profile`, but for those that `settings` sets.
@@ -96,7 +98,7 @@ impl Config {
         )
     }
 
-    fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
+    fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 6] {
         const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
         [
             (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
@@ -106,6 +108,11 @@ impl Config {
                 "must be at least 1 ms, as `rto_min` always is",
             ),
             rto_order(self.rto_min, self.rto_max, settings.rto_max.is_some()),
+            (
+                self.sack_delay <= LONGEST_SACK_DELAY,
+                "sack_delay",
+                "must be at most 500 ms (RFC 9260 section 6.2)",
+            ),
             (!self.local_probe_interval.is_zero(), "local_probe_interval", ABOVE_ZERO),
             (!self.cookie_life.is_zero(), "cookie_life", "must be above zero: no association could open"),
         ]
@@ -150,6 +157,8 @@ mod tests {
             ("rto_min", r#""61 s""#),
             ("local_probe_interval", r#""0 s""#),
             ("cookie_life", r#""0 s""#),
+            ("sack_delay", r#""501 ms""#),
+            ("sack_delay", r#""2 s""#),
         ] {
             assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
         }
@@ -191,6 +200,7 @@ mod tests {
             r#"{"path_max_retrans": 0, "association_max_retrans": 0, "init_max_retrans": 0, "max_burst": 0}"#,
             r#"{"rto_min": "0 s", "rto_max": "1 ms", "sack_delay": "0 s", "heartbeat_interval": "0 s"}"#,
             r#"{"scheduler": "priority", "stream_values": [0, 1]}"#,
+            r#"{"sack_delay": "500 ms"}"#,
         ] {
             assert_eq!(refused(settings), None, "{settings}");
         }

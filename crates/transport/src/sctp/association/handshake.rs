@@ -7,8 +7,8 @@ use netrig_core::{CloseReason, ConnectionEvent, Duration, Instant, Stream};
 use super::{Association, CookieError, CookieKey, Endpoints, Outgoing, Path, Retry, State, StateCookie};
 use super::{MOST_PATHS, PathAddresses, nonzero_tag};
 use crate::sctp::config::Config;
-use crate::sctp::packet::chunk::{Abort, Init};
-use crate::sctp::packet::{Cause, Chunk, Parameter};
+use crate::sctp::packet::chunk::{Abort, CHUNK_HEADER, Init};
+use crate::sctp::packet::{COMMON_HEADER, Cause, Chunk, Parameter, padded};
 use crate::sctp::rx::{Acknowledger, Arrivals, Inbox};
 use crate::sctp::tx::Outstanding;
 use crate::{Incident, PathState, Serial};
@@ -82,6 +82,7 @@ pub(in crate::sctp) struct Answerer<'a> {
 impl Answerer<'_> {
     /// INIT ACK for `init`: all that an association will need goes into the cookie.
     pub(in crate::sctp) fn init_ack(self, now: Instant, init: &Init) -> Init {
+        let room = self.room();
         let mut own = self.own;
         let preserved = init.parameters.iter().find_map(|parameter| match parameter {
             Parameter::CookiePreservative(millis) => Some(Duration::from_millis((*millis).into())),
@@ -105,8 +106,18 @@ impl Answerer<'_> {
             peer_addresses: init.addresses().take(MOST_PATHS).collect(),
         };
         own.parameters.push(Parameter::Cookie(cookie.sign(self.key)));
-        own.parameters.extend(init.unrecognized().map(Parameter::Unrecognized));
+        // RFC 9260 section 12.4: reports that would make the packet longer than the MTU are left out. Each has a header of four
+        // bytes of its own.
+        let room = room.saturating_sub(u64::from(padded(own.value_len())));
+        own.parameters.extend(init.unrecognized(room as usize, 4).map(Parameter::Unrecognized));
         own
+    }
+
+    /// Bytes that a packet of the MTU has for the value of its only chunk.
+    fn room(&self) -> u64 {
+        let ip = if self.source.0.is_ipv4() { 20 } else { 40 };
+        let headers = ip + self.config.encapsulation.header_len() + COMMON_HEADER + CHUNK_HEADER;
+        self.config.mtu.bytes().min(65_535).saturating_sub(headers.into())
     }
 }
 
@@ -221,6 +232,7 @@ impl Association {
         let strangers: Vec<_> = init
             .addresses()
             .filter(|address| self.paths.iter().all(|path| path.flow.dst != *address))
+            .take(MOST_PATHS)
             .map(|address| Parameter::Address(address).to_bytes())
             .collect();
         if !strangers.is_empty() && self.state != State::CookieWait {
@@ -277,7 +289,7 @@ impl Association {
         let path = if self.paths[path].by_user { path } else { self.retry.path };
         self.retry = Retry { path, ..Retry::OFF };
         self.send_cookie(now);
-        let unknown: Vec<u8> = init.unrecognized().collect::<Vec<_>>().concat();
+        let unknown: Vec<u8> = init.unrecognized(usize::MAX, 0).collect::<Vec<_>>().concat();
         if !unknown.is_empty() {
             self.send_chunk(path, Chunk::Error(vec![Cause::UnrecognizedParameters(unknown)]));
         }

@@ -296,6 +296,8 @@ impl Association {
         self.guard = Instant::NEVER;
         self.acknowledger = Acknowledger::new();
         self.retransmission_due = None;
+        // Chunks that wait go nowhere any more; complete packets are the last words.
+        self.outgoing.retain(|waiting| matches!(waiting, Outgoing::Packet(_)));
         for path in &mut self.paths {
             path.stop_t3();
             path.heartbeat_at = Instant::NEVER;

@@ -329,6 +329,21 @@ mod tests {
         assert_eq!(series, [(20, 40), (20, 40), (10, 40), (10, 40), (10, 40), (5, 40), (4, 40)]);
     }
 
+    /// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) over IPv4, and 4344 in place of 4404 over IPv6. P is what the headers leave.
+    #[test]
+    fn the_first_window_depends_on_the_family() {
+        let window = |host: fn(u8) -> IpAddr, mtu| {
+            let addresses = PathAddresses { local: host(1), remote: host(2) };
+            let mtu = netrig_core::Size::from_bytes(mtu);
+            let config = Config { mtu, ..Config::of(crate::Profile::Rfc) };
+            Path::new(addresses, (1, 2), &config).congestion.cwnd()
+        };
+        let v4 = |mtu| window(|n| [10, 0, 0, n].into(), mtu);
+        let v6 = |mtu| window(|n| [0xfd00, 0, 0, 0, 0, 0, 0, u16::from(n)].into(), mtu);
+        assert_eq!([500, 1500, 9000].map(v4), [4 * 468, 4404, 2 * 8968]);
+        assert_eq!([500, 1500, 9000].map(v6), [4 * 448, 4344, 2 * 8948]);
+    }
+
     /// Its data waits for the timer to send it again.
     #[test]
     fn a_path_that_lost_data_is_not_idle() {

@@ -46,12 +46,14 @@ impl Association {
         let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
         let verification_tag = sctp.verification_tag;
         let alone = sctp.chunks.len() == 1;
+        let waiting = self.outgoing.len();
         for chunk in sctp.chunks.drain(..) {
             if !self.tag_fits(verification_tag, alone, &chunk) {
-                return;
+                break;
             }
             let from = Origin { arrived, path, source, tag: verification_tag };
-            if !self.handle_chunk(now, from, chunk, &mut seen) || self.state == State::Closed {
+            let goes_on = self.handle_chunk(now, from, chunk, &mut seen);
+            if !goes_on || self.state == State::Closed || self.is_answered_by_packet(waiting) {
                 break;
             }
         }
@@ -59,8 +61,61 @@ impl Association {
             self.counters.data_packets_received += 1;
             let at_once = seen.at_once || self.arrivals.has_gaps() || self.state == State::ShutdownSent;
             self.acknowledger.packet(now, path, at_once, &self.config);
+            if self.is_answered_elsewhere(waiting, path) {
+                self.acknowledger.postpone(now, &self.config);
+            }
             self.repeat_shutdown(now);
         }
+        if self.outgoing.len() > waiting + 1 {
+            self.answer_by_one_packet(waiting);
+        }
+    }
+
+    /// Whether what was added to the answers behind the first `waiting` ones is a packet of its own.
+    fn is_answered_by_packet(&self, waiting: usize) -> bool {
+        self.outgoing.len() > waiting && matches!(self.outgoing.back(), Some(Outgoing::Packet(_)))
+    }
+
+    /// Whether the answers behind the first `waiting` ones leave no room for a SACK over `path`.
+    fn is_answered_elsewhere(&self, waiting: usize, path: usize) -> bool {
+        match self.outgoing.get(waiting) {
+            None => false,
+            Some(Outgoing::Packet(_)) => true,
+            Some(Outgoing::Chunk(of, chunk)) => {
+                *of != path || !self.config.bundling || chunk.padded_len() > self.room_beside_sack(path)
+            }
+        }
+    }
+
+    /// RFC 9260 section 12.4: the answers to one packet, which stand behind the first `waiting` ones, fit one packet. Those that do
+    /// not are discarded; a packet of its own stands for all of them.
+    fn answer_by_one_packet(&mut self, waiting: usize) {
+        let mut answers = self.outgoing.split_off(waiting);
+        if let Some(Outgoing::Packet(_)) = answers.back() {
+            self.outgoing.extend(answers.pop_back());
+            return;
+        }
+        let Some(Outgoing::Chunk(first, _)) = answers.front() else { return };
+        let first = *first;
+        // A COOKIE ACK may wait there already.
+        let mut room = self.room_beside_sack(first).saturating_sub(self.waiting_len(first));
+        for (place, answer) in answers.into_iter().enumerate() {
+            let Outgoing::Chunk(path, chunk) = &answer else { continue };
+            let len = chunk.padded_len();
+            if place == 0 || self.config.bundling && *path == first && len <= room {
+                room = room.saturating_sub(len);
+                self.outgoing.push_back(answer);
+            }
+        }
+    }
+
+    /// Bytes of the control chunks that wait for a packet over `path`.
+    fn waiting_len(&self, path: usize) -> u32 {
+        let waiting = self.outgoing.iter().filter_map(|waiting| match waiting {
+            Outgoing::Chunk(of, chunk) if *of == path => Some(chunk.padded_len()),
+            _ => None,
+        });
+        waiting.sum()
     }
 
     /// The rules for verification tags (RFC 9260 section 8.5).

@@ -87,6 +87,12 @@ impl Association {
         mtu.saturating_sub(self.paths[path].overhead).max(DATA_HEADER + 4)
     }
 
+    /// Bytes that control chunks may take in a packet over `path`, if a SACK that is due is to go along.
+    pub(super) fn room_beside_sack(&self, path: usize) -> u32 {
+        let sack = if self.acknowledger.due().is_some() { Sack::MIN_LEN } else { 0 };
+        self.room(path).saturating_sub(sack)
+    }
+
     /// A packet ready for the network.
     pub(super) fn make_packet(
         &self,

@@ -35,6 +35,13 @@ impl Acknowledger {
         }
     }
 
+    /// Another packet answers what came now: a SACK that was due at once waits as one that is delayed.
+    pub(crate) fn postpone(&mut self, now: Instant, config: &Config) {
+        if std::mem::take(&mut self.due) && self.deadline == Instant::NEVER {
+            self.deadline = config.timer_wheel.fires(now, config.sack_delay);
+        }
+    }
+
     /// The user has read so much that the peer may send again.
     pub(crate) const fn window_opened(&mut self) {
         self.due = true;

@@ -99,7 +99,8 @@ fn retransmissions_over_the_other_path_need_one_timer() {
 /// RFC 7829 with its recommended threshold of 0: the first time-out moves everything.
 #[test]
 fn potentially_failed_moves_data_at_the_first_time_out() {
-    let config = Config { potentially_failed: true, pf_threshold: 0, ..stubborn(5) };
+    // The threshold is the profile's.
+    let config = Config { potentially_failed: true, ..stubborn(5) };
     let mut pair = failing(&config);
     pair.run_for(s(10));
     let (first, _, _) = timeouts(&pair)[0];
@@ -114,6 +115,25 @@ fn potentially_failed_moves_data_at_the_first_time_out() {
     assert_eq!(pair.status(0).state, PathState::Active);
     let last = pair.data_packets().last().expect("data").path;
     assert_eq!(last, 0, "back to the primary");
+}
+
+/// RFC 7829 section 3.2: if no path is active, data takes a potentially failed one and none that is inactive. The first path is given
+/// up by then, and the second one has lost a packet.
+#[test]
+fn a_potentially_failed_path_goes_before_an_inactive_one() {
+    let config = Config { potentially_failed: true, heartbeat_interval: s(100), ..stubborn(2) };
+    let mut pair = failing(&config);
+    pair.run_for(s(20));
+    assert_eq!([0, 1].map(|path| pair.status(path).state), [PathState::Inactive, PathState::Active]);
+    pair.cut(1);
+    pair.run_while(at(s(100)), |pair| paths_changed(pair).last().is_none_or(|(_, (path, _))| *path == 0));
+    assert_eq!(
+        [0, 1].map(|path| pair.status(path).state),
+        [PathState::Inactive, PathState::PotentiallyFailed]
+    );
+    pair.log.clear();
+    pair.run_for(ms(2500));
+    assert!(pair.data_packets().count() > 0 && pair.data_packets().all(|crossing| crossing.path == 1));
 }
 
 /// RFC 7829 section 3.2: "if the Path Heartbeat function is disabled for the destination address in question, HEARTBEATs MUST
@@ -153,26 +173,33 @@ fn a_primary_that_works_again_gets_its_data_back_or_not() {
     }
 }
 
-/// RFC 7829 section 5: after so many errors the primary is another one, for good.
+/// RFC 7829 section 5: with more errors than PSMR the primary is the path that data takes, for good. PSMR may be PFMR, which is 0,
+/// or more, or PMR without potentially failed paths.
 #[test]
 fn primary_switchover() {
-    let config = Config {
-        potentially_failed: true,
-        primary_switchover: true,
-        primary_switchover_threshold: 2,
-        ..stubborn(5)
-    };
-    let mut pair = failing(&config);
-    pair.run_for(s(30));
-    let changed = pair.incidents(|incident| match incident {
-        Incident::PrimaryChanged { path } => Some(*path),
-        _ => None,
-    });
-    assert_eq!(changed.iter().map(|(_, path)| *path).collect::<Vec<_>>(), [PathId(1)]);
-    pair.mend(0);
-    pair.run_for(s(200));
-    assert_eq!(pair.status(0).state, PathState::Active);
-    assert_eq!(pair.data_packets().last().expect("data").path, 1);
+    for (potentially_failed, threshold) in [(true, 0), (true, 2), (false, 5)] {
+        let config = Config {
+            potentially_failed,
+            primary_switchover: true,
+            primary_switchover_threshold: threshold,
+            ..stubborn(5)
+        };
+        let mut pair = failing(&config);
+        let changed = |pair: &Pair| {
+            pair.incidents(|incident| match incident {
+                Incident::PrimaryChanged { path } => Some(*path),
+                _ => None,
+            })
+        };
+        pair.run_while(at(s(200)), |pair| changed(pair).is_empty());
+        assert_eq!(pair.status(0).errors, threshold + 1);
+        pair.run_for(s(10));
+        assert_eq!(changed(&pair).iter().map(|(_, path)| *path).collect::<Vec<_>>(), [PathId(1)]);
+        pair.mend(0);
+        pair.run_for(s(200));
+        assert_eq!(pair.status(0).state, PathState::Active);
+        assert_eq!(pair.data_packets().last().expect("data").path, 1);
+    }
 }
 
 #[test]
@@ -210,6 +237,7 @@ fn a_heartbeat_measures_its_path() {
     pair.lose(|crossing| crossing.has("HEARTBEAT"));
     pair.run_for(s(34));
     assert_eq!((pair.status(0).srtt, pair.status(0).errors), (None, 1));
+    assert_eq!(pair.status(0).rto, s(2), "doubled, for it was not answered");
     pair.rule(|_| Verdict::Pass);
     pair.run_for(s(34));
     assert_eq!((pair.status(0).srtt, pair.status(0).errors), (Some(ms(200)), 0));
@@ -250,19 +278,37 @@ fn the_association_ends_when_nobody_answers_on_any_path() {
     }
 }
 
-/// A single path cannot fail over: after an outage that its counters survive, it goes on.
+/// A single path cannot fail over: after an outage that its counters survive, it goes on. The data that is acknowledged then clears
+/// the counts of path and association (RFC 9260 sections 8.1 and 8.2), as no heartbeat does here, and makes the path active (RFC
+/// 7829 section 3.2): each of two outages may take as many errors as if there were no other.
 #[test]
 fn one_path_goes_on_after_an_outage() {
     for profile in Profile::ALL {
         for outage in [5, 20, 40] {
-            let mut pair = Pair::connected(&Config::of(profile), 1, ms(100));
-            pair.fill(2_000_000);
-            pair.run_for(ms(500));
-            pair.cut(0);
-            pair.run_for(s(outage));
-            pair.mend(0);
+            let receive_buffer = netrig_core::Size::from_bytes(20_000);
+            let config = Config { heartbeats: false, receive_buffer, ..Config::of(profile) };
+            let mut pair = Pair::connected(&config, 1, ms(100));
+            pair.rate(0, 1_000_000);
+            pair.fill(5_000_000);
+            for _ in 0..2 {
+                pair.run_for(s(5));
+                pair.cut(0);
+                pair.run_for(s(outage));
+                assert!(pair.status(0).errors > 0);
+                let arrived = |pair: &Pair| pair.server.association.as_ref().map(|server| server.arrived());
+                let before = arrived(&pair);
+                pair.mend(0);
+                pair.run_while(pair.now + s(60), |pair| arrived(pair) == before);
+                pair.run_for(s(1));
+                let status = pair.status(0);
+                assert_eq!((status.state, status.errors), (PathState::Active, 0), "{profile}, {outage} s");
+            }
             pair.run_for(s(300));
-            assert_eq!(pair.server.bytes(), 2_000_000, "{profile}, {outage} s");
+            assert_eq!(pair.server.bytes(), 5_000_000, "{profile}, {outage} s");
+            let errors = timeouts(&pair).len() as u32;
+            if outage == 40 {
+                assert!(errors > config.association_max_retrans, "{profile}: {errors} in both outages");
+            }
         }
     }
 }
@@ -349,13 +395,42 @@ fn a_choice_is_obeyed_when_it_can_be() {
     pair.run_for(s(40));
     assert_eq!(pair.status(1).state, PathState::PotentiallyFailed, "a heartbeat was lost");
     pair.act(Side::Client, |client, now| client.control(now, Control::SetPrimary(PathId(1))));
+    let errors = pair.status(1).errors;
     pair.fill(1000);
     assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(0));
+    // RFC 7829 section 3.2: that it was chosen changes neither its state nor its count.
+    assert_eq!((pair.status(1).state, pair.status(1).errors), (PathState::PotentiallyFailed, errors));
     pair.rule(|_| Verdict::Pass);
     pair.run_for(s(120));
     assert_eq!(pair.status(1).state, PathState::Active);
     pair.fill(1000);
     assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(1));
+}
+
+/// RFC 9260 section 6.3.3: T3-rtx of a retransmission over another path has the RTO of that path. Here the first path has measured
+/// its round trip, and the other one has RTO.Initial.
+#[test]
+fn the_timer_of_a_retransmission_is_that_of_its_path() {
+    let config = Config {
+        retransmit_to: RetransmitTo::AlternatePath,
+        potentially_failed: false,
+        heartbeats: false,
+        rto_min: ms(200),
+        ..rfc()
+    };
+    let mut pair = Pair::connected(&config, 2, ms(100));
+    pair.fill(1000);
+    pair.run_for(s(1));
+    let [measured, initial] = [0, 1].map(|path| pair.status(path).rto);
+    assert_eq!((measured, initial), (ms(600), s(1)));
+    pair.lose(|_| true);
+    let start = pair.now;
+    pair.fill(1000);
+    pair.run_for(ms(1650));
+    let spans: Vec<_> = timeouts(&pair).iter().map(|(at, rto, _)| (*at - start, *rto)).collect();
+    assert_eq!(spans, [(measured, measured), (measured + initial, initial)]);
+    let paths: Vec<_> = pair.data_packets().skip(1).map(|crossing| crossing.path).collect();
+    assert_eq!(paths[..2], [0, 1]);
 }
 
 /// Round trips go on being measured on a path whose timed chunk went over the other one.

@@ -19,10 +19,48 @@ fn four_ways_and_then_data() {
     assert_eq!(pair.client.connected(), Some(at(ms(400))));
     assert_eq!(pair.server.bytes(), 1000);
     // RFC 9260 section 8.5.1 A: INIT carries tag 0; all else the tag of its receiver.
-    let init = &pair.log[0].packet;
-    let Some(Chunk::Init(first)) = init.chunks.first() else { panic!("INIT") };
-    assert_eq!(init.verification_tag, 0);
-    assert_eq!(pair.log[1].packet.verification_tag, first.initiate_tag);
+    let [Chunk::Init(init)] = &pair.log[0].packet.chunks[..] else { panic!("INIT") };
+    let [Chunk::InitAck(ack)] = &pair.log[1].packet.chunks[..] else { panic!("INIT ACK") };
+    let tags: Vec<_> = pair.log.iter().map(|crossing| crossing.packet.verification_tag).collect();
+    let (theirs, ours) = (ack.initiate_tag, init.initiate_tag);
+    assert_eq!(tags, [0, ours, theirs, ours, theirs, ours]);
+}
+
+/// What the ends announce in INIT and INIT ACK: tag and first TSN of each.
+fn announced(seed: u64) -> [(u32, u32); 2] {
+    let mut pair = Pair::with(&rfc(), &rfc(), 1, ms(100), seed);
+    pair.open();
+    pair.run_for(ms(150));
+    [0, 1].map(|n| match &pair.log[n].packet.chunks[0] {
+        Chunk::Init(init) | Chunk::InitAck(init) => (init.initiate_tag, init.initial_tsn.0),
+        other => panic!("a handshake, not {}", other.name()),
+    })
+}
+
+/// RFC 9260 sections 3.3.2, 3.3.3, 5.1 and 5.3.1: tags and first TSNs are random. They come from the random stream that an end is
+/// given: the same seed gives the same ones, and over many seeds no two are equal, no tag is zero, and each bit is set in about half
+/// of them.
+#[test]
+fn tags_and_first_tsns_are_random_and_follow_from_the_seed() {
+    const SEEDS: usize = 400;
+    assert_eq!(announced(7), announced(7));
+    let all: Vec<_> = (0..SEEDS as u64).map(announced).collect();
+    for end in [0, 1] {
+        let tags: Vec<_> = all.iter().map(|ends| ends[end].0).collect();
+        let tsns: Vec<_> = all.iter().map(|ends| ends[end].1).collect();
+        assert!(!tags.contains(&0));
+        for numbers in [tags, tsns] {
+            // Of 400 out of 2³² two are equal with a probability of 2 in 100,000.
+            assert_eq!(numbers.iter().collect::<std::collections::BTreeSet<_>>().len(), SEEDS);
+            for bit in 0..32 {
+                let set = numbers.iter().filter(|number| *number >> bit & 1 == 1).count();
+                // Ten in 400 are a standard deviation.
+                assert!(set.abs_diff(SEEDS / 2) < 50, "bit {bit} of end {end}: {set}");
+            }
+        }
+    }
+    let ends = |end: usize| all.iter().flat_map(move |ends| [ends[end].0, ends[end].1]);
+    assert!(ends(0).zip(ends(1)).all(|(client, server)| client != server));
 }
 
 #[test]
@@ -212,6 +250,19 @@ fn two_that_call_each_other_get_one_association() {
     assert!(pair.client.connected().is_some() && pair.server.connected().is_some());
     assert_eq!((pair.server.bytes(), pair.client.bytes()), (30_000, 7000));
     assert_eq!((pair.client.closed(), pair.server.closed()), (None, None));
+    // The INIT ACK of each end says what its own INIT said, and goes to the peer's tag.
+    let said = |side| {
+        let inits = pair.sent_by(side).filter_map(|crossing| match &crossing.packet.chunks[0] {
+            Chunk::Init(init) => Some((false, init, crossing.packet.verification_tag)),
+            Chunk::InitAck(ack) => Some((true, ack, crossing.packet.verification_tag)),
+            _ => None,
+        });
+        let [(false, init, 0), (true, ack, tag)] = inits.collect::<Vec<_>>()[..] else { panic!("two") };
+        assert_eq!((ack.initiate_tag, ack.initial_tsn), (init.initiate_tag, init.initial_tsn));
+        (init.initiate_tag, tag)
+    };
+    let [(ours, to_them), (theirs, to_us)] = [Side::Client, Side::Server].map(said);
+    assert_eq!((to_them, to_us), (theirs, ours));
 }
 
 /// Section 5.2.4 action A: the peer lost its state and opens anew from the same addresses and ports.
@@ -344,6 +395,40 @@ fn a_cookie_is_not_echoed_to_an_address_that_only_the_peer_vouches_for() {
     assert_eq!(answered_from_another_address(Vec::new()), (0, 0));
 }
 
+/// RFC 9260 section 5.4: the same when the handshake starts over after a stale cookie, with an address that the first INIT ACK listed.
+#[test]
+fn a_later_cookie_is_not_echoed_to_a_listed_address_either() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|_| true);
+    pair.open();
+    let ack = |pair: &mut Pair, source| {
+        let init = chunk::Init {
+            initiate_tag: 5,
+            a_rwnd: 9999,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            initial_tsn: netrig_transport::Serial(1),
+            parameters: vec![
+                Parameter::Cookie(vec![1]),
+                Parameter::Address(server_address(0)),
+                Parameter::Address(server_address(1)),
+            ],
+        };
+        let tag = pair.client().local_tag();
+        let mut packet = forged(Side::Client, 0, tag, vec![Chunk::InitAck(Box::new(init))]);
+        packet.header.flow.src = source;
+        let now = pair.now;
+        pair.client().handle_packet(now, packet);
+        let echo = pair.client().poll_transmit(now).expect("COOKIE ECHO");
+        assert_eq!(echo.header.flow.dst, server_address(0));
+    };
+    ack(&mut pair, server_address(0));
+    let tag = pair.client().local_tag();
+    pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Error(vec![Cause::StaleCookie(1)])]));
+    assert_eq!(pair.log.last().map(Crossing::names).as_deref(), Some("INIT"));
+    ack(&mut pair, server_address(1));
+}
+
 /// RFC 9260 section 5.1: retransmissions of COOKIE ECHO use all addresses too.
 #[test]
 fn cookies_are_echoed_over_the_other_path_too() {
@@ -412,9 +497,10 @@ fn unknown_parameters_are_reported_as_their_highest_bits_say() {
     assert_eq!(reported, [0xC001, 0x4001]);
 }
 
+/// RFC 9260 sections 3.3.2, 5.1 and 12.3: what a listener, and an association that exists, answer to an INIT that cannot be: an
+/// ABORT with the cause and with the tag of the INIT, to where it came from, or nothing.
 #[test]
 fn impossible_inits_are_answered_by_abort_or_silence() {
-    let mut pair = Pair::new(&rfc(), 1, ms(10));
     let good = chunk::Init {
         initiate_tag: 5,
         a_rwnd: 1500,
@@ -423,25 +509,77 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
         initial_tsn: netrig_transport::Serial(1),
         parameters: Vec::new(),
     };
-    let mut answer = |init: chunk::Init, tag| {
-        let packet = forged(Side::Server, 0, tag, vec![Chunk::Init(Box::new(init))]);
-        match pair.listener.handle_packet(pair.now, packet) {
-            Some(Response::Reply(reply)) => {
-                let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
-                body.chunks[0].name()
-            }
-            Some(Response::Accepted(_)) => "accepted",
-            None => "silence",
-        }
-    };
-    assert_eq!(answer(good.clone(), 0), "INIT ACK");
-    assert_eq!(answer(good.clone(), 1), "silence");
-    assert_eq!(answer(chunk::Init { initiate_tag: 0, ..good.clone() }, 0), "silence");
-    assert_eq!(answer(chunk::Init { outbound_streams: 0, ..good.clone() }, 0), "ABORT");
-    assert_eq!(answer(chunk::Init { inbound_streams: 0, ..good.clone() }, 0), "ABORT");
-    assert_eq!(answer(chunk::Init { a_rwnd: 1499, ..good.clone() }, 0), "ABORT");
     let host = Parameter::HostName(b"example.net\0".to_vec());
-    assert_eq!(answer(chunk::Init { parameters: vec![host], ..good }, 0), "ABORT");
+    // Type 11, 16 bytes with the header.
+    let named = Cause::UnresolvableAddress(b"\0\x0b\0\x10example.net\0".to_vec());
+    let parts = |init: chunk::Init| vec![Chunk::Init(Box::new(init))];
+    let with_another = [parts(good.clone()), vec![Chunk::CookieAck]].concat();
+    let silence = None;
+    let invalid = Some(vec![Cause::InvalidParameter]);
+    let cases = [
+        (parts(good.clone()), 1, silence.clone()),
+        (with_another, 0, silence.clone()),
+        (parts(chunk::Init { initiate_tag: 0, ..good.clone() }), 0, silence),
+        (parts(chunk::Init { outbound_streams: 0, ..good.clone() }), 0, invalid.clone()),
+        (parts(chunk::Init { inbound_streams: 0, ..good.clone() }), 0, invalid.clone()),
+        (parts(chunk::Init { a_rwnd: 1499, ..good.clone() }), 0, invalid),
+        (parts(chunk::Init { parameters: vec![host], ..good.clone() }), 0, Some(vec![named])),
+    ];
+    for established in [false, true] {
+        for (chunks, tag, causes) in &cases {
+            let mut pair = Pair::new(&rfc(), 1, ms(100));
+            if established {
+                pair = Pair::connected(&rfc(), 1, ms(100));
+            }
+            pair.deliver(Side::Server, forged(Side::Server, 0, *tag, chunks.clone()));
+            let answers: Vec<_> = pair
+                .log
+                .iter()
+                .map(|answer| (answer.packet.verification_tag, answer.packet.chunks.to_vec()))
+                .collect();
+            let abort = |causes: &Vec<Cause>| {
+                (5, vec![Chunk::Abort(chunk::Abort { reflected: false, causes: causes.clone() })])
+            };
+            assert_eq!(answers, causes.iter().map(abort).collect::<Vec<_>>(), "{chunks:?}");
+            // Whatever came, what exists goes on, and what does not can begin.
+            pair.log.clear();
+            pair.open();
+            pair.fill(1000);
+            pair.run_for(s(2));
+            assert_eq!((pair.server.bytes(), pair.server.closed()), (1000, None), "{chunks:?}");
+        }
+    }
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, parts(good)));
+    assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["INIT ACK"]);
+}
+
+/// RFC 9260 section 5.2.2: an INIT for an association that stands is answered with its own tag and with a new one of this end's, and
+/// with streams and addresses as before; the association goes on.
+#[test]
+fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
+    let mut pair = Pair::connected(&Config { streams: 7, ..rfc() }, 2, ms(100));
+    let (tag, peer) = (pair.server().local_tag(), pair.client().local_tag());
+    let init = chunk::Init {
+        initiate_tag: 4711,
+        a_rwnd: 10_000,
+        outbound_streams: 10,
+        inbound_streams: 10,
+        initial_tsn: netrig_transport::Serial(0),
+        parameters: Vec::new(),
+    };
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
+    let [answer] = &pair.log[..] else { panic!("one answer: {:?}", pair.log) };
+    let [Chunk::InitAck(ack)] = &answer.packet.chunks[..] else { panic!("INIT ACK alone") };
+    assert_eq!((answer.packet.verification_tag, answer.path), (4711, 0));
+    assert!(![0, tag, peer, 4711].contains(&ack.initiate_tag), "{}", ack.initiate_tag);
+    assert_eq!(ack.outbound_streams, 7);
+    assert_eq!(ack.addresses().collect::<Vec<_>>(), [0, 1].map(server_address));
+    pair.fill(50_000);
+    pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(30_000)));
+    pair.run_for(s(3));
+    assert_eq!((pair.server.bytes(), pair.client.bytes()), (50_000, 30_000));
+    assert_eq!((pair.server().local_tag(), pair.client().local_tag()), (tag, peer));
 }
 
 /// RFC 9260 section 3.3.3: an INIT ACK without tag or streams, or with a host name, ends the attempt; one with too small a window
@@ -457,14 +595,21 @@ fn impossible_init_acks_are_answered_by_abort() {
         parameters: vec![Parameter::Cookie(vec![1])],
     };
     let host = Parameter::HostName(b"example.net\0".to_vec());
+    let named = Cause::UnresolvableAddress(b"\0\x0b\0\x10example.net\0".to_vec());
     let refused = Some(CloseReason::Refused);
-    for (init, closed) in [
-        (chunk::Init { initiate_tag: 0, ..good.clone() }, refused),
-        (chunk::Init { outbound_streams: 0, ..good.clone() }, refused),
-        (chunk::Init { inbound_streams: 0, ..good.clone() }, refused),
-        (chunk::Init { parameters: vec![host], ..good.clone() }, refused),
-        (chunk::Init { parameters: Vec::new(), ..good.clone() }, refused),
-        (chunk::Init { a_rwnd: 1499, ..good }, None),
+    let invalid = || vec![Cause::InvalidParameter];
+    for (init, causes, closed) in [
+        (chunk::Init { initiate_tag: 0, ..good.clone() }, Vec::new(), refused),
+        (chunk::Init { outbound_streams: 0, ..good.clone() }, invalid(), refused),
+        (chunk::Init { inbound_streams: 0, ..good.clone() }, invalid(), refused),
+        (chunk::Init { parameters: vec![host], ..good.clone() }, vec![named], refused),
+        // Type 7 is the cookie.
+        (
+            chunk::Init { parameters: Vec::new(), ..good.clone() },
+            vec![Cause::MissingParameters(vec![7])],
+            refused,
+        ),
+        (chunk::Init { a_rwnd: 1499, ..good }, invalid(), None),
     ] {
         let mut pair = Pair::new(&rfc(), 1, ms(100));
         pair.lose(|crossing| crossing.at < at(ms(500)));
@@ -476,6 +621,7 @@ fn impossible_init_acks_are_answered_by_abort() {
         pair.deliver(Side::Client, packet);
         let answer = &pair.log.last().expect("an answer").packet;
         let Chunk::Abort(abort) = &answer.chunks[0] else { panic!("ABORT for {init:?}") };
+        assert_eq!(abort.causes, causes, "{init:?}");
         assert_eq!(
             (answer.verification_tag, abort.reflected, pair.client.closed()),
             (tag, reflected, closed)

@@ -123,7 +123,8 @@ fn a_peer_cannot_make_it_keep_more_than_its_buffer() {
     assert!(held.is_some_and(|held| held <= 262_144 / 32 + 1), "{held:?}");
 }
 
-/// Ten thousand parameters and a chunk of 60 KB that the receiver should report: answers stay packets.
+/// RFC 9260 section 12.4: ten thousand parameters, as many addresses and a chunk of 60 KB that the receiver should report, or say in
+/// its answer, make no answer longer than the MTU.
 #[test]
 fn nonsense_is_not_answered_with_more_of_it() {
     let nonsense = || vec![Parameter::Unknown { kind: 0xC001, value: Vec::new() }; 10_000];
@@ -133,12 +134,16 @@ fn nonsense_is_not_answered_with_more_of_it() {
     let tag = pair.client().local_tag();
     let init = pair.log[0].packet.chunks[0].clone();
     let Chunk::Init(mut init) = init else { panic!("an association begins with INIT") };
+    let mut crowd = init.clone();
+    crowd.parameters.extend((1..10_000_u32).map(|n| Parameter::Address(std::net::Ipv4Addr::from(n).into())));
     init.parameters.extend(nonsense());
     pair.log.clear();
     // A listener answers, an association, and one that waits for the answer.
     let mut fresh = Pair::new(&rfc(), 1, ms(20));
     fresh.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
     pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(crowd.clone())]));
+    fresh.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(crowd)]));
     let unknown = chunk::Unknown { kind: 0xC1, flags: 0, value: vec![0; 60_000] };
     pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Unknown(unknown)]));
     fresh.open();
@@ -147,7 +152,110 @@ fn nonsense_is_not_answered_with_more_of_it() {
     fresh.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::InitAck(init)]));
     let answers: Vec<_> =
         fresh.log.iter().chain(&pair.log).map(|answer| (answer.names(), answer.ip_len)).collect();
-    assert!(answers.iter().any(|(names, _)| names == "COOKIE ECHO+ERROR"), "{answers:?}");
-    assert!(answers.iter().filter(|(names, _)| names == "INIT ACK").count() == 2, "{answers:?}");
-    assert!(answers.iter().all(|(_, ip_len)| *ip_len < 2_500), "{answers:?}");
+    let named = |name| answers.iter().filter(|(names, _)| names == name).count();
+    assert_eq!((named("COOKIE ECHO+ERROR"), named("INIT ACK"), named("ABORT")), (1, 3, 1), "{answers:?}");
+    assert!(answers.iter().all(|(_, ip_len)| *ip_len <= 1500), "{answers:?}");
+}
+
+/// RFC 9260 section 12.4: an INIT ACK is as small as what it must have: headers and fixed fields of 52 bytes, the cookie, addresses if
+/// there are several, and a report of each parameter that asks for one. Of two paths with 28 bytes of such a parameter.
+#[test]
+fn an_init_ack_is_as_long_as_its_parts() {
+    for (paths, addresses) in [(1, 0), (2, 2 * 8)] {
+        for (unknown, reports) in [(None, 0), (Some(0x8001), 0), (Some(0xC001), 4 + 4 + 24)] {
+            let mut pair = Pair::new(&rfc(), paths, ms(20));
+            pair.open();
+            let Chunk::Init(mut init) = pair.log[0].packet.chunks[0].clone() else { panic!("INIT") };
+            let parameters = unknown.map(|kind| Parameter::Unknown { kind, value: vec![7; 24] });
+            init.parameters.extend(parameters);
+            pair.log.clear();
+            pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init)]));
+            let Chunk::InitAck(ack) = &pair.log[0].packet.chunks[0] else { panic!("INIT ACK") };
+            let cookie = ack.cookie().expect("a cookie").len() as u32;
+            // Times, ports, tags, numbers and counts, four addresses of 16 bytes at most, and the signature.
+            assert!(cookie <= 52 + 16 * (2 + paths as u32) + 32, "{cookie} bytes");
+            let len = 52 + addresses + 4 + cookie.next_multiple_of(4) + reports;
+            assert_eq!(pair.log[0].ip_len, len, "{paths} paths, {unknown:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// RFC 9260 section 12.4: whatever chunks a packet has, and however they would have to be answered, no more than one packet with
+    /// anything but DATA answers it, and it is no longer than the MTU if what is answered is not.
+    #[test]
+    fn one_packet_answers_a_packet(
+        chunks in proptest::collection::vec(
+            prop_oneof![
+                any_chunk(),
+                (0xC0..=0xFF_u8, 0..600_usize).prop_map(|(kind, len)| {
+                    Chunk::Unknown(chunk::Unknown { kind, flags: 0, value: vec![1; len] })
+                }),
+                (0..600_usize).prop_map(|len| {
+                    Chunk::Heartbeat(chunk::Heartbeat { info: vec![1; len] })
+                }),
+                (0..40_i32, 0..20_u16).prop_map(|(distance, stream)| {
+                    let attack = Attack::Data { distance, stream, ssn: 0, flags: 6, size: 10 };
+                    attack.chunk(Serial(0), Serial(0))
+                }),
+            ],
+            1..12,
+        ),
+        stage in 0..4_u8,
+        path in 0..2_usize,
+    ) {
+        let mut pair = Pair::new(&rfc(), 2, ms(20));
+        // The second path stays unconfirmed to the server.
+        pair.lose(move |crossing| {
+            crossing.path == 1 || stage == 0 || stage == 1 && crossing.has("COOKIE ECHO")
+        });
+        pair.open();
+        pair.run_for(ms(150));
+        if stage == 3 {
+            pair.act(Side::Server, |server, now| server.close(now));
+        }
+        let (side, tag) = match stage {
+            0 | 1 => (Side::Client, pair.client().local_tag()),
+            _ => (Side::Server, pair.server().local_tag()),
+        };
+        let next = pair.sent_by(Side::Client).find_map(|crossing| match &crossing.packet.chunks[0] {
+            Chunk::Init(init) => Some(init.initial_tsn),
+            _ => None,
+        });
+        let next = next.expect("INIT");
+        let chunks = chunks.into_iter().map(|chunk| match chunk {
+            Chunk::Data(mut data) => {
+                data.tsn = next.plus(data.tsn.0 % 64);
+                Chunk::Data(data)
+            }
+            other => other,
+        });
+        pair.log.clear();
+        let packet = forged(side, path, tag, chunks.collect());
+        let asked = packet.header.ip_len;
+        pair.deliver(side, packet);
+        let other = |chunk: &Chunk| !matches!(chunk, Chunk::Data(_));
+        let answers: Vec<_> =
+            pair.sent_by(side).filter(|crossing| crossing.packet.chunks.iter().any(other)).collect();
+        prop_assert!(answers.len() <= 1, "{answers:?}");
+        prop_assert!(asked > 1500 || answers.iter().all(|answer| answer.ip_len <= 1500), "{answers:?}");
+    }
+}
+
+/// RFC 9260 section 12.4: of many chunks that are to be reported in one packet those are whose reports fit beside each other, and
+/// beside the SACK of the data with them.
+#[test]
+fn answers_that_do_not_fit_one_packet_are_left_out() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(20));
+    pair.fill(100);
+    let Chunk::Data(data) = pair.log[0].packet.chunks[0].clone() else { panic!("DATA") };
+    let tag = pair.server().local_tag();
+    let unknown = |n| Chunk::Unknown(chunk::Unknown { kind: 0xC1, flags: n, value: vec![n; 496] });
+    let chunks = [vec![Chunk::Data(data)], (0..10).map(unknown).collect()].concat();
+    pair.log.clear();
+    pair.deliver(Side::Server, forged(Side::Server, 0, tag, chunks));
+    // An ERROR has 4 bytes, its cause 4 and the chunk 500: two and a SACK of 16 make 1064 bytes with the headers, three 1572.
+    assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["ERROR+ERROR+SACK"]);
 }

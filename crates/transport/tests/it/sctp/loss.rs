@@ -33,14 +33,14 @@ fn tsns(crossing: &Crossing) -> Vec<Serial> {
     crossing.data().map(|data| data.tsn).collect()
 }
 
-/// The third miss indication, not the second, and at the moment that it comes.
+/// The third miss indication, not the second, and at the moment that it comes, although the halved window is full.
 #[test]
 fn fast_retransmit_at_the_third_miss_indication() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
     let start = pair.now;
     pair.rate(0, 12_000_000);
     lose_data(&mut pair, &[0]);
-    pair.fill(10 * 1452);
+    pair.fill(20 * 1452);
     pair.run_for(s(3));
     let lost = tsns(pair.data_packets().next().expect("data"));
     let again =
@@ -48,10 +48,40 @@ fn fast_retransmit_at_the_third_miss_indication() {
     // 1 ms per packet: the second to fourth packet arrive at 102, 103 and 104 ms; SACKs of 52 to 56 bytes
     // take 8 ns per bit back, and the third one is at the sender after 100 ms more.
     let line = |bytes: u64| Duration::from_nanos(bytes * 666);
-    assert_eq!(again.at, start + line(4 * 1500) + ms(200) + line(52));
+    let again_at = again.at;
+    assert_eq!(again_at, start + line(4 * 1500) + ms(200) + line(52));
     assert_eq!(pair.client().counters().timeouts, 0);
     assert_eq!(pair.client().counters().fast_retransmissions, 1);
-    assert_eq!(pair.server.bytes(), 14_520);
+    assert_eq!(pair.server.bytes(), 29_040);
+    // Sixteen of twenty packets are in flight then, and the window is half of 21.
+    let cuts = pair.incidents(|incident| match incident {
+        Incident::FastRetransmit { cwnd, .. } => Some(*cwnd),
+        _ => None,
+    });
+    assert_eq!(cuts, [(again_at, 21 * 1468 / 2)]);
+}
+
+/// RFC 9260 section 7.2.4, HTNA: a SACK tells of nothing missing above the highest TSN that it newly acknowledges. Three tell of the
+/// first, one of them of the fourth.
+#[test]
+fn only_what_is_below_news_counts_as_missing() {
+    let mut pair = Pair::connected(&wide(), 1, ms(100));
+    pair.lose(|crossing| crossing.packet.carries_data());
+    pair.fill(10 * 1452);
+    let first = tsns(pair.data_packets().next().expect("data"))[0];
+    let (before, tag) = (first.plus(u32::MAX), pair.client().local_tag());
+    pair.log.clear();
+    for gaps in [&[(5, 5)][..], &[(2, 2), (5, 5)], &[(2, 3), (5, 5)]] {
+        let sack = chunk::Sack {
+            cumulative_tsn: before,
+            a_rwnd: 1_000_000,
+            gaps: gaps.iter().map(|&(start, end)| chunk::GapBlock { start, end }).collect(),
+            duplicates: Vec::new(),
+        };
+        pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(sack)]));
+    }
+    let again: Vec<_> = pair.data_packets().flat_map(tsns).collect();
+    assert_eq!(again, [first]);
 }
 
 /// The receiver has nine of ten packets before the first is sent again, and gives them to its user with that one.
@@ -126,10 +156,14 @@ fn a_lost_retransmission_waits_for_the_timer() {
         times += usize::from(unlucky);
         unlucky
     });
+    let start = pair.now;
     pair.fill(40 * 1452);
     pair.run_for(s(5));
     let counters = pair.client().counters();
     assert_eq!((counters.fast_retransmissions, counters.timeouts), (1, 1));
+    // RFC 9260 section 6.1: T3-rtx starts anew with the retransmission of the earliest chunk, and with nothing else.
+    let expired = pair.incidents(|incident| matches!(incident, Incident::Timeout { .. }).then_some(()));
+    assert_eq!(expired, [(start + ms(200) + s(1), ())]);
     assert_eq!(pair.server.bytes(), 40 * 1452);
 }
 
@@ -139,12 +173,13 @@ fn a_time_out_sends_one_packet_and_backs_off() {
     let config = Config { max_chunk: Size::from_bytes(700), ..wide() };
     let mut pair = Pair::connected(&config, 1, ms(100));
     let start = pair.now;
-    pair.fill(12 * 700);
     pair.lose(|_| true);
+    pair.fill(12 * 700);
+    pair.run_for(ms(300));
     pair.fill(28 * 700);
     let sent = pair.data_packets().count();
-    pair.run_for(ms(1400));
-    // No SACK came back: T3-rtx has run since the first packet.
+    pair.run_for(ms(1100));
+    // No SACK came back: T3-rtx has run since the first packet, and what was sent later did not start it anew.
     let after: Vec<_> = pair.data_packets().skip(sent).collect();
     assert_eq!(after.len(), 1);
     assert_eq!(after[0].at, start + s(1));
@@ -237,11 +272,15 @@ fn an_old_sack_changes_nothing() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
     pair.fill(10 * 1452);
     pair.run_for(s(1));
-    let old = pair.sent_by(Side::Server).find_map(Crossing::sack).expect("SACK").clone();
+    let mut old = pair.sent_by(Side::Server).find_map(Crossing::sack).expect("SACK").clone();
+    old.a_rwnd = 0;
     let tag = pair.client().local_tag();
-    let before = pair.status(0);
+    let before = (pair.status(0), pair.client().peer_window());
     pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(old)]));
-    assert_eq!(pair.status(0), before);
+    assert_eq!((pair.status(0), pair.client().peer_window()), before);
+    pair.fill(10 * 1452);
+    pair.run_for(ms(150));
+    assert_eq!(pair.server.bytes(), 20 * 1452, "TSNs go on where they were");
 }
 
 /// Streams are independent: what is lost on one does not hold up the others (section 6.6).

@@ -118,11 +118,37 @@ fn abort_ends_both_at_once() {
             .map(String::as_str),
         Some("ABORT")
     );
+    // RFC 9260 section 9.1: who gets the ABORT, 100 ms later, answers nothing and sends nothing more.
+    let late = pair.sent_by(Side::Server).filter(|crossing| crossing.at >= at + ms(100));
+    assert_eq!(late.map(Crossing::names).collect::<Vec<_>>(), [""; 0]);
     // Nothing follows Closed, and no timer runs.
     let end = pair.now;
     pair.log.clear();
     pair.run_for(s(1000));
     assert_eq!(pair.log.len(), 0, "after {end}");
+}
+
+/// RFC 9260 sections 8.4 and 9.1: a packet with an ABORT is not answered, whatever stands before or behind it, whether the ABORT ends
+/// the association, comes to one that is over, or has a wrong tag.
+#[test]
+fn no_abort_is_answered() {
+    let abort = |reflected| Chunk::Abort(chunk::Abort { reflected, causes: vec![Cause::OutOfResource] });
+    for (reflected, fits) in [(false, true), (true, true), (false, false), (true, false)] {
+        let mut pair = Pair::connected(&rfc(), 1, ms(100));
+        let (own, peer) = (pair.server().local_tag(), pair.client().local_tag());
+        let tag = if reflected == fits { peer } else { own };
+        pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(1000)));
+        pair.log.clear();
+        let unknown = Chunk::Unknown(chunk::Unknown { kind: 0xC1, flags: 0, value: vec![1] });
+        let packet = |tag| forged(Side::Server, 0, tag, vec![abort(reflected), unknown.clone()]);
+        pair.deliver(Side::Server, packet(tag));
+        assert_eq!(pair.server.closed(), fits.then_some(CloseReason::Aborted));
+        if fits {
+            pair.deliver(Side::Server, packet(tag));
+            pair.deliver(Side::Server, packet(tag ^ 1));
+        }
+        assert_eq!(pair.sent_by(Side::Server).count(), 0, "reflected {reflected}, fits {fits}");
+    }
 }
 
 #[test]
@@ -143,7 +169,28 @@ fn an_abort_with_a_wrong_tag_is_ignored() {
 fn every_chunk_needs_the_tag() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     let tag = pair.client().local_tag() ^ 1;
+    let data = chunk::Data {
+        tsn: Serial(0),
+        stream: StreamId(0),
+        ssn: 0,
+        ppid: 0,
+        unordered: true,
+        beginning: true,
+        ending: true,
+        immediate: true,
+        data: Data::Fill(100),
+    };
+    // One of the two acknowledges what was never sent, which would end the association.
+    let sack = |tsn| chunk::Sack {
+        cumulative_tsn: Serial(tsn),
+        a_rwnd: 0,
+        gaps: Default::default(),
+        duplicates: Vec::new(),
+    };
     let chunks = [
+        Chunk::Data(data),
+        Chunk::Sack(sack(0)),
+        Chunk::Sack(sack(1 << 31)),
         Chunk::Shutdown(Serial(0)),
         Chunk::ShutdownAck,
         Chunk::ShutdownComplete { reflected: false },
@@ -157,7 +204,7 @@ fn every_chunk_needs_the_tag() {
         pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![chunk]));
     }
     assert_eq!(pair.log.len(), 0);
-    assert_eq!(pair.client.closed(), None);
+    assert_eq!((pair.client.closed(), pair.client.bytes()), (None, 0));
 }
 
 #[test]
@@ -209,10 +256,15 @@ fn data_on_a_stream_that_does_not_exist_is_reported() {
     pair.run_for(s(1));
     data.tsn = data.tsn.plus(1);
     data.stream = StreamId(4000);
+    let told = data.tsn;
     pair.log.clear();
     pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::Data(data)]));
     assert_eq!(pair.log[0].packet.chunks[0], Chunk::Error(vec![Cause::InvalidStream(4000)]));
     assert_eq!(pair.server.bytes(), 100);
+    // It is acknowledged as any other.
+    pair.run_for(s(1));
+    let sack = pair.sent_by(Side::Server).find_map(Crossing::sack).expect("a SACK");
+    assert_eq!(sack.cumulative_tsn, told);
 }
 
 /// Section 8.4: what a host answers to packets of no association.
@@ -238,6 +290,43 @@ fn out_of_the_blue() {
     assert_eq!(answer(Chunk::Shutdown(Serial(1))), Some((abort.clone(), 77)));
     assert_eq!(answer(Chunk::Heartbeat(chunk::Heartbeat { info: vec![] })), Some((abort.clone(), 77)));
     assert_eq!(answer(Chunk::ShutdownAck), Some((Chunk::ShutdownComplete { reflected: true }, 77)));
+    let data = chunk::Data {
+        tsn: Serial(5),
+        stream: StreamId(0),
+        ssn: 0,
+        ppid: 0,
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: false,
+        data: Data::Fill(100),
+    };
+    let sack = chunk::Sack {
+        cumulative_tsn: Serial(5),
+        a_rwnd: 1500,
+        gaps: Default::default(),
+        duplicates: Vec::new(),
+    };
+    let init_ack = chunk::Init {
+        initiate_tag: 5,
+        a_rwnd: 1500,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Serial(1),
+        parameters: Vec::new(),
+    };
+    for chunk in [
+        Chunk::Data(data),
+        Chunk::Sack(sack),
+        Chunk::InitAck(Box::new(init_ack)),
+        Chunk::CookieEcho(vec![1]),
+        Chunk::HeartbeatAck(chunk::Heartbeat { info: vec![] }),
+        Chunk::Error(vec![Cause::InvalidStream(1)]),
+        Chunk::Unknown(chunk::Unknown { kind: 0x3F, flags: 0, value: vec![] }),
+    ] {
+        let name = chunk.name();
+        assert_eq!(answer(chunk), Some((abort.clone(), 77)), "{name}");
+    }
     assert_eq!(answer(abort), None);
     assert_eq!(answer(Chunk::ShutdownComplete { reflected: false }), None);
     assert_eq!(answer(Chunk::CookieAck), None);
@@ -291,6 +380,33 @@ fn an_association_in_the_making_ends_one_that_is_forgotten() {
         pair.run_for(s(5));
         assert!(pair.client.connected().is_some() && pair.client.closed().is_none());
     }
+}
+
+/// RFC 9260 sections 9.2 and 12.4: a HEARTBEAT beside the SHUTDOWN ACK goes without an answer, for SHUTDOWN COMPLETE is alone in the
+/// one packet that answers both. Nor does one behind a SHUTDOWN ACK that is out of the blue, for its packet is discarded.
+#[test]
+fn a_heartbeat_does_not_hold_up_the_last_word() {
+    let mut pair = Pair::new(&rfc(), 1, ms(100));
+    pair.lose(|crossing| crossing.has("COOKIE ECHO"));
+    pair.open();
+    pair.run_for(ms(300));
+    let tag = pair.client().local_tag();
+    pair.log.clear();
+    let beat = Chunk::Heartbeat(chunk::Heartbeat { info: vec![1] });
+    pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::ShutdownAck, beat]));
+    assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["SHUTDOWN COMPLETE"]);
+
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    pair.lose(|crossing| crossing.has("SHUTDOWN ACK"));
+    close(&mut pair, Side::Client);
+    pair.run_for(ms(350));
+    let tag = pair.client().local_tag();
+    pair.log.clear();
+    let beat = Chunk::Heartbeat(chunk::Heartbeat { info: vec![1] });
+    pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![beat, Chunk::ShutdownAck]));
+    assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["SHUTDOWN COMPLETE"]);
+    pair.run_for(s(1));
+    assert_eq!(closed(&pair), DONE);
 }
 
 /// RFC 9260 section 9.1.

@@ -80,6 +80,28 @@ fn an_open_window_does_not_wait_for_the_probe_s_timer() {
     assert_eq!(pair.server.bytes(), 30_000);
 }
 
+/// Section 6.2: a_rwnd is what the buffer has left: it falls with each chunk that waits, and rises only when the user reads. 744
+/// bytes are less than a chunk, and told as nothing.
+#[test]
+fn a_rwnd_is_what_the_buffer_has_left() {
+    let mut pair = paused(8004);
+    let mut told = Vec::new();
+    for n in 1..=5 {
+        pair.log.clear();
+        pair.fill(1452);
+        pair.run_for(s(1));
+        let sacks: Vec<_> = pair.sent_by(Side::Server).filter_map(Crossing::sack).collect();
+        told.extend(sacks.iter().map(|sack| sack.a_rwnd));
+        assert_eq!(pair.server().unread(), n * 1452);
+    }
+    assert_eq!(told, [8004 - 1452, 8004 - 2 * 1452, 8004 - 3 * 1452, 8004 - 4 * 1452, 0]);
+    pair.log.clear();
+    pair.act(Side::Server, |server, _| assert_eq!(server.read(2000), 2000));
+    let told: Vec<_> =
+        pair.sent_by(Side::Server).filter_map(Crossing::sack).map(|sack| sack.a_rwnd).collect();
+    assert_eq!(told, [8004 - 5 * 1452 + 2000]);
+}
+
 /// The update that opens the window is lost: a probe finds out.
 #[test]
 fn a_lost_update_of_a_rwnd_is_found_out() {

@@ -95,6 +95,8 @@ fn the_first_window() {
         pair.fill(1_000_000);
         assert_eq!(pair.data_packets().count(), packets);
     }
+    let mut pair = Pair::connected(&rfc(), 1, ms(10));
+    assert_eq!(pair.status(0).cwnd, 4404);
 }
 
 /// RFC 9260 section 6.1 B: "the sender SHOULD exceed cwnd by up to (PMDCS - 1) bytes [...] The breach of cwnd MUST constitute
@@ -202,6 +204,77 @@ fn every_second_packet_is_acknowledged_or_after_the_delay() {
     assert_eq!(sacks, [(ms(100), Some(first.plus(1))), (ms(300), Some(first.plus(2)))]);
 }
 
+/// RFC 9260 section 6.2: the delay is what the file says.
+#[test]
+fn a_sack_waits_as_long_as_it_may() {
+    for delay in [50, 200, 500] {
+        let mut pair = Pair::connected(&Config { sack_delay: ms(delay), ..rfc() }, 1, ms(100));
+        pair.fill(100);
+        pair.run_for(s(1));
+        let start = pair.now;
+        pair.log.clear();
+        pair.fill(100);
+        pair.run_for(s(1));
+        let sacks: Vec<_> = pair.sent_by(Side::Server).map(|crossing| crossing.at - start).collect();
+        assert_eq!(sacks, [ms(100 + delay)]);
+    }
+}
+
+/// RFC 9260 section 6.2: a packet with nothing but data that was there is acknowledged at once, and names it as a duplicate.
+#[test]
+fn a_duplicate_is_acknowledged_at_once() {
+    let mut pair = after_the_first_data();
+    pair.fill(100);
+    let Chunk::Data(data) = pair.log[0].packet.chunks[0].clone() else { panic!("DATA") };
+    pair.run_for(s(1));
+    let (start, tag) = (pair.now, pair.server().local_tag());
+    pair.log.clear();
+    pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::Data(data.clone())]));
+    let [answer] = &pair.log[..] else { panic!("one SACK: {:?}", pair.log) };
+    let sack = answer.sack().expect("a SACK");
+    assert_eq!((answer.at, sack.cumulative_tsn, &sack.duplicates[..]), (start, data.tsn, &[data.tsn][..]));
+}
+
+/// RFC 9260 section 6.3.1 C4: each round trip of data is measured, and once: by the first packet and not by the two that take 80 ms
+/// longer; then by one that does.
+#[test]
+fn each_round_trip_of_sctp_is_measured_once() {
+    let config = Config { delayed_sack: false, heartbeats: false, ..rfc() };
+    let mut pair = Pair::connected(&config, 1, ms(100));
+    let mut count = 0;
+    pair.rule(move |crossing| {
+        count += u32::from(crossing.packet.carries_data());
+        if crossing.packet.carries_data() && count > 1 { Verdict::Late(ms(80)) } else { Verdict::Pass }
+    });
+    pair.fill(3 * 1452);
+    pair.run_for(ms(500));
+    assert_eq!((pair.status(0).srtt, pair.server.bytes()), (Some(ms(200)), 3 * 1452));
+    pair.fill(3 * 1452);
+    pair.run_for(ms(500));
+    // 7/8 · 200 + 1/8 · 280 ms.
+    assert_eq!(pair.status(0).srtt, Some(ms(210)));
+}
+
+/// RFC 9260 sections 1.3 and 7.2: a chunk is outstanding with its header of 16 bytes and its padding.
+#[test]
+fn a_chunk_counts_with_header_and_padding() {
+    let mut pair = Pair::connected(&rfc(), 1, ms(100));
+    pair.fill(365);
+    assert_eq!(pair.status(0).flight, 16 + 365 + 3);
+}
+
+/// RFC 9260 section 6.5: the number behind 65535 is 0, and the message with it is one of the stream like any other.
+#[test]
+fn a_sender_s_stream_sequence_numbers_wrap() {
+    let config = Config { message_size: bytes(1), ..rfc() };
+    let mut pair = Pair::connected(&config, 1, ms(10));
+    pair.fill(66_000);
+    pair.run_for(s(100));
+    assert_eq!(pair.server.bytes(), 66_000);
+    let numbers = pair.data_packets().flat_map(Crossing::data).map(|data| data.ssn);
+    assert!(numbers.eq((0..66_000_u32).map(|n| n as u16)));
+}
+
 #[test]
 fn the_i_bit_is_obeyed() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -229,6 +302,14 @@ fn sacks_travel_with_data() {
     pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(1000)));
     let answer = pair.sent_by(Side::Server).next().expect("data").names();
     assert_eq!(answer, "SACK+DATA");
+    // RFC 9260 section 6.9: beside 1440 bytes there is no room for it, which would make the packet longer than the MTU.
+    pair.run_for(s(1));
+    pair.fill(1000);
+    pair.run_for(ms(150));
+    pair.log.clear();
+    pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(1440)));
+    let lens: Vec<_> = pair.log.iter().map(|crossing| (crossing.names(), crossing.ip_len)).collect();
+    assert_eq!(lens, [("DATA".to_owned(), 32 + 16 + 1440)]);
 }
 
 #[test]

@@ -227,6 +227,28 @@ fn padding_is_ignored_and_may_be_missing_at_the_end() {
     assert_eq!(decode(&[10, 0, 0, 5, 9]).map(|p| p.chunks.to_vec()), Ok(cookie));
 }
 
+/// Section 3.2.1: so is that of parameters, here of the first of two in an INIT.
+#[test]
+fn the_padding_of_parameters_is_ignored() {
+    let body = |padding: [u8; 3]| {
+        [&[1, 0, 0, 32][..], &[1; 16], &[0xC0, 1, 0, 5, 9], &padding, &[0x80, 0, 0, 4]].concat()
+    };
+    let zeros = decode(&body([0; 3])).expect("well-formed");
+    let Chunk::Init(init) = &zeros.chunks[0] else { panic!("INIT") };
+    assert_eq!(init.parameters, [Parameter::Unknown { kind: 0xC001, value: vec![9] }, Parameter::EcnCapable]);
+    assert_eq!(decode(&body([0xFF, 7, 1])), Ok(zeros));
+}
+
+/// Sections 3.3.2 and 3.3.3: flags of INIT and INIT ACK are reserved, and ignored.
+#[test]
+fn the_flags_of_init_and_init_ack_are_ignored() {
+    for kind in [1, 2] {
+        let body = |flags| [&[kind, flags, 0, 20][..], &[1; 16]].concat();
+        let plain = decode(&body(0)).expect("well-formed");
+        assert_eq!(decode(&body(0xFF)), Ok(plain));
+    }
+}
+
 /// The two highest bits of an unknown chunk's type (section 3.2).
 #[test]
 fn an_unknown_chunk_may_forbid_what_follows() {

@@ -41,20 +41,20 @@ impl Init {
     }
 
     /// Parameters that its receiver does not know and must report, as bytes with their headers: as many as may be
-    /// returned.
-    pub(crate) fn unrecognized(&self) -> impl Iterator<Item = Vec<u8>> {
-        let mut room = Cause::MOST_RETURNED;
+    /// returned and fit `room` bytes, if each is reported with a header of so many bytes.
+    pub(crate) fn unrecognized(&self, room: usize, header: usize) -> impl Iterator<Item = Vec<u8>> {
+        let mut room = room.min(Cause::MOST_RETURNED);
         self.parameters
             .iter()
             .filter(|parameter| parameter.unknown_action().is_some_and(|action| action.report))
             .map(Parameter::to_bytes)
             .map_while(move |bytes| {
-                room = room.checked_sub(bytes.len())?;
+                room = room.checked_sub(header + bytes.len())?;
                 Some(bytes)
             })
     }
 
-    pub(super) fn value_len(&self) -> u32 {
+    pub(crate) fn value_len(&self) -> u32 {
         let (last, others) = match self.parameters.split_last() {
             Some(split) => split,
             None => return 16,
