@@ -127,6 +127,11 @@ pub trait Sink {
         let _ = (subject, quantity);
     }
 
+    /// Memory of the samples and notes that it keeps, about, bytes. Asked every some thousand events, and at the end of a run.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
+
     /// Whether notes are wanted. Asked once per run.
     fn wants_notes(&self) -> bool {
         false

@@ -167,6 +167,10 @@ impl Sink for Both {
         self.reduction.untold(subject, quantity);
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.reduction.kept_bytes() + self.trace.kept_bytes()
+    }
+
     fn wants(&self, quantity: &'static Quantity) -> bool {
         self.reduction.wants(quantity) || self.keeps.wants(quantity) && self.trace.wants(quantity)
     }

@@ -270,9 +270,9 @@ impl Agenda {
         Ok(())
     }
 
-    /// Memory of its entries, bytes.
+    /// Memory of its wheel and its entries, bytes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.entries[..])
+        size_of_val(&*self.slots) + size_of_val(&self.entries[..])
     }
 
     /// Entries taken so far.

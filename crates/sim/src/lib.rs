@@ -64,7 +64,8 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
 /// The substrate `sim`.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulator {
-    /// The most memory that the packets, connections and events of one run may take, about. A run that would take more fails.
+    /// The most memory that one run may take, about: its packets, connections and events, and the samples that are kept of it. A
+    /// run that takes more fails.
     pub most_memory: Size,
 }
 

@@ -77,7 +77,7 @@ impl<'a> Simulation<'a> {
                 if cancel.load(Ordering::Relaxed) {
                     return Err(RunError::Cancelled);
                 }
-                self.check_memory(now)?;
+                self.check_memory(now, sink)?;
             }
             self.wake(now, actor, sink);
             if let Some(why) = self.given_up {
@@ -92,6 +92,7 @@ impl<'a> Simulation<'a> {
         for meter in &self.meters {
             meter.finish(self.end, sink);
         }
+        self.check_memory(self.end, sink)?;
         self.check_bytes()?;
         let balance = self.network.balance(self.end)?;
         let events = self.network.agenda.handled();
@@ -189,20 +190,23 @@ impl<'a> Simulation<'a> {
         act(&mut self.ends[end.place()], &mut world);
     }
 
-    /// That the run takes no more memory than it may. It is looked at now and then only: a run may exceed it by what some
-    /// thousand events take.
-    fn check_memory(&self, now: Instant) -> Result<(), RunError> {
-        let taken = self.network.bytes() + self.timers.len() * CONNECTION;
-        if taken as u64 <= self.most_memory.bytes() {
+    /// That the run and the samples that are kept of it take no more memory than they may. It is looked at now and then, and at
+    /// the end: a run may exceed it by what some thousand events take.
+    fn check_memory(&self, now: Instant, sink: &dyn Sink) -> Result<(), RunError> {
+        let kept = sink.kept_bytes();
+        let taken = (self.network.bytes() + self.timers.len() * CONNECTION) as u64 + kept;
+        if taken <= self.most_memory.bytes() {
             return Ok(());
         }
         Err(RunError::Failed(format!(
-            "the run takes more memory than it may ({}) after {:.6} s of its time: {} packets are on their way, and {} \
-             connections were opened; offer less, bound the queues, or allow more by --memory",
+            "the run takes more memory than it may ({}) after {:.6} s of its time: {} packets are on their way, {} connections \
+             were opened, and its samples take {:.3} MB; offer less, bound the queues, ask for statistics that keep no samples \
+             (such as the mean), or allow more by --memory",
             self.most_memory,
             now.since(Instant::ZERO).as_secs_f64(),
             self.network.packets(),
-            self.timers.len()
+            self.timers.len(),
+            kept as f64 / 1e6,
         )))
     }
 
@@ -366,7 +370,7 @@ fn paths_of(
 #[cfg(test)]
 mod tests {
     use netrig_core::{Direction, Sample};
-    use netrig_experiment::Experiment;
+    use netrig_experiment::{Experiment, Reduction, Substrate};
 
     use crate::Simulator;
 
@@ -442,6 +446,47 @@ mod tests {
         let mut broken = simulation();
         assert!(breaking(&mut broken.network));
         broken.run(&mut watcher, &AtomicBool::new(false)).unwrap_err().to_string()
+    }
+
+    /// 100,000 datagrams, whose delays are kept for a quantile: 16 B and more for each.
+    #[test]
+    fn samples_that_are_kept_count_as_memory_of_the_run() {
+        let failure = |statistic: &str, most: u64| {
+            let file = format!(
+                "format = 1\nname = \"kept\"\nduration = \"1 s\"\nreplications = {{ count = 1 }}\n[node.a]\n[node.b]\n\
+                 [link.ab]\nbetween = [\"a\", \"b\"]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n\
+                 queue = {{ kind = \"fifo\", packets = 5 }}\n[flow.f]\nfrom = \"a\"\nto = \"b\"\n\
+                 application = {{ kind = \"cbr\", interval = \"10 us\", size = \"20 B\" }}\n\
+                 [response.delay]\nof = \"flow.f\"\nmetric = \"one_way_delay\"\nstatistic = \"{statistic}\"\n"
+            );
+            let experiment = Experiment::parse_runs("kept.toml", file).unwrap();
+            let run = experiment.plan().run(0, 1).unwrap();
+            let mut reduction =
+                Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
+            let simulator = Simulator { most_memory: Size::from_bytes(most) };
+            let ended = simulator.run(&run, &mut reduction, &AtomicBool::new(false));
+            ended.err().map(|error| error.to_string())
+        };
+        assert_eq!(failure("mean", 1_000_000), None);
+        assert_eq!(failure("p95", 3_000_000), None);
+        let told = failure("p95", 1_000_000).unwrap();
+        assert!(told.contains("more memory than it may (1 MB) after 0."), "{told}");
+        assert!(told.contains("its samples take 0.9") && told.contains("allow more by --memory"), "{told}");
+    }
+
+    /// A run that ends before its memory is looked at for the first time.
+    #[test]
+    fn a_short_run_is_held_to_its_memory_at_its_end() {
+        let run = run(&["ab"], &[("two", ['a', 'b'], "0 s", "160 B")]);
+        for most in [0, 1000] {
+            let simulator = Simulator { most_memory: Size::from_bytes(most) };
+            let ended = simulator.run(&run, &mut Watcher::default(), &AtomicBool::new(false));
+            let told = ended.unwrap_err().to_string();
+            assert!(
+                told.contains("the run takes more memory than it may") && told.contains("after 1.0"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub const DEFINITION: &str = "type 7 of Hyndman and Fan (1996), linear between t
 /// The values in rising order.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     sorted
 }
 

@@ -310,6 +310,10 @@ impl Sink for Reduction {
         self.untold.push((subject, quantity));
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.stores.iter().map(|store| store.bytes() as u64).sum()
+    }
+
     fn wants(&self, quantity: &'static Quantity) -> bool {
         self.routes.wanted.iter().any(|wanted| std::ptr::eq(*wanted, quantity))
     }

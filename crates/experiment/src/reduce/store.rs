@@ -78,6 +78,17 @@ impl Store {
         }
     }
 
+    /// Memory of the samples that are kept one by one, and of what the reduction makes of them, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Series(samples) => size_of::<(Instant, f64)>() * samples.capacity(),
+            // A quantile sorts a copy.
+            Self::Observations { values, .. } => size_of::<f64>() * (values.capacity() + values.len()),
+            Self::Marks(marks) => size_of::<Mark>() * marks.capacity(),
+            Self::Total { .. } | Self::Average { .. } | Self::Summary { .. } => 0,
+        }
+    }
+
     pub(super) fn take(&mut self, subject: Subject, sample: Sample) {
         let (at, value) = (sample.at, sample.value);
         match self {

@@ -11,6 +11,8 @@ pub struct Trace {
     series: BTreeMap<(Subject, &'static str), Vec<(Instant, f64)>>,
     quantities: BTreeMap<&'static str, &'static Quantity>,
     notes: Vec<Note>,
+    /// Of all samples and notes.
+    bytes: usize,
 }
 
 impl Trace {
@@ -43,10 +45,16 @@ impl Sink for Trace {
         if self.wants(sample.quantity) {
             self.quantities.insert(sample.quantity.name, sample.quantity);
             self.series.entry((subject, sample.quantity.name)).or_default().push((sample.at, sample.value));
+            self.bytes += size_of::<(Instant, f64)>();
         }
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     fn note(&mut self, note: Note) {
+        self.bytes += size_of::<Note>() + note.text.len();
         self.notes.push(note);
     }
 
@@ -83,5 +91,9 @@ mod tests {
         assert_eq!(trace.series(Subject::Flow(0), "object_time"), []);
         assert!(trace.wants(&CWND) && !trace.wants(&OBJECT_TIME) && trace.wants_notes());
         assert_eq!((trace.notes().len(), trace.all().count()), (1, 1));
+        assert_eq!(
+            trace.kept_bytes(),
+            (2 * size_of::<(Instant, f64)>() + size_of::<Note>() + "T3-rtx".len()) as u64
+        );
     }
 }
