@@ -467,6 +467,28 @@ fn streams_are_as_many_as_both_ends_want() {
     pair.run_for(s(1));
     assert_eq!(pair.client().streams(), (3, 20));
     assert_eq!(pair.server().streams(), (20, 3));
+    // Ends of ours take as many as a peer wants. One that takes two gets two, of the listener and of who opened.
+    let init = chunk::Init {
+        initiate_tag: 5,
+        a_rwnd: 9999,
+        outbound_streams: 7,
+        inbound_streams: 2,
+        initial_tsn: netrig_transport::Serial(1),
+        parameters: vec![Parameter::Cookie(vec![1])],
+    };
+    let mut pair = Pair::with(&few, &many, 1, ms(10), 1);
+    pair.lose(|_| true);
+    pair.open();
+    let tag = pair.client().local_tag();
+    pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::InitAck(Box::new(init.clone()))]));
+    assert_eq!(pair.client().streams(), (2, 7));
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
+    let Chunk::InitAck(ack) = &pair.log.last().expect("INIT ACK").packet.chunks[0] else {
+        panic!("INIT ACK")
+    };
+    let (tag, cookie) = (ack.initiate_tag, ack.cookie().expect("a cookie").to_vec());
+    pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::CookieEcho(cookie)]));
+    assert_eq!(pair.server().streams(), (2, 7));
 }
 
 #[test]

@@ -292,6 +292,20 @@ fn the_i_bit_is_obeyed() {
     assert!(last.data().all(|data| data.immediate));
     let sack = pair.sent_by(Side::Server).find(|crossing| crossing.has("SACK")).expect("a SACK");
     assert_eq!(sack.at, last.at + ms(100), "at once");
+    // The first data is acknowledged at once anyway. Of later data only the bit makes a difference.
+    for immediate in [true, false] {
+        let mut pair = after_the_first_data();
+        pair.lose(|_| true);
+        pair.fill(100);
+        let Chunk::Data(mut data) = pair.log[0].packet.chunks[0].clone() else { panic!("DATA") };
+        data.immediate = immediate;
+        let (tag, start) = (pair.server().local_tag(), pair.now);
+        pair.log.clear();
+        pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::Data(data)]));
+        pair.run_for(ms(300));
+        let sacks: Vec<_> = pair.sent_by(Side::Server).map(|crossing| crossing.at - start).collect();
+        assert_eq!(sacks, [ms(if immediate { 0 } else { 200 })]);
+    }
 }
 
 #[test]
