@@ -1,7 +1,7 @@
 //! The address of a host, as it is typed, shown and bound.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
 use netrig_core::is_of_a_link;
@@ -36,6 +36,16 @@ pub enum HostAddressError {
 }
 
 impl HostAddress {
+    /// The unspecified address of the IP version of `peer`: a socket that is bound to it can reach `peer` from whichever address
+    /// the kernel chooses.
+    pub(crate) const fn unspecified_for(peer: SocketAddr) -> Self {
+        let ip = match peer {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        Self { ip, interface: 0 }
+    }
+
     /// The address alone.
     pub const fn ip(self) -> IpAddr {
         self.ip
@@ -173,6 +183,13 @@ mod tests {
             let plain = read(text).unwrap();
             assert_eq!((plain.to_string(), plain.at(7).ip()), (text.into(), text.parse().unwrap()));
         }
+    }
+
+    #[test]
+    fn the_unspecified_address_has_the_ip_version_of_the_peer_and_no_interface() {
+        let v6 = read("fe80::1%lo").unwrap().at(7);
+        assert_eq!(HostAddress::unspecified_for(v6).at(0).to_string(), "[::]:0");
+        assert_eq!(HostAddress::unspecified_for(([192, 0, 2, 1], 7).into()).at(9).to_string(), "0.0.0.0:9");
     }
 
     #[test]

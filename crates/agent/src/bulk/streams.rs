@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use super::{Bucket, Effort};
 use crate::pacer::Watch;
 use crate::socket::{Making, TcpOptions, has_hole};
 use crate::tcp::{Conn, Manner, Turn};
-use crate::{Clock, Pacer, TcpInfo, monotonic_nanos};
+use crate::{Clock, HostAddress, Pacer, TcpInfo, monotonic_nanos};
 
 /// What a connection is given at a time.
 const BLOCK: u64 = 1 << 20;
@@ -40,8 +40,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// # Errors
 /// What the kernel or the peer answers; [`io::ErrorKind::TimedOut`] if nobody does.
 pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::Result<TcpStream> {
-    let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-    let made = Making::tcp(options, 0, (any, 0).into()).and_then(Making::bound).map_err(io::Error::other)?;
+    let any = HostAddress::unspecified_for(to).at(0);
+    let made = Making::tcp(options, 0, any).and_then(Making::bound).map_err(io::Error::other)?;
     match rustix::net::connect(&made, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {

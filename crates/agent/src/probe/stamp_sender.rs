@@ -15,6 +15,7 @@ use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
 use super::stamp::{ErrorEstimate, Format, Key, Reflected, Test};
 use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
+use crate::HostAddress;
 use crate::socket::LONGEST_DATAGRAM;
 use crate::sys::{Incoming, KernelClock};
 
@@ -71,9 +72,7 @@ impl StampOrder {
 /// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
 pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
     order.check()?;
-    let any = if order.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    // The literals are addresses.
-    let socket = ProbeSocket::asking(any.parse().expect("an address"), order.dscp)?;
+    let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.dscp)?;
     socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
     let local = socket.local().map_err(ProbeError::kernel("getsockname"))?;
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);

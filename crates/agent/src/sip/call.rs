@@ -1,7 +1,7 @@
 //! One socket for one user agent: what a person sends, and what comes back.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -60,9 +60,7 @@ impl Line {
             let local = socket.local_addr()?;
             return Ok(Self { way: Way::Datagrams(socket), server, local, clock });
         }
-        let any: IpAddr =
-            if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let from = local.unwrap_or_else(|| any.into()).at(0);
+        let from = local.unwrap_or_else(|| HostAddress::unspecified_for(server)).at(0);
         let tls = tls.as_ref().map(|(config, name)| (config, name.clone()));
         let mut stream = SipStream::connect(from, server, tls, Bounds::default())?;
         while !stream.is_established() {

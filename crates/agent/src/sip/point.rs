@@ -46,8 +46,7 @@ pub enum PointError {
 
 /// The address from which the system sends to `target`. Nothing is sent.
 pub(super) fn source_towards(target: SocketAddr) -> io::Result<HostAddress> {
-    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
-    let socket = UdpSocket::bind(any)?;
+    let socket = UdpSocket::bind(HostAddress::unspecified_for(target).at(0))?;
     socket.connect(target)?;
     Ok(socket.local_addr()?.into())
 }

@@ -4,7 +4,7 @@ mod connection;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netrig_core::{CloseReason, Instant};
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 pub(crate) use self::connection::{Conn, Manner, Turn};
-use crate::TcpOptions;
 use crate::mptcp::Subflow;
 use crate::roster::Roster;
 use crate::socket::{Making, SocketError, refused};
 use crate::tcp_info::{TcpCounts, TcpInfo};
+use crate::{HostAddress, TcpOptions};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
 const CALLS: i32 = 4096;
@@ -220,7 +220,5 @@ impl TcpEnd {
 
 /// The same port at every address of that version of IP.
 fn anywhere(at: SocketAddr) -> SocketAddr {
-    let address: IpAddr =
-        if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    (address, at.port()).into()
+    HostAddress::unspecified_for(at).at(at.port())
 }

@@ -1,6 +1,6 @@
 //! A flow over a socket of this host.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use netrig_core::Seeds;
@@ -60,11 +60,7 @@ impl FlowSocket {
     pub fn open(method: Method, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
         let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let token = Seeds::new(entropy).stream("probe/token").bits();
-        let any: IpAddr = match target {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        Self::open_from(SocketAddr::new(any, 0), method, target, dscp, token)
+        Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
     }
 
     /// The same with this token, from this address.

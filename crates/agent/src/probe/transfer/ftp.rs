@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -325,8 +325,8 @@ impl Session<'_> {
 /// A connection that blocks, with its options. It is among the sockets of the session before it stands, so that waiting for
 /// it ends too.
 fn connect(to: SocketAddr, options: &TcpOptions, dscp: u8, sockets: &Sockets) -> Result<TcpStream, String> {
-    let local = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-    let making = Making::tcp(options, dscp, (local, 0).into()).map_err(|error| error.to_string())?;
+    let local = HostAddress::unspecified_for(to).at(0);
+    let making = Making::tcp(options, dscp, local).map_err(|error| error.to_string())?;
     let stream = TcpStream::from(making.bound().map_err(|error| error.to_string())?);
     sockets.add(&stream).map_err(|error| error.to_string())?;
     stream.set_nonblocking(false).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netrig_core::{Duration, Instant, Seeds, Stream};
@@ -19,7 +19,7 @@ use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::DatagramSocket;
 use crate::socket::Stamped;
 use crate::sys::{MESSAGES, ReceiveBatch};
-use crate::{Clock, SocketError};
+use crate::{Clock, HostAddress, SocketError};
 
 /// Sockets of which one is drawn for each question, each with a port that the kernel has drawn.
 const SOCKETS: usize = 8;
@@ -134,10 +134,7 @@ pub(super) struct Asker {
 impl Asker {
     /// Opens its sockets.
     pub fn open(asking: Asking) -> Result<Self, SocketError> {
-        let any: SocketAddr = match asking.server {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
+        let any = HostAddress::unspecified_for(asking.server).at(0);
         let failed = |source: io::Error| SocketError::Refused { what: "epoll", address: any, source };
         let watched = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut sockets = Vec::with_capacity(SOCKETS);
