@@ -13,6 +13,7 @@ use netrig_sip::{Framed, Host, Message};
 use rustls::{ClientConfig, ServerConfig};
 
 use super::tally::ConnectionTally;
+use super::unsent::{Broken, SendError};
 use crate::memory::{Kept, Memory, NoRoom};
 use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
 use crate::{ConnectionSlots, Entered, HostAddress, Pacer, SlotId, SlotLimits, Watch};
@@ -91,7 +92,7 @@ pub(super) struct Connections {
     memory: Memory,
     look: Instant,
     /// Messages that have not left, and never will.
-    unsent: Vec<(Bytes, String)>,
+    unsent: Vec<(Bytes, Broken)>,
     pub tally: ConnectionTally,
 }
 
@@ -158,7 +159,7 @@ impl Connections {
             return;
         };
         if let Some(place) = gives_way.and_then(|slot| self.by_slot.get(&slot)).copied() {
-            self.end(place, Some("it carried no message, and gave way to another".to_owned()));
+            self.end(place, Some(Broken::GaveWay));
         }
         let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
         let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
@@ -169,7 +170,7 @@ impl Connections {
             }
             Err(error) => {
                 self.admission.leave(slot);
-                self.tally.broken.count(reason(&error));
+                self.tally.broken.count(Broken::from(&error).to_string());
             }
         }
     }
@@ -245,18 +246,18 @@ impl Connections {
         to: Source,
         message: &Message,
         opening: Option<Opening<'_>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SendError> {
         let response = message.as_response();
         let place = match self.place_of(to) {
             // Who has said all would not answer a request.
             Some((place, has_finished)) if response.is_some() || !has_finished => place,
             _ => {
-                let opening = opening.ok_or("the connection is gone")?;
+                let opening = opening.ok_or(SendError::NoConnection)?;
                 self.open(now, pacer, to, &opening)?
             }
         };
         let Some(connection) = &mut self.slots[place] else {
-            return Err("the connection is gone".to_owned());
+            return Err(SendError::NoConnection);
         };
         connection.active = now;
         if response.is_some_and(|response| response.status.is_final()) {
@@ -268,7 +269,7 @@ impl Connections {
         let queued = connection.stream.queue(message.to_bytes());
         if let Err(error) = queued.and_then(|()| self.recount(place)) {
             self.fail(place, &error);
-            return Err(reason(&error));
+            return Err(Broken::from(&error).into());
         }
         Ok(())
     }
@@ -293,23 +294,23 @@ impl Connections {
         pacer: &Pacer,
         to: Source,
         opening: &Opening<'_>,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, SendError> {
         if self.len() >= self.most {
-            return Err("there are as many connections as may be".to_owned());
+            return Err(SendError::TooManyConnections);
         }
         let tls = match (&self.tls.client, to.transport) {
             (Some(config), Transport::Tls) => {
                 let name = server_name(opening.host);
-                let name = name.ok_or_else(|| format!("no certificate can be for {}", opening.host))?;
+                let name = name.ok_or_else(|| SendError::NoServerName(opening.host.clone()))?;
                 Some((config, name))
             }
-            (None, Transport::Tls) => return Err("there is no TLS".to_owned()),
+            (None, Transport::Tls) => return Err(SendError::NoTls),
             _ => None,
         };
         let local = HostAddress::from(opening.local).at(0);
         let made = SipStream::connect(local, to.address, tls, self.limits.bounds);
         let place = made.and_then(|stream| self.insert(now, pacer, stream, to, None));
-        let place = place.map_err(|error| reason(&error))?;
+        let place = place.map_err(|error| Broken::from(&error))?;
         self.tally.opened += 1;
         Ok(place)
     }
@@ -375,7 +376,7 @@ impl Connections {
     /// Ends one that has broken. A peer that had said all, and does not listen either, has closed it.
     fn fail(&mut self, place: usize, error: &StreamError) {
         let has_finished = self.slots[place].as_ref().is_some_and(|connection| connection.has_finished);
-        self.end(place, (!has_finished).then(|| reason(error)));
+        self.end(place, (!has_finished).then(|| error.into()));
     }
 
     /// A message of one could not be read. One that goes on like that is closed.
@@ -383,7 +384,7 @@ impl Connections {
         let Some(Some(connection)) = self.slots.get_mut(place) else { return };
         connection.unreadable += 1;
         if connection.unreadable >= MOST_UNREADABLE {
-            self.end(place, Some("what came is no SIP".to_owned()));
+            self.end(place, Some(Broken::NoSip));
         }
     }
 
@@ -419,7 +420,7 @@ impl Connections {
         connection.kept.set(kept).map_err(|NoRoom { most }| StreamError::NoRoom { most })
     }
 
-    fn end(&mut self, place: usize, why: Option<String>) {
+    fn end(&mut self, place: usize, why: Option<Broken>) {
         let Some(connection) = self.slots[place].take() else { return };
         self.free.push(place);
         if let Some(slot) = connection.slot {
@@ -429,15 +430,15 @@ impl Connections {
         if self.by_peer.get(&connection.of) == Some(&place) {
             self.by_peer.remove(&connection.of);
         }
-        let told = why.clone().unwrap_or_else(|| "the peer has closed the connection".to_owned());
+        let told = why.clone().unwrap_or(Broken::Closed);
         self.unsent.extend(connection.stream.into_unsent().map(|message| (message, told.clone())));
         if let Some(why) = why {
-            self.tally.broken.count(why);
+            self.tally.broken.count(why.to_string());
         }
     }
 
     /// Messages that have not left because their connection is over, each with the reason.
-    pub fn take_unsent(&mut self) -> Vec<(Bytes, String)> {
+    pub fn take_unsent(&mut self) -> Vec<(Bytes, Broken)> {
         std::mem::take(&mut self.unsent)
     }
 
@@ -457,17 +458,17 @@ impl Connections {
             let is_over =
                 |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
             let why = if !connection.stream.is_established() && is_over(Some(connection.made)) {
-                "the peer did not finish its handshake"
+                Broken::HalfHandshake
             } else if is_over(connection.incomplete) {
-                "the peer did not finish a message"
+                Broken::HalfMessage
             } else if is_over(connection.stuck) {
-                "the peer did not take what was sent"
+                Broken::NotTaken
             } else if now - connection.active > self.limits.idle {
-                "nothing was said for too long"
+                Broken::Idle
             } else {
                 continue;
             };
-            self.end(place, Some(why.to_owned()));
+            self.end(place, Some(why));
         }
         true
     }
@@ -477,15 +478,4 @@ impl Connections {
 fn slot_limits(most: usize, limits: &Limits) -> SlotLimits {
     let slots = if limits.shared { SlotLimits::shared(most) } else { SlotLimits::unshared(most) };
     slots.set(limits.per_address, limits.per_group)
-}
-
-/// Why a connection broke, with few different words.
-fn reason(error: &StreamError) -> String {
-    match error {
-        StreamError::Io(error) => error.kind().to_string(),
-        StreamError::Framing(_) => "what came is no SIP".to_owned(),
-        StreamError::Full { .. } => "the peer did not take what was sent".to_owned(),
-        StreamError::NoRoom { .. } => "all connections together kept as much as they may".to_owned(),
-        StreamError::Closed | StreamError::Tls(_) => error.to_string(),
-    }
 }

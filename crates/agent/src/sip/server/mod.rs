@@ -12,6 +12,7 @@ mod names;
 mod order;
 mod sockets;
 mod tally;
+mod unsent;
 
 pub use connections::Limits;
 pub use names::{NameError, Names};

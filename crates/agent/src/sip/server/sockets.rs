@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +20,7 @@ use super::datagrams::DatagramPoint;
 use super::names::Names;
 use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, kernel, not_had, speaking};
 use super::tally::Tally;
+use super::unsent::SendError;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::is_without_room;
 use crate::sip::ledger::{AmplificationLedger, FACTOR, short_answer};
@@ -406,7 +407,7 @@ impl Sockets {
                 match (message, &mut self.waiting) {
                     (Message::Response(response), Some(waiting)) => {
                         if let Err(response) = waiting.put(now, to, response) {
-                            self.has_not_left(response.into(), "too many responses wait".to_owned());
+                            self.has_not_left(response.into(), &SendError::TooManyWait);
                         }
                     }
                     (message, _) => self.send(now, &to, message),
@@ -425,31 +426,31 @@ impl Sockets {
         match self.give(now, to, &message) {
             Ok(true) => self.tally.sent.count(&message),
             Ok(false) => self.tally.unsent.count(WITHHELD),
-            Err(why) => self.has_not_left(message, why),
+            Err(why) => self.has_not_left(message, &why),
         }
     }
 
-    fn has_not_left(&mut self, message: Message, why: String) {
-        self.tally.unsent.count(why);
+    fn has_not_left(&mut self, message: Message, why: &SendError) {
+        self.tally.unsent.count(why.to_string());
         self.unsent.push(message);
     }
 
     /// Puts a message where it leaves with the next flush. Whether its address may have it: an address that has proved nothing
     /// gets a bounded number of bytes.
-    fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<bool, String> {
+    fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<bool, SendError> {
         let (to, host) = match to {
             Destination::Address(source) => (*source, Host::Address(source.address.ip())),
             Destination::Uri(uri) => {
                 let random = self.seeds.stream("sip/serve/location");
                 let found = self.names.locate(uri, self.abilities.clone(), random);
-                (found.map_err(|error| error.to_string())?, uri.host.clone())
+                (found?, uri.host.clone())
             }
         };
         let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         let address = local.map_or(to.address, |local| on_link_of(to.address, local));
         let to = Source { address, ..to };
         if to.transport == Transport::Udp {
-            let place = self.point_for(to.address).ok_or_else(|| nowhere(to))?;
+            let place = self.point_for(to.address).ok_or(SendError::NoSocket(to))?;
             let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
             let point = &mut self.datagrams[place];
             point.queue(to.address, bytes);
@@ -479,11 +480,8 @@ impl Sockets {
         let (tally, unsent) = (&mut self.tally, &mut self.unsent);
         self.datagrams[place].flush(|bytes, error| {
             let is_full = is_without_room(&error);
-            tally.unsent.count(if is_full {
-                "no room in the socket".to_owned()
-            } else {
-                error.kind().to_string()
-            });
+            let why = if is_full { SendError::NoRoomInSocket } else { SendError::Kernel(error.kind()) };
+            tally.unsent.count(why.to_string());
             // What the socket had no room for is lost like any other datagram, and sent again.
             if !is_full && let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
                 unsent.push(message);
@@ -497,7 +495,7 @@ impl Sockets {
             self.connections.flush(now);
             for (bytes, why) in self.connections.take_unsent() {
                 if let Ok(message) = Message::parse(&bytes) {
-                    self.has_not_left(message, why);
+                    self.has_not_left(message, &why.into());
                 }
             }
             if self.unsent.is_empty() {
@@ -529,12 +527,4 @@ fn listen(point: &ListeningPoint) -> Result<(Listener, SocketAddr), SocketError>
     let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
     let local = local.try_into().map_err(failed("getsockname"))?;
     Ok((Listener { socket, transport: point.transport, ready: true }, local))
-}
-
-fn nowhere(to: Source) -> String {
-    let version = match to.address.ip() {
-        IpAddr::V4(_) => "IPv4",
-        IpAddr::V6(_) => "IPv6",
-    };
-    format!("nothing listens over {} at an address of {version}", to.transport.name())
 }
