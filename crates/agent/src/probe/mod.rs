@@ -30,6 +30,7 @@ mod pacing;
 pub mod path_mtu;
 mod path_sections;
 mod ping;
+mod rate_limit;
 pub mod receiver;
 mod report;
 mod schedule;

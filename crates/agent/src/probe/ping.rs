@@ -8,6 +8,7 @@ use rustix::net::{Protocol, SocketType, ipproto};
 
 use super::error::ProbeError;
 use super::icmp::{Echo, HEADER, MARK, Version};
+use super::rate_limit::LimitedRate;
 use super::report::Report;
 use super::socket::{ProbeSocket, may_not};
 use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
@@ -73,14 +74,32 @@ pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) ->
     let mut report = Report::of_course(probe, HostAddress::from(order.target).to_string(), course);
     report.told_of_path(course, order.dscp, None);
     let unanswered = course.sent.iter().filter(|packet| packet.answer.is_none()).count();
-    if unanswered > 0 && report.is_answered() {
+    if let Some(limited) = LimitedRate::of(course) {
+        report.notes.push(format!(
+            "{:.1} of {:.1} echo requests per second were answered, at even intervals. A target that limits its ICMP messages looks \
+             like this (of Linux: net.ipv4.icmp_ratelimit and icmp_msgs_per_sec; of routers: often 1 or 100 per second), and the \
+             path need not lose a packet. Send fewer, with --interval {} or more, or use `netrig probe stamp` towards `netrig probe \
+             reflect`, which has no such limit",
+            limited.answered,
+            limited.sent,
+            longer_interval(limited.answered)
+        ));
+    } else if unanswered > 0 && report.is_answered() {
         report.notes.push(format!(
             "{unanswered} of {} echo requests were not answered. Many hosts answer a limited number of echo requests per second, \
-             which looks like loss on the path; `netrig probe stamp` towards `netrig probe reflect` has no such limit",
+             which looks like loss on the path. A longer --interval shows whether it is that; `netrig probe stamp` towards `netrig \
+             probe reflect` has no such limit",
             course.sent.len()
         ));
     }
     report
+}
+
+/// An interval at which a target that answers so many echo requests per second answers all, as a command takes it: twice the time
+/// between its answers, for random gaps are shorter than their mean at times.
+fn longer_interval(answered_per_s: f64) -> String {
+    let seconds = 2.0 / answered_per_s;
+    if seconds < 1.0 { format!("{:.0}ms", (seconds * 1e3).ceil()) } else { format!("{:.0}s", seconds.ceil()) }
 }
 
 /// A socket for echoes: without rights where the system allows it, else a raw one.
@@ -89,10 +108,8 @@ pub(super) fn open(
     dscp: u8,
     open: fn(SocketType, Protocol, SocketAddr, u8) -> Result<ProbeSocket, SocketError>,
 ) -> Result<ProbeSocket, ProbeError> {
-    let (any, protocol) =
-        if target.is_ipv4() { ("0.0.0.0:0", ipproto::ICMP) } else { ("[::]:0", ipproto::ICMPV6) };
-    // The literals are addresses.
-    let any = any.parse().expect("an address");
+    let any = HostAddress::unspecified_for(target).at(0);
+    let protocol = if target.is_ipv4() { ipproto::ICMP } else { ipproto::ICMPV6 };
     match open(SocketType::DGRAM, protocol, any, dscp) {
         Err(error) if may_not(&error) => {}
         other => return Ok(other?),

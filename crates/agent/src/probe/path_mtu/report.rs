@@ -194,6 +194,7 @@ impl Findings<'_> {
         let sizes = search.tried().iter().map(|(size, tried)| Size { size: *size, tried: *tried });
         let mut notes = icmp_errors.sentences();
         notes.extend(no_ends.map(|why| format!("how long TCP's segments may be is not known: {why}")));
+        notes.extend(limit_note(&order.far, search));
         if search.untrue() > 0 {
             let messages = search.untrue();
             notes.push(format!(
@@ -231,6 +232,21 @@ impl Findings<'_> {
             notes,
         }
     }
+}
+
+/// That a target's limit on its ICMP messages, rather than the path, may have kept answers from this search.
+pub(super) fn limit_note(far: &Far, search: &Search) -> Option<String> {
+    if !matches!(far, Far::Echo(_)) {
+        return None;
+    }
+    let is_partial = |tried: &Tried| (1..tried.sent).contains(&tried.answered);
+    let has_vanished = search.confirmed().is_some() && search.refused().1 == Refusal::Vanished;
+    (has_vanished || search.tried().values().any(is_partial)).then(|| {
+        "echo requests stayed without an answer: a target that limits its ICMP messages looks like this, too (of Linux: \
+         net.ipv4.icmp_ratelimit and icmp_msgs_per_sec; of routers: often 1 or 100 per second). More packets of each size (--probes) \
+         outlast it, and with --far-end `netrig probe reflect` answers there, which has no such limit"
+            .to_owned()
+    })
 }
 
 /// What was found of the path, as the beginning of a sentence.

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use netrig_core::{Duration, Instant, Seeds};
 use proptest::prelude::*;
 
+use super::Far;
+use super::report::limit_note;
 use super::search::{Next, Phase, Plan, Refusal, Search};
 
 const ROUTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -209,4 +211,22 @@ proptest! {
             search.refused_here(number, mtu);
         }
     }
+}
+
+/// A target that answers every fifth echo looks like a path that carries no more than what came first; one
+/// that answers all of what the path carries does not.
+#[test]
+fn echoes_without_an_answer_may_be_a_limit_of_the_target() {
+    let told_or_through = |size, _| if size > 1500 { Fate::Told(1500) } else { Fate::Through };
+    let (search, ..) = run(plan(), told_or_through);
+    assert_eq!((search.confirmed(), limit_note(&Far::Echo(None), &search)), (Some(1500), None));
+    let (search, ..) = run(plan(), |_, number| if number % 5 == 0 { Fate::Through } else { Fate::Vanishes });
+    let note = limit_note(&Far::Echo(None), &search).unwrap();
+    assert!(
+        note.contains("a target that limits its ICMP messages looks like this") && note.contains("--probes"),
+        "{note}"
+    );
+    assert_eq!(limit_note(&Far::FarEnd(None), &search), None);
+    let (search, ..) = run(plan(), |size, _| if size > 1400 { Fate::Vanishes } else { Fate::Through });
+    assert!(limit_note(&Far::Echo(None), &search).is_some(), "a black hole may be one");
 }

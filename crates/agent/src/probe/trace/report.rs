@@ -265,18 +265,23 @@ const fn in_words(why: Unreachable) -> &'static str {
 /// What else is worth knowing.
 fn notes(course: &Course, hops: &[Hop], last: u8) -> Vec<String> {
     let mut notes = Vec::new();
+    let mut is_limited = false;
     let answers = |hop: &Hop| hop.addresses.iter().map(|address| address.answers).sum::<usize>();
     let asked = |ttl: u8| course.sent().iter().filter(|sent| sent.probe.ttl == ttl && !sent.void).count();
     for hop in hops {
         let (heard, asked) = (answers(hop), asked(hop.ttl));
         // Whoever is behind it was reached through it.
         let behind = hops.iter().any(|other| other.ttl > hop.ttl && answers(other) > heard);
-        if heard > 0 && heard < asked && behind {
-            notes.push(format!(
-                "hop {} answered {heard} of {asked} packets, and a hop behind it more: it answers seldom, and loses nothing",
-                hop.ttl
-            ));
+        if heard == 0 || heard == asked {
+            continue;
         }
+        is_limited = true;
+        let why = if behind {
+            "and a hop behind it more: it answers seldom, and loses nothing"
+        } else {
+            "which need not be loss on the path: it may answer seldom"
+        };
+        notes.push(format!("hop {} answered {heard} of {asked} packets, {why}", hop.ttl));
     }
     let silent: Vec<_> = hops
         .iter()
@@ -284,7 +289,16 @@ fn notes(course: &Course, hops: &[Hop], last: u8) -> Vec<String> {
         .map(|hop| hop.ttl.to_string())
         .collect();
     if !silent.is_empty() {
+        is_limited = true;
         notes.push(format!("hops that answer nothing: {}", silent.join(", ")));
+    }
+    if is_limited {
+        notes.push(
+            "a host that limits its ICMP messages looks like this (of Linux: net.ipv4.icmp_ratelimit and icmp_msgs_per_sec; of \
+             routers: often 1 or 100 per second): a longer --gap shows whether it is that, and `netrig probe loss` measures the loss \
+             of the whole path without ICMP"
+                .into(),
+        );
     }
     for hop in hops {
         if let Some(how) = parting(course, hop.ttl) {
