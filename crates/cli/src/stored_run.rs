@@ -39,7 +39,7 @@ pub fn described(store: &Store, experiment: ExperimentId, replication: &Replicat
         .point
         .0
         .iter()
-        .map(|(factor, level)| Assignment { factor: factor.clone(), levels: vec![level.0.clone()] })
+        .map(|(factor, level)| Assignment { factor: factor.clone(), levels: vec![level.to_string()] })
         .collect();
     let experiment = experiment.set(&assignments).map_err(Failure::failed)?;
     let plan: Plan = experiment.plan();

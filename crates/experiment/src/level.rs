@@ -9,16 +9,17 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::response::amount;
 use crate::{Amount, Margins, Point};
 
-/// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`.
+/// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`.
 ///
-/// The text is the form in the store and in what identifies a run. [`Level::value`] recovers the type.
+/// The text is the form in the store. [`Level::value`] recovers the type: a text of the file that would read as a number without a
+/// unit or as a truth value stands in double quotes here. [`Level::text`] is what readers see.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Level(pub String);
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.text())
     }
 }
 
@@ -36,15 +37,65 @@ pub enum LevelValue<'a> {
 }
 
 impl Level {
-    /// The typed value. The text alone decides, as it decides which levels are equal: a number or a truth value in quotes is
-    /// what stands between the quotes.
+    /// The level that a text of the file is. A number with a unit is an amount; a text that looks like a number without one, or
+    /// like a truth value, stays a text.
+    pub fn of_text(text: &str) -> Self {
+        let looks_like_another = match LevelValue::read(text) {
+            LevelValue::Switch(_) | LevelValue::Integer(_) => true,
+            LevelValue::Amount(amount) => amount.unit().is_none(),
+            LevelValue::Text(_) => in_quotes(text).is_some(),
+        };
+        Self(if looks_like_another { format!("\"{text}\"") } else { text.to_owned() })
+    }
+
+    /// The level as it is shown, without the quotes of a text that looks like a number.
+    pub fn text(&self) -> &str {
+        in_quotes(&self.0).unwrap_or(&self.0)
+    }
+
+    /// The typed value.
     pub fn value(&self) -> LevelValue<'_> {
-        let text = self.0.as_str();
+        in_quotes(&self.0).map_or_else(|| LevelValue::read(&self.0), LevelValue::Text)
+    }
+
+    /// What its text looks like, whether it stands in quotes or not.
+    pub(crate) fn looks_like(&self) -> LevelValue<'_> {
+        LevelValue::read(self.text())
+    }
+
+    /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`. A number means the same as a text
+    /// that looks like it, so that a claim may name a level in quotes; two texts must be equal.
+    pub fn means(&self, other: &Self) -> bool {
+        let are_texts = [self, other].iter().all(|level| in_quotes(&level.0).is_some());
+        self.text() == other.text()
+            || !are_texts
+                && matches!((self.text().parse::<Amount>(), other.text().parse::<Amount>()), (Ok(a), Ok(b)) if a.same(&b))
+    }
+
+    /// The level as a number in the base unit of its kind (s, bit, bit/s, 1), if it is one.
+    pub fn number(&self) -> Option<f64> {
+        self.amount().map(|amount| amount.base())
+    }
+
+    /// The level as an amount, if it is one.
+    pub fn amount(&self) -> Option<Amount> {
+        self.0.parse().ok()
+    }
+}
+
+/// What stands between the double quotes around a text; `None` if there are none.
+fn in_quotes(text: &str) -> Option<&str> {
+    text.strip_prefix('"')?.strip_suffix('"')
+}
+
+impl<'a> LevelValue<'a> {
+    /// What a text without quotes is.
+    fn read(text: &'a str) -> Self {
         match (text.parse::<bool>(), text.parse::<i64>(), text.parse::<Amount>()) {
-            (Ok(on), ..) => LevelValue::Switch(on),
-            (_, Ok(number), _) => LevelValue::Integer(number),
-            (.., Ok(amount)) => LevelValue::Amount(amount),
-            _ => LevelValue::Text(text),
+            (Ok(on), ..) => Self::Switch(on),
+            (_, Ok(number), _) => Self::Integer(number),
+            (.., Ok(amount)) => Self::Amount(amount),
+            _ => Self::Text(text),
         }
     }
 }
@@ -169,9 +220,31 @@ mod tests {
             ("tcp", r#""tcp""#),
             ("5 apples", r#""5 apples""#),
             ("inf", r#""inf""#),
+            (r#""0200""#, r#""0200""#),
         ] {
             assert_eq!(json(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_that_looks_like_a_number_or_a_truth_value_stays_a_text() {
+        for text in ["100", "0200", "-0.50", "1e3", "true", "false", "\"5\"", "tcp", "inf", ""] {
+            let level = Level::of_text(text);
+            assert_eq!(level.value(), LevelValue::Text(text));
+            assert_eq!((level.text(), level.to_string().as_str(), level.number()), (text, text, None));
+            let kept = serde_json::to_string(&level).unwrap();
+            assert_eq!(serde_json::from_str::<Level>(&kept).unwrap(), level);
+        }
+        assert_eq!(Level::of_text("10 ms").number(), Some(0.01));
+        assert_eq!(Level::of_text("tcp"), Level("tcp".into()));
+    }
+
+    #[test]
+    fn texts_are_equal_only_as_texts() {
+        let [padded, text] = ["0200", "200"].map(Level::of_text);
+        let number = Level("200".into());
+        assert!(!padded.means(&text));
+        assert!(text.means(&number) && number.means(&padded), "a claim may name a number in quotes");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
     let mut out = line(heading);
     for point in &report.results.points {
         let levels =
-            design.factors.iter().map(|f| point.factors.level(&f.name).map_or("", |level| level.0.as_str()));
+            design.factors.iter().map(|f| point.factors.level(&f.name).map_or("", |level| level.text()));
         let place: Vec<&str> =
             [point.substrate.as_str()].into_iter().chain(levels).chain([word(point.status)]).collect();
         for (name, measured) in responses(report, &point.responses) {

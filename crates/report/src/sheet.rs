@@ -1,6 +1,6 @@
 //! What every table of points shows: which factors vary, which are constant, and the units of the responses.
 
-use netrig_experiment::{ClaimPoint, ClaimResult, Level, PointResult, Status, TableResult, Verdict};
+use netrig_experiment::{Amount, ClaimPoint, ClaimResult, Level, PointResult, Status, TableResult, Verdict};
 
 use crate::Report;
 use crate::number::Unit;
@@ -99,9 +99,9 @@ pub(crate) fn words(name: &str) -> String {
 /// A level with as much of its factor as one needs to understand it: `tcp`, but `down for 5 s`, `shape 1.5` and
 /// `sack: true`.
 pub(crate) fn level_in_words(factor: &str, level: &Level) -> String {
-    match level.0.as_str() {
+    match level.text() {
         "true" | "false" => format!("{}: {level}", words(factor)),
-        _ if level.number().is_some() => format!("{} {level}", words(factor)),
+        text if text.parse::<Amount>().is_ok() => format!("{} {text}", words(factor)),
         word => word.to_owned(),
     }
 }

@@ -24,8 +24,7 @@ impl TextTable {
         let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(name));
         let rows = report.results.points.iter().map(|point| {
             let substrate = sheet.substrates.then(|| point.substrate.clone());
-            let level =
-                |name: &&str| point.factors.level(name).map_or(String::new(), |level| level.0.clone());
+            let level = |name: &&str| point.factors.level(name).map_or(String::new(), ToString::to_string);
             let most = point.responses.values().map(|response| response.n).max().unwrap_or(0);
             let value = |(name, unit): &(&str, Unit)| {
                 let nothing = if point.status == Status::Ok { "–" } else { word(point.status) };
@@ -67,7 +66,7 @@ impl TextTable {
             let cell = |n: usize| {
                 with_paper(n, ours(&row.cells[n], &units[n], most), &|| theirs(&row.cells[n], &units[n]))
             };
-            let keys = row.key.iter().map(|level| level.0.clone());
+            let keys = row.key.iter().map(ToString::to_string);
             keys.chain((0..units.len()).flat_map(cell)).collect()
         };
         let headings = table.factors.iter().cloned().chain((0..units.len()).flat_map(heading));

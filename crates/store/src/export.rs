@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use netrig_experiment::{Amount, Level};
+use netrig_experiment::Level;
 
 use crate::parquet_file::{self, Column, Values};
 use crate::read::Replication;
@@ -102,7 +102,7 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
     let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
     for factor in factors {
         let name = if OURS.contains(&factor.as_str()) { format!("factor.{factor}") } else { factor.clone() };
-        let words = || text(&|r| r.point.level(factor).map(|level| level.0.clone()));
+        let words = || text(&|r| r.point.level(factor).map(ToString::to_string));
         columns.push(
             numeric(&name, factor, replications).unwrap_or_else(|| Column::new(name.as_str(), words())),
         );
@@ -122,11 +122,10 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
 
 /// A factor whose levels are all amounts of one kind, as numbers in the unit of the smallest; without one if they have none.
 fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<Column> {
-    let amount = |level: &Level| level.0.parse::<Amount>().ok();
     let number = |level: &Level| level.number().unwrap_or(f64::INFINITY);
     let levels = replications.iter().filter_map(|r| r.point.level(factor));
-    let smallest = levels.min_by(|a, b| f64::total_cmp(&number(a), &number(b))).and_then(amount)?;
-    let value = |r: &Replication| match r.point.level(factor).map(amount) {
+    let smallest = levels.min_by(|a, b| f64::total_cmp(&number(a), &number(b))).and_then(Level::amount)?;
+    let value = |r: &Replication| match r.point.level(factor).map(Level::amount) {
         // There is no such factor in the run, or no number there.
         None => Some(None),
         Some(None) => None,

@@ -27,7 +27,7 @@ pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
     let plan = request.experiment.plan();
     let design = &request.experiment.design;
     for factor in &design.factors {
-        let levels: Vec<_> = factor.levels.iter().map(|level| level.0.as_str()).collect();
+        let levels: Vec<_> = factor.levels.iter().map(|level| level.text()).collect();
         print(format!("{:>20}  {}", factor.name, levels.join(", ")))?;
     }
     let replications = plan.replications();

@@ -181,6 +181,57 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     ok(folder.path(), &["plan", "small.toml", "--set", "gap=50 ms"]);
 }
 
+/// A flow of a million datagrams per second, whose delays are kept for a quantile, and one of twenty. Nothing waits.
+#[test]
+fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
+    let of_flow = "of = \"flow.f\"\nmetric = \"one_way_delay\"\nstatistic = \"p95\"";
+    let folder = folder_with(
+        &FLOOD
+            .replace("1 Mbit/s", "10 Gbit/s")
+            .replace("of = \"link.line\"\nmetric = \"waiting_time\"", of_flow),
+    );
+    let lost = netrig(folder.path(), &["run", "small.toml", "--memory", "10MB", "--json"]);
+    assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&lost.stdout).expect("a document");
+    let status = |place: usize| document["points"][place]["status"].as_str();
+    assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
+    let told = text(&lost.stdout) + &text(&lost.stderr);
+    assert!(told.contains("the run takes more memory than it may (10 MB)"), "{told}");
+    assert!(told.contains("its samples take") && told.contains("allow more by --memory"), "{told}");
+    // What any run takes is more than so little.
+    let least = netrig(
+        folder.path(),
+        &["run", "small.toml", "--set", "gap=50 ms", "--memory", "1KB", "--store", "new.db"],
+    );
+    assert_eq!(least.status.code(), Some(1), "{}", text(&least.stdout));
+    assert!(text(&least.stdout).contains("more memory than it may (1 KB)"), "{}", text(&least.stdout));
+}
+
+/// Numbers in quotes are texts: they have no unit, and none of their zeros is lost on the way to a program that reads them.
+#[test]
+fn a_number_in_quotes_is_a_text_in_each_document() {
+    let file = EXPERIMENT
+        .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]", "who = [\"100\", \"0200\"]\nsize = [10, 20]")
+        .replace("\"${rate}\"", "\"1 Mbit/s\"")
+        .replace("packets = 50", "packets = \"${size}\"")
+        .replace("kind = \"tcp\"", "kind = \"tcp\"\nmss = \"${who} B\"")
+        .replace("count = 3", "count = 1");
+    let folder = folder_with(&file);
+    let document: serde_json::Value =
+        serde_json::from_str(&ok(folder.path(), &["run", "small.toml", "--json"])).expect("a document");
+    let factors: Vec<_> =
+        document["points"].as_array().expect("points").iter().map(|point| point["factors"].clone()).collect();
+    let point = |who: &str, size: u32| serde_json::json!({ "who": who, "size": size });
+    assert_eq!(factors, [point("100", 10), point("100", 20), point("0200", 10), point("0200", 20)]);
+    ok(folder.path(), &["export", "small.toml", "--format", "csv", "--out", "x.csv", "--set", "who=0200"]);
+    let table = fs::read_to_string(folder.path().join("x.csv")).expect("it was exported");
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows[0].starts_with("substrate,size,who,") && rows.len() == 3, "{table}");
+    assert!(rows[1].starts_with("sim,10,0200,") && rows[2].starts_with("sim,20,0200,"), "{table}");
+    let compared = ok(folder.path(), &["compare", "small.toml", "--with", "netrig.db", "--set", "who=0200"]);
+    assert!(!compared.contains("\"0200\""), "{compared}");
+}
+
 /// A line that gets more than it carries: the delay of its one flow grows until the run ends.
 fn overload(head: &str, response: &str) -> String {
     let of_flow = format!("of = \"flow.f\"\nmetric = \"one_way_delay\"\nunit = \"ms\"\n{response}");

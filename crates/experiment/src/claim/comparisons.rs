@@ -316,8 +316,7 @@ impl Context<'_> {
 /// The levels as numbers in the unit of the factor's axis.
 fn abscissa(factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Vec<f64>, Missing> {
     let unit = axis_unit(factor);
-    let at =
-        |level: &Level| level.0.parse::<crate::Amount>().ok().and_then(|amount| amount.in_unit(unit).ok());
+    let at = |level: &Level| level.amount().and_then(|amount| amount.in_unit(unit).ok());
     levels.iter().map(|(level, _)| at(level)).collect::<Option<_>>().ok_or_else(unclear)
 }
 
@@ -365,7 +364,7 @@ pub(crate) fn axis_unit(factor: &Factor) -> &'static str {
 
 /// The unit of the last of these levels that has one.
 pub(crate) fn unit_of_levels<'a>(levels: impl DoubleEndedIterator<Item = &'a Level>) -> Option<&'static str> {
-    levels.rev().find_map(|level| level.0.parse::<crate::Amount>().ok()?.unit())
+    levels.rev().find_map(|level| level.amount()?.unit())
 }
 
 fn present<'a>(cell: &&'a Cell) -> Result<&'a Sample, Missing> {

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::check::{SpecError, one_of};
-use crate::{Amount, Factor, Level, Point};
+use crate::{Factor, Level, LevelValue, Point};
 
 /// For each named factor the levels that are wanted; factors that are not named may have any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,19 +20,6 @@ pub struct Selection(pub BTreeMap<String, Vec<Level>>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Written(pub Level);
-
-impl Level {
-    /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`.
-    pub fn means(&self, other: &Self) -> bool {
-        self == other
-            || matches!((self.0.parse::<Amount>(), other.0.parse::<Amount>()), (Ok(a), Ok(b)) if a.same(&b))
-    }
-
-    /// The level as a number in the base unit of its kind (s, bit, bit/s, 1), if it is one.
-    pub fn number(&self) -> Option<f64> {
-        self.0.parse::<Amount>().ok().map(|amount| amount.base())
-    }
-}
 
 impl Selection {
     /// Whether nothing is chosen: every point matches.
@@ -74,10 +61,10 @@ pub(crate) fn check_level(field: &str, level: &Level, factor: &Factor) -> Option
     if factor.levels.iter().any(|l| l.means(level)) {
         return None;
     }
-    let known: Vec<&str> = factor.levels.iter().map(|l| l.0.as_str()).collect();
+    let known: Vec<&str> = factor.levels.iter().map(Level::text).collect();
     let what = format!("`{}` has no level `{level}`", factor.name);
     // Another number is no slip of the pen.
-    let meant = if level.number().is_some() { "" } else { &level.0 };
+    let meant = if matches!(level.looks_like(), LevelValue::Text(_)) { level.text() } else { "" };
     Some(SpecError::new(field, one_of(&what, meant, &known)))
 }
 
@@ -96,7 +83,7 @@ impl de::Visitor<'_> for LevelVisitor {
         f.write_str("a level: a text, a number, true or false")
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Written, E> {
-        Ok(Written(Level(text.to_owned())))
+        Ok(Written(Level::of_text(text)))
     }
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Written, E> {
         Ok(Written(Level(value.to_string())))
@@ -258,6 +245,7 @@ mod tests {
     fn levels_are_compared_as_amounts() {
         assert!(selection("down_for = '500 ms'").matches(&point(&[("down_for", "0.5 s")])));
         assert!(!selection("down_for = '500 ms'").matches(&point(&[("down_for", "500 s")])));
+        assert!(selection("tries = '3'").matches(&point(&[("tries", "3")])));
     }
 
     #[test]

@@ -260,8 +260,7 @@ impl ClaimSpec {
         }
         if self.expect == Expect::Rise
             && let Some(ends) = &self.between
-            && let numbers =
-                levels.iter().filter_map(|level| level.0.parse::<Amount>().ok()).collect::<Vec<_>>()
+            && let numbers = levels.iter().filter_map(|level| level.amount()).collect::<Vec<_>>()
             && let Some(end) = ends.iter().find(|end| !numbers.iter().any(|level| level.base() == end.base()))
         {
             let why = format!("`{end}` is no level of `{}` that the claim is about", factor.name);

@@ -102,7 +102,8 @@ impl Legend {
         level: impl Fn(&str, &Level) -> String,
     ) -> String {
         // A factor may tell which of the responses a point has.
-        let is_told = |name: &&String| self.levels.first().is_some_and(|(_, level)| level.0 == **name);
+        let is_told =
+            |name: &&String| self.levels.first().is_some_and(|(_, level)| level.text() == name.as_str());
         let response = self.response.as_ref().filter(|name| !is_told(name)).map(|name| response(name));
         let levels = self.levels.iter().map(|(factor, own)| level(factor, own));
         let mut words = response.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
@@ -123,7 +124,7 @@ impl Legend {
 
 impl fmt::Display for Legend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(str::to_owned, |_, level| level.0.clone()))
+        f.write_str(&self.in_words(str::to_owned, |_, level| level.to_string()))
     }
 }
 
@@ -597,7 +598,7 @@ impl XAxis {
         let factor = design.factor(&figure.x).unwrap_or(&none);
         let is_shown = |level: &&Level| shown.iter().any(|p| p.factors.level(&figure.x) == Some(level));
         let unit = unit_of_levels(factor.levels.iter().filter(is_shown)).unwrap_or(axis_unit(factor));
-        let number = |level: &Level| level.0.parse::<Amount>().ok()?.in_unit(unit).ok();
+        let number = |level: &Level| level.amount()?.in_unit(unit).ok();
         let levels: Vec<Level> = figure.at.levels(factor).cloned().collect();
         let numbers: Option<Vec<f64>> = levels.iter().map(number).collect();
         let unit = if numbers.is_some() { unit } else { "1" };
@@ -606,11 +607,7 @@ impl XAxis {
     }
 
     fn categories(&self) -> Vec<String> {
-        if self.numbers.is_some() {
-            Vec::new()
-        } else {
-            self.levels.iter().map(|level| level.0.clone()).collect()
-        }
+        if self.numbers.is_some() { Vec::new() } else { self.levels.iter().map(Level::to_string).collect() }
     }
 
     fn place(&self, level: &Level) -> Option<f64> {

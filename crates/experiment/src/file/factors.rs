@@ -33,16 +33,20 @@ pub(crate) struct Block {
     pub(crate) levels: BTreeMap<usize, Vec<usize>>,
 }
 
+/// The canonical form of a text: a number and its unit with one space between them. The number stays as it was written.
+pub(crate) fn canonical(text: &str) -> String {
+    let text = text.trim();
+    let quantity = netrig_core::units::split_quantity(text)
+        .filter(|(_, unit)| !unit.is_empty() && text.parse::<Amount>().is_ok());
+    quantity.map_or_else(|| text.to_owned(), |(number, unit)| format!("{number} {unit}"))
+}
+
 impl Level {
-    /// The canonical text of what was written: a number and its unit with one space between them. The number
-    /// stays as it was written.
-    pub fn canonical(text: &str) -> Self {
-        let text = text.trim();
-        let quantity = netrig_core::units::split_quantity(text)
-            .filter(|(_, unit)| !unit.is_empty() && text.parse::<Amount>().is_ok());
-        match quantity {
-            Some((number, unit)) => Self(format!("{number} {unit}")),
-            None => Self(text.to_owned()),
+    /// The level that a text, a number or a truth value of the file is.
+    pub(crate) fn of(value: &Value) -> Self {
+        match &value.kind {
+            Kind::Text(text) => Self::of_text(&canonical(text)),
+            _ => Self(placeholder::written(value)),
         }
     }
 }
@@ -54,7 +58,7 @@ impl FactorValues {
     }
 
     fn level_texts(&self) -> impl Iterator<Item = &str> {
-        self.levels.iter().map(|(level, _)| level.0.as_str())
+        self.levels.iter().map(|(level, _)| level.text())
     }
 }
 
@@ -65,8 +69,7 @@ fn level(value: &Value) -> Result<Level, Box<Diagnostic>> {
         Kind::Text(text) if text.contains("${") => refuse("a level cannot refer to a factor")
             .note("levels are what `${…}` is replaced by, once; a chain or a circle of factors is refused"),
         Kind::Text(text) if text.trim().is_empty() => refuse("a level cannot be empty"),
-        Kind::Text(text) => return Ok(Level::canonical(text)),
-        Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => return Ok(Level(placeholder::written(value))),
+        Kind::Text(_) | Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => return Ok(Level::of(value)),
         Kind::Array(_) | Kind::Table(_) => refuse(&format!(
             "expected a text, a number, `true` or `false` as a level, found {}",
             found(&value.kind)
@@ -116,26 +119,32 @@ fn levels(value: &Value, problems: &mut Vec<Diagnostic>) -> Vec<(Level, Value)> 
         return Vec::new();
     }
     let mut levels: Vec<(Level, Value)> = Vec::with_capacity(elements.len());
-    let mut seen: BTreeMap<LevelKey, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<LevelKey, Vec<usize>> = BTreeMap::new();
     for element in elements {
         match level(element) {
             Err(problem) => problems.push(*problem),
-            Ok(level) => match seen.get(&LevelKey::of(&level)) {
-                Some(first) => problems.push(
-                    Diagnostic::error(element.span.clone(), format!("the level `{level}` is listed twice"))
+            Ok(level) => {
+                let alike = seen.entry(LevelKey::of(&level)).or_default();
+                match alike.iter().find(|place| levels[**place].0.means(&level)) {
+                    Some(first) => problems.push(
+                        Diagnostic::error(
+                            element.span.clone(),
+                            format!("the level `{level}` is listed twice"),
+                        )
                         .note_at(levels[*first].1.span.clone(), "first here"),
-                ),
-                None => {
-                    seen.insert(LevelKey::of(&level), levels.len());
-                    levels.push((level, element.clone()));
+                    ),
+                    None => {
+                        alike.push(levels.len());
+                        levels.push((level, element.clone()));
+                    }
                 }
-            },
+            }
         }
     }
     levels
 }
 
-/// What makes two levels the same, as a key: nearly equal amounts fall together.
+/// What levels that mean the same have in common: nearly equal amounts fall together, and with them texts that look like them.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum LevelKey {
     Amount(String, Option<&'static str>),
@@ -144,7 +153,7 @@ enum LevelKey {
 
 impl LevelKey {
     fn of(level: &Level) -> Self {
-        let Ok(amount) = level.0.parse::<Amount>() else { return Self::Text(level.0.clone()) };
+        let Ok(amount) = level.text().parse::<Amount>() else { return Self::Text(level.text().to_owned()) };
         // One unit stands for all of its kind, so that 500 ms and 0.5 s have the same key.
         let base = ["s", "bit", "bit/s", "1", "1/s"];
         let kind = amount.unit().and_then(|_| base.into_iter().find(|unit| amount.in_unit(unit).is_ok()));
@@ -206,7 +215,7 @@ fn block(table: &Table, factors: &[FactorValues], problems: &mut Vec<Diagnostic>
                             element.span.clone(),
                             format!("`{}` has no level `{level}` in [factors]", entry.key),
                         )
-                        .among(&level.0, factor.level_texts()),
+                        .among(level.text(), factor.level_texts()),
                     ),
                 },
             }

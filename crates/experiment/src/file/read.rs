@@ -95,8 +95,7 @@ impl<'r> Reader<'r> {
     /// Whether the point that is being read has one of the wanted levels of every factor that is named.
     pub(crate) fn is_at(&self, chosen: &Selection) -> bool {
         chosen.0.iter().all(|(factor, wanted)| {
-            let here =
-                self.levels.get(factor.as_str()).map(|value| Level::canonical(&placeholder::written(value)));
+            let here = self.levels.get(factor.as_str()).map(|value| Level::of(value));
             here.is_some_and(|here| wanted.iter().any(|level| level.means(&here)))
         })
     }

@@ -2,8 +2,7 @@
 
 use super::diagnostic::{Diagnostics, closest, list};
 use super::document::{self, Kind, Value};
-use super::factors::{Block, FactorValues};
-use super::placeholder;
+use super::factors::{Block, FactorValues, canonical};
 use crate::{Level, LevelValue};
 
 /// Other levels for one factor.
@@ -190,25 +189,25 @@ fn value(text: &str, factor: &FactorValues) -> (Level, Value) {
     let scalar = document::parse_value(text)
         .filter(|kind| matches!(kind, Kind::Switch(_) | Kind::Integer(_) | Kind::Float(_)))
         .filter(|_| !texts_only);
-    let kind = scalar.unwrap_or_else(|| Kind::Text(Level::canonical(text).0));
+    let kind = scalar.unwrap_or_else(|| Kind::Text(canonical(text)));
     // An empty span says that it stands nowhere in the file.
     let value = Value { span: 0..0, kind };
-    (Level(placeholder::written(&value)), value)
+    (Level::of(&value), value)
 }
 
-/// Refuses a level of another type than all levels of the file. A word, and a number with a unit that netrig does not know, are
+/// Refuses a level that does not look like any of the file, which quotes on a command line do not tell from a text. A word, and a number with a unit that netrig does not know, are
 /// left to the place that reads the value: it alone knows which words (`unbounded`) it takes.
 fn check_type(level: &Level, factor: &FactorValues) -> Result<(), SetError> {
-    let given = level.value();
-    let mut own = factor.levels.iter().map(|(own, _)| own.value());
+    let given = level.looks_like();
+    let mut own = factor.levels.iter().map(|(own, _)| own.looks_like());
     let Some(first) = own.next() else { return Ok(()) };
     let is_word = matches!(given, LevelValue::Text(_));
     if is_word || first.has_type_of(&given) || own.any(|own| own.has_type_of(&given)) {
         return Ok(());
     }
-    let known: Vec<&str> = factor.levels.iter().map(|(own, _)| own.0.as_str()).collect();
+    let known: Vec<&str> = factor.levels.iter().map(|(own, _)| own.text()).collect();
     let wanted = format!("{}; the file has {}", first.type_in_words(), list(&known).unwrap_or_default());
-    let (factor, level) = (factor.name.clone(), level.0.clone());
+    let (factor, level) = (factor.name.clone(), level.to_string());
     Err(SetError::OtherType { given: given.type_in_words(), factor, level, wanted })
 }
 

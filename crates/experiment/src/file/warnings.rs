@@ -213,7 +213,7 @@ impl<'a> Warnings<'a> {
             let varied =
                 self.definition.factors.iter().zip(&overload.levels).filter(|(f, _)| f.levels.len() > 1);
             let worst: Vec<String> = varied
-                .map(|(factor, place)| format!("{} = {}", factor.name, factor.levels[*place].0))
+                .map(|(factor, place)| format!("{} = {}", factor.name, factor.levels[*place].0.text()))
                 .collect();
             let where_ =
                 format!("so at {} of {} points, worst at {}", overload.points, self.points, worst.join(", "));

@@ -131,7 +131,7 @@ impl TableSpec {
             }
         }
         let of = |(factor, levels): &(&str, Vec<&Level>)| {
-            let levels: Vec<&str> = levels.iter().map(|level| level.0.as_str()).collect();
+            let levels: Vec<&str> = levels.iter().map(|level| level.text()).collect();
             format!("{factor} = {}", levels.join(", "))
         };
         let words: Vec<String> = all.iter().map(of).collect();

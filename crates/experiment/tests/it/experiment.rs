@@ -80,6 +80,37 @@ fn levels_keep_their_writing_and_are_compared_by_meaning() {
     assert_eq!(plan.point(0).to_string(), expected);
 }
 
+/// A number in quotes is a text, which keeps its zeros; with a unit it is an amount.
+#[test]
+fn a_level_is_the_text_or_the_number_that_the_file_has() {
+    let file = |levels: &str| {
+        let factor = format!("[factors]\nwho = [{levels}]");
+        MM1.replacen("[factors]", &factor, 1).replacen("500 B", "${who} B", 1)
+    };
+    let json = |plan: &Plan, point: usize| {
+        serde_json::to_string(&plan.point(point).level("who").unwrap().value()).unwrap()
+    };
+    let text = file("\"0100\", \"200\"");
+    let plan = parse(&text).plan();
+    assert_eq!([json(&plan, 0), json(&plan, 3)], ["\"0100\"", "\"200\""]);
+    assert_eq!(plan.point(0).to_string(), "load = 4.5 ms, who = 0100");
+    let plan = parse(&file("100, 200")).plan();
+    assert_eq!([json(&plan, 0), json(&plan, 3)], ["100", "200"]);
+    // The levels are the same in either form where they stand for a placeholder.
+    assert_eq!(scenario(&text, "who=0100,load=5 ms"), scenario(&file("100, 200"), "who=100,load=5 ms"));
+    // On a command line it has the type that the file has, and two texts are one only if they are equal.
+    let set = |levels: &str| set(&text, levels).unwrap();
+    assert_eq!([json(&set("who=0100"), 0), json(&set("who=300"), 0)], ["\"0100\"", "\"300\""]);
+    assert_eq!(set("who=0100,100,load=5 ms").len(), 2);
+    // A number and a text that looks like it cannot be told apart by who reads the levels.
+    let twice = Experiment::parse("test.toml", &file("100, 200, \"0100\"")).unwrap_err().to_string();
+    assert!(twice.contains("the level `0100` is listed twice"), "{twice}");
+    // What chooses a level may write it either way.
+    let chosen = text.replace("where = { load = \"8 ms\" }", "where = { who = 200 }");
+    assert_ne!(chosen, text);
+    parse(&chosen);
+}
+
 #[test]
 fn a_constant_can_be_set_to_what_the_file_does_not_have() {
     let plan = set(MM1, "load=2 ms,1ms").unwrap();

@@ -48,7 +48,7 @@ pub(super) fn design(m: &mut Markup, report: &Report<'_>) {
                 for factor in &design.factors {
                     m.inside("tr", &[], |m| {
                         m.element("th", &[("scope", "row")], factor_heading(&factor.name));
-                        let levels: Vec<&str> = factor.levels.iter().map(|level| level.0.as_str()).collect();
+                        let levels: Vec<&str> = factor.levels.iter().map(|level| level.text()).collect();
                         m.element("td", &[], levels.join(", "));
                     });
                 }

@@ -50,7 +50,7 @@ fn row(m: &mut Markup, point: &PointResult, sheet: &Sheet<'_>, same: bool) {
     for factor in &sheet.varied {
         let level = point.factors.level(factor);
         let order = level.and_then(|level| level.number()).map(|number| number.to_string());
-        let text = level.map_or("", |level| &level.0);
+        let text = level.map_or("", |level| level.text());
         match order {
             Some(order) => m.element("th", &[("scope", "row"), ("data-v", &order)], text),
             None => m.element("th", &[("scope", "row")], text),

@@ -1,8 +1,10 @@
 //! Tables for other programs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use data_encoding::BASE64;
-use netrig_experiment::{Measured, Outcome};
+use netrig_experiment::{Level, Measured, Outcome, Point};
 use netrig_store::{End, Store, Table};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -179,6 +181,33 @@ fn levels_that_are_numbers_stay_numbers() {
     let of_factors: Vec<_> = of_factors.filter(|(_, unit)| unit.is_some()).collect();
     let expected = [("down_for [ms]", "ms"), ("share [%]", "%")];
     assert_eq!(of_factors, expected.map(|(name, unit)| (name.to_owned(), Some(unit.to_owned()))));
+}
+
+/// Numbers in quotes are texts in a file, and so they are in a store and in what is made of it.
+#[test]
+fn texts_that_look_like_numbers_stay_texts() {
+    let (_folder, mut store, experiment, provenance) = store();
+    for (number, text) in (1..).zip(["100", "0200", "true"]) {
+        let mut made = entry(experiment, provenance, &format!("a{number}"));
+        made.point = Point(BTreeMap::from([("who".to_owned(), Level::of_text(text))]));
+        made.replication = number;
+        store.record(&made).unwrap();
+    }
+    let kept = store.replications(experiment).unwrap();
+    let levels: BTreeSet<&str> = kept.iter().map(|made| made.point.level("who").unwrap().text()).collect();
+    assert_eq!(levels, BTreeSet::from(["100", "0200", "true"]));
+    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let mut csv = Vec::new();
+    table.write_csv(&mut csv).unwrap();
+    let text = String::from_utf8(csv).unwrap();
+    let cells: BTreeSet<&str> = text.lines().map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert_eq!(cells, BTreeSet::from(["who", "100", "0200", "true"]), "{text}");
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes, &[]).unwrap();
+    let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let cells: BTreeSet<&str> = rows.iter().map(|row| row.get_string(1).unwrap().as_str()).collect();
+    assert_eq!(cells, BTreeSet::from(["100", "0200", "true"]));
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub enum Fact {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) | Self::Level(Level(text)) => f.pad(text),
+            Self::Text(text) => f.pad(text),
+            Self::Level(level) => f.pad(level.text()),
         }
     }
 }
