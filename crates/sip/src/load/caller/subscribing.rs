@@ -62,22 +62,21 @@ impl Caller {
         call.clock.act = Deadline::after(now, renewal.min(end.max(now) - now));
     }
 
-    /// Renews the subscription, or takes it back when its time is over.
+    /// Renews the subscription, or takes it back when its time is over. If the NOTIFY of the last SUBSCRIBE has not arrived yet, it
+    /// waits for it, until timer N (RFC 6665 section 4.1.2.4).
     pub(super) fn resubscribe(&mut self, now: Instant, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, .. } = call.scenario else { return };
+        if !call.is_met {
+            return;
+        }
+        call.is_met = false;
         if now >= call.stamps.acknowledged + hold {
             stamp(&mut call.stamps.ending, now);
             call.phase = Phase::Ending;
         } else {
             call.phase = Phase::Changing;
             call.step = call.step.saturating_add(1);
-        }
-        if call.is_met {
-            call.is_met = false;
-        } else {
-            // The notifier has not told what it was to tell before.
-            call.failure = call.failure.or(Some(Failure::Without("NOTIFY")));
         }
         self.send_next(now, key, Sent::Subscribe, out);
     }
@@ -114,6 +113,9 @@ impl Caller {
                 call.is_met = true;
                 if phase == Phase::Holding {
                     call.clock.end.stop();
+                    if !call.clock.act.is_running() {
+                        self.resubscribe(self.arrived, key, out);
+                    }
                 }
             }
         }
