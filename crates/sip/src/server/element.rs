@@ -20,6 +20,16 @@ pub(super) trait Element {
         false
     }
 
+    /// As [`Server::authenticates`].
+    fn authenticates(&self) -> bool {
+        false
+    }
+
+    /// As [`Server::forwards`].
+    fn forwards(&self) -> bool {
+        false
+    }
+
     /// When it has something to do by itself.
     fn next_work(&self) -> Option<Instant>;
 
@@ -61,5 +71,13 @@ impl<E: Element + Send> Server for E {
 
     fn take_proof(&mut self) -> bool {
         Element::take_proof(self)
+    }
+
+    fn authenticates(&self) -> bool {
+        Element::authenticates(self)
+    }
+
+    fn forwards(&self) -> bool {
+        Element::forwards(self)
     }
 }

@@ -9,7 +9,7 @@ use crate::dialog::{MAX_FORWARDS, allowed_in_request, is_sips};
 use crate::header::{NameAddr, Transport};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
-/// The parameter of this proxy's `Record-Route` by which it knows that it has let a dialog begin.
+/// The parameter of this proxy's `Record-Route` by which it knows where later requests of a dialog may go.
 pub(super) const TOKEN: &str = "dialog";
 
 /// Where a request is to go.
@@ -149,8 +149,7 @@ pub(super) fn targets(registry: &Registry, now: Instant, request: &Request) -> R
 }
 
 /// RFC 3261 section 16.6: the copy for one target, without the `Via` of one's own, and where it goes. `None` if that is no SIP
-/// URI. `record_route` is the value of the parameter by which this proxy knows the dialog's later requests, if it stays in their
-/// way.
+/// URI. `record_route` is the value of [`TOKEN`], empty for none, if this proxy stays in the way of the dialog.
 pub(super) fn copy(
     domain: &Domain,
     request: &Request,
@@ -201,7 +200,9 @@ fn recorded(domain: &Domain, is_secure: bool, destination: &Destination, token: 
     } else if transport != Transport::Udp {
         own.parameters.set("transport", Some(&transport.name().to_lowercase()));
     }
-    own.parameters.set(TOKEN, Some(token));
+    if !token.is_empty() {
+        own.parameters.set(TOKEN, Some(token));
+    }
     NameAddr::new(Uri::Sip(own))
 }
 

@@ -93,6 +93,16 @@ pub trait Server: Send {
     fn take_proof(&mut self) -> bool {
         false
     }
+
+    /// Whether it asks for credentials. If it does, a peer has proved nothing before [`Server::take_proof`] says so.
+    fn authenticates(&self) -> bool {
+        false
+    }
+
+    /// Whether it forwards responses of others. The tags in those are secrets of their senders, not of this server.
+    fn forwards(&self) -> bool {
+        false
+    }
 }
 
 impl Destination {
@@ -143,14 +153,16 @@ impl Destination {
     }
 
     /// Of a response to a request that came from `from`: over a stream "using the existing connection to the source of the
-    /// original request" (RFC 3261 section 18.2.2), else by its `Via`.
+    /// original request" (RFC 3261 section 18.2.2), else by its `Via`. A `Via` that names another transport than the one by which
+    /// the request came is not believed: a datagram would make this server open connections to whom its sender names.
     pub(crate) fn back(response: &Response, from: Source) -> Self {
-        match Self::of_response(response).filter(|_| !from.transport.is_reliable()) {
-            None => Self::Address(from),
-            Some(Self::Address(Source { transport, address })) => {
+        match Self::of_response(response) {
+            Some(Self::Address(Source { transport, address }))
+                if transport == from.transport && !transport.is_reliable() =>
+            {
                 Self::Address(Source { transport, address: on_link_of(address, from.address) })
             }
-            Some(by_name) => by_name,
+            _ => Self::Address(from),
         }
     }
 
@@ -277,6 +289,11 @@ fn identity(headers: &Headers) -> String {
 pub(crate) fn fingerprint(text: &str) -> String {
     let hash = Sha256::digest(text);
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The same of a text and a key that nobody else knows: who does not have the key cannot compute it.
+pub(crate) fn keyed_fingerprint([a, b]: [u64; 2], text: &str) -> String {
+    fingerprint(&format!("{a:016x}{b:016x}\n{text}"))
 }
 
 /// A `Via` of one's own for a hop to `destination`.

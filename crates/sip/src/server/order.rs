@@ -105,7 +105,10 @@ impl ServerOrder {
                 let random = self.seeds.stream("sip/serve/proxy");
                 Box::new(Proxy::new(self.registry(domain)?, *record_route, most, timing, random))
             }
-            Role::StatelessProxy => Box::new(StatelessProxy::new(self.registry(domain)?)),
+            Role::StatelessProxy => {
+                let random = self.seeds.stream("sip/serve/stateless-proxy");
+                Box::new(StatelessProxy::new(self.registry(domain)?, random))
+            }
         })
     }
 

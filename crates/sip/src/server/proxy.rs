@@ -9,11 +9,11 @@ use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way,
 use super::hop::Hop;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Registry, fingerprint, is_readable, reply};
-use crate::header::MAGIC_COOKIE;
+use super::{Registry, is_readable, keyed_fingerprint, reply, transport_of};
+use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
 use crate::status::Class;
 use crate::transaction::{ClientKey, ServerKey, Timing};
-use crate::{Method, Name, Request, Response, Status, Uri};
+use crate::{Headers, Method, Name, Request, Response, SipUri, Status, Uri};
 
 /// "Timer C MUST be set for each client transaction when an INVITE request is proxied. The timer MUST be larger than 3
 /// minutes."
@@ -162,17 +162,70 @@ impl Proxy {
         }
     }
 
-    /// What only this proxy can have written into a route of a dialog: it has let the dialog begin.
-    fn token(&self, request: &Request) -> String {
-        let [a, b] = self.key;
-        fingerprint(&format!("{a:016x}{b:016x}\n{}", request.headers.get(&Name::CallId).unwrap_or_default()))
+    /// A token for the requests of one side of a dialog: whoever has it may send requests with this `To` tag to `hop`, wherever that
+    /// is, and no others. Nobody else can make one.
+    fn token(&self, call_id: &str, tag: &str, hop: &SipUri) -> String {
+        let transport = transport_of(hop).map_or("", Transport::name);
+        let target = hop.target().to_string().to_ascii_lowercase();
+        let port = hop.port.or(transport_of(hop).map(Transport::default_port)).unwrap_or_default();
+        keyed_fingerprint(self.key, &format!("{call_id}\n{tag}\n{target}\n{port}\n{transport}"))
     }
 
-    /// Whether a request, as it came, is of a dialog that this proxy has let begin.
-    fn is_of_dialog(&self, request: &Request, token: &str) -> bool {
-        let has = |uri: &Uri| uri.as_sip().is_some_and(|uri| uri.parameters.value(TOKEN) == Some(token));
-        let routes = request.headers.addresses(&Name::Route).unwrap_or_default();
-        has(&request.uri) || routes.iter().any(|route| has(&route.uri))
+    /// The token for whom this request reaches, empty for none: its requests within the dialog go to the proxy before this one, or
+    /// to the contact of the sender.
+    fn token_for_callee(&self, request: &Request) -> String {
+        let headers = &request.headers;
+        let tag = headers.from().ok().flatten().and_then(|from| from.tag().map(str::to_owned));
+        let hop = headers.addresses(&Name::RecordRoute).ok().and_then(|routes| routes.into_iter().next());
+        self.token_towards(headers, tag, hop)
+    }
+
+    fn token_towards(&self, headers: &Headers, tag: Option<String>, hop: Option<NameAddr>) -> String {
+        let contact = || headers.addresses(&Name::Contact).ok()?.into_iter().next();
+        let token = || {
+            let hop = hop.or_else(contact)?;
+            Some(self.token(headers.get(&Name::CallId)?, &tag?, hop.uri.as_sip()?))
+        };
+        token().unwrap_or_default()
+    }
+
+    /// Writes into a response, where this proxy has put itself into the route of the request, the token for the caller: its requests
+    /// within the dialog go to the proxy behind this one, or to the contact of the sender. The token of the callee is not for the
+    /// caller, and a response without a dialog has none (RFC 3261 section 16.7, step 8).
+    fn hand_out_token(&self, response: &mut Response) {
+        let Ok(mut routes) = response.headers.addresses(&Name::RecordRoute) else { return };
+        let makes_dialog = (101..300).contains(&response.status.code());
+        let tag = response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
+        let tag = tag.filter(|_| makes_dialog);
+        let mut behind = None;
+        for route in &mut routes {
+            let before = route.clone();
+            if let Uri::Sip(own) = &mut route.uri
+                && own.parameters.has(TOKEN)
+                && self.registry.domain.is_own(own)
+            {
+                match self.token_towards(&response.headers, tag.clone(), behind) {
+                    token if token.is_empty() => own.parameters.remove(TOKEN),
+                    token => own.parameters.set(TOKEN, Some(&token)),
+                };
+            }
+            behind = Some(before);
+        }
+        response.headers.set_all(&Name::RecordRoute, routes);
+    }
+
+    /// Whether a request, as it came, has a token for where it goes, which `own` says: the request without what was written for this
+    /// proxy.
+    fn has_token(&self, request: &Request, own: &Request) -> bool {
+        let routes = |request: &Request| request.headers.addresses(&Name::Route).unwrap_or_default();
+        let hop = routes(own).into_iter().next().map_or_else(|| own.uri.clone(), |route| route.uri);
+        let tag = own.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
+        let call_id = own.headers.get(&Name::CallId);
+        let (Some(hop), Some(tag), Some(call_id)) = (hop.as_sip(), tag, call_id) else { return false };
+        let token = self.token(call_id, &tag, hop);
+        let has =
+            |uri: &Uri| uri.as_sip().is_some_and(|uri| uri.parameters.value(TOKEN) == Some(token.as_str()));
+        has(&request.uri) || routes(request).iter().any(|route| has(&route.uri))
     }
 
     /// The user of this domain that a request which begins something is from.
@@ -185,11 +238,11 @@ impl Proxy {
     /// A copy for each target, with its `Via`.
     fn hops(&mut self, now: Instant, request: &Request, own: Request) -> Result<Vec<Hop>, Box<Response>> {
         let is_proven = self.challenge(now, request)?;
-        let token = self.token(request);
+        let token = self.token_for_callee(request);
         let domain = &self.registry.domain;
         let way = way(request);
         // A stranger is led to the users of this domain, and on to nobody else.
-        let may_leave = self.registry.relays || is_proven || self.is_of_dialog(request, &token);
+        let may_leave = self.registry.relays || is_proven || self.has_token(request, &own);
         if !may_leave && leads_away(&self.registry, &own) {
             return Err(Box::new(reply(request, Status::FORBIDDEN)));
         }
@@ -230,7 +283,8 @@ impl Proxy {
     }
 
     /// RFC 3261 section 16.7; the `Via` is off already.
-    fn response(&mut self, now: Instant, branch_key: &ClientKey, response: Response) {
+    fn response(&mut self, now: Instant, branch_key: &ClientKey, mut response: Response) {
+        self.hand_out_token(&mut response);
         let Some(key) = self.owners.get(branch_key).cloned() else { return };
         let Some(context) = self.contexts.get_mut(&key) else { return };
         let Some(branch) = context.branches.get_mut(branch_key) else { return };
@@ -431,6 +485,14 @@ impl Element for Proxy {
 
     fn take_proof(&mut self) -> bool {
         self.registry.take_proof()
+    }
+
+    fn authenticates(&self) -> bool {
+        self.registry.authenticates()
+    }
+
+    fn forwards(&self) -> bool {
+        true
     }
 
     fn next_work(&self) -> Option<Instant> {

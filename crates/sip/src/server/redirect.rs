@@ -93,6 +93,10 @@ impl Element for Redirect {
         self.registry.take_proof()
     }
 
+    fn authenticates(&self) -> bool {
+        self.registry.authenticates()
+    }
+
     fn next_work(&self) -> Option<Instant> {
         self.registry.bindings.poll_timeout()
     }

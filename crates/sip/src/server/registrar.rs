@@ -61,6 +61,10 @@ impl Element for Registrar {
         self.registry.take_proof()
     }
 
+    fn authenticates(&self) -> bool {
+        self.registry.authenticates()
+    }
+
     fn next_work(&self) -> Option<Instant> {
         self.registry.bindings.poll_timeout()
     }

@@ -186,6 +186,10 @@ impl Registry {
         }
     }
 
+    pub(super) const fn authenticates(&self) -> bool {
+        self.authenticator.is_some()
+    }
+
     /// Whether a request had valid credentials since this was last asked.
     pub(super) const fn take_proof(&mut self) -> bool {
         std::mem::replace(&mut self.has_proof, false)

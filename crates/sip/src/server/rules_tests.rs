@@ -68,7 +68,7 @@ fn a_refusal_goes_to_who_has_asked() {
     let behind =
         |message: Message| changed(&message, "branch=z9hG4bKa1\r\n", "branch=z9hG4bKa1, what is this\r\n");
     let mut servers: [Box<dyn Server>; 2] =
-        [Box::new(registrar()), Box::new(StatelessProxy::new(registry()))];
+        [Box::new(registrar()), Box::new(StatelessProxy::new(registry(), Seeds::new(1).stream("proxy")))];
     for server in &mut servers {
         let mut asked = |message: Message, from: Source| {
             server.handle(at(0.0), message, from);
@@ -121,7 +121,7 @@ fn what_cannot_be_read_is_no_demand_that_is_met() {
     assert_eq!(code(&mut server, 0.0, register("bob", "l", 1, twice)), 400);
     let mut open = registry();
     open.relays = true;
-    let mut proxy = StatelessProxy::new(open);
+    let mut proxy = StatelessProxy::new(open, Seeds::new(1).stream("proxy"));
     let mut sent = |method: &str, number: u32, more: &str| {
         proxy.handle(at(0.0), request(method, "sip:bob@192.0.2.2", ALICE, number, more), source(ALICE));
         told(&said(&mut proxy))

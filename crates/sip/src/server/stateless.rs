@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
-use netrig_core::Instant;
+use netrig_core::{Instant, Stream};
 
 use super::forward::{copy, leads_away, preprocess, refusal, targets, without_own_via};
 use super::hop::Hop;
-use super::{Destination, Registry, Server, Source, fingerprint, is_readable, reply, stamp};
-use crate::header::MAGIC_COOKIE;
+use super::{
+    Destination, Registry, Server, Source, fingerprint, is_readable, keyed_fingerprint, reply, stamp,
+};
+use crate::header::{MAGIC_COOKIE, Via};
 use crate::{Message, Method, Name, Request, Response, Status};
 
 /// The stateless proxy of a domain. What comes again is forwarded again, the same way and with the same branch. Its users'
@@ -15,13 +17,15 @@ use crate::{Message, Method, Name, Request, Response, Status};
 #[derive(Debug)]
 pub struct StatelessProxy {
     registry: Registry,
+    /// Makes the branches, so that a response to no request of this proxy is known.
+    key: [u64; 2],
     out: VecDeque<(Destination, Message)>,
 }
 
 impl StatelessProxy {
     /// With the users of `registry`.
-    pub const fn new(registry: Registry) -> Self {
-        Self { registry, out: VecDeque::new() }
+    pub fn new(registry: Registry, mut random: Stream) -> Self {
+        Self { registry, key: [random.bits(), random.bits()], out: VecDeque::new() }
     }
 
     /// Where its users are, to be changed.
@@ -49,7 +53,7 @@ impl StatelessProxy {
         if let Some(response) = refusal(domain, request, false) {
             return Err(Box::new(response));
         }
-        let branch = branch_of(request);
+        let branch = self.branch_of(request);
         let mut own = request.clone();
         preprocess(domain, &mut own);
         // It asks nobody for a proof, so it serves its users alone.
@@ -65,27 +69,42 @@ impl StatelessProxy {
         self.out.push_back((to, request.into()));
         Ok(())
     }
-}
 
-/// "a combinatoric function of message parameters which are invariant on retransmission" (RFC 3261 section 16.11): of the
-/// branch that came, if it is one that is unique, else of what RFC 2543 told requests apart by. The method is no part of it:
-/// ACK and CANCEL have the branch of their INVITE.
-fn branch_of(request: &Request) -> String {
-    let headers = &request.headers;
-    let via = headers.top_via().ok().flatten();
-    let unique =
-        via.as_ref().filter(|via| via.branch().is_some_and(|branch| branch.starts_with(MAGIC_COOKIE)));
-    let text = match unique {
-        Some(via) => format!("{}\n{}:{:?}", via.branch().unwrap_or_default(), via.host, via.port),
-        None => {
-            let from = headers.get(&Name::From).unwrap_or_default();
-            let call_id = headers.get(&Name::CallId).unwrap_or_default();
-            let number = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
-            let via = via.map(|via| via.to_string()).unwrap_or_default();
-            format!("{}\n{from}\n{call_id}\n{number}\n{via}", request.uri)
+    /// "a combinatoric function of message parameters which are invariant on retransmission" (RFC 3261 section 16.11): of the
+    /// `Via` that came, and, if its branch is not one that is unique, of what RFC 2543 told requests apart by. The method is no part
+    /// of it: ACK and CANCEL have the branch of their INVITE.
+    fn branch_of(&self, request: &Request) -> String {
+        let headers = &request.headers;
+        let via = headers.top_via().ok().flatten();
+        let proof = via.as_ref().map(|via| self.proof_of(via)).unwrap_or_default();
+        let is_unique =
+            via.as_ref().and_then(Via::branch).is_some_and(|branch| branch.starts_with(MAGIC_COOKIE));
+        if is_unique {
+            return format!("{MAGIC_COOKIE}{proof}");
         }
-    };
-    format!("{MAGIC_COOKIE}{}", fingerprint(&text))
+        let from = headers.get(&Name::From).unwrap_or_default();
+        let call_id = headers.get(&Name::CallId).unwrap_or_default();
+        let number = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
+        let rest = fingerprint(&format!("{}\n{from}\n{call_id}\n{number}", request.uri));
+        format!("{MAGIC_COOKIE}{proof}.{rest}")
+    }
+
+    /// What only this proxy can have written into the branch above a `Via`.
+    fn proof_of(&self, via: &Via) -> String {
+        let transport = via.transport.as_ref().map_or_else(String::as_str, |known| known.name());
+        let host = via.host.to_string().to_ascii_lowercase();
+        let (port, received, rport, branch) = (via.port, via.received(), via.rport(), via.branch());
+        let text = format!("{transport}\n{host}\n{port:?}\n{received:?}\n{rport:?}\n{branch:?}");
+        keyed_fingerprint(self.key, &text)
+    }
+
+    /// Whether this proxy has forwarded the request that a response answers, to which this is the next `Via`.
+    fn is_answer(&self, response: &Response) -> bool {
+        let vias = response.headers.vias().unwrap_or_default();
+        let [own, next, ..] = &vias[..] else { return false };
+        let branch = own.branch().and_then(|branch| branch.strip_prefix(MAGIC_COOKIE));
+        branch.and_then(|branch| branch.split('.').next()) == Some(self.proof_of(next).as_str())
+    }
 }
 
 impl Server for StatelessProxy {
@@ -93,7 +112,8 @@ impl Server for StatelessProxy {
         match message {
             Message::Request(request) => self.request(now, request, from),
             Message::Response(response) => {
-                let response = without_own_via(&self.registry.domain, response);
+                let response = Some(response).filter(|own| self.is_answer(own));
+                let response = response.and_then(|own| without_own_via(&self.registry.domain, own));
                 let onwards =
                     response.and_then(|own| Destination::of_response(&own).map(|to| (to, own.into())));
                 self.out.extend(onwards);
@@ -114,5 +134,9 @@ impl Server for StatelessProxy {
 
     fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
         self.out.pop_front()
+    }
+
+    fn forwards(&self) -> bool {
+        true
     }
 }

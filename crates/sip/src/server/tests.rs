@@ -261,6 +261,11 @@ fn a_response_goes_where_its_request_came_from() {
     let (there, via) = ask("198.51.100.7;rport");
     assert_eq!(there, to("198.51.100.7:9000"));
     assert_eq!(via, "SIP/2.0/UDP 198.51.100.7;rport=9000;branch=z9hG4bKx1;received=198.51.100.7");
+    // A datagram opens no connection, whatever its `Via` says.
+    let text =
+        register("bob", "y", 1, "").to_string().replace(&format!("UDP {BOB}"), "TCP 198.51.100.7:5099");
+    server.handle(at(0.0), message(&text), source("198.51.100.7:9000"));
+    assert_eq!(said(&mut server).remove(0).0, to("198.51.100.7:9000"));
 }
 
 /// A proxy with bindings of bob at both addresses.
@@ -528,7 +533,7 @@ fn a_path_is_followed() {
 
 #[test]
 fn a_stateless_proxy_does_the_same_again() {
-    let mut proxy = StatelessProxy::new(registry());
+    let mut proxy = StatelessProxy::new(registry(), Seeds::new(1).stream("proxy"));
     let bob: Uri = format!("sip:bob@{BOB}").parse().unwrap();
     let register = register("bob", "a", 1, &format!("Contact: <{bob}>\r\n"));
     assert_eq!(proxy.registry_mut().register(at(0.0), register.as_request().unwrap()).status, Status::OK);
@@ -548,9 +553,19 @@ fn a_stateless_proxy_does_the_same_again() {
     proxy.handle(at(2.0), ringing.into(), source(BOB));
     let (to, back) = said(&mut proxy).remove(0);
     assert_eq!((to, back.headers().vias().unwrap().len()), (Destination::Address(source(ALICE)), 1));
-    // A response that came past this proxy is not its affair.
+    // A response that came past this proxy is not its affair, nor one to a request that it has not forwarded.
     proxy.handle(at(2.0), back, source(BOB));
     assert_eq!(told(&said(&mut proxy)), [""; 0]);
+    let text = Message::from(first.as_request().unwrap().response(Status::RINGING)).to_string();
+    for forged in [
+        text.replacen(&branch(&first), "z9hG4bK0123456789abcdef", 1),
+        text.replacen("SIP/2.0/UDP 192.0.2.1:5060", "SIP/2.0/UDP 192.0.2.99:5060", 1),
+        text.replacen("SIP/2.0/UDP 192.0.2.1:5060", "SIP/2.0/TCP 192.0.2.1:5060", 1),
+    ] {
+        assert_ne!(forged, text);
+        proxy.handle(at(2.0), message(&forged), source(BOB));
+        assert_eq!(told(&said(&mut proxy)), [""; 0], "{forged}");
+    }
     proxy.handle(at(3.0), request("INVITE", "sip:nobody@biloxi.com", ALICE, 8, ""), source(ALICE));
     assert_eq!(told(&said(&mut proxy)), ["480"]);
 }
@@ -778,17 +793,63 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
         let sent = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", &proof);
         assert_eq!(told(&sent), ["MESSAGE"]);
     }
-    // A dialog that began with a user goes on in both directions, by the route that the proxy wrote.
+    // A dialog that began with a user goes on in both directions, by the routes that the proxy wrote.
+    let number = &mut 600;
+    let mut within = |proxy: &mut Proxy, method: &str, from: &str, edits: [(&str, &str); 4]| {
+        *number += 1;
+        let [(uri, route), (tag, call_id), replaced, replacing] = edits;
+        let text = request(method, uri, from, *number, &format!("Route: {route}\r\n")).to_string();
+        let text = text.replace(&format!("Call-ID: c{number}"), &format!("Call-ID: {call_id}"));
+        let text = text.replace(&format!("To: <{uri}>"), &format!("To: <{uri}>;tag={tag}"));
+        let text = text.replace(replaced.0, replaced.1).replace(replacing.0, replacing.1);
+        proxy.handle(at(3.0), message(&text), source(from));
+        told(&said(proxy))
+    };
+    let same = ("", "");
+    let foreign = "192.0.2.77:5060";
     proxy.handle(at(2.0), request("INVITE", "sip:bob@biloxi.com", ALICE, 500, ""), source(ALICE));
     let invite = said(&mut proxy).remove(0).1;
-    let route = invite.headers().get(&Name::RecordRoute).unwrap().to_owned();
-    let mut bye =
-        request("BYE", "sip:caller@192.0.2.1:5060", BOB, 501, &format!("Route: {route}\r\n")).to_string();
-    bye = bye.replace("Call-ID: c501", "Call-ID: c500");
-    proxy.handle(at(3.0), message(&bye), source(BOB));
-    assert_eq!(told(&said(&mut proxy)), ["BYE"]);
-    // The same route is of no use to another call.
-    let other = bye.replace("Call-ID: c500", "Call-ID: c502").replace("z9hG4bK501", "z9hG4bK502");
-    proxy.handle(at(3.0), message(&other), source(BOB));
-    assert_eq!(told(&said(&mut proxy)), ["403"]);
+    let route_of =
+        |message: &Message| message.headers().get(&Name::RecordRoute).unwrap_or_default().to_owned();
+    let (contact, route) = (format!("sip:caller@{ALICE}"), route_of(&invite));
+    assert_eq!(within(&mut proxy, "BYE", BOB, [(&contact, &route), ("1", "c500"), same, same]), ["BYE"]);
+    // The same route is of no use for another call, to another place or behind it, or for who is not in the dialog.
+    let way_on = format!("{route}, <sip:192.0.2.99;lr>");
+    for edits in [
+        [(contact.as_str(), route.as_str()), ("1", "c502"), same, same],
+        [("sip:y@192.0.2.99", &route), ("1", "c500"), same, same],
+        [(&contact, &way_on), ("1", "c500"), same, same],
+        [(&contact, &route), ("2", "c500"), same, same],
+        [(&contact, &route), ("1", "c500"), (";tag=1\r\nCall-ID", "\r\nCall-ID"), same],
+    ] {
+        assert_eq!(within(&mut proxy, "MESSAGE", BOB, edits), ["403"], "{edits:?}");
+    }
+    // The caller is not told the callee's token, and has none without a dialog.
+    let answered = |proxy: &mut Proxy, invite: &Message, code: u16| {
+        let mut response = invite.as_request().unwrap().response(Status::new(code).unwrap());
+        response.headers.set(Name::To, "<sip:bob@biloxi.com>;tag=b");
+        response.headers.push(Name::RecordRoute, route_of(invite));
+        response.headers.push(Name::Contact, format!("<sip:bob@{foreign}>"));
+        proxy.handle(at(2.5), response.into(), source(BOB));
+        let said = said(proxy);
+        let is_it = |message: &&Message| message.as_response().is_some_and(|own| own.status.code() == code);
+        said.iter().map(|(_, message)| message).find(is_it).map(route_of)
+    };
+    let told_with_200 = answered(&mut proxy, &invite, 200).unwrap();
+    assert!(told_with_200.contains(";dialog=") && told_with_200 != route, "{told_with_200}");
+    let callee = format!("sip:bob@{foreign}");
+    assert_eq!(
+        within(&mut proxy, "BYE", ALICE, [(&callee, &told_with_200), ("b", "c500"), same, same]),
+        ["BYE"]
+    );
+    for edits in [
+        [("sip:y@192.0.2.99", told_with_200.as_str()), ("b", "c500"), same, same],
+        [(&callee, &told_with_200), ("c", "c500"), same, same],
+        [(&contact, &told_with_200), ("1", "c500"), same, same],
+    ] {
+        assert_eq!(within(&mut proxy, "MESSAGE", ALICE, edits), ["403"], "{edits:?}");
+    }
+    proxy.handle(at(4.0), request("INVITE", &format!("sip:bob@{BOB}"), ALICE, 501, ""), source(ALICE));
+    let invite = said(&mut proxy).remove(0).1;
+    assert_eq!(answered(&mut proxy, &invite, 486).unwrap(), "<sip:192.0.2.9:5060;lr>");
 }

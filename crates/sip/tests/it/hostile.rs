@@ -39,7 +39,7 @@ fn servers() -> Vec<Box<dyn Server>> {
     vec![
         Box::new(Registrar::new(registry(), MOST, timing)),
         Box::new(Redirect::new(registry(), MOST, timing)),
-        Box::new(StatelessProxy::new(registry())),
+        Box::new(StatelessProxy::new(registry(), Seeds::new(1).stream("proxy"))),
         Box::new(Proxy::new(registry(), true, MOST, timing, random("proxy"))),
         Box::new(AnsweringMachine::new(registry().domain, manners, MOST, timing, random("machine"))),
     ]
