@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::control_group::{Hierarchy, throttled_in};
+
 /// Processes that are watched together: a program with all processes that have come from it, or a list of processes.
 #[derive(Debug)]
 pub struct Family {
@@ -199,25 +201,19 @@ impl ProcessorGroups {
 
     /// By the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
     fn find(groups: &str, mounts: &str) -> Self {
-        let mounted = |kind: &str, option: Option<&str>| {
-            mounts.lines().find_map(|line| {
-                let (place, system) = line.split_once(" - ")?;
-                let (own, options) = system.split_once(' ')?;
-                let has = option.is_none_or(|option| {
-                    options.rsplit(' ').next().is_some_and(|all| all.split(',').any(|one| one == option))
-                });
-                (own == kind && has).then(|| place.split(' ').nth(4).map(PathBuf::from)).flatten()
-            })
-        };
+        let mounted: Vec<_> = Hierarchy::all(mounts).collect();
         let chain = |line: &str| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
             let top = match controllers {
-                "" => mounted("cgroup2", None)?,
-                _ if controllers.split(',').any(|one| one == "cpu") => mounted("cgroup", Some("cpu"))?,
+                "" => mounted.iter().find(|one| one.is_unified())?,
+                _ if controllers.split(',').any(|one| one == "cpu") => {
+                    mounted.iter().find(|one| one.has("cpu"))?
+                }
                 _ => return None,
             };
+            let top = &top.folder;
             let own = top.join(path.trim_start_matches('/'));
-            Some(own.ancestors().take_while(|folder| folder.starts_with(&top)).map(PathBuf::from).collect())
+            Some(own.ancestors().take_while(|folder| folder.starts_with(top)).map(PathBuf::from).collect())
         };
         Self(groups.lines().filter_map(chain).collect::<Vec<Vec<_>>>().concat())
     }
@@ -226,17 +222,6 @@ impl ProcessorGroups {
     pub fn throttled(&self) -> u64 {
         self.0.iter().filter_map(|folder| throttled_in(folder)).sum()
     }
-}
-
-/// For how long a control group of either version has kept its processes from the processors because they had used up their quota,
-/// ns; `None` if it does not count that.
-pub fn throttled_in(folder: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(folder.join("cpu.stat")).ok()?;
-    let of = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-        line.trim().parse::<u64>().ok()
-    };
-    of("throttled_time").or_else(|| Some(of("throttled_usec")? * 1000))
 }
 
 /// The inodes of all sockets that processes have open.
@@ -301,18 +286,6 @@ mod tests {
             folders("0::/a.slice/b\n", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         assert_eq!(two, ["/sys/fs/cgroup/a.slice/b", "/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"]);
         assert_eq!(ProcessorGroups::find("0::/\n", "").throttled(), 0);
-    }
-
-    #[test]
-    fn throttled_time_is_read_in_the_unit_of_each_version() {
-        let folder = tempfile::tempdir().unwrap();
-        let of = |text: &str| {
-            std::fs::write(folder.path().join("cpu.stat"), text).unwrap();
-            throttled_in(folder.path())
-        };
-        assert_eq!(of("nr_periods 10\nnr_throttled 4\nthrottled_usec 1234\n"), Some(1_234_000));
-        assert_eq!(of("nr_periods 10\nnr_throttled 4\nthrottled_time 1234\n"), Some(1234));
-        assert_eq!(of("usage_usec 7\n"), None);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::passing::is_passing;
+
 /// The longest settings (zones, scripts, environments, lists of keys), bytes.
 pub const LONGEST_SETTINGS: u64 = 16 << 20;
 /// The longest data (captures, clips, lists of users, results), bytes.
@@ -215,10 +217,6 @@ fn is_readable(file: &File, left: Duration) -> io::Result<bool> {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 fn as_text(bytes: Vec<u8>) -> Result<String, UserFileError> {

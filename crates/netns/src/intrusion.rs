@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use netrig_agent::control_group::Hierarchy;
 use netrig_experiment::Scenario;
 
 /// Of the time of its processors others may have had this share: what the kernel itself does, and what is badly counted.
@@ -123,15 +124,10 @@ impl Account {
     }
 }
 
-/// The file that has the time of each processor, by the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+/// The file that has the time of each processor, by the text of `/proc/self/mountinfo`.
 fn usage(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let (place, system) = line.split_once(" - ")?;
-        let options = system.strip_prefix("cgroup ")?.split(' ').nth(1)?;
-        let folder = place.split(' ').nth(4)?;
-        let counts = options.split(',').any(|option| option == "cpuacct");
-        counts.then(|| PathBuf::from(folder).join("cpuacct.usage_percpu"))
-    })
+    let counts = Hierarchy::all(mounts).find(|hierarchy| hierarchy.has("cpuacct"))?;
+    Some(counts.folder.join("cpuacct.usage_percpu"))
 }
 
 /// The thread in which the kernel serves the network of a processor where interrupts leave too much of it: what tells for how

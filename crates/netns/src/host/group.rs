@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use netrig_agent::usage::throttled_in;
+use netrig_agent::control_group::{self, counter, throttled_in};
 use netrig_experiment::Node;
 
 use crate::error::{TestbedError, Told};
@@ -102,22 +102,20 @@ impl Hierarchy {
     fn find(mounts: &str, controller: Controller) -> Result<Self, String> {
         let name = controller.name();
         let mut disabled = None;
-        for line in mounts.lines() {
-            let Some((place, system)) = line.split_once(" - ") else { continue };
-            let Some(folder) = place.split(' ').nth(4).map(PathBuf::from) else { continue };
-            let mut system = system.split(' ');
-            let (kind, options) = (system.next().unwrap_or_default(), system.nth(1).unwrap_or_default());
-            if kind == "cgroup" && options.split(',').any(|option| option == name) {
-                return Ok(Self { version: Version::One, folder });
+        for mounted in control_group::Hierarchy::all(mounts) {
+            if mounted.has(name) {
+                return Ok(Self { version: Version::One, folder: mounted.folder });
             }
+            let is_unified = mounted.is_unified();
+            let folder = mounted.folder;
             let lists = |file: &str| {
                 let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
                 text.split_whitespace().any(|word| word == name)
             };
-            if kind == "cgroup2" && lists("cgroup.subtree_control") {
+            if is_unified && lists("cgroup.subtree_control") {
                 return Ok(Self { version: Version::Two, folder });
             }
-            if kind == "cgroup2" && lists("cgroup.controllers") {
+            if is_unified && lists("cgroup.controllers") {
                 disabled = Some(folder);
             }
         }
@@ -279,13 +277,6 @@ impl GroupReader {
         };
         counter(&folder.join(file), "oom_kill").unwrap_or(0)
     }
-}
-
-/// The number behind a name in a file of lines with both.
-fn counter(file: &Path, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    line.trim().parse().ok()
 }
 
 /// Removes a folder of a group. Those that were in it have been ended, and may still be about to leave it.

@@ -11,8 +11,9 @@ use std::net::{IpAddr, TcpStream};
 
 use netrig_core::{Duration, Instant};
 
-use super::talk::{PREFIX, first_framed, framed, is_early};
+use super::talk::{PREFIX, first_framed, framed};
 use crate::memory::{Kept, Memory, NoRoom};
+use crate::passing::is_passing;
 use crate::{ConnectionSlots, Entered, SlotId, SlotLimits};
 
 /// A connection along which no whole question has come for so long is closed (RFC 7766 section 6.2.3).
@@ -178,8 +179,8 @@ impl NameConnection {
             match self.stream.write(&self.unsent[sent..]) {
                 Ok(0) => break false,
                 Ok(count) => sent += count,
-                Err(error) if is_early(&error) => break true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => break true,
                 Err(_) => break false,
             }
         };
@@ -194,8 +195,8 @@ impl NameConnection {
             match self.stream.read(&mut piece) {
                 Ok(0) => self.has_finished = true,
                 Ok(count) => self.got.extend_from_slice(&piece[..count]),
-                Err(error) if is_early(&error) => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => break,
                 Err(_) => return false,
             }
         }

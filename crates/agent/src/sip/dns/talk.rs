@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use crate::TcpOptions;
+use crate::passing::is_passing;
 use crate::socket::Making;
+use crate::{HostAddress, TcpOptions};
 
 /// The length before each message, bytes.
 pub(super) const PREFIX: usize = 2;
@@ -25,10 +26,7 @@ pub(super) struct Talk {
 impl Talk {
     /// Connects, and will ask as soon as that stands.
     pub fn open(server: SocketAddr, message: &[u8]) -> io::Result<Self> {
-        let any = match server {
-            SocketAddr::V4(_) => ([0; 4], 0).into(),
-            SocketAddr::V6(_) => ([0; 16], 0).into(),
-        };
+        let any = HostAddress::unspecified_for(server).at(0);
         let made = Making::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, any);
         let socket = made.and_then(Making::bound).map_err(|error| io::Error::other(error.to_string()))?;
         match rustix::net::connect(&socket, &server) {
@@ -49,8 +47,8 @@ impl Talk {
             match self.stream.write(&self.unsent) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => drop(self.unsent.drain(..count)),
-                Err(error) if is_early(&error) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
@@ -62,17 +60,12 @@ impl Talk {
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.got.extend_from_slice(&piece[..count]),
-                Err(error) if is_early(&error) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
     }
-}
-
-/// Whether the connection does not stand yet, or has nothing now.
-pub(super) fn is_early(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
 }
 
 /// A message behind its length.
