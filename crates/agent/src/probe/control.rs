@@ -19,7 +19,7 @@ use super::segments::SegmentEnd;
 use super::stamp::Key;
 use super::two_way::Plan;
 use crate::SourceReport;
-use crate::control::{ControlError, read_frame, write_frame};
+use crate::control::{ControlError, read_frame, read_frame_within, write_frame};
 use crate::{Busy, random, shown_up_to};
 
 /// The version of what is said: both sides must have the same.
@@ -30,6 +30,9 @@ pub const PORT: u16 = 8620;
 
 /// How long a far end may take for a word, beside what a stream or a transfer takes.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
+
+/// The longest frame that a probe may send to a far end, bytes: whoever connects can make it keep that much.
+pub(crate) const LONGEST_WORD: usize = 4096;
 
 /// Packets in one frame of records.
 pub(crate) const RECORDS: usize = 1 << 15;
@@ -247,7 +250,8 @@ pub(crate) fn greet_probe(
 ) -> Result<(), GreetingError> {
     let nonce: [u8; 32] = random().map_err(ControlError::from)?;
     write_frame(stream, &FromFarEnd::Hello { version: VERSION, nonce, keyed: key.is_some() })?;
-    let Some(FromProbe::Hello { version, nonce: theirs, tag }) = read_frame(stream)? else {
+    let hello = read_frame_within(stream, LONGEST_WORD)?;
+    let Some(FromProbe::Hello { version, nonce: theirs, tag }) = hello else {
         return Err(GreetingError::Unexpected);
     };
     if version != VERSION {

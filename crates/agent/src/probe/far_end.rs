@@ -14,7 +14,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_core::{Duration, Instant, Prefix, Rate};
 use rustix::net::{SocketType, ipproto};
 
-use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, RECORDS, Stream};
+use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, Stream};
 use super::error::ProbeError;
 use super::one_way::{Direction, source_faults};
 use super::pacing::watching;
@@ -26,7 +26,7 @@ use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, 
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
 use super::wire::{Wire, is_readable};
-use crate::control::{ControlError, read_frame, write_frame};
+use crate::control::{ControlError, read_frame_within, write_frame};
 use crate::memory::Memory;
 use crate::socket::{LONGEST_DATAGRAM, Making, refused};
 use crate::sys::KernelClock;
@@ -408,7 +408,7 @@ fn serve(
     let boot = control::boot().unwrap_or_default();
     control::greet_probe(&mut wire, order.key.as_ref(), boot, || slot.prove())?;
     wire.until = None;
-    let stream = match read_frame(&mut wire)? {
+    let stream = match read_frame_within(&mut wire, LONGEST_WORD)? {
         Some(FromProbe::Stream(stream)) => stream,
         Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), memory, cancel)?),
         Some(FromProbe::PathMtu { token }) => {
@@ -504,7 +504,7 @@ fn carry_out(
         if !is_readable(control) {
             return Err(ServeError::Refused("it did not end".into()));
         }
-        match read_frame(control)? {
+        match read_frame_within(control, LONGEST_WORD)? {
             Some(FromProbe::Begin) if stream.direction == Direction::Back => {
                 let sent = end.stream(plan, stream.size, &mut log, || over(control))?;
                 let numbers = 0..sent.at.len() as u32;

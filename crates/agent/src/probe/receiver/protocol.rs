@@ -49,9 +49,58 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// What it takes to keep it, bytes.
+    /// What each side may take to keep it, bytes.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.head.len()
+    }
+}
+
+/// Arrivals that wait to be told, as [`write_arrival`] writes them. Each takes less than its [`Arrival::cost`].
+#[derive(Debug, Default)]
+pub(super) struct ArrivalLog {
+    count: u32,
+    /// Of [`PIECE`] bytes each, all but the last full: one that grew would be copied, or have room for twice as much.
+    pieces: Vec<Vec<u8>>,
+}
+
+/// Bytes of a piece of an [`ArrivalLog`].
+const PIECE: usize = 64 << 10;
+
+impl ArrivalLog {
+    /// Keeps one more.
+    ///
+    /// # Errors
+    /// If more of it was kept than can be told.
+    pub fn push(&mut self, arrival: &Arrival) -> io::Result<()> {
+        write_arrival(self, arrival)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Tells all of them.
+    pub fn write_to(&self, stream: &mut impl Write) -> io::Result<()> {
+        self.pieces.iter().try_for_each(|piece| stream.write_all(piece))
+    }
+}
+
+impl Write for ArrivalLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
+            self.pieces.push(Vec::with_capacity(PIECE));
+        }
+        let Some(piece) = self.pieces.last_mut() else { return Ok(0) };
+        let fits = bytes.len().min(PIECE - piece.len());
+        piece.extend_from_slice(&bytes[..fits]);
+        Ok(fits)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -103,6 +152,30 @@ mod tests {
             write_arrival(&mut bytes, &arrival).unwrap();
             prop_assert_eq!(read_arrivals(&mut &bytes[..], 1).unwrap(), vec![arrival]);
             prop_assert!(read_arrivals(&mut &bytes[..], 2).is_err());
+        }
+
+        #[test]
+        fn a_log_tells_all_arrivals_and_takes_no_more_than_they_may(
+            lens in proptest::collection::vec(prop_oneof![Just(0), 0..50_usize, Just(65_507)], 1..40),
+            times in 1..500_usize,
+        ) {
+            let arrivals: Vec<_> = lens
+                .iter()
+                .map(|len| Arrival { at_ns: *len as u64, len: 7, head: vec![*len as u8; *len] })
+                .collect();
+            let mut log = ArrivalLog::default();
+            // Of long ones a few do.
+            let times = if lens.contains(&65_507) { 1 } else { times };
+            for _ in 0..times {
+                arrivals.iter().for_each(|arrival| log.push(arrival).unwrap());
+            }
+            let may: usize = arrivals.iter().map(Arrival::cost).sum::<usize>() * times;
+            let takes: usize = log.pieces.iter().map(Vec::capacity).sum();
+            prop_assert!(takes <= may + PIECE, "{takes} B of {may} B");
+            let mut told = Vec::new();
+            log.write_to(&mut told).unwrap();
+            let read = read_arrivals(&mut &told[..], log.len()).unwrap();
+            prop_assert!(read.iter().eq(arrivals.iter().cycle().take(arrivals.len() * times)));
         }
     }
 

@@ -7,12 +7,14 @@ use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 
-use super::protocol::{Answer, Arrival, Request, write_arrival};
+use super::protocol::{Answer, Arrival, ArrivalLog, Request};
 use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::clock::RealtimeOffset;
-use crate::control::{ControlError, read_frame, write_frame};
+use crate::control::{ControlError, read_frame_within, write_frame};
 use crate::memory::{Kept, Memory};
+use crate::passing::{is_of_newcomer, is_passing};
 use crate::probe::ProbeError;
+use crate::probe::control::LONGEST_WORD;
 use crate::probe::socket::ProbeSocket;
 use crate::probe::wire::{Wire, readable};
 use crate::{HostAddress, monotonic_nanos};
@@ -51,7 +53,7 @@ pub(in crate::probe) fn serve(
     let mut talk = Talk { memory, peer, local, reader, writer };
     let mut served = 0;
     loop {
-        let request = match read_frame(&mut talk.reader) {
+        let request = match read_frame_within(&mut talk.reader, LONGEST_WORD) {
             Ok(Some(request)) => request,
             Ok(None) => break,
             // Between two requests nothing is broken off.
@@ -106,7 +108,7 @@ impl Talk<'_> {
                         || monotonic_nanos() > until
                 })
             });
-            let said = read_frame(&mut self.reader);
+            let said = read_frame_within(&mut self.reader, LONGEST_WORD);
             if matches!(said, Ok(Some(Request::Sent))) {
                 std::thread::sleep(GRACE);
             }
@@ -121,14 +123,10 @@ impl Talk<'_> {
             Ok(stepped) => stepped,
             Err(error) => return self.refuse(&error),
         };
-        let Ok(datagrams) = u32::try_from(ear.arrivals.len()) else {
-            return self.say(&Answer::Error { why: "more came than can be counted".to_owned() });
-        };
         let stepped_ns = stepped.map(Duration::as_nanos);
-        self.say(&Answer::Came { datagrams, dropped: ear.socket.drops()?, stepped_ns })?;
-        for arrival in &ear.arrivals {
-            write_arrival(&mut self.writer, arrival)?;
-        }
+        let (datagrams, dropped) = (ear.arrivals.len(), ear.socket.drops()?);
+        self.say(&Answer::Came { datagrams, dropped, stepped_ns })?;
+        ear.arrivals.write_to(&mut self.writer)?;
         Ok(self.writer.flush()?)
     }
 
@@ -162,7 +160,7 @@ impl Talk<'_> {
                         sinks.push(scope.spawn(move || swallow(stream, is_over)));
                     }
                     Ok(_) => {}
-                    Err(error) if is_passing(&error) => {}
+                    Err(error) if is_passing(&error) || is_of_newcomer(&error) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -183,12 +181,6 @@ fn lasting(lasts_ms: u64) -> u64 {
     lasts_ms.saturating_mul(1_000_000).min(LONGEST.as_nanos())
 }
 
-/// Errors of one connection that are none of the listener's.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
-}
-
 /// Reads to the end of a connection; how many bytes came.
 fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut bytes = 0;
@@ -201,7 +193,7 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(bytes),
             Ok(some) => bytes += some as u64,
-            Err(error) if is_passing(&error) && error.kind() != io::ErrorKind::ConnectionReset => {}
+            Err(error) if is_passing(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -214,7 +206,7 @@ struct Ear {
     port: u16,
     from: IpAddr,
     keep: usize,
-    arrivals: Vec<Arrival>,
+    arrivals: ArrivalLog,
     /// What they take.
     kept: Kept,
 }
@@ -223,7 +215,7 @@ impl Ear {
     fn open(local: HostAddress, from: IpAddr, keep: usize, kept: Kept) -> Result<Self, ProbeError> {
         let socket = ProbeSocket::udp(local.at(0), 0)?;
         let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
-        Ok(Self { socket, port, from, keep, arrivals: Vec::new(), kept })
+        Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })
     }
 
     /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
@@ -256,8 +248,8 @@ impl Ear {
                 full = Some(format!("more came than the {MOST_BYTES} B that a receiver keeps"));
             } else if let Err(error) = kept.grow(arrival.cost()) {
                 full = Some(error.to_string());
-            } else {
-                arrivals.push(arrival);
+            } else if let Err(error) = arrivals.push(&arrival) {
+                full = Some(error.to_string());
             }
         })?;
         full.map_or(Ok(some), |why| Err(io::Error::other(why)))
