@@ -293,8 +293,9 @@ pub struct Uas {
     /// Send provisional responses reliably to callers that support it (RFC 3262)
     #[arg(long, help_heading = "Calls")]
     pub reliable: bool,
-    /// Where callers are told to send their media; nobody listens there. Port 9 of the first address if not given
-    #[arg(long, help_heading = "Calls", value_name = "ADDRESS:PORT")]
+    /// Where callers are told to send their media: `192.0.2.1:9`, `[fe80::1%eth0]:9`. Nothing listens there. Port 9 of the first
+    /// address if not given
+    #[arg(long, help_heading = "Calls", value_name = "ADDRESS:PORT", value_parser = media_address)]
     pub media: Option<SocketAddr>,
     #[command(flatten)]
     pub place: Place,
@@ -304,6 +305,15 @@ pub struct Uas {
     pub transactions: Transactions,
     #[command(flatten)]
     pub ending: Ending,
+}
+
+fn media_address(text: &str) -> Result<SocketAddr, String> {
+    HostAddress::with_port(text, None).map_err(|why| match why {
+        HostAddressError::Form => {
+            "expected an address with a port: 192.0.2.1:9, [2001:db8::1]:9 or [fe80::1%eth0]:9".to_owned()
+        }
+        why => why.to_string(),
+    })
 }
 
 /// `netrig sip serve dns`.
@@ -370,6 +380,10 @@ mod tests {
         let dns = typed(&["dns", "--zone", "table", "--listen", "udp:[fe80::1%lo]:5353"]).unwrap();
         let Server::Dns(dns) = dns else { panic!("{dns:?}") };
         assert_eq!(dns.listen[0].address, link.at(5353));
+        let server = typed(&["uas", "--media", "[fe80::1%lo]:9"]).unwrap();
+        let Server::Sip(role) = server else { panic!("{server:?}") };
+        let Role::Uas(uas) = *role else { panic!("{role:?}") };
+        assert_eq!(uas.media, Some(link.at(9)));
     }
 
     #[test]
@@ -378,6 +392,7 @@ mod tests {
             &["uas", "--listen", "udp:[fe80::1]:5070"][..],
             &["proxy", "--hosts", "a.test=fe80::1"],
             &["uas", "--metrics", "[fe80::1]:9464"],
+            &["uas", "--media", "[fe80::1]:9"],
         ] {
             let error = typed(words).unwrap_err();
             assert!(error.contains("expected its interface, too, `fe80::1%eth0`"), "{error}");
