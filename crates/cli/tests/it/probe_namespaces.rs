@@ -152,6 +152,36 @@ fn a_host_that_limits_its_answers_is_no_lossy_path() {
     assert!(notes(&told).contains(&says), "{}", notes(&told));
 }
 
+/// Five echo replies and port unreachables per second, and 20 packets: the answers come at even intervals, which random losses would
+/// not, and the probe names the rate. A trace says the same of a hop.
+#[test]
+fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
+    if !can(&TOOLS) || !can(&["sysctl"]) {
+        return;
+    }
+    let (near, far) = Namespace::pair();
+    let limits = ["net.ipv4.icmp_ratemask=9", "net.ipv4.icmp_ratelimit=200"];
+    let set = far.command("sysctl").arg("-qw").args(limits).status().expect("sysctl starts");
+    assert!(set.success(), "{set}");
+    let ping = ["probe", "ping", "10.0.0.2", "--count", "100", "--interval", "50ms", "--gaps", "periodic"];
+    let told = document(&near.netrig(&[&ping[..], &["--json"]].concat()));
+    let said = notes(&told);
+    let rates = said.split_once(" echo requests per second were answered, at even intervals.");
+    let rates = rates.unwrap_or_else(|| panic!("{said}")).0.rsplit('\n').next().expect("a line");
+    let (answered, sent) = rates.split_once(" of ").expect("two rates");
+    let [answered, sent]: [f64; 2] = [answered, sent].map(|rate| rate.parse().expect("a rate"));
+    assert!((4.0..6.0).contains(&answered) && (15.0..21.0).contains(&sent), "{rates}");
+    assert!(said.contains("with --interval ") && said.contains("`netrig probe stamp`"), "{said}");
+    let table = String::from_utf8_lossy(&near.netrig(&ping).stdout).into_owned();
+    let in_a_line = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_a_line.contains("were answered, at even intervals."), "{table}");
+    let trace = near.netrig(&["probe", "trace", "10.0.0.2", "--count", "20", "--gap", "1ms", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&trace.stdout).expect("a document");
+    let said = notes(&told);
+    assert!(said.contains("of 20 packets, which need not be loss on the path"), "{said}");
+    assert!(said.contains("a host that limits its ICMP messages looks like this"), "{said}");
+}
+
 /// A host, and its router with such a route to 10.99.0.1 and 2001:db8:99::1.
 fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     let (near, router) = Namespace::pair();
