@@ -144,9 +144,8 @@ impl Listener {
         let Packet { src_port, dst_port, verification_tag, chunks } = packet;
         let chunks: Chunks = chunks.into_iter().skip(1).collect();
         if !chunks.is_empty() {
-            let rest = Packet { src_port, dst_port, verification_tag, chunks };
-            let packet = crate::Packet { header, payload: Payload::Sctp(Box::new(rest)) };
-            netrig_core::Endpoint::handle_packet(&mut *association, now, packet);
+            let mut rest = Packet { src_port, dst_port, verification_tag, chunks };
+            association.receive_rest(now, &header, &mut rest);
         }
         association
     }

@@ -33,6 +33,17 @@ struct DataSeen {
 impl Association {
     /// Takes a packet in; its chunks are spent afterwards.
     pub(super) fn receive(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
+        self.receive_behind(now, header, sctp, self.outgoing.len());
+    }
+
+    /// Takes in what stood behind the COOKIE ECHO that made this association. The COOKIE ACK, which waits, is one of the answers.
+    pub(in crate::sctp) fn receive_rest(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
+        self.refill_burst();
+        self.receive_behind(now, header, sctp, 0);
+    }
+
+    /// Takes a packet in whose answers stand behind the first `waiting` ones.
+    fn receive_behind(&mut self, now: Instant, header: &Header, sctp: &mut Packet, waiting: usize) {
         self.counters.packets_received += 1;
         if self.state == State::Closed {
             let header = Header { dscp: self.dscp, ..*header };
@@ -46,7 +57,6 @@ impl Association {
         let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
         let verification_tag = sctp.verification_tag;
         let alone = sctp.chunks.len() == 1;
-        let waiting = self.outgoing.len();
         for chunk in sctp.chunks.drain(..) {
             if !self.tag_fits(verification_tag, alone, &chunk) {
                 break;
@@ -97,7 +107,7 @@ impl Association {
         }
         let Some(Outgoing::Chunk(first, _)) = answers.front() else { return };
         let first = *first;
-        // A COOKIE ACK may wait there already.
+        // What waits already shares the packet.
         let mut room = self.room_beside_sack(first).saturating_sub(self.waiting_len(first));
         for (place, answer) in answers.into_iter().enumerate() {
             let Outgoing::Chunk(path, chunk) = &answer else { continue };
