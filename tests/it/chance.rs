@@ -109,12 +109,11 @@ fn the_rates_of_wrong_verdicts_are_documented() {
             ))
         };
     }
-    let rows = [rows!("continuous"), rows!("discrete"), rows!("rare")]
-        .map(|rows| rows.lines())
-        .into_iter()
-        .flatten();
-    let rows: Vec<&str> = rows.filter(|row| row.starts_with('|')).collect();
-    assert_eq!(rows.len(), 42);
+    let laws =
+        [rows!("continuous"), rows!("discrete"), rows!("rare"), rows!("mixture"), rows!("mixture_of_shares")];
+    let rows: Vec<&str> =
+        laws.iter().flat_map(|rows| rows.lines()).filter(|row| row.starts_with('|')).collect();
+    assert_eq!(rows.len(), 54);
     let missing: Vec<&&str> = rows.iter().filter(|row| !page.contains(**row)).collect();
     assert!(missing.is_empty(), "these rows of docs/claims-and-tables.md are not there: {missing:#?}");
 }

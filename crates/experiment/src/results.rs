@@ -43,6 +43,20 @@ pub struct Results {
     pub tables: Vec<TableResult>,
 }
 
+impl Results {
+    /// The fewest runs behind a comparison of a claim that is supported although chance had a part in it, and the probability below
+    /// which an outcome may be in none of so many. `None` without such a claim.
+    pub fn most_unseen(&self) -> Option<(u32, f64)> {
+        let by_chance = |claim: &&ClaimResult| {
+            claim.verdict == Verdict::Supported && claim.p_holm.is_some_and(|p| p > 0.0)
+        };
+        let points = self.claims.iter().filter(by_chance).flat_map(|claim| &claim.points);
+        let n = points.map(|point| point.n).min()?;
+        let unseen = netrig_stats::interval::most_unseen(n as usize, self.confidence).ok()?;
+        Some((n, unseen))
+    }
+}
+
 /// One point on one substrate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointResult {

@@ -42,6 +42,7 @@ impl ResultWarning {
                 places: Vec::new(),
             }
         }));
+        all.extend(supported_by_few(report));
         all
     }
 
@@ -50,6 +51,19 @@ impl ResultWarning {
         let more = self.places.len().checked_sub(NAMED + 1).map(|more| format!("and {} more", more + 1));
         self.places.iter().take(NAMED).cloned().chain(more)
     }
+}
+
+/// The share of runs below which an outcome that may be absent is not told.
+const NEGLIGIBLE: f64 = 0.05;
+
+/// What the fewest runs by which a claim is supported do not show.
+fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
+    let (n, unseen) = report.results.most_unseen().filter(|(_, unseen)| *unseen > NEGLIGIBLE)?;
+    Some(ResultWarning {
+        what: format!("Claims supported by {}", counted(n as usize, "run")),
+        why: format!("outcomes that occur in fewer than {:.0} % of runs may be absent", 100.0 * unseen),
+        places: Vec::new(),
+    })
 }
 
 /// Tables beside which the paper's values do not stand, as they are over levels that were not run.

@@ -103,7 +103,7 @@ fn a_level_is_the_text_or_the_number_that_the_file_has() {
     assert_eq!([json(&set("who=0100"), 0), json(&set("who=300"), 0)], ["\"0100\"", "\"300\""]);
     assert_eq!(set("who=0100,100,load=5 ms").len(), 2);
     // A number and a text that looks like it cannot be told apart by who reads the levels.
-    let twice = Experiment::parse("test.toml", &file("100, 200, \"0100\"")).unwrap_err().to_string();
+    let twice = Experiment::parse("test.toml", file("100, 200, \"0100\"")).unwrap_err().to_string();
     assert!(twice.contains("the level `0100` is listed twice"), "{twice}");
     // What chooses a level may write it either way.
     let chosen = text.replace("where = { load = \"8 ms\" }", "where = { who = 200 }");

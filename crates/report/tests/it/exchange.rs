@@ -1,5 +1,6 @@
 //! What other programs read: CSV, JSON, Markdown.
 
+use netrig_experiment::Verdict;
 use serde_json::Value;
 
 use super::fixture;
@@ -158,5 +159,30 @@ fn markdown_tables_are_aligned() {
             assert_eq!(bars(line), bars(block[0]), "{line}");
         }
         assert!(block[1].chars().all(|c| "|:-".contains(c)), "{}", block[1]);
+    }
+}
+
+/// Ten runs may miss what occurs in one of four, where chance had a part in what they support. It is told once, however many
+/// claims rest on them.
+#[test]
+fn what_few_runs_may_miss_is_told_once_in_each_form() {
+    const TOLD: &str = "outcomes that occur in fewer than 26 % of runs may be absent";
+    let forms = |verdict: Verdict, p: f64, n: u32| {
+        let mut study = fixture::outage();
+        for claim in &mut study.results.claims {
+            (claim.verdict, claim.p_holm) = (verdict, Some(p));
+            claim.points.iter_mut().for_each(|point| point.n = n);
+        }
+        let report = report(&study);
+        [report.terminal(120), report.markdown(), report.html(), report.json(true)]
+    };
+    for form in forms(Verdict::Supported, 0.01, 10) {
+        assert_eq!(form.matches(TOLD).count(), 1, "{form}");
+    }
+    // Not where chance had no part in it, where nothing is supported, and of many runs.
+    for (verdict, p, n) in
+        [(Verdict::Supported, 0.0, 10), (Verdict::Inconclusive, 0.2, 10), (Verdict::Supported, 0.01, 59)]
+    {
+        assert!(forms(verdict, p, n).iter().all(|form| !form.contains("may be absent")));
     }
 }

@@ -10,7 +10,7 @@ pub use alike::Alike;
 pub use bootstrap::Bootstrap;
 pub(crate) use mean::critical_t;
 pub use mean::{skew_adjusted, student, student_of};
-pub use proportion::wilson;
+pub use proportion::{most_unseen, wilson};
 pub use ratio::{paired_ratio, unpaired_ratio};
 
 /// How an interval was made, so that a report can say it.

@@ -36,3 +36,32 @@ pub fn wilson(successes: usize, trials: usize, confidence: f64) -> Result<Interv
     let ends = if trials == 1 { (None, None) } else { (Some(low), Some(high)) };
     Ok(Interval { estimate: share, low: ends.0, high: ends.1, n: trials, confidence, method: Method::Wilson })
 }
+
+/// The probability below which an outcome may be in none of `trials`: one that is more probable shows itself at this confidence.
+/// Near 3 / n at 95 %, the rule of three (Hanley and Lippman-Hand 1983).
+///
+/// # Errors
+/// No trial, or `confidence` not strictly between 0 and 1.
+pub fn most_unseen(trials: usize, confidence: f64) -> Result<f64, StatsError> {
+    check_confidence(confidence)?;
+    if trials == 0 {
+        return Err(StatsError::TooFew { needed: 1, got: 0 });
+    }
+    Ok(1.0 - libm::pow(1.0 - confidence, 1.0 / trials as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An outcome of probability p is in none of n trials with probability (1 − p)^n: 0.2589 in ten, 0.4507 in five.
+    #[test]
+    fn what_may_be_unseen_is_in_no_trial_of_one_in_twenty_samples() {
+        for (trials, expected) in [(1, 0.95), (5, 0.4507), (10, 0.2589), (59, 0.0495), (299, 0.01)] {
+            let unseen = most_unseen(trials, 0.95).unwrap();
+            assert!((unseen - expected).abs() < 1e-4, "{trials}: {unseen}");
+            assert!((libm::pow(1.0 - unseen, trials as f64) - 0.05).abs() < 1e-12);
+        }
+        assert!(most_unseen(0, 0.95).is_err() && most_unseen(10, 1.0).is_err());
+    }
+}
