@@ -2,8 +2,9 @@
 
 use super::scan::{Field, Scan};
 use super::text::put_unfolded;
-use crate::digest::{Challenge, DigestClient, NonceCounts, Proven};
+use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
 use crate::grammar::Cursor;
+use crate::record::Failure;
 use crate::{Method, Name, header};
 
 /// Whether the response asks who sends the request.
@@ -11,10 +12,31 @@ pub(super) const fn is_challenge(status: u16) -> bool {
     matches!(status, 401 | 407)
 }
 
+/// Why an attempt fails with a response of this status, to which the request is not sent again.
+pub(super) fn failure_of(status: u16, proof: Option<&Proof>) -> Failure {
+    if is_challenge(status) {
+        proof.and_then(|proof| proof.unanswered).unwrap_or(Failure::Authentication)
+    } else {
+        Failure::Status(status)
+    }
+}
+
+impl From<ChallengeError> for Failure {
+    fn from(error: ChallengeError) -> Self {
+        match error {
+            ChallengeError::Refused(_) => Self::Authentication,
+            ChallengeError::Unanswerable => Self::Unanswerable,
+            ChallengeError::TooMany => Self::TooManyChallenges,
+        }
+    }
+}
+
 /// What an attempt proves to those who have asked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proof {
     client: DigestClient,
+    /// Why the last challenge was not answered.
+    unanswered: Option<Failure>,
     /// The `CSeq` of the request that has the last credentials.
     number: u32,
     /// The server has given a nonce for the next request.
@@ -41,8 +63,10 @@ impl Proof {
             scan.all(field).filter_map(challenge).map(move |found| (name.clone(), found))
         });
         let [name, password] = [name, password].map(String::from_utf8_lossy);
-        let client = &mut proof.get_or_insert_default().client;
-        client.challenged(challenges, &name, &password).is_ok()
+        let proof = proof.get_or_insert_default();
+        let answered = proof.client.challenged(challenges, &name, &password);
+        proof.unanswered = answered.err().map(Failure::from);
+        proof.unanswered.is_none()
     }
 
     /// A response other than a challenge has come to the request with this number.

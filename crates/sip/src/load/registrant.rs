@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 
-use super::authorize::{Proof, is_challenge};
+use super::authorize::{Proof, failure_of, is_challenge};
 use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
@@ -199,8 +199,11 @@ impl Registrant {
                 self.send(now, index, out);
             }
             (503, _) if self.fail_over(now, index, out) => {}
-            (401 | 407, _) => self.failed(status, Failure::Authentication, index, out),
-            _ => self.failed(status, Failure::Status(status), index, out),
+            _ => {
+                let proof = self.users.get(index as usize).and_then(|user| user.proof.as_deref());
+                let failure = failure_of(status, proof);
+                self.failed(status, failure, index, out);
+            }
         }
         self.rest(index);
     }

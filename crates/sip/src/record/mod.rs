@@ -9,6 +9,7 @@ use netrig_core::{Duration, Instant};
 
 pub use self::token::{Key, Owner, Token, Wish};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
+use crate::digest::ChallengeError;
 use crate::framer::LONGEST_HEAD;
 use crate::transaction::Timer;
 
@@ -261,9 +262,15 @@ pub enum Failure {
     /// The session has expired without a refresh.
     #[error("the session was not refreshed in time (RFC 4028)")]
     Unrefreshed,
-    /// The credentials are refused, or the challenge cannot be answered.
+    /// The credentials are refused.
     #[error("the credentials were refused")]
     Authentication,
+    /// The request was challenged in a way that cannot be answered.
+    #[error("{}", ChallengeError::Unanswerable)]
+    Unanswerable,
+    /// The request was challenged more often than is answered.
+    #[error("{}", ChallengeError::TooMany)]
+    TooManyChallenges,
     /// The other side has ended the call.
     #[error("the other side hung up")]
     EndedByPeer,

@@ -73,7 +73,9 @@ impl From<Failure> for FailureKind {
             Failure::Status(_) => Self::Status,
             Failure::RangTooLong | Failure::OnlyTrying => Self::Ringing,
             Failure::LeftAlone => Self::Left,
-            Failure::Authentication => Self::Authentication,
+            Failure::Authentication | Failure::Unanswerable | Failure::TooManyChallenges => {
+                Self::Authentication
+            }
             Failure::EndedByPeer => Self::Peer,
             Failure::Rule(_) => Self::Rule,
             Failure::Without(_) => Self::Missing,

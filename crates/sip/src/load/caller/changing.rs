@@ -2,6 +2,7 @@
 
 use netrig_core::Instant;
 
+use super::super::authorize::failure_of;
 use super::super::glare::{MOST_PENDING, pause_after_glare};
 use super::super::output::Output;
 use super::super::scan::Scan;
@@ -80,7 +81,7 @@ impl Caller {
             call.clock = Clock { act: Deadline::after(now, pause), ..Clock::default() };
             return;
         }
-        let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+        let failure = failure_of(status, call.proof.as_deref());
         call.failure = call.failure.or(Some(failure));
         self.hang_up(now, key, out);
     }

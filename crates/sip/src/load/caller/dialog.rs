@@ -2,6 +2,7 @@
 
 use netrig_core::Instant;
 
+use super::super::authorize::failure_of;
 use super::super::output::Output;
 use super::super::routes::put_routes;
 use super::super::scan::{Address, Scan};
@@ -9,7 +10,7 @@ use super::super::text::Text;
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::Method;
-use crate::record::{Failure, stamp};
+use crate::record::stamp;
 
 /// Routes that are looked at without taking memory.
 const FEW: usize = 16;
@@ -104,8 +105,7 @@ impl Caller {
             if method == Method::Bye {
                 stamp(&mut call.stamps.unended, self.arrived);
             }
-            let is_challenge = matches!(status, 401 | 407);
-            let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+            let failure = failure_of(status, call.proof.as_deref());
             call.failure = call.failure.or(Some(failure));
         }
         self.finish(key, out);

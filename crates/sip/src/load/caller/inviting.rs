@@ -2,6 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
+use super::super::authorize::failure_of;
 use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
@@ -213,7 +214,7 @@ impl Caller {
             }
             _ => false,
         };
-        let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+        let failure = failure_of(status, call.proof.as_deref());
         call.failure = call.failure.or((!wanted).then_some(failure));
         call.phase = Phase::Refused;
         let reliable = self.setup.transport.is_reliable();

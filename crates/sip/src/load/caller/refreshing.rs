@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
+use super::super::authorize::failure_of;
 use super::super::glare::{MOST_PENDING, pause_after_glare};
 use super::super::messages::copy_of;
 use super::super::output::{Output, Way};
@@ -185,8 +186,7 @@ impl Caller {
                 own.timer.postpone(now, pause_after_glare(true, call.token.key, call.counts.pending));
             }
             _ => {
-                let is_challenge = matches!(status, 401 | 407);
-                let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+                let failure = failure_of(status, call.proof.as_deref());
                 call.failure = call.failure.or(Some(failure));
                 self.hang_up(now, key, out);
             }

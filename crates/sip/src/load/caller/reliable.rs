@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::authorize::is_challenge;
+use super::super::authorize::{failure_of, is_challenge};
 use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
@@ -88,7 +88,7 @@ impl Caller {
         if status < 300 {
             return stamp(&mut call.stamps.changed, self.arrived);
         }
-        let failure = if is_challenge(status) { Failure::Authentication } else { Failure::Status(status) };
+        let failure = failure_of(status, call.proof.as_deref());
         self.abandon(now, key, failure);
     }
 

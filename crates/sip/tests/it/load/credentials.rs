@@ -71,6 +71,31 @@ fn every_realm_that_asks_is_answered() {
     assert_eq!((record.failure, record.counts.challenges), (Some(Failure::Authentication), 3));
 }
 
+/// A request that one more realm challenges each time, and one that is challenged by another scheme.
+#[test]
+fn a_failure_says_why_a_challenge_was_not_answered() {
+    let failure_of = |challenge: &dyn Fn(usize) -> String| {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.register(300);
+        for number in 1..=9 {
+            if seen.borrow().len() < number {
+                break;
+            }
+            let last = seen.borrow().last().cloned().unwrap();
+            answer(&mut pair, &last, 401, &[(Name::WwwAuthenticate, &challenge(number))]);
+            let until = pair.now + Duration::from_millis(5);
+            pair.run(until);
+        }
+        let record = pair.record(Side::Registrant);
+        (record.failure.map(|failure| failure.to_string()), record.counts.challenges)
+    };
+    let many = failure_of(&|number| challenge(&format!("r{number}"), "n"));
+    assert_eq!(many, (Some("more than 8 challenges of one request".into()), 8));
+    let basic = failure_of(&|_| "Basic realm=\"r\"".into());
+    assert_eq!(basic, (Some("the response has no digest challenge that can be answered".into()), 0));
+}
+
 /// RFC 7616 section 3.4.3: with `auth-int` the hash is over the body too.
 #[test]
 fn the_body_is_proven_where_the_server_asks_for_it() {
