@@ -43,6 +43,15 @@ struct Account {
     secrets: Vec<u64>,
 }
 
+/// Bytes that a message may cause at addresses which have not proved themselves.
+#[derive(Debug, Default)]
+pub struct Purse {
+    left: u64,
+    /// The sender, if its address has not proved itself: what goes to others is taken from what it may get itself, so that a datagram
+    /// causes no more than [`FACTOR`] times its bytes, wherever they go.
+    payer: Option<IpAddr>,
+}
+
 /// A map that forgets what was not used for longest: of two generations the older one is dropped when the younger is full.
 #[derive(Debug)]
 struct RecentMap<K, V> {
@@ -92,6 +101,28 @@ impl AmplificationLedger {
         self.prove(now, SocketAddr::new(host, 0));
     }
 
+    /// What a message of so many bytes from there may cause at others. `has_connection`: it came along a connection, which proves the
+    /// address of its sender.
+    pub fn purse(&self, now: Instant, from: SocketAddr, bytes: usize, has_connection: bool) -> Purse {
+        let payer = (!has_connection && !self.is_proven(now, from)).then(|| from.ip());
+        Purse { left: FACTOR * bytes as u64, payer }
+    }
+
+    /// Lets a purse pay what an address lacks for a message of so many bytes.
+    fn pay(&mut self, purse: &mut Purse, to: IpAddr, cost: u64) {
+        let missing = cost.saturating_sub(self.left(to));
+        match purse.payer {
+            // The rest is for the request's retransmissions.
+            None => self.credit(to, std::mem::take(&mut purse.left)),
+            Some(payer) if missing <= purse.left.min(self.left(payer)) => {
+                purse.left -= missing;
+                self.accounts.of(payer).left -= missing;
+                self.credit(to, missing);
+            }
+            Some(_) => {}
+        }
+    }
+
     /// The address has proved itself.
     pub fn prove(&mut self, now: Instant, from: SocketAddr) {
         *self.proofs.of(from) = now + PROOF;
@@ -128,23 +159,22 @@ impl AmplificationLedger {
         }
     }
 
-    /// Whether a SIP message of so many bytes may go there now; if so, it is charged. `purse` is what the datagram that caused
-    /// it may cause at other addresses, bytes.
+    /// Whether a SIP message of so many bytes may go there now; if so, it is charged. `purse` is that of the message that caused
+    /// it. `is_forwarded`: whoever has made it, and not this server, knows its secrets too.
     pub fn admit(
         &mut self,
         now: Instant,
         to: SocketAddr,
         message: &Message,
-        bytes: usize,
-        purse: &mut u64,
+        (bytes, is_forwarded): (usize, bool),
+        purse: &mut Purse,
     ) -> bool {
         if self.is_proven(now, to) {
             return true;
         }
         let cost = bytes as u64;
         match message {
-            // The rest is for the request's retransmissions.
-            Message::Request(_) if self.left(to.ip()) < cost => self.credit(to.ip(), std::mem::take(purse)),
+            Message::Request(_) if self.left(to.ip()) < cost => self.pay(purse, to.ip(), cost),
             Message::Request(_) => {}
             // At least half is kept for the final response.
             Message::Response(response) if !response.status.is_final() && self.left(to.ip()) < 2 * cost => {
@@ -155,7 +185,8 @@ impl AmplificationLedger {
         if !self.charge(now, to, bytes) {
             return false;
         }
-        if let Some(secret) = secret_sent(message).map(|text| self.hasher.hash_one(text)) {
+        let secret = secret_sent(message).filter(|_| !is_forwarded || message.as_request().is_some());
+        if let Some(secret) = secret.map(|text| self.hasher.hash_one(text)) {
             let secrets = &mut self.accounts.of(to.ip()).secrets;
             if !secrets.contains(&secret) {
                 if secrets.len() >= MOST_SECRETS {
@@ -246,7 +277,7 @@ mod tests {
             ledger.receive(now, from, 400);
             // Of each sixteenth a secret is remembered, which takes time to read.
             if number % 16 == 0 {
-                assert!(ledger.admit(now, from, &message(number), 300, &mut 0));
+                assert!(ledger.admit(now, from, &message(number), (300, false), &mut Purse::default()));
             }
             ledger.prove(now, SocketAddr::new(from.ip(), 5061));
         }
@@ -254,6 +285,44 @@ mod tests {
         assert!(addresses <= 2 * MOST, "{addresses}");
         let grown = resident() - before;
         assert!(grown < 32 << 20, "{grown} B");
+    }
+
+    const INVITE: &str = "INVITE sip:b@c SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bKown\r\nFrom: <sip:a@b>;tag=1\r\n\
+                          To: <sip:b@c>\r\nCall-ID: 1\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n";
+
+    fn read(text: String) -> Message {
+        Message::parse(&bytes::Bytes::from(text)).unwrap()
+    }
+
+    /// A datagram of 100 bytes causes 300, whoever gets them.
+    #[test]
+    fn what_goes_to_others_is_paid_by_whoever_caused_it() {
+        let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
+        let [from, first, second] =
+            ["192.0.2.1:5060", "192.0.2.2:5060", "192.0.2.3:5060"].map(|text| text.parse().unwrap());
+        let invite = read(INVITE.to_owned());
+        ledger.receive(now, from, 100);
+        let mut purse = ledger.purse(now, from, 100, false);
+        assert!(ledger.admit(now, first, &invite, (120, true), &mut purse));
+        assert!(!ledger.admit(now, second, &invite, (181, true), &mut purse));
+        assert!(ledger.admit(now, second, &invite, (80, true), &mut purse));
+        assert_eq!(ledger.left(from.ip()), 100);
+        assert!(!ledger.charge(now, from, 101) && ledger.charge(now, from, 100));
+    }
+
+    /// The tag of a response that a proxy forwards is known to the callee, which need not be the caller's friend.
+    #[test]
+    fn a_tag_of_somebody_else_proves_no_address() {
+        for is_forwarded in [false, true] {
+            let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
+            let from: SocketAddr = "192.0.2.1:5060".parse().unwrap();
+            ledger.receive(now, from, 400);
+            let ringing = INVITE.replace("INVITE sip:b@c SIP/2.0", "SIP/2.0 180 Ringing");
+            let ringing = read(ringing.replace("To: <sip:b@c>", "To: <sip:b@c>;tag=chosen"));
+            assert!(ledger.admit(now, from, &ringing, (200, is_forwarded), &mut Purse::default()));
+            ledger.look(now, from, &read(INVITE.replace("To: <sip:b@c>", "To: <sip:b@c>;tag=chosen")));
+            assert_eq!(ledger.is_proven(now, from), !is_forwarded);
+        }
     }
 
     #[test]

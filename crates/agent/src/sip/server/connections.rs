@@ -24,6 +24,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Messages that cannot be read after which a connection is closed.
 const MOST_UNREADABLE: u32 = 8;
 
+/// Connections beyond a limit of their address or group whose first request is waited for, so that it is answered with 503. A peer
+/// beyond them is closed at once.
+const MOST_REFUSED: usize = 64;
+
 /// What all connections together may have the server keep for them, bytes.
 const MOST_KEPT: usize = 64 << 20;
 
@@ -89,6 +93,8 @@ pub(super) struct Connections {
     go_on: Vec<usize>,
     /// Those that have something to send.
     dirty: Vec<usize>,
+    /// How many have got no slot.
+    refused: usize,
     memory: Memory,
     look: Instant,
     /// Messages that have not left, and never will.
@@ -101,6 +107,8 @@ struct Connection {
     of: Source,
     /// If the peer has opened it.
     slot: Option<SlotId>,
+    /// The peer has opened it, and there was no slot for it.
+    is_refused: bool,
     made: Instant,
     /// When the last message passed, or the connection was made.
     active: Instant,
@@ -138,6 +146,7 @@ impl Connections {
             by_peer: HashMap::new(),
             go_on: Vec::new(),
             dirty: Vec::new(),
+            refused: 0,
             memory: Memory::of(MOST_KEPT),
             look: Instant::ZERO,
             unsent: Vec::new(),
@@ -152,10 +161,10 @@ impl Connections {
 
     /// A peer has called.
     pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
-        let opened = self.len() - self.admission.len();
-        self.admission.set_total(self.most.saturating_sub(opened));
+        self.admission.set_total(self.most.saturating_sub(self.opened()));
         let Ok(Entered { slot, gives_way }) = self.admission.enter(from.address.ip()) else {
             self.tally.refused += 1;
+            self.refuse(now, pacer, socket, from);
             return;
         };
         if let Some(place) = gives_way.and_then(|slot| self.by_slot.get(&slot)).copied() {
@@ -175,7 +184,41 @@ impl Connections {
         }
     }
 
-    /// A whole message has come along one: its peer does not give way any more. `false` if there is no room for it.
+    /// Connections that the server has opened.
+    fn opened(&self) -> usize {
+        self.len() - self.admission.len() - self.refused
+    }
+
+    /// Keeps a connection that gets no slot until its first request.
+    fn refuse(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
+        if self.refused >= MOST_REFUSED || self.len() >= self.most {
+            return;
+        }
+        let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
+        let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
+        let Ok(place) = made.and_then(|stream| self.insert(now, pacer, stream, from, None)) else { return };
+        if let Some(connection) = &mut self.slots[place] {
+            connection.is_refused = true;
+            self.refused += 1;
+        }
+    }
+
+    /// Whether the peer of one is only waited for to be told that there is no room.
+    pub fn is_refused(&self, place: usize) -> bool {
+        self.slots[place].as_ref().is_some_and(|connection| connection.is_refused)
+    }
+
+    /// Closes one when what waits has left.
+    pub fn finish(&mut self, place: usize) {
+        let Some(connection) = &mut self.slots[place] else { return };
+        connection.has_finished = true;
+        if !std::mem::replace(&mut connection.is_dirty, true) {
+            self.dirty.push(place);
+        }
+    }
+
+    /// Its peer does not give way any more: a whole message has come along it, or valid credentials have. `false` if there is no
+    /// room for it.
     pub fn prove(&mut self, place: usize) -> bool {
         let slot = self.slots[place].as_ref().and_then(|connection| connection.slot);
         let Some(slot) = slot else { return true };
@@ -189,11 +232,8 @@ impl Connections {
 
     /// Says a last word along one, which is closed when that has left.
     pub fn turn_away(&mut self, place: usize, last: &Message) {
+        self.finish(place);
         let Some(connection) = &mut self.slots[place] else { return };
-        connection.has_finished = true;
-        if !std::mem::replace(&mut connection.is_dirty, true) {
-            self.dirty.push(place);
-        }
         if let Err(error) = connection.stream.queue(last.to_bytes()) {
             self.fail(place, &error);
         }
@@ -219,6 +259,7 @@ impl Connections {
             stream,
             of,
             slot,
+            is_refused: false,
             made: now,
             active: now,
             incomplete: None,
@@ -295,7 +336,8 @@ impl Connections {
         to: Source,
         opening: &Opening<'_>,
     ) -> Result<usize, SendError> {
-        if self.len() >= self.most {
+        // An eighth is left to those that peers open.
+        if self.len() >= self.most || self.opened() >= self.most - self.most / 8 {
             return Err(SendError::TooManyConnections);
         }
         let tls = match (&self.tls.client, to.transport) {
@@ -423,6 +465,7 @@ impl Connections {
     fn end(&mut self, place: usize, why: Option<Broken>) {
         let Some(connection) = self.slots[place].take() else { return };
         self.free.push(place);
+        self.refused -= usize::from(connection.is_refused);
         if let Some(slot) = connection.slot {
             self.admission.leave(slot);
             self.by_slot.remove(&slot);
@@ -457,7 +500,9 @@ impl Connections {
             let Some(connection) = &self.slots[place] else { continue };
             let is_over =
                 |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
-            let why = if !connection.stream.is_established() && is_over(Some(connection.made)) {
+            let why = if connection.is_refused && is_over(Some(connection.made)) {
+                Broken::GaveWay
+            } else if !connection.stream.is_established() && is_over(Some(connection.made)) {
                 Broken::HalfHandshake
             } else if is_over(connection.incomplete) {
                 Broken::HalfMessage

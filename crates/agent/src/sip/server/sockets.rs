@@ -23,7 +23,7 @@ use super::tally::Tally;
 use super::unsent::SendError;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::is_without_room;
-use crate::sip::ledger::{AmplificationLedger, FACTOR, short_answer};
+use crate::sip::ledger::{AmplificationLedger, Purse, short_answer};
 use crate::socket::{Making, SocketError, refused};
 use crate::sys::ReceiveBatch;
 use crate::{Clock, DescriptorShortage, Pacer, SPIN, TcpOptions, Watch};
@@ -82,8 +82,10 @@ pub struct Sockets {
     strangers: HashMap<SocketAddr, usize>,
     /// What addresses get over UDP that have not proved themselves.
     ledger: AmplificationLedger,
-    /// Bytes that the datagram which is handled may cause at addresses that have not proved themselves.
-    purse: u64,
+    /// Of the message that is handled.
+    purse: Purse,
+    /// Whether the server forwards responses of others.
+    forwards: bool,
     names: Names,
     abilities: Abilities,
     seeds: Seeds,
@@ -145,7 +147,8 @@ impl Sockets {
             batch: DatagramPoint::batch(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
-            purse: 0,
+            purse: Purse::default(),
+            forwards: false,
             names: order.names,
             seeds: order.seeds.clone(),
             waiting,
@@ -177,6 +180,7 @@ impl Sockets {
         cancel: &AtomicBool,
     ) -> Result<Tally, ServeError> {
         let until = lasts.map_or(Instant::NEVER, |lasts| self.clock.now() + lasts);
+        self.forwards = server.forwards();
         let mut look = self.glance()?;
         let mut ready = Vec::new();
         while !cancel.load(Ordering::Relaxed) {
@@ -295,13 +299,13 @@ impl Sockets {
                 self.tally.keep_alives += 1;
             } else if let Some(message) = self.read(&bytes) {
                 self.ledger.look(now, from, &message);
-                self.purse = FACTOR * bytes.len() as u64;
+                self.purse = self.ledger.purse(now, from, bytes.len(), false);
                 server.handle(now, message, Source { transport: Transport::Udp, address: from });
                 if server.take_proof() {
                     self.ledger.prove(now, from);
                 }
                 self.transmit(now, server);
-                self.purse = 0;
+                self.purse = Purse::default();
             }
         }
         Ok(())
@@ -370,18 +374,25 @@ impl Sockets {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
                 Framed::Message(bytes) => match self.read(&bytes) {
-                    Some(message) if !self.connections.prove(place) => {
+                    // Without credentials to ask for, a whole message is all that a peer can show.
+                    Some(message)
+                        if self.connections.is_refused(place)
+                            || (!server.authenticates() && !self.connections.prove(place)) =>
+                    {
                         self.turn_away(place, &message);
                     }
                     Some(message) => {
                         if message.as_request().is_some_and(|request| request.method != Method::Ack) {
                             self.connections.asked(from);
                         }
-                        self.purse = FACTOR * bytes.len() as u64;
+                        self.purse = self.ledger.purse(now, from.address, bytes.len(), true);
                         server.handle(now, message, from);
-                        let _ = server.take_proof();
+                        let has_proof = server.take_proof();
                         self.transmit(now, server);
-                        self.purse = 0;
+                        self.purse = Purse::default();
+                        if has_proof && !self.connections.prove(place) {
+                            self.connections.finish(place);
+                        }
                     }
                     None => self.connections.unreadable(place),
                 },
@@ -468,12 +479,12 @@ impl Sockets {
     /// What an address gets of a message over UDP: the message, a short answer in its place, or nothing.
     fn admitted(&mut self, now: Instant, to: SocketAddr, message: &Message) -> Option<Bytes> {
         let bytes = message.to_bytes();
-        if self.ledger.admit(now, to, message, bytes.len(), &mut self.purse) {
+        if self.ledger.admit(now, to, message, (bytes.len(), self.forwards), &mut self.purse) {
             return Some(bytes);
         }
         let short = Message::from(message.as_response().and_then(short_answer)?);
         let bytes = short.to_bytes();
-        self.ledger.admit(now, to, &short, bytes.len(), &mut self.purse).then_some(bytes)
+        self.ledger.admit(now, to, &short, (bytes.len(), self.forwards), &mut self.purse).then_some(bytes)
     }
 
     fn flush_datagrams(&mut self, place: usize) {
