@@ -156,7 +156,7 @@ impl OpenLoad {
         mut starting: impl FnMut(),
         mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
     ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
-        let locals = self.locals();
+        let Readiness { local: locals, warnings } = self.readiness();
         let Self { mut order, wires } = self;
         let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
         let clock = within.map_or_else(own, |within| within.clock);
@@ -193,7 +193,9 @@ impl OpenLoad {
         if interrupted && reporting.is_empty() {
             return Err(LoadError::Interrupted);
         }
-        Ok((reporting.report(&order, &ending(&shared, interrupted, told.left)), told.samples))
+        let mut report = reporting.report(&order, &ending(&shared, interrupted, told.left));
+        report.notes.splice(..0, warnings);
+        Ok((report, told.samples))
     }
 }
 

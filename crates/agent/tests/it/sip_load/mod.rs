@@ -265,7 +265,10 @@ fn a_long_answer_is_read_whole() {
     let server = started(&UDP, 64_000);
     // Who is no more than a source address is answered with three times what came from there at most.
     let order_of_long = with(order(address(&server), CALL, 20), |plan| plan.description = 30_000);
-    assert_all_well(&carried_out(&order_of_long), What::Call, 20);
+    let report = carried_out(&order_of_long);
+    assert_all_well(&report, What::Call, 20);
+    // A warning before the load is part of its report.
+    assert!(report.notes[0].starts_with("requests above 1300 bytes belong on TCP"), "{:?}", report.notes);
     drop(server);
     let over =
         |target| LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 20) };
@@ -530,7 +533,14 @@ fn sipp_answers_calls() {
         return;
     };
     let target = SocketAddr::from(([127, 0, 0, 1], port));
-    // Until it listens INVITEs are sent again.
+    let listens = || {
+        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap();
+        sockets.contains(&format!(" 0100007F:{port:04X} "))
+    };
+    while !listens() {
+        assert!(child.try_wait().unwrap().is_none(), "sipp has ended");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     let order = with(order(target, CALL, 200), |plan| plan.timing = Timing::default());
     let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
     child.kill().unwrap();
