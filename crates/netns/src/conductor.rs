@@ -115,6 +115,9 @@ pub(crate) struct Conductor<'a> {
     /// The ends of flows that agents have.
     ends: BTreeSet<(u32, Side)>,
     testbed: Testbed,
+    /// End of the run, at which the quotas of the nodes are lifted: with 1 % of a processor, an agent would need minutes for its report.
+    /// `None` before the run and once they are lifted.
+    held_until: Option<Instant>,
     told: Receiver<Message>,
     tell: SyncSender<Message>,
 }
@@ -142,7 +145,8 @@ impl<'a> Conductor<'a> {
             agents.push(agent);
         }
         let (programs, loads) = (Programs::default(), Loads::default());
-        let mut conductor = Self { run, agents, programs, loads, ends, testbed, told, tell };
+        let held_until = None;
+        let mut conductor = Self { run, agents, programs, loads, ends, testbed, held_until, told, tell };
         let patience = Patience::new(PREPARATION, "did not open their sockets", PREPARATION);
         let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
         while !waiting.is_empty() {
@@ -204,7 +208,6 @@ impl<'a> Conductor<'a> {
         let report = report?;
         let intruded = watched?;
         self.told.try_iter().for_each(|message| message.tell(sink));
-        self.testbed.lift_quotas()?;
         self.loads.end()?;
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
@@ -231,9 +234,9 @@ impl<'a> Conductor<'a> {
             agent.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
         }
         let scenario = &self.run.scenario;
-        let lasts = LEAD + scenario.duration + grace(scenario);
-        let span = Duration::from_nanos(lasts.as_nanos()) + REPORTING;
-        let patience = Patience::new(span, "did not report the end of the run", REPORTING);
+        let lasts = Duration::from_nanos((LEAD + scenario.duration + grace(scenario)).as_nanos());
+        self.held_until = Some(Instant::now() + lasts);
+        let patience = Patience::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
         let waiting = (0..self.agents.len()).collect();
         let mut heard = Listened { reports: Vec::new(), waiting, busy: self.awaited() };
         while !heard.waiting.is_empty() {
@@ -247,8 +250,11 @@ impl<'a> Conductor<'a> {
             };
             if ends {
                 self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
+                self.held_until = Some(Instant::now());
             }
         }
+        self.held_until = None;
+        self.testbed.lift_quotas()?;
         Ok(heard.reports)
     }
 
@@ -314,6 +320,9 @@ impl<'a> Conductor<'a> {
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
+            }
+            if self.held_until.take_if(|until| *until <= Instant::now()).is_some() {
+                self.testbed.lift_quotas()?;
             }
             let (agent, words) = match self.told.recv_timeout(LOOK) {
                 Ok(Message::Router(findings)) => return Ok(Heard::Findings(findings)),

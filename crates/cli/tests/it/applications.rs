@@ -10,6 +10,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -271,7 +272,12 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
     let mut told = BufReader::new(lab.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let line = told.find_map(|line| line.strip_prefix("b sh: ").map(str::to_owned));
     let id = line.expect("the program has begun");
-    assert!(namespace(&id, "a").exists() && !processes(&id).is_empty(), "{id} is being built");
+    assert!(namespace(&id, "a").exists(), "{id} is being built");
+    // While the shell becomes `sleep`, its environment cannot be read.
+    while processes(&id).is_empty() {
+        assert!(lab.try_wait().expect("it is asked").is_none(), "{id} has ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
     assert_eq!(lab.wait().expect("it ends").code(), Some(130));
     // It never stood, and says nothing of links.

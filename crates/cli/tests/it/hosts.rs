@@ -7,7 +7,6 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -18,7 +17,7 @@ use netrig_experiment::Substrate as _;
 use netrig_sim::Simulator;
 
 use crate::common::carried_out::{carry_out, run};
-use crate::common::machine::{can, folder};
+use crate::common::machine::{can, folder, skipped};
 use crate::common::{netrig, text};
 
 /// A terminal at a line, with what is said of it as a host and of its line.
@@ -62,11 +61,6 @@ const FETCHED: &str =
     "from = \"server\"\nto = \"client\"\ntransport = \"tcp\"\napplication = { kind = \"bulk\" }";
 const SENT: &str =
     "from = \"client\"\nto = \"server\"\ntransport = \"tcp\"\napplication = { kind = \"bulk\" }";
-
-fn skipped(why: &str) {
-    // Past the harness, which keeps what a passed test prints to itself.
-    let _ = writeln!(std::io::stderr(), "skipped: needs {why}");
-}
 
 /// The last of the processors that this process may run on, if it has another for the testbed.
 fn own_processor() -> Option<usize> {

@@ -8,7 +8,7 @@ use netrig_experiment::Substrate as _;
 use netrig_sim::Simulator;
 
 use crate::common::carried_out::{carry_out, run};
-use crate::common::machine::can;
+use crate::common::machine::{can, skipped};
 
 /// What is seen of a transfer at the node of its sender.
 #[derive(Default)]
@@ -97,7 +97,8 @@ impl WatchedTransfer {
 }
 
 /// What is seen of a transfer over 10 Mbit/s and 20 ms to an application that reads so, by each substrate's TCP.
-fn watch(reads: &str) -> [WatchedTransfer; 2] {
+/// `None` if no run was valid; the reason goes to standard error.
+fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
     let text = format!(
         r#"
 format = 1
@@ -129,11 +130,19 @@ metric = "goodput"
     );
     let run = run(&text, 0);
     let stop = AtomicBool::new(false);
-    let mut seen = [WatchedTransfer::default(), WatchedTransfer::default()];
-    Simulator::default().run(&run, &mut seen[0], &stop).unwrap_or_else(|error| panic!("{error}"));
-    let outcome = carry_out(&run, &mut seen[1], &stop).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.invalid, None);
-    seen
+    let mut modelled = WatchedTransfer::default();
+    Simulator::default().run(&run, &mut modelled, &stop).unwrap_or_else(|error| panic!("{error}"));
+    // A run in which this machine was the limit says nothing of the kernel.
+    for _ in 0..4 {
+        let mut real = WatchedTransfer::default();
+        let outcome = carry_out(&run, &mut real, &stop).unwrap_or_else(|error| panic!("{error}"));
+        match outcome.invalid {
+            None => return Some([modelled, real]),
+            Some(why) => eprintln!("the run is repeated: {why}"),
+        }
+    }
+    skipped("a machine that has time for the router");
+    None
 }
 
 /// 2 Mbit/s are 250 kB/s of the 1.2 MB/s that the line carries.
@@ -142,7 +151,8 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
     if !can(&[]) {
         return;
     }
-    for (substrate, seen) in ["sim", "netns"].into_iter().zip(watch("\"2 Mbit/s\"")) {
+    let Some(seen) = watch("\"2 Mbit/s\"") else { return };
+    for (substrate, seen) in ["sim", "netns"].into_iter().zip(seen) {
         let rate = seen.rate(2.0, 14.0);
         assert!((rate / 250_000.0 - 1.0).abs() < 0.01, "{rate} B/s on {substrate}");
     }
@@ -157,7 +167,7 @@ fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
     if !can(&[]) {
         return;
     }
-    let seen = watch("{ bytes = \"1 MB\", every = \"3 s\" }");
+    let Some(seen) = watch("{ bytes = \"1 MB\", every = \"3 s\" }") else { return };
     let [modelled, real] = seen.map(|seen| seen.pauses());
     for (substrate, pauses) in [("sim", &modelled), ("netns", &real)] {
         assert!(pauses.len() >= 3, "{substrate}: {pauses:?}");
