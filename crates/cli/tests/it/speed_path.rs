@@ -93,6 +93,8 @@ impl Line {
             origins: Vec::new(),
             identity: None,
             limits,
+            connections_per_address: None,
+            connections_per_group: None,
         };
         let server = self.on("far", || Server::open(order).expect("it listens"));
         let stop = AtomicBool::new(false);

@@ -2,21 +2,35 @@
 //!
 //! They are looked at by one thread, without waiting for any: whoever says nothing holds neither a thread nor the others up.
 
-use std::io::{self, ErrorKind};
+use std::collections::VecDeque;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::{Busy, ConnectionSlots, SlotId, SlotLimits};
+use netrig_agent::{Busy, ConnectionSlots, SlotId, SlotLimits, is_passing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::say_busy;
 use super::tally::Failure;
 use crate::admission::HOUSEHOLDS_OF_A_SITE;
 use crate::protocol::{MOST_STREAMS, Opening, PREAMBLE_LEN};
 use crate::talk::PATIENCE;
 
-/// Connections that may stand there, of all and of one household: the streams of a phase come together.
+/// Connections that may stand there.
 pub(super) const MOST: usize = 1024;
-const MOST_OF_ONE: usize = 2 * MOST_STREAMS as usize + 16;
+
+/// Connections of one address that carry data: the streams of a phase come together.
+const STREAMS_OF_ONE: usize = 2 * MOST_STREAMS as usize;
+
+/// Connections of one address that stand there beside them, if no number is given.
+const OTHERS_OF_ONE: usize = 16;
+
+/// Connections without a slot that are kept until they have said what they are, so that they are told in their own words that the server
+/// is busy. If more come, the oldest is closed without a word.
+pub(super) const MOST_TURNED_AWAY: usize = 64;
+
+/// How long such a connection has to say it.
+const LAST_CHANCE: StdDuration = StdDuration::from_secs(1);
 
 /// How often those are looked at that have said too little: what is not whole soon comes by itself a byte at a time.
 const SOON: StdDuration = StdDuration::from_millis(2);
@@ -66,9 +80,54 @@ struct Newcomer {
     begun: Option<StdInstant>,
 }
 
+/// A connection that has no slot.
+struct TurnedAway {
+    socket: TcpStream,
+    why: Busy,
+    until: StdInstant,
+    /// Whether it has said something, which did not suffice.
+    has_begun: bool,
+}
+
+impl TurnedAway {
+    /// Tells it that the server is busy, once it has said what it is; whether it may go.
+    fn is_done(&mut self) -> bool {
+        let mut bytes = [0; PREAMBLE_LEN];
+        let is_known = match self.socket.peek(&mut bytes) {
+            Ok(len) => {
+                self.has_begun = true;
+                len == 0 || !matches!(Opening::of(&bytes[..len]), Opening::More)
+            }
+            Err(error) => !is_passing(&error),
+        };
+        if is_known {
+            say_busy(&self.socket, self.why);
+        }
+        is_known || StdInstant::now() > self.until
+    }
+}
+
+/// How many connections may stand at a door that has room for `most`, where the connections of one address and of one group have
+/// these limits.
+pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<usize>) -> SlotLimits {
+    let most = most.min(MOST);
+    let of_address = |others: usize| others.saturating_add(STREAMS_OF_ONE);
+    let of_group = |others: usize| others.saturating_add(STREAMS_OF_ONE * HOUSEHOLDS_OF_A_SITE);
+    let limits = SlotLimits {
+        strangers: most,
+        known: 0,
+        total: most,
+        per_address: of_address(OTHERS_OF_ONE),
+        per_group: of_group(OTHERS_OF_ONE * HOUSEHOLDS_OF_A_SITE),
+        on_loopback: false,
+    };
+    limits.set(per_address.map(of_address), per_group.map(of_group))
+}
+
 /// Those that stand at the door.
 pub(super) struct Door {
     newcomers: Vec<Newcomer>,
+    turned_away: VecDeque<TurnedAway>,
     slots: ConnectionSlots,
     /// Newcomers that had to give way to others.
     gone: u64,
@@ -78,23 +137,26 @@ pub(super) struct Door {
 pub(super) type Known = (TcpStream, SocketAddr, Result<Opening, Stranger>);
 
 impl Door {
-    /// A door at which at most so many stand.
-    pub fn new(most: usize) -> Self {
-        let limits = SlotLimits {
-            strangers: most.min(MOST),
-            known: 0,
-            total: most.min(MOST),
-            per_address: MOST_OF_ONE,
-            per_group: MOST_OF_ONE * HOUSEHOLDS_OF_A_SITE,
-            on_loopback: true,
-        };
-        Self { newcomers: Vec::new(), slots: ConnectionSlots::new(limits), gone: 0 }
+    /// A door with these [`limits`].
+    pub fn new(limits: SlotLimits) -> Self {
+        let (newcomers, turned_away) = (Vec::new(), VecDeque::new());
+        Self { newcomers, turned_away, slots: ConnectionSlots::new(limits), gone: 0 }
     }
 
-    /// Somebody comes.
+    /// A connection has come. One without a slot is told so as soon as it has said what it is.
     pub fn enter(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), Stranger> {
         socket.set_nonblocking(true)?;
-        let entered = self.slots.enter(peer.ip())?;
+        let entered = match self.slots.enter(peer.ip()) {
+            Ok(entered) => entered,
+            Err(why) => {
+                if self.turned_away.len() >= MOST_TURNED_AWAY {
+                    self.turned_away.pop_front();
+                }
+                let until = StdInstant::now() + LAST_CHANCE;
+                self.turned_away.push_back(TurnedAway { socket, why, until, has_begun: false });
+                return Err(why.into());
+            }
+        };
         if let Some(gives_way) = entered.gives_way {
             self.newcomers.retain(|newcomer| newcomer.slot != gives_way);
             self.gone += 1;
@@ -111,7 +173,9 @@ impl Door {
 
     /// Sockets that have said nothing: what they say is worth waking up for. What has begun would wake up again and again.
     pub fn silent(&self) -> impl Iterator<Item = &TcpStream> {
-        self.newcomers.iter().filter(|newcomer| newcomer.begun.is_none()).map(|newcomer| &newcomer.socket)
+        let newcomers = self.newcomers.iter().filter(|newcomer| newcomer.begun.is_none());
+        let turned_away = self.turned_away.iter().filter(|turned_away| !turned_away.has_begun);
+        newcomers.map(|newcomer| &newcomer.socket).chain(turned_away.map(|turned_away| &turned_away.socket))
     }
 
     /// When to look again, at the latest.
@@ -126,6 +190,7 @@ impl Door {
 
     /// Takes those of whom it is known now what they are, or that they are nobody.
     pub fn known(&mut self) -> Vec<Known> {
+        self.turned_away.retain_mut(|turned_away| !turned_away.is_done());
         let (mut known, mut stay) = (Vec::new(), Vec::new());
         for mut newcomer in self.newcomers.drain(..) {
             let mut bytes = [0; PREAMBLE_LEN];
@@ -141,7 +206,7 @@ impl Door {
                         opening => Some(Ok(opening)),
                     }
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+                Err(error) if is_passing(&error) => None,
                 Err(error) => Some(Err(error.into())),
             };
             let told = told.or_else(|| (StdInstant::now() > newcomer.until).then_some(Err(Stranger::Silent)));
@@ -167,7 +232,7 @@ fn has_finished(socket: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;
@@ -181,7 +246,7 @@ mod tests {
     #[test]
     fn who_says_nothing_holds_nobody_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(MOST);
+        let mut door = Door::new(limits(MOST, None, None));
         let (silent, far, peer) = pair(&listener);
         door.enter(far, peer).unwrap();
         let (mut slow, far, peer) = pair(&listener);
@@ -203,12 +268,14 @@ mod tests {
     #[test]
     fn one_household_cannot_fill_the_door() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(MOST);
+        let mut door = Door::new(limits(MOST, None, None));
+        const MOST_OF_ONE: usize = STREAMS_OF_ONE + OTHERS_OF_ONE;
+        let [crowd, honest] = ["192.0.2.1:9", "192.0.2.2:9"].map(|peer| peer.parse().unwrap());
         let mut ends = Vec::new();
         let turned_away = loop {
-            let (near, far, peer) = pair(&listener);
+            let (near, far, _) = pair(&listener);
             ends.push(near);
-            if let Err(error) = door.enter(far, peer) {
+            if let Err(error) = door.enter(far, crowd) {
                 break error;
             }
         };
@@ -216,13 +283,67 @@ mod tests {
         assert_eq!(ends.len(), MOST_OF_ONE + 1);
         let (near, far, _) = pair(&listener);
         ends.push(near);
-        door.enter(far, "192.0.2.1:9".parse().unwrap()).unwrap();
+        door.enter(far, honest).unwrap();
+    }
+
+    #[test]
+    fn a_loopback_address_has_a_limit_only_if_it_is_given() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ends = Vec::new();
+        let mut most_of_loopback = |per_address| {
+            let mut door = Door::new(limits(MOST, per_address, None));
+            (0..STREAMS_OF_ONE + OTHERS_OF_ONE + 8)
+                .take_while(|_| {
+                    let (near, far, peer) = pair(&listener);
+                    ends.push(near);
+                    door.enter(far, peer).is_ok()
+                })
+                .count()
+        };
+        assert_eq!(most_of_loopback(None), STREAMS_OF_ONE + OTHERS_OF_ONE + 8);
+        assert_eq!(most_of_loopback(Some(2)), STREAMS_OF_ONE + 2);
+    }
+
+    /// Each protocol has its own word for it, so the client is answered once its first bytes have come.
+    #[test]
+    fn a_connection_without_a_slot_is_told_that_the_server_is_busy() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut door = Door::new(limits(1, None, None));
+        let (_silent, far, peer) = pair(&listener);
+        door.enter(far, peer).unwrap();
+        let (mut asks, far, peer) = pair(&listener);
+        assert!(matches!(door.enter(far, peer), Err(Stranger::Busy(Busy::Full))));
+        assert_eq!((door.known().len(), door.silent().count()), (0, 2));
+        asks.write_all(b"GE").unwrap();
+        while door.silent().count() > 1 {
+            assert!(door.known().is_empty());
+        }
+        asks.write_all(b"T / HTTP/1.1\r\n\r\n").unwrap();
+        while !door.turned_away.is_empty() {
+            assert!(door.known().is_empty());
+        }
+        let mut said = String::new();
+        asks.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("as many connections"), "{said}");
+        // There is room for so many of them, whatever they say.
+        let ends: Vec<_> = (0..2 * MOST_TURNED_AWAY)
+            .map(|_| {
+                let (near, far, peer) = pair(&listener);
+                assert!(door.enter(far, peer).is_err());
+                near
+            })
+            .collect();
+        assert_eq!(door.turned_away.len(), MOST_TURNED_AWAY);
+        drop(ends);
+        while !door.turned_away.is_empty() {
+            assert!(door.known().is_empty());
+        }
     }
 
     #[test]
     fn who_has_gone_after_a_byte_leaves_its_place_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(MOST);
+        let mut door = Door::new(limits(MOST, None, None));
         for _ in 0..3 {
             let (mut near, far, peer) = pair(&listener);
             door.enter(far, peer).unwrap();
@@ -241,7 +362,7 @@ mod tests {
     #[test]
     fn the_largest_group_at_a_full_door_gives_way() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(4);
+        let mut door = Door::new(limits(4, None, None));
         let mut enter = |from: &str| {
             let (near, far, _) = pair(&listener);
             door.enter(far, from.parse().unwrap()).map(|()| near)

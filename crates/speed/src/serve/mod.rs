@@ -84,8 +84,8 @@ struct Shared {
 pub struct Server {
     listeners: Vec<(TcpListener, UdpSocket)>,
     shared: Arc<Shared>,
-    /// The most connections that stand at the door.
-    door: usize,
+    /// Of connections that stand at the door.
+    door: SlotLimits,
     shortage: Option<DescriptorShortage>,
 }
 
@@ -105,6 +105,7 @@ impl Server {
             listen(*address).map_err(failed)
         });
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let (per_address, per_group) = (order.connections_per_address, order.connections_per_group);
         let shared = Shared {
             keys: order.keys,
             open: order.open,
@@ -116,11 +117,12 @@ impl Server {
             rooms: Rooms::default(),
             booths: Booths::default(),
             connections: AtomicUsize::new(0),
-            callers: ThreadSlots::new(slot_limits(&order.limits)),
+            callers: ThreadSlots::new(slot_limits(&order.limits).set(per_address, per_group)),
             tally: Tally::default(),
             stop: AtomicBool::new(false),
         };
         let (door, shortage) = descriptors(&order.limits, listeners.len());
+        let door = door::limits(door, per_address, per_group);
         Ok(Self { listeners, shared: Arc::new(shared), door, shortage })
     }
 
@@ -263,7 +265,7 @@ impl Server {
         let caller = match Caller::of(&self.shared, &socket, peer) {
             Ok(caller) => caller,
             Err(NoSlot::Busy(busy)) => {
-                say_busy(socket, busy);
+                say_busy(&socket, busy);
                 return Err(busy.into());
             }
             Err(NoSlot::Io(error)) => return Err(error.into()),
@@ -317,12 +319,12 @@ const fn slot_limits(limits: &Limits) -> SlotLimits {
         total: strangers.saturating_add(known),
         per_address,
         per_group: per_address.saturating_mul(HOUSEHOLDS_OF_A_SITE),
-        on_loopback: true,
+        on_loopback: false,
     }
 }
 
 /// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
-fn say_busy(mut socket: TcpStream, why: Busy) {
+fn say_busy(mut socket: &TcpStream, why: Busy) {
     let mut said = [0; 1 << 12];
     let Ok(len) = socket.peek(&mut said) else { return };
     let words = match Opening::of(&said[..len]) {
@@ -345,7 +347,8 @@ fn descriptors(limits: &Limits, listeners: usize) -> (usize, Option<DescriptorSh
     let SlotLimits { strangers, known, .. } = slot_limits(limits);
     let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
     let threads = 2 * strangers as u64 + known as u64;
-    let others = OTHER_DESCRIPTORS + 2 * listeners as u64 + threads.saturating_add(data);
+    let others = OTHER_DESCRIPTORS + door::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
+    let others = others.saturating_add(threads).saturating_add(data);
     let (door, shortage) = connections_within(door::MOST, 1, others);
     // Somebody has to come in, also where not all of them can measure at once.
     let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(door::MOST);

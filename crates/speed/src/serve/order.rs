@@ -26,6 +26,11 @@ pub struct ServerOrder {
     pub identity: Option<Identity>,
     /// Whom it lets in.
     pub limits: Limits,
+    /// Connections from one address (of IPv6 from a /64), beside those that carry a session's data. If it is not given, an address
+    /// has as many as its sessions and some requests need, and a loopback address as many as there are.
+    pub connections_per_address: Option<usize>,
+    /// The same from one /24 of IPv4 or /48 of IPv6.
+    pub connections_per_group: Option<usize>,
 }
 
 /// Why a server cannot be.

@@ -9,6 +9,7 @@ use netrig_core::{Duration, Rate, Size};
 use netrig_speed::admission::Limits;
 use netrig_speed::protocol;
 
+use crate::arguments::ConnectionLimits;
 use crate::commands::probe::{KeyPlace, Target};
 
 /// `netrig speed`.
@@ -187,6 +188,8 @@ pub struct Serve {
     /// What a session may carry in all, both directions together
     #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value_t = Size::from_bytes(Limits::default().bytes))]
     pub max_size: Size,
+    #[command(flatten)]
+    pub connections: ConnectionLimits,
     /// Print one JSON document about what was done when it ends
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! `netrig speed serve`.
 
 use std::fmt::Display;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -41,6 +42,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
     let listen = if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() };
     let identity = arguments.certificate.as_ref().zip(arguments.certificate_key.as_ref());
     let identity = identity.map(|(certificate, key)| Identity::read(certificate, key)).transpose();
+    let count = |limit: Option<NonZeroUsize>| limit.map(NonZeroUsize::get);
     let at = |port| listen.iter().map(|address| address.at(port)).collect();
     let iperf3_port = arguments.iperf3_port.or(arguments.open.then_some(iperf3::PORT));
     Ok(ServerOrder {
@@ -60,6 +62,8 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
             lasts: arguments.max_time,
             bytes: arguments.max_size.bytes(),
         },
+        connections_per_address: count(arguments.connections.connections_per_address),
+        connections_per_group: count(arguments.connections.connections_per_group),
     })
 }
 

@@ -18,6 +18,8 @@ pub fn order(at_once: usize) -> ServerOrder {
         origins: Vec::new(),
         identity: None,
         limits: Limits { sessions: at_once, per_household: at_once, ..Limits::default() },
+        connections_per_address: None,
+        connections_per_group: None,
     }
 }
 
