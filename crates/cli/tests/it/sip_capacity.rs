@@ -138,10 +138,13 @@ fn what_makes_no_search_is_refused() {
     for (arguments, said) in [
         (
             &["udp:127.0.0.1", "--start", "10/s", "--highest", "5/s"][..],
-            "from the lowest to the highest rate",
+            "--start is 10/s; expected: between --lowest, which is 1/s, and --highest, which is 5/s",
         ),
         (&["udp:127.0.0.1", "--precision", "0%"], "above 0 and below 1"),
-        (&["udp:127.0.0.1", "--mode", "rfc7502", "--start", "5/s"], "so high that the weight raises it"),
+        (
+            &["udp:127.0.0.1", "--mode", "rfc7502", "--start", "5/s"],
+            "so high that --increase, which is 0.1, raises it",
+        ),
         (&["udp:8.8.8.8"], "--i-may-test"),
         (&["udp:127.0.0.1", "--journal", "."], "the journal ."),
     ] {

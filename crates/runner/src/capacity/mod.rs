@@ -27,7 +27,7 @@ pub use journal::{Entry, Journal, Record, ResumeError, Stand};
 pub use observation::{Counts, DelaySeen, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
 pub use search::{Drain, Order, Progress, Purpose, Search, Step};
 pub use settings::{
-    DesignObjective, Evidence, Mode, Recovery, Rfc7502, Sequential, Settings, SettingsError, Statistic,
-    Threshold,
+    DesignObjective, Evidence, Mode, Recovery, Rfc7502, Sequential, SettingRange, Settings, SettingsError,
+    Statistic, Threshold,
 };
 pub use verdict::{Capacity, HeldRate, RateInterval, Verdict};

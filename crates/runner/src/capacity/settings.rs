@@ -152,16 +152,84 @@ pub enum Statistic {
     Max,
 }
 
-/// Why settings make no search.
+/// A setting that is outside its range.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{what} must be {range}, not {value}")]
+#[error("{}", self.sentence(str::to_owned))]
 pub struct SettingsError {
-    /// The setting.
-    pub what: &'static str,
-    /// The values it may take, in words.
-    pub range: &'static str,
+    /// The setting, by its place in [`Settings`] as a journal has it: `within_s`, `recovery.most_s`.
+    pub setting: &'static str,
     /// The value that was given.
     pub value: f64,
+    /// The values it may have.
+    pub expected: SettingRange,
+}
+
+/// The values that a setting may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SettingRange {
+    /// Above 0, and finite.
+    Positive,
+    /// 0 or above, and finite.
+    NotNegative,
+    /// Finite.
+    Finite,
+    /// Above a number, and finite.
+    Above(f64),
+    /// At least a number.
+    AtLeast(f64),
+    /// Above 0 and below 1.
+    Share,
+    /// Above 0 and at most 1.
+    ShareOrAll,
+    /// Above 0 and below another setting, with its value.
+    Below(&'static str, f64),
+    /// At least another setting, with its value, and finite.
+    NotBelow(&'static str, f64),
+    /// From one setting to another, with their values.
+    Between([(&'static str, f64); 2]),
+    /// A whole number of sessions per second (RFC 7502 section 4.10).
+    Whole,
+    /// So high that the traffic increase weight raises the rate, rounded down, by at least 1 per second (RFC 7502 section 4.10).
+    Raised {
+        /// The weight.
+        increase: f64,
+    },
+}
+
+impl SettingsError {
+    /// The error as a sentence, with the name that the reader knows for each setting.
+    pub fn sentence(&self, name: impl Fn(&str) -> String) -> String {
+        let of =
+            |setting: &str, value: f64| format!("{}, which is {}", name(setting), with_unit(setting, value));
+        let expected = match self.expected {
+            SettingRange::Positive => "above 0 and finite".to_owned(),
+            SettingRange::NotNegative => "at least 0 and finite".to_owned(),
+            SettingRange::Finite => "finite".to_owned(),
+            SettingRange::Above(bound) => format!("above {bound} and finite"),
+            SettingRange::AtLeast(bound) => format!("at least {bound}"),
+            SettingRange::Share => "above 0 and below 1".to_owned(),
+            SettingRange::ShareOrAll => "above 0 and at most 1".to_owned(),
+            SettingRange::Below(setting, value) => format!("above 0 and below {}", of(setting, value)),
+            SettingRange::NotBelow(setting, value) => format!("finite and at least {}", of(setting, value)),
+            SettingRange::Between([(low, least), (high, most)]) => {
+                format!("between {}, and {}", of(low, least), of(high, most))
+            }
+            SettingRange::Whole => "a whole number of sessions per second".to_owned(),
+            SettingRange::Raised { increase } => {
+                format!("so high that {}, raises it by at least 1/s", of("increase", increase))
+            }
+        };
+        format!("{} is {}; expected: {expected}", name(self.setting), with_unit(self.setting, self.value))
+    }
+}
+
+/// A value with the unit of its setting.
+fn with_unit(setting: &str, value: f64) -> String {
+    match setting {
+        "start" | "lowest" | "highest" | "increment" => format!("{value}/s"),
+        span if span.ends_with("_s") => format!("{value} s"),
+        _ => value.to_string(),
+    }
 }
 
 impl Settings {
@@ -201,16 +269,13 @@ impl Settings {
     /// # Errors
     /// The first setting that lies outside its range.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let positive = "positive and finite";
-        within("lowest", self.lowest, self.lowest > 0.0 && self.lowest.is_finite(), positive)?;
-        let order = "from the lowest to the highest rate";
+        positive("lowest", self.lowest)?;
+        within("highest", self.highest, self.highest.is_finite(), SettingRange::Finite)?;
+        let order = SettingRange::Between([("lowest", self.lowest), ("highest", self.highest)]);
         within("start", self.start, (self.lowest..=self.highest).contains(&self.start), order)?;
-        within("highest", self.highest, self.highest.is_finite(), "finite")?;
-        spans(&[("patience", self.patience_s), ("linger", self.linger_s), ("rest", self.rest_s)])?;
-        within("most steps", f64::from(self.most_steps), self.most_steps > 0, "at least 1")?;
-        for threshold in &self.thresholds {
-            within("a threshold", threshold.most_s, threshold.most_s > 0.0, positive)?;
-        }
+        spans(&[("patience_s", self.patience_s), ("linger_s", self.linger_s), ("rest_s", self.rest_s)])?;
+        within("most_steps", f64::from(self.most_steps), self.most_steps > 0, SettingRange::AtLeast(1.0))?;
+        self.thresholds.iter().try_for_each(|threshold| positive("thresholds.most_s", threshold.most_s))?;
         match &self.mode {
             Mode::Sequential(sequential) => sequential.check(),
             Mode::Rfc7502(rfc) => rfc.check(self.start),
@@ -241,28 +306,34 @@ impl Default for Sequential {
 
 impl Sequential {
     fn check(&self) -> Result<(), SettingsError> {
-        within("factor", self.factor, self.factor > 1.0 && self.factor.is_finite(), "above 1 and finite")?;
-        shares(&[("requests sent again", self.again)])?;
+        within(
+            "factor",
+            self.factor,
+            self.factor > 1.0 && self.factor.is_finite(),
+            SettingRange::Above(1.0),
+        )?;
+        shares(&[("again", self.again)])?;
         shares(&[("precision", self.precision), ("overdue", self.overdue), ("growth", self.growth)])?;
-        shares(&[("confidence", self.confidence), ("the share of recovery", self.recovery.share)])?;
-        spans(&[("least span", self.least_s), ("confirmation", self.confirm_s)])?;
-        spans(&[("most of recovery", self.recovery.most_s)])?;
-        let longer = "at least the least span, and finite";
-        within("most span", self.most_s, self.most_s >= self.least_s && self.most_s.is_finite(), longer)?;
-        spans(&[("the time for all steps", self.within_s)])?;
-        let fits = self.within_s >= self.least_s;
-        within("the time for all steps", self.within_s, fits, "at least the least span")?;
-        within("calls of recovery", self.recovery.calls as f64, self.recovery.calls > 0, "at least 1")?;
+        shares(&[("confidence", self.confidence), ("recovery.share", self.recovery.share)])?;
+        spans(&[("least_s", self.least_s), ("confirm_s", self.confirm_s)])?;
+        spans(&[("recovery.most_s", self.recovery.most_s)])?;
+        for (setting, span) in [("most_s", self.most_s), ("within_s", self.within_s)] {
+            let range = SettingRange::NotBelow("least_s", self.least_s);
+            within(setting, span, span >= self.least_s && span.is_finite(), range)?;
+        }
+        let calls = self.recovery.calls;
+        within("recovery.calls", calls as f64, calls > 0, SettingRange::AtLeast(1.0))?;
         self.test.check()
     }
 }
 
 impl Evidence {
     fn check(self) -> Result<(), SettingsError> {
-        shares(&[("alpha", self.alpha), ("beta", self.beta), ("bad", self.bad)])?;
-        within("good", self.good, self.good > 0.0 && self.good < self.bad, "above 0 and below bad")?;
-        let risks = self.alpha + self.beta;
-        within("alpha + beta", risks, risks < 1.0, "below 1")
+        shares(&[("test.alpha", self.alpha), ("test.beta", self.beta), ("test.bad", self.bad)])?;
+        let is_below = self.good > 0.0 && self.good < self.bad;
+        within("test.good", self.good, is_below, SettingRange::Below("test.bad", self.bad))?;
+        let least = 1.0 - self.alpha;
+        within("test.beta", self.beta, self.beta < least, SettingRange::Below("1 - test.alpha", least))
     }
 
     /// The test; `None` of what [`Settings::check`] refuses.
@@ -281,20 +352,20 @@ impl Default for Rfc7502 {
 impl Rfc7502 {
     fn check(&self, start: f64) -> Result<(), SettingsError> {
         let w = self.increase;
-        within("the traffic increase weight", w, w > 0.0 && w <= 1.0, "above 0 and at most 1")?;
-        within("sessions", self.sessions as f64, self.sessions > 0, "at least 1")?;
-        within("start", start, start.floor() == start, "a whole number of sessions per second")?;
+        within("increase", w, w > 0.0 && w <= 1.0, SettingRange::ShareOrAll)?;
+        within("sessions", self.sessions as f64, self.sessions > 0, SettingRange::AtLeast(1.0))?;
+        within("start", start, start.floor() == start, SettingRange::Whole)?;
         // The RFC warns of it: the rate is rounded down after every rise.
         let rises = (start + w * start).floor() > start;
-        within("start", start, rises, "so high that the weight raises it by at least 1 per second")
+        within("start", start, rises, SettingRange::Raised { increase: w })
     }
 }
 
 impl DesignObjective {
     fn check(&self) -> Result<(), SettingsError> {
         let Self { increment, step_s, objective } = *self;
-        within("increment", increment, increment > 0.0 && increment.is_finite(), "positive and finite")?;
-        within("step", step_s, step_s > 0.0 && step_s.is_finite(), "positive and finite")?;
+        positive("increment", increment)?;
+        positive("step_s", step_s)?;
         shares(&[("objective", objective)])
     }
 }
@@ -310,16 +381,29 @@ impl Statistic {
     }
 }
 
-fn within(what: &'static str, value: f64, holds: bool, range: &'static str) -> Result<(), SettingsError> {
-    if holds { Ok(()) } else { Err(SettingsError { what, range, value }) }
+fn within(
+    setting: &'static str,
+    value: f64,
+    holds: bool,
+    expected: SettingRange,
+) -> Result<(), SettingsError> {
+    if holds { Ok(()) } else { Err(SettingsError { setting, value, expected }) }
+}
+
+fn positive(setting: &'static str, value: f64) -> Result<(), SettingsError> {
+    within(setting, value, value > 0.0 && value.is_finite(), SettingRange::Positive)
 }
 
 fn spans(spans: &[(&'static str, f64)]) -> Result<(), SettingsError> {
-    let range = "finite, and not negative";
-    spans.iter().try_for_each(|(what, span)| within(what, *span, *span >= 0.0 && span.is_finite(), range))
+    let is_span = |span: f64| span >= 0.0 && span.is_finite();
+    spans
+        .iter()
+        .try_for_each(|(setting, span)| within(setting, *span, is_span(*span), SettingRange::NotNegative))
 }
 
 fn shares(shares: &[(&'static str, f64)]) -> Result<(), SettingsError> {
-    let range = "above 0 and below 1";
-    shares.iter().try_for_each(|(what, share)| within(what, *share, *share > 0.0 && *share < 1.0, range))
+    let is_share = |share: f64| share > 0.0 && share < 1.0;
+    shares
+        .iter()
+        .try_for_each(|(setting, share)| within(setting, *share, is_share(*share), SettingRange::Share))
 }

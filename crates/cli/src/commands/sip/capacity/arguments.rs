@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use netrig_core::{Duration, Fraction};
 
 use crate::commands::sip::environment::EnvironmentArguments;
@@ -95,4 +95,44 @@ pub enum ModeName {
     Rfc7502,
     /// The design objective capacity of ETSI TS 186 008
     DesignObjective,
+}
+
+/// The flag from which a setting of a search comes; the setting's own name, if it has no flag.
+pub fn typed_name(setting: &str) -> String {
+    let id = setting.strip_suffix("_s").unwrap_or(setting);
+    let flags = Capacity::augment_args(Command::new("capacity"));
+    match id {
+        "test.good" | "test.bad" | "objective" => "the share of failures that --success allows".to_owned(),
+        "linger" => "the time after which a request has failed, by --t1,".to_owned(),
+        id if flags.get_arguments().any(|flag| flag.get_id() == id) => format!("--{id}"),
+        _ => setting.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_runner::capacity::{Search, Sequential, Settings};
+
+    use super::*;
+
+    #[test]
+    fn a_setting_is_named_by_its_flag() {
+        let settings = Settings::sequential("calls", 100.0, Vec::new());
+        let short = Sequential { within_s: 1.0, ..Sequential::default() };
+        let short = Settings { mode: netrig_runner::capacity::Mode::Sequential(short), ..settings.clone() };
+        for (settings, sentence) in [
+            (short, "--within is 1 s; expected: finite and at least --least, which is 5 s"),
+            (
+                Settings { highest: 10.0, ..settings.clone() },
+                "--start is 100/s; expected: between --lowest, which is 1/s, and --highest, which is 10/s",
+            ),
+            (
+                Settings { patience_s: -1.0, ..settings.clone() },
+                "--patience is -1 s; expected: at least 0 and finite",
+            ),
+            (Settings { rest_s: -1.0, ..settings }, "rest_s is -1 s; expected: at least 0 and finite"),
+        ] {
+            assert_eq!(Search::new(settings).unwrap_err().sentence(typed_name), sentence);
+        }
+    }
 }

@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::path::Path;
 
 use netrig_agent::user_file;
-use netrig_runner::capacity::{Baseline, Journal, Search, Settings};
+use netrig_runner::capacity::{Baseline, Journal, ResumeError, Search, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::arguments::Capacity;
+use super::arguments::{Capacity, typed_name};
 use crate::failure::Failure;
 
 /// The form of the file: another when a search that goes on from an older one would do something else.
@@ -32,7 +32,8 @@ struct Kept {
 /// A search from its beginning, or from where its journal ends, with what the tester carries against itself.
 pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Baseline>), Failure> {
     let Some(file) = typed.journal.as_deref().filter(|file| file.exists()) else {
-        return Ok((Search::new(settings).map_err(Failure::request)?, None));
+        let search = Search::new(settings).map_err(|error| Failure::request(error.sentence(typed_name)))?;
+        return Ok((search, None));
     };
     let refuse = |why: &dyn Display| {
         Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
@@ -54,7 +55,10 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Bas
         return Err(refuse(&"it is of another server, or of another load"));
     }
     let steps = journal.steps().count();
-    let search = Search::resume(settings, journal).map_err(|error| refuse(&error))?;
+    let search = Search::resume(settings, journal).map_err(|error| match error {
+        ResumeError::Settings(error) => Failure::request(error.sentence(typed_name)),
+        error => refuse(&error),
+    })?;
     eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
     Ok((search, baseline))
 }

@@ -17,6 +17,7 @@ use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
 
 use self::arguments::ModeName;
+use self::show::SearchEnd;
 use self::sight::Sight;
 use super::screen::{Hand, State};
 use super::watching::Watchers;
@@ -43,16 +44,19 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
     let watchers = Watchers::open(&typed.watching, state, hand)?;
     let mut sight = Sight::open(&order)?;
-    let mut search = SearchDrive { typed, search, baseline: known, is_warned: false, since: Instant::now() };
+    let mut search = SearchDrive { typed, search, baseline: known, notes: Vec::new(), since: Instant::now() };
     let verdict = search.carry_out((&stop, &watchers), &mut sight)?;
     watchers.finish()?;
-    let (journal, baseline) = (search.search.journal(), search.baseline);
+    let SearchDrive { search, baseline, notes, .. } = search;
+    let journal = search.journal();
+    let (baseline, verdict) = (baseline.as_ref(), verdict.as_ref());
+    let end = SearchEnd { journal: &journal, baseline, verdict, notes: &notes };
     if typed.json {
-        print(show::document(typed, Offered::of(&order), &journal, baseline.as_ref(), verdict.as_ref())?)?;
+        print(show::document(typed, Offered::of(&order), end)?)?;
     } else {
-        print(show::table(typed, &journal, baseline.as_ref(), verdict.as_ref()).trim_end())?;
+        print(show::table(typed, end).trim_end())?;
     }
-    Ok(exit_code(verdict.as_ref()))
+    Ok(exit_code(verdict))
 }
 
 /// A search while it goes on.
@@ -61,7 +65,8 @@ struct SearchDrive<'a> {
     search: Search,
     /// What the tester carries against itself, once it is known.
     baseline: Option<Baseline>,
-    is_warned: bool,
+    /// Warnings of the first step that had any: settings of the tester's host that may spoil the search.
+    notes: Vec<String>,
     /// When what it did before was over.
     since: Instant,
 }
@@ -119,10 +124,12 @@ impl SearchDrive<'_> {
         }
         let title =
             format!("{}: {:.1}/s ({}){}", self.typed.subject.target, step.rate, step.purpose, self.left());
-        let is_warned = &mut self.is_warned;
+        let notes = &mut self.notes;
         let warn = |warnings: &[String]| {
-            if !std::mem::replace(is_warned, true) {
+            // Later steps repeat them with other numbers.
+            if notes.is_empty() {
                 watchers.warn(warnings);
+                notes.extend_from_slice(warnings);
             }
         };
         offer::offer(self.typed, (step, title), &mut self.search, (stop, watchers, sight), warn)

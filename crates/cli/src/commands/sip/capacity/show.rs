@@ -28,13 +28,21 @@ pub fn step(record: &Record) -> String {
     )
 }
 
+/// The result of a search.
+#[derive(Clone, Copy)]
+pub struct SearchEnd<'a> {
+    pub journal: &'a Journal,
+    /// Tester limit, if it was measured.
+    pub baseline: Option<&'a Baseline>,
+    /// `None` if the search was interrupted.
+    pub verdict: Option<&'a Verdict>,
+    /// Settings of the tester's host that may have spoilt the search.
+    pub notes: &'a [String],
+}
+
 /// All that was found.
-pub fn table(
-    typed: &Capacity,
-    journal: &Journal,
-    baseline: Option<&Baseline>,
-    verdict: Option<&Verdict>,
-) -> String {
+pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
+    let SearchEnd { journal, baseline, verdict, notes } = end;
     let unit = unit(work(&typed.subject));
     let mut text = String::new();
     let _ = writeln!(text, "{}: {}", typed.subject.target, sentence(journal, verdict, unit));
@@ -66,7 +74,10 @@ pub fn table(
         }
     }
     if typed.search.mode == ModeName::Rfc7502 {
-        let _ = write!(text, "\n{}", form(typed, journal, baseline, verdict));
+        let _ = write!(text, "\n{}", form(typed, end));
+    }
+    for note in notes {
+        let _ = writeln!(text, "note: {note}");
     }
     text
 }
@@ -89,12 +100,7 @@ fn sentence(journal: &Journal, verdict: Option<&Verdict>, unit: &str) -> String 
 }
 
 /// The report that RFC 7502 asks for.
-fn form(
-    typed: &Capacity,
-    journal: &Journal,
-    baseline: Option<&Baseline>,
-    verdict: Option<&Verdict>,
-) -> Rfc7502Form {
+fn form(typed: &Capacity, SearchEnd { journal, baseline, verdict, .. }: SearchEnd<'_>) -> Rfc7502Form {
     let subject = &typed.subject;
     let measured = verdict.map(Rfc7502Form::measured);
     let is_registration = !matches!(work(subject), netrig_sip::load::Work::Call(_));
@@ -130,6 +136,9 @@ pub struct Document<'a> {
     verdict: Option<&'a Verdict>,
     /// What limited the server in the steps that failed, as far as this host's kernel shows it; then stalls of the machine.
     causes: Vec<CauseFound>,
+    /// What may have spoilt the search: settings of the tester's host, with the command that changes them.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
     /// What the tester carries against itself.
     baseline: Option<&'a Baseline>,
     /// The report of RFC 7502, if its algorithm was asked for.
@@ -139,13 +148,8 @@ pub struct Document<'a> {
 }
 
 /// One JSON document.
-pub fn document(
-    typed: &Capacity,
-    offered: Offered,
-    journal: &Journal,
-    baseline: Option<&Baseline>,
-    verdict: Option<&Verdict>,
-) -> Result<String, Failure> {
+pub fn document(typed: &Capacity, offered: Offered, end: SearchEnd<'_>) -> Result<String, Failure> {
+    let SearchEnd { journal, baseline, verdict, notes } = end;
     let unit = unit(work(&typed.subject));
     let document = Document {
         format: FORMAT,
@@ -156,8 +160,9 @@ pub fn document(
         sentence: sentence(journal, verdict, unit),
         causes: causes(journal),
         verdict,
+        notes,
         baseline,
-        rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, journal, baseline, verdict)),
+        rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, end)),
         journal,
     };
     serde_json::to_string_pretty(&document).map_err(Failure::failed)
