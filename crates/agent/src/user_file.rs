@@ -125,12 +125,19 @@ pub fn read_text_inside(folder: &Path, name: &str, limit: u64) -> Result<String,
 /// As [`read`]; also if others can read it.
 pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
     let opened = Opened::new(path)?;
-    let open_to = if opened.metadata.uid() == 0 { 0o007 } else { 0o077 };
-    let mode = opened.metadata.mode() & 0o777;
-    if opened.metadata.is_file() && mode & open_to != 0 {
-        return Err(UserFileError::OpenToOthers { file: path.to_owned(), mode });
-    }
+    opened.hidden(path)?;
     opened.read(LONGEST_SECRET, PATIENCE)
+}
+
+/// Reads a text that may have secrets in it, and whether it may have them: the second result is the error of [`read_secret`] if
+/// others can read the file.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_guarded(path: &Path, limit: u64) -> Result<(String, Result<(), UserFileError>), UserFileError> {
+    let opened = Opened::new(path)?;
+    let hidden = opened.hidden(path);
+    Ok((as_text(opened.read(limit, PATIENCE)?)?, hidden))
 }
 
 /// Opens a regular file, and never waits for one that is none.
@@ -175,6 +182,16 @@ impl Opened {
         let metadata = file.metadata()?;
         held(&metadata)?;
         Ok(Self { file, metadata })
+    }
+
+    /// Refuses a regular file that other users can read.
+    fn hidden(&self, path: &Path) -> Result<(), UserFileError> {
+        let open_to = if self.metadata.uid() == 0 { 0o007 } else { 0o077 };
+        let mode = self.metadata.mode() & 0o777;
+        if self.metadata.is_file() && mode & open_to != 0 {
+            return Err(UserFileError::OpenToOthers { file: path.to_owned(), mode });
+        }
+        Ok(())
     }
 
     fn read(self, limit: u64, patience: Duration) -> Result<Vec<u8>, UserFileError> {

@@ -6,6 +6,7 @@
     reason = "a test of a program starts it, presses its keys and reads what it says"
 )]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -82,6 +83,7 @@ fn who_is_challenged_proves_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users.csv");
     std::fs::write(&users, "alice,zanzibar\n").unwrap();
+    std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o600)).unwrap();
     let users = users.to_str().unwrap();
     let server = SipServer::start(&[
         "registrar",

@@ -124,12 +124,7 @@ impl ServerOrder {
         let mut registry = Registry::new(domain, self.most_users.saturating_mul(hosts.len().max(1)));
         let users = self.users.as_deref().unwrap_or_default();
         for user in users {
-            let contact = user.contact.as_ref().or(self.contact.as_ref());
-            let Some(contact) = contact.map(|contact| contact.replace(USER, &user.name)) else { continue };
-            let uri: Uri = contact.parse().map_err(|_| RoleError::Contact(contact.clone()))?;
-            if uri.as_sip().is_none() {
-                return Err(RoleError::Contact(contact));
-            }
+            let Some(uri) = user.contact_or(self.contact.as_deref())? else { continue };
             for host in &hosts {
                 let own = address_of(&user.name, host);
                 let own = own.ok_or_else(|| RoleError::Contact(user.name.clone()))?;
@@ -150,6 +145,21 @@ impl ServerOrder {
             registry.authenticator = Some(Authenticator::new(&realm, algorithm, &mut random));
         }
         Ok(registry)
+    }
+}
+
+impl User {
+    /// Its contact, or else the one that all users have in `common`, with its name for `{user}`.
+    ///
+    /// # Errors
+    /// [`RoleError::Contact`].
+    pub fn contact_or(&self, common: Option<&str>) -> Result<Option<Uri>, RoleError> {
+        let contact = self.contact.as_deref().or(common).map(|contact| contact.replace(USER, &self.name));
+        let read = |contact: String| match contact.parse::<Uri>() {
+            Ok(uri) if uri.as_sip().is_some() => Ok(uri),
+            _ => Err(RoleError::Contact(contact)),
+        };
+        contact.map(read).transpose()
     }
 }
 

@@ -24,28 +24,42 @@ pub fn read(users: &Users, password: Option<&str>) -> Result<Option<Vec<User>>, 
         return Ok(Some((0..count).map(named).collect()));
     }
     let Some(file) = &users.users_file else { return Ok(None) };
-    let user = |ListedUser { name, password, contact, line }| match password {
-        Some(password) => Ok(User { name, password, contact }),
-        None => Err(Failure::request(format!(
-            "{}:{line}: `{name}` has no password: expected `name,password` or `name,password,contact`",
-            file.display()
-        ))),
+    let user = |ListedUser { name, password, contact, line }| {
+        let wrong = |why: String| Failure::request(format!("{}:{line}: {why}", file.display()));
+        let Some(password) = password else {
+            return Err(wrong(format!(
+                "`{name}` has no password: expected `name,password` or `name,password,contact`"
+            )));
+        };
+        let user = User { name, password, contact };
+        user.contact_or(None).map_err(|error| wrong(error.to_string()))?;
+        Ok(user)
     };
     user_list(file)?.into_iter().map(user).collect::<Result<_, _>>().map(Some)
 }
 
-/// The users of a file.
+/// The users of a file. Other users of the machine cannot read one that has passwords.
 pub fn user_list(file: &Path) -> Result<Vec<ListedUser>, Failure> {
-    let text = user_file::read_text(file, user_file::LONGEST_DATA)
-        .map_err(|error| Failure::request(format!("cannot read the users {}: {error}", file.display())))?;
-    read_users(&text).map_err(|error| {
+    let unreadable = |error| Failure::request(format!("cannot read the users {}: {error}", file.display()));
+    let (text, hidden) = user_file::read_guarded(file, user_file::LONGEST_DATA).map_err(unreadable)?;
+    let users = read_users(&text).map_err(|error| {
         let between = if error == UserListError::Empty { " " } else { ":" };
         Failure::request(format!("{}{between}{error}", file.display()))
-    })
+    })?;
+    if let Some(user) = users.iter().find(|user| user.password.as_ref().is_some_and(|own| !own.is_empty())) {
+        hidden.map_err(|error| {
+            let (file, line, name) = (file.display(), user.line, &user.name);
+            Failure::request(format!("{file}:{line}: the file has the password of `{name}`: {error}"))
+        })?;
+    }
+    Ok(users)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     /// A server has no password in common for users without one, as a load has.
@@ -55,6 +69,7 @@ mod tests {
         let file = folder.path().join("users.csv");
         let read_from = |text: &str| {
             std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
             let typed =
                 Users { domain: Vec::new(), users: None, users_file: Some(file.clone()), max_users: 10 };
             read(&typed, None).map_err(|failure| match failure {
@@ -66,5 +81,35 @@ mod tests {
         assert_eq!(found[1].contact.as_deref(), Some("sip:bob@192.0.2.1"));
         assert!(read_from("alice,x\nbob\n").unwrap_err().starts_with("users.csv:2: `bob` has no password"));
         assert_eq!(read_from("# a comment\n").unwrap_err(), "users.csv has no users");
+        assert!(
+            read_from("alice,x\nbob,pw,extra\n")
+                .unwrap_err()
+                .starts_with("users.csv:2: `extra` is no contact")
+        );
+    }
+
+    #[test]
+    fn a_file_with_passwords_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users.csv");
+        let listed = |text: &str, mode| {
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            user_list(&file)
+        };
+        for mode in [0o644, 0o666] {
+            let Err(Failure::Request(why)) = listed("bob,\nalice,zanzibar\n", mode) else {
+                panic!("{mode:o}")
+            };
+            assert!(
+                why.contains(":2: the file has the password of `alice`: other users can read it"),
+                "{why}"
+            );
+            assert!(why.contains(&format!("its mode is {mode:o}")) && why.contains("chmod 600"), "{why}");
+        }
+        assert_eq!(listed("bob,\nalice,zanzibar\n", 0o600).unwrap().len(), 2);
+        for text in ["bob\nalice\n", "bob,\nalice,,sip:alice@192.0.2.1\n"] {
+            assert_eq!(listed(text, 0o644).unwrap().len(), 2, "{text}");
+        }
     }
 }
