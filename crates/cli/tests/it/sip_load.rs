@@ -48,7 +48,7 @@ fn calls_are_told_in_a_document_and_in_tables() {
     assert!(text(&output.stderr).contains("1 s: 30 begun"), "{}", text(&output.stderr));
 
     let table = text(&load(&quick).stdout);
-    for said in ["begun", "SRD", "p99.9", "kept", "SER 100 %", "tester: 1 threads"] {
+    for said in ["begun", "SRD", "p99.9", "kept", "SER 100 %", "tester: 1 thread,"] {
         assert!(table.contains(said), "{said}: {table}");
     }
 }

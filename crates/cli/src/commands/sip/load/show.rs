@@ -68,8 +68,12 @@ fn location(report: &LoadReport, text: &mut String) {
     if dns.asked + dns.kept > 0 {
         let _ = writeln!(
             text,
-            "  DNS: {} questions, {} sent again, {} over TCP, {} answered by what was kept; {} answers of others ignored",
-            dns.asked, dns.again, dns.over_tcp, dns.kept, dns.foreign
+            "  DNS: {}, {} sent again, {} over TCP, {} answered by what was kept; {} of others ignored",
+            counted(dns.asked, "question", "questions"),
+            dns.again,
+            dns.over_tcp,
+            dns.kept,
+            counted(dns.foreign, "answer", "answers")
         );
     }
 }
@@ -145,18 +149,30 @@ fn failures(report: &LoadReport, text: &mut String) {
         table.write(text);
     }
     let counts = [
-        ("requests sent again", report.requests_again),
-        ("responses sent again", report.responses_again),
-        ("ACKs sent again", report.acknowledgements_again),
-        ("requests received again", report.received_again),
-        ("responses received again", report.responses_received_again.unwrap_or(0)),
-        ("re-INVITEs sent again after 491", report.pending_again.unwrap_or(0)),
-        ("sessions refreshed by the tester", report.refreshes_sent.unwrap_or(0)),
-        ("refreshes of the other side answered", report.refreshes_answered.unwrap_or(0)),
-        ("responses out of order", report.reordered),
-        ("challenges answered", report.challenges),
-        ("surplus dialogs ended", report.surplus),
-        ("servers given up for the next", report.failed_over),
+        ("request sent again", "requests sent again", report.requests_again),
+        ("response sent again", "responses sent again", report.responses_again),
+        ("ACK sent again", "ACKs sent again", report.acknowledgements_again),
+        ("request received again", "requests received again", report.received_again),
+        ("response received again", "responses received again", report.responses_received_again.unwrap_or(0)),
+        (
+            "re-INVITE sent again after 491",
+            "re-INVITEs sent again after 491",
+            report.pending_again.unwrap_or(0),
+        ),
+        (
+            "session refreshed by the tester",
+            "sessions refreshed by the tester",
+            report.refreshes_sent.unwrap_or(0),
+        ),
+        (
+            "refresh of the other side answered",
+            "refreshes of the other side answered",
+            report.refreshes_answered.unwrap_or(0),
+        ),
+        ("response out of order", "responses out of order", report.reordered),
+        ("challenge answered", "challenges answered", report.challenges),
+        ("surplus dialog ended", "surplus dialogs ended", report.surplus),
+        ("server given up for the next", "servers given up for the next", report.failed_over),
     ];
     if !report.unrequested.is_empty() {
         let each = report
@@ -166,21 +182,26 @@ fn failures(report: &LoadReport, text: &mut String) {
         let _ =
             writeln!(text, "\nthe other side asked within calls: {}", each.collect::<Vec<_>>().join(", "));
     }
-    let some = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}"));
-    let some: Vec<_> = some.collect();
+    let some = counts.iter().filter(|(.., count)| *count > 0);
+    let some: Vec<_> = some.map(|(one, many, count)| counted(*count, one, many)).collect();
     if !some.is_empty() {
         let _ = writeln!(text, "\n{}", some.join(", "));
     }
+}
+
+/// `1 refresh`, `2 refreshes`.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn tester(report: &LoadReport, text: &mut String) {
     let tester = &report.tester;
     let _ = write!(
         text,
-        "\ntester: {} threads, {} s on cores; {} datagrams sent, {} received ({} foreign, {} stray), {} dropped",
-        tester.threads,
+        "\ntester: {}, {} s on cores; {} sent, {} received ({} foreign, {} stray), {} dropped",
+        counted(tester.threads.into(), "thread", "threads"),
         plain(tester.cpu),
-        tester.sent,
+        counted(tester.sent, "datagram", "datagrams"),
         tester.received,
         tester.foreign,
         tester.strays,
@@ -256,5 +277,16 @@ impl Table {
             }
             let _ = writeln!(text, "{}", line.trim_end());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_one_is_singular() {
+        let refreshes = [0, 1, 2].map(|count| counted(count, "refresh", "refreshes"));
+        assert_eq!(refreshes, ["0 refreshes", "1 refresh", "2 refreshes"]);
     }
 }
