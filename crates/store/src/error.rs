@@ -138,9 +138,6 @@ impl StoreError {
 /// What keeps us from opening `path`, in more words than SQLite's "unable to open database file". Nothing, if it
 /// could be opened or is not there yet.
 fn obstacle(path: &Path) -> Option<String> {
-    if path.is_dir() {
-        return Some("it is a folder".to_owned());
-    }
     let folder = folder_of(path);
     match std::fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,5 +1,6 @@
 //! Opening a store.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        check_kind(path)?;
         let mut connection =
             Connection::open_with_flags(path, flags).map_err(|e| StoreError::new(path, e))?;
         connection.busy_timeout(patience).map_err(|e| StoreError::new(path, e))?;
@@ -57,6 +59,7 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::Missing(path.to_owned()));
         }
+        check_kind(path)?;
         let connection = match Self::connect_to_read(path, path) {
             // A write-ahead log needs its two files beside the store, which SQLite cannot make in a folder
             // that may not be written. If there is no log, nobody is writing, and none is needed.
@@ -104,6 +107,23 @@ impl Store {
     pub(crate) fn damaged(&self, what: impl Into<String>) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), what: what.into() }
     }
+}
+
+/// Refuses a path that is no regular file, before SQLite opens it: it would wait without end for the writer of a pipe.
+fn check_kind(path: &Path) -> Result<(), StoreError> {
+    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+    let kind = metadata.file_type();
+    let kind = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(StoreError::CannotOpen {
+        path: path.to_owned(),
+        reason: format!("it is {kind}, and a store is a regular file"),
+    })
 }
 
 /// Switches the write-ahead log on. SQLite does not wait for the lock that this needs once in the life of

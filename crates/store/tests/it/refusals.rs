@@ -98,6 +98,22 @@ fn no_place_for_a_store() {
     }
 }
 
+/// To open a pipe that has no writer would not return.
+#[test]
+fn a_store_is_a_regular_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [pipe, socket] = ["pipe", "socket"].map(|name| folder.path().join(name));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let null = std::path::PathBuf::from("/dev/null");
+    for (path, kind) in [(pipe, "a pipe"), (socket, "a socket"), (null, "a device")] {
+        for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+            let said = error.to_string();
+            assert!(said.contains(&format!("it is {kind}, and a store is a regular file")), "{said}");
+        }
+    }
+}
+
 #[test]
 fn nothing_to_read() {
     let folder = tempfile::tempdir().unwrap();
