@@ -186,7 +186,8 @@ impl Experiment {
     pub fn set(self, assignments: &[Assignment]) -> Result<Self, SetError> {
         let mut definition = Arc::unwrap_or_clone(self.definition);
         for assignment in assignments {
-            assignment.apply(&mut definition.factors, &mut definition.blocks)?;
+            let is_read = file::is_read(&definition.root, &assignment.factor);
+            assignment.apply(&mut definition.factors, &mut definition.blocks, is_read)?;
         }
         Ok(Self::check(definition, self.design.paper)?)
     }

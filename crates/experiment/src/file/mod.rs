@@ -22,6 +22,7 @@ pub use captures::{with_captures, with_files, with_moments};
 pub use diagnostic::{Diagnostic, Diagnostics, Note, Severity, Span};
 pub use document::LONGEST_FILE;
 pub use schema::schema;
+pub(crate) use set::is_read;
 pub use set::{Assignment, SetError};
 
 pub(crate) use check::{Checked, check, definition};

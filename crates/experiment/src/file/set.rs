@@ -3,6 +3,7 @@
 use super::diagnostic::{Diagnostics, closest, list};
 use super::document::{self, Kind, Value};
 use super::factors::{Block, FactorValues, canonical};
+use super::placeholder;
 use crate::{Level, LevelValue};
 
 /// Other levels for one factor.
@@ -95,11 +96,12 @@ impl Assignment {
         Ok(assignments)
     }
 
-    /// Puts the levels in the place of those that the factor has.
+    /// Puts the levels in the place of those that the factor has. `is_read` says that a key reads them: see [`is_read`].
     pub(crate) fn apply(
         &self,
         factors: &mut [FactorValues],
         blocks: &mut Vec<Block>,
+        is_read: bool,
     ) -> Result<(), SetError> {
         let Some(place) = factors.iter().position(|factor| factor.name == self.factor) else {
             let known: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
@@ -123,7 +125,7 @@ impl Assignment {
             levels.push(match origin {
                 Some(origin) => factor.levels[origin].clone(),
                 None => {
-                    check_type(&level, factor)?;
+                    check_type(&level, factor, is_read)?;
                     (level, value)
                 }
             });
@@ -195,20 +197,39 @@ fn value(text: &str, factor: &FactorValues) -> (Level, Value) {
     (Level::of(&value), value)
 }
 
-/// Refuses a level that does not look like any of the file, which quotes on a command line do not tell from a text. A word, and a number with a unit that netrig does not know, are
-/// left to the place that reads the value: it alone knows which words (`unbounded`) it takes.
-fn check_type(level: &Level, factor: &FactorValues) -> Result<(), SetError> {
+/// Refuses a level that does not look like any of the file, which quotes on a command line do not tell from a text. A word in the
+/// place of a number, and a number with a unit that netrig does not know, are left to the key that reads the value: it alone knows
+/// which words (`unbounded`) it takes. If no key reads it, nothing would refuse the word. No key takes a word for a truth value, nor
+/// a number that is not finite.
+fn check_type(level: &Level, factor: &FactorValues, is_read: bool) -> Result<(), SetError> {
     let given = level.looks_like();
     let mut own = factor.levels.iter().map(|(own, _)| own.looks_like());
     let Some(first) = own.next() else { return Ok(()) };
-    let is_word = matches!(given, LevelValue::Text(_));
-    if is_word || first.has_type_of(&given) || own.any(|own| own.has_type_of(&given)) {
+    let is_number = matches!(first, LevelValue::Integer(_) | LevelValue::Amount(_));
+    let is_left_to_key = matches!(given, LevelValue::Text(word) if word.parse::<f64>().is_err());
+    if is_left_to_key && is_read && is_number
+        || first.has_type_of(&given)
+        || own.any(|own| own.has_type_of(&given))
+    {
         return Ok(());
     }
     let known: Vec<&str> = factor.levels.iter().map(|(own, _)| own.text()).collect();
     let wanted = format!("{}; the file has {}", first.type_in_words(), list(&known).unwrap_or_default());
     let (factor, level) = (factor.name.clone(), level.to_string());
     Err(SetError::OtherType { given: given.type_in_words(), factor, level, wanted })
+}
+
+/// Whether a key of the file takes the levels of a factor. A table `where` only compares them.
+pub(crate) fn is_read(value: &Value, factor: &str) -> bool {
+    match &value.kind {
+        Kind::Text(text) => placeholder::factors(text).any(|own| own == factor),
+        Kind::Array(values) => values.iter().any(|value| is_read(value, factor)),
+        Kind::Table(table) => table.entries.iter().any(|entry| {
+            let compares = entry.key == "where" && entry.value.table().is_some();
+            !compares && is_read(&entry.value, factor)
+        }),
+        Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => false,
+    }
 }
 
 #[cfg(test)]

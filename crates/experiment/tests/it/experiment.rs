@@ -153,6 +153,19 @@ fn a_level_of_another_type_is_not_set() {
             "{levels}: {error}"
         );
     }
+    // No key reads a factor that stands only in `where`, so no key would refuse the word.
+    let compared = MM1
+        .replace("[replications]", "n = [1, 2.5]\nb = [true, false]\n\n[replications]")
+        .replace("[flow.packets]", "[flow.packets]\nwhere = { n = [1, 2.5], b = [true, false] }");
+    for levels in ["n=one", "n=nan", "n=inf", "n=-inf", "b=TRUE", "b=on"] {
+        let error = set(&compared, levels).unwrap_err();
+        let SetError::OtherType { given, .. } = &error else { panic!("{levels}: {error}") };
+        assert_eq!(given, "a text", "{levels}");
+    }
+    assert_eq!(set(&compared, "n=7,b=true,load=5 ms").unwrap().len(), 1);
+    for levels in ["pairs=nan", "pairs=inf"] {
+        assert!(matches!(set(DUMBBELL, levels), Err(SetError::OtherType { .. })), "{levels}");
+    }
     // A word may stand for a number where the constant knows it (`unbounded`), and nowhere else.
     for (file, levels) in [(LINK_DOWN, "down_for=tcp"), (DUMBBELL, "pairs=two")] {
         assert!(matches!(set(file, levels), Err(SetError::Refused(_))), "{levels}");
