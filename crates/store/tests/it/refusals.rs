@@ -1,5 +1,5 @@
 //! A store that cannot be used is refused in one sentence and left as it is.
-#![allow(clippy::disallowed_methods, reason = "a test of a file needs files")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of a file needs files")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
