@@ -115,7 +115,9 @@ const NEWRENO: Transport = tcp(
 );
 const NARROW_TCP: Transport =
     Transport { settings: "recovery = \"sack\"\nreceive_buffer = \"16 KB\"", is_narrow: true, ..SACK };
-const RACK: Transport = tcp("recovery = \"rack\"", FIFTH, Sampling::PerRound, Counts::OpenOnly);
+// A probe that is left out starts the timer anew (RFC 8985 section 7.3), which no packet shows. None is left out here.
+const RACK: Transport =
+    tcp("recovery = \"rack\"\nprobe_needs_sample = false", FIFTH, Sampling::PerRound, Counts::OpenOnly);
 const SCTP: Transport = sctp("", SECOND);
 const NARROW_SCTP: Transport = Transport { settings: "receive_buffer = \"16 KB\"", is_narrow: true, ..SCTP };
 const HASTY_SCTP: Transport = sctp("", FIFTH);
