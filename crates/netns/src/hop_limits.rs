@@ -16,13 +16,14 @@ pub(crate) struct HopLimitWatch {
     v4: File,
     /// A kernel without IPv6 has none.
     v6: Option<File>,
-    /// What the kernel had counted when the run started, and at the last look.
+    /// What the kernel had counted before the run started, and at the last look.
     begun: u64,
     last: u64,
 }
 
 impl HopLimitWatch {
-    /// Of the node at this place.
+    /// Of the node at this place. It tells what is counted from now on: a thread that first looked when the run starts would wake late
+    /// on a busy machine, and would miss what was counted until then.
     ///
     /// # Errors
     /// If its kernel does not show what it counts.
@@ -33,17 +34,10 @@ impl HopLimitWatch {
         })?;
         let name = testbed.wiring().nodes[node].name.clone();
         let (v4, v6) = opened.map_err(|error| unreadable(&name, &error))?;
-        Ok(Self { node: node as u32, name, v4, v6, begun: 0, last: 0 })
-    }
-
-    /// Looks for the first time.
-    ///
-    /// # Errors
-    /// If the tables cannot be read.
-    pub fn begin(&mut self) -> Result<(), RunError> {
-        self.begun = self.count()?;
-        self.last = self.begun;
-        Ok(())
+        let mut watch = Self { node: node as u32, name, v4, v6, begun: 0, last: 0 };
+        watch.begun = watch.count()?;
+        watch.last = watch.begun;
+        Ok(watch)
     }
 
     /// Tells how many there were in the interval that ends at `at`; nothing as long as there was none.

@@ -102,11 +102,17 @@ impl WatchedNode {
         self.host = Some(host);
     }
 
-    /// Looks for the first time, from when all else is told.
-    fn begin(&mut self, now: Instant) {
+    /// Looks at what the kernel has dropped so far, before the run starts: a thread that wakes late on a busy machine would not tell
+    /// what is dropped until then.
+    fn prepare(&mut self) {
         let processes = self.told.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
-        self.beside.iter_mut().chain(&mut self.load).for_each(|family| drop(family.look()));
+    }
+
+    /// Looks for the first time, from when all else is told.
+    fn begin(&mut self, now: Instant) {
+        let families = self.told.iter_mut().chain(&mut self.beside).chain(&mut self.load);
+        families.for_each(|family| drop(family.look()));
         self.looked = now;
         self.host.iter_mut().for_each(WatchedHost::begin);
         self.processors.iter_mut().for_each(OwnProcessors::begin);
@@ -173,6 +179,7 @@ impl Watching {
         let mut watching = Self { stop: Vec::new(), threads: Vec::new() };
         if !nodes.is_empty() {
             let tell = tell.clone();
+            nodes.iter_mut().for_each(WatchedNode::prepare);
             watching.spawn(move |stopped| {
                 if wait(clock, Instant::ZERO, &stopped) {
                     nodes.iter_mut().for_each(|node| node.begin(clock.now()));
@@ -189,9 +196,6 @@ impl Watching {
         if !hop_limits.is_empty() {
             let tell = tell.clone();
             watching.spawn(move |stopped| {
-                if wait(clock, Instant::ZERO, &stopped) {
-                    hop_limits.iter_mut().try_for_each(HopLimitWatch::begin)?;
-                }
                 at_ticks((every, end), clock, &stopped, |at| {
                     let mut findings = Findings::default();
                     hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut findings))?;
