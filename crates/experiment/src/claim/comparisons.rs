@@ -23,6 +23,8 @@ pub(super) struct Made {
     pub compared: Option<[Level; 2]>,
     /// The estimate with its interval.
     pub interval: Interval,
+    /// The interval that decides, if it is not `interval`: one at a higher confidence, for all claims share the error rate.
+    pub strict: Option<Interval>,
     /// Where the claim says that it lies; `None` for a bend that may be anywhere.
     pub region: Option<Region>,
     /// What the data say.
@@ -236,6 +238,7 @@ impl Context<'_> {
         }
         let mut finding = Finding { p: found.p_value, p_against: None };
         let range = self.range(unit)?;
+        let mut decides = None;
         if let Some([low, high]) = range {
             // The place has an interval but no p-value: at the share of the error rate that is this claim's
             // even if Holm leaves it no more.
@@ -247,11 +250,13 @@ impl Context<'_> {
                 interval.high.is_some_and(|end| end < low) || interval.low.is_some_and(|end| end > high)
             };
             finding.p_against = finding.p.map(|_| if beyond(&strict.location) { share } else { 1.0 });
+            decides = finding.p.filter(|_| self.claims > 1).map(|_| strict.location);
         }
         Ok(Made {
             factors: place.0.clone(),
             compared: None,
             interval: found.location,
+            strict: decides,
             region: range.map(|[low, high]| Region::Inside(low, high)),
             finding,
             needs: None,
@@ -275,7 +280,7 @@ impl Context<'_> {
             Contrast::Difference(a, b) | Contrast::Ratio(a, b) => a.n() + b.n() - 2 * a.shared(b).len(),
         };
         let (factors, interval, region) = (place.0.clone(), effect.interval, Some(region));
-        Ok(Made { factors, compared, interval, region, finding, needs, unpaired })
+        Ok(Made { factors, compared, interval, strict: None, region, finding, needs, unpaired })
     }
 
     /// The margin in the unit of the estimate; a share is of `base`.

@@ -64,7 +64,12 @@ impl Draft<'_> {
                 "{figures}: this excludes it, but of {n} comparisons one may do so by chance{more}"
             );
         }
-        format!("{figures}: this neither bears it out nor excludes it{more}")
+        let strict = self.weakest().and_then(|made| made.strict);
+        let strict = strict.map_or_else(String::new, |strict| {
+            let (confidence, strict) = (strict.confidence * 100.0, words::interval(&strict, &self.unit));
+            format!("; with {confidence:.2} % confidence, which decides because all claims share the error rate: {strict}")
+        });
+        format!("{figures}{strict}: this neither bears it out nor excludes it{more}")
     }
 
     /// The comparison on which the verdict hangs: that which excludes the claim, else that on which support hangs.

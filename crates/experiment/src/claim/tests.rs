@@ -231,6 +231,32 @@ fn knees() {
     assert_eq!(study("", 0.0).verdict, Verdict::Inconclusive);
 }
 
+/// With several claims a place is judged at the confidence that leaves each its share of the error rate, so the interval that is
+/// printed first may lie where it is claimed and the one that decides may not: both are told.
+#[test]
+fn a_knee_tells_the_interval_that_decides() {
+    let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'\nbetween = [2.7, 4.1]";
+    let study = |claims: &[&str]| {
+        let study = Study::new(&[("load", &["1", "2", "3", "4", "5", "6", "7"])]);
+        let study = claims.iter().fold(study, |study, name| study.claim(name, knee));
+        let run = study.run(10, |place| {
+            1000.0 - 50.0 * (place.number("load") - 3.0).max(0.0) + place.own_luck().normal(0.0, 20.0)
+        });
+        run.judge().claims.swap_remove(0)
+    };
+    let alone = study(&["a"]);
+    assert_eq!(alone.verdict, Verdict::Supported, "{}", alone.why);
+    let among = study(&["a", "b", "c", "d", "e", "f", "g", "h"]);
+    assert_eq!(among.verdict, Verdict::Inconclusive, "{}", among.why);
+    let shown = |claim: &ClaimResult| (claim.points[0].low, claim.points[0].high);
+    assert_eq!(shown(&among), shown(&alone));
+    assert_eq!(
+        among.why,
+        "knee at 3.00 [2.71, 4.03] (n = 10); with 99.38 % confidence, which decides because all claims share the error rate: \
+         3.00 [2.56, 4.31] (n = 10): this neither bears it out nor excludes it"
+    );
+}
+
 /// A step from 1,000 to 2,000 B/s between 4 and 5, in a curve that rises by 20 B/s per unit everywhere; levels 1 to 8.
 #[test]
 fn rises() {
