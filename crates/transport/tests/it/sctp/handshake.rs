@@ -687,17 +687,7 @@ fn chunks_in_the_wrong_state_are_discarded() {
     pair.lose(|crossing| crossing.at < at(ms(500)));
     pair.open();
     let tag = pair.client().local_tag();
-    let data = chunk::Data {
-        tsn: netrig_transport::Serial(0),
-        stream: StreamId(0),
-        ssn: 0,
-        ppid: 0,
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: true,
-        data: Data::Fill(100),
-    };
+    let data = chunk::Data { immediate: true, ..message_chunk(netrig_transport::Serial(0), 100) };
     let sack = chunk::Sack {
         cumulative_tsn: netrig_transport::Serial(9),
         a_rwnd: 0,

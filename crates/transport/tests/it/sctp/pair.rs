@@ -10,7 +10,7 @@ use netrig_transport::sctp::packet::{Chunk, chunk};
 use netrig_transport::sctp::{
     Association, Config, Endpoints, Listener, Packet, PathAddresses, Response, out_of_the_blue,
 };
-use netrig_transport::{Connection, Incident, PathId, Payload, Profile};
+use netrig_transport::{Connection, Incident, PathId, Payload, Profile, Serial};
 
 pub const PORT: u16 = 9899;
 
@@ -455,5 +455,20 @@ pub fn first(is: impl Fn(&Crossing) -> bool) -> impl FnMut(&Crossing) -> bool {
         let hit = !done && is(crossing);
         done |= hit;
         hit
+    }
+}
+
+/// A DATA chunk with a whole message that is not ordered, of `bytes` bytes.
+pub fn message_chunk(tsn: Serial, bytes: u64) -> chunk::Data {
+    chunk::Data {
+        tsn,
+        stream: StreamId(0),
+        ssn: 0,
+        ppid: 0,
+        unordered: true,
+        beginning: true,
+        ending: true,
+        immediate: false,
+        data: Data::Fill(bytes),
     }
 }

@@ -58,20 +58,6 @@ fn cookie_echo(to: Side, tag: u32, cookie: Vec<u8>) -> Packet {
     forged(to, 0, tag, vec![Chunk::CookieEcho(cookie)])
 }
 
-fn data(tsn: Serial, bytes: u64) -> chunk::Data {
-    chunk::Data {
-        tsn,
-        stream: StreamId(0),
-        ssn: 0,
-        ppid: 0,
-        unordered: true,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        data: Data::Fill(bytes),
-    }
-}
-
 /// A client that sent a COOKIE ECHO which got lost, and does not send it again for a second.
 fn echoed() -> Pair {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -184,7 +170,7 @@ fn a_cookie_belongs_to_its_tag_and_ports() {
 fn data_beside_a_cookie_is_acknowledged() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
     let ack = answered(&mut pair, init(1, Vec::new()));
-    let chunks = vec![Chunk::CookieEcho(cookie_of(&ack)), Chunk::Data(data(Serial(0), 300))];
+    let chunks = vec![Chunk::CookieEcho(cookie_of(&ack)), Chunk::Data(message_chunk(Serial(0), 300))];
     pair.deliver(Side::Server, forged(Side::Server, 0, ack.initiate_tag, chunks));
     assert_eq!(pair.server.bytes(), 300);
     let names: Vec<_> = pair.log.iter().map(Crossing::names).collect();
@@ -359,8 +345,8 @@ fn unordered_messages_take_no_number() {
     let ack = answered(&mut pair, init(1, Vec::new()));
     let echo = cookie_echo(Side::Server, ack.initiate_tag, cookie_of(&ack));
     pair.deliver(Side::Server, echo);
-    let ordered = |tsn, ssn| chunk::Data { unordered: false, ssn, ..data(Serial(tsn), 10) };
-    let unordered = |tsn, ssn| chunk::Data { ssn, ..data(Serial(tsn), 1) };
+    let ordered = |tsn, ssn| chunk::Data { unordered: false, ssn, ..message_chunk(Serial(tsn), 10) };
+    let unordered = |tsn, ssn| chunk::Data { ssn, ..message_chunk(Serial(tsn), 1) };
     for (data, bytes) in
         [(ordered(0, 0), 10), (unordered(1, 77), 11), (unordered(2, 1), 12), (ordered(3, 1), 22)]
     {
@@ -413,7 +399,8 @@ fn a_sack_has_the_lowest_gaps() {
     pair.deliver(Side::Server, echo);
     for n in 0..600 {
         pair.log.clear();
-        let packet = forged(Side::Server, 0, ack.initiate_tag, vec![Chunk::Data(data(Serial(2 * n + 1), 1))]);
+        let packet =
+            forged(Side::Server, 0, ack.initiate_tag, vec![Chunk::Data(message_chunk(Serial(2 * n + 1), 1))]);
         pair.deliver(Side::Server, packet);
     }
     let [crossing] = &pair.log[..] else { panic!("one packet: {:?}", pair.log) };

@@ -169,17 +169,7 @@ fn an_abort_with_a_wrong_tag_is_ignored() {
 fn every_chunk_needs_the_tag() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     let tag = pair.client().local_tag() ^ 1;
-    let data = chunk::Data {
-        tsn: Serial(0),
-        stream: StreamId(0),
-        ssn: 0,
-        ppid: 0,
-        unordered: true,
-        beginning: true,
-        ending: true,
-        immediate: true,
-        data: Data::Fill(100),
-    };
+    let data = chunk::Data { immediate: true, ..message_chunk(Serial(0), 100) };
     // One of the two acknowledges what was never sent, which would end the association.
     let sack = |tsn| chunk::Sack {
         cumulative_tsn: Serial(tsn),
@@ -231,17 +221,7 @@ fn unknown_chunks_are_treated_as_their_highest_bits_say() {
 fn data_without_data_aborts() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     let tag = pair.client().local_tag();
-    let empty = chunk::Data {
-        tsn: Serial(5),
-        stream: StreamId(0),
-        ssn: 0,
-        ppid: 0,
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        data: Data::Fill(0),
-    };
+    let empty = message_chunk(Serial(5), 0);
     pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Data(empty)]));
     let Chunk::Abort(abort) = &pair.log[0].packet.chunks[0] else { panic!("ABORT") };
     assert_eq!(abort.causes, [Cause::NoUserData(5)]);
@@ -290,17 +270,7 @@ fn out_of_the_blue() {
     assert_eq!(answer(Chunk::Shutdown(Serial(1))), Some((abort.clone(), 77)));
     assert_eq!(answer(Chunk::Heartbeat(chunk::Heartbeat { info: vec![] })), Some((abort.clone(), 77)));
     assert_eq!(answer(Chunk::ShutdownAck), Some((Chunk::ShutdownComplete { reflected: true }, 77)));
-    let data = chunk::Data {
-        tsn: Serial(5),
-        stream: StreamId(0),
-        ssn: 0,
-        ppid: 0,
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        data: Data::Fill(100),
-    };
+    let data = message_chunk(Serial(5), 100);
     let sack = chunk::Sack {
         cumulative_tsn: Serial(5),
         a_rwnd: 1500,

@@ -628,17 +628,7 @@ fn dropped_data_is_answered_at_once() {
     pair.fill(100);
     let tsn = pair.data_packets().next().and_then(|crossing| crossing.data().next()).expect("data").tsn;
     let (start, tag) = (pair.now, pair.server().local_tag());
-    let data = chunk::Data {
-        tsn: tsn.plus(70_000),
-        stream: StreamId(0),
-        ssn: 9,
-        ppid: 0,
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        data: Data::Fill(100),
-    };
+    let data = chunk::Data { ssn: 9, unordered: false, ..message_chunk(tsn.plus(70_000), 100) };
     pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::Data(data)]));
     let answer = pair.sent_by(Side::Server).next().expect("a SACK");
     assert_eq!((answer.at, answer.sack().map(|sack| sack.cumulative_tsn)), (start, Some(tsn.plus(u32::MAX))));
