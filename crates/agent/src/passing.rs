@@ -72,7 +72,7 @@ mod tests {
             all.push(one);
         };
         assert!(is_passing(&read) && is_passing(&written), "{read}; {written}");
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(!is_passing(&tried(nobody).read(&mut [0]).unwrap_err()));
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(!is_passing(&tried(closed).read(&mut [0]).unwrap_err()));
     }
 }

@@ -31,7 +31,7 @@ pub const PORT: u16 = 8620;
 /// How long a far end may take for a word, beside what a stream or a transfer takes.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// The longest frame that a probe may send to a far end, bytes: whoever connects can make it keep that much.
+/// The longest frame that a probe may send to a far end, bytes. Any peer that connects can make the far end keep that much.
 pub(crate) const LONGEST_WORD: usize = 4096;
 
 /// Packets in one frame of records.

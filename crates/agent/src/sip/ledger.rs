@@ -43,12 +43,12 @@ struct Account {
     secrets: Vec<u64>,
 }
 
-/// Bytes that a message may cause at addresses which have not proved themselves.
+/// Budget of bytes that one received message may cause at addresses without proof.
 #[derive(Debug, Default)]
 pub struct Purse {
     left: u64,
-    /// The sender, if its address has not proved itself: what goes to others is taken from what it may get itself, so that a datagram
-    /// causes no more than [`FACTOR`] times its bytes, wherever they go.
+    /// The sender, if its address has no proof. Bytes to third parties are then taken from the sender's own account, so that a
+    /// datagram causes at most [`FACTOR`] times its bytes in all.
     payer: Option<IpAddr>,
 }
 
@@ -101,14 +101,14 @@ impl AmplificationLedger {
         self.prove(now, SocketAddr::new(host, 0));
     }
 
-    /// What a message of so many bytes from there may cause at others. `has_connection`: it came along a connection, which proves the
+    /// The budget of a message of `bytes` bytes from `from`. A message that came along a connection (`has_connection`) proves the
     /// address of its sender.
     pub fn purse(&self, now: Instant, from: SocketAddr, bytes: usize, has_connection: bool) -> Purse {
         let payer = (!has_connection && !self.is_proven(now, from)).then(|| from.ip());
         Purse { left: FACTOR * bytes as u64, payer }
     }
 
-    /// Lets a purse pay what an address lacks for a message of so many bytes.
+    /// Credits `to` from the purse, if its account has less than `cost` bytes.
     fn pay(&mut self, purse: &mut Purse, to: IpAddr, cost: u64) {
         let missing = cost.saturating_sub(self.left(to));
         match purse.payer {
@@ -159,8 +159,8 @@ impl AmplificationLedger {
         }
     }
 
-    /// Whether a SIP message of so many bytes may go there now; if so, it is charged. `purse` is that of the message that caused
-    /// it. `is_forwarded`: whoever has made it, and not this server, knows its secrets too.
+    /// Whether a SIP message of `bytes` bytes may be sent to `to` now. If so, the account of `to` is charged. `purse` belongs to the
+    /// received message that caused it. The tag of a forwarded response (`is_forwarded`) is no secret: another host chose it.
     pub fn admit(
         &mut self,
         now: Instant,
@@ -294,9 +294,9 @@ mod tests {
         Message::parse(&bytes::Bytes::from(text)).unwrap()
     }
 
-    /// A datagram of 100 bytes causes 300, whoever gets them.
+    /// A datagram of 100 bytes causes at most 300 bytes, at its sender and at third parties together.
     #[test]
-    fn what_goes_to_others_is_paid_by_whoever_caused_it() {
+    fn bytes_to_third_parties_are_charged_to_the_sender() {
         let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
         let [from, first, second] =
             ["192.0.2.1:5060", "192.0.2.2:5060", "192.0.2.3:5060"].map(|text| text.parse().unwrap());
@@ -310,9 +310,9 @@ mod tests {
         assert!(!ledger.charge(now, from, 101) && ledger.charge(now, from, 100));
     }
 
-    /// The tag of a response that a proxy forwards is known to the callee, which need not be the caller's friend.
+    /// The callee chose the tag of a response that a proxy forwards, and could tell it to an attacker.
     #[test]
-    fn a_tag_of_somebody_else_proves_no_address() {
+    fn the_tag_of_a_forwarded_response_proves_no_address() {
         for is_forwarded in [false, true] {
             let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
             let from: SocketAddr = "192.0.2.1:5060".parse().unwrap();

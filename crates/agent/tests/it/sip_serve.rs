@@ -51,6 +51,12 @@ impl Client {
         Self::Stream(Box::new(stream), transport, Vec::new())
     }
 
+    /// A TCP connection from an address of this host.
+    fn tcp_from(local: [u8; 4], to: SocketAddr) -> Self {
+        let stream = SipStream::connect((local, 0).into(), to, None, Bounds::default()).unwrap();
+        Self::Stream(Box::new(stream), Transport::Tcp, Vec::new())
+    }
+
     fn transport(&self) -> Transport {
         match self {
             Self::Datagrams(..) => Transport::Udp,
@@ -88,14 +94,16 @@ impl Client {
                 let until = StdInstant::now() + PATIENCE;
                 while came.is_empty() {
                     assert!(StdInstant::now() < until, "an answer comes");
-                    stream
-                        .receive(true, |framed, _| {
-                            if let Framed::Message(bytes) = framed {
-                                came.push(bytes);
-                            }
-                        })
-                        .unwrap();
-                    stream.flush().unwrap();
+                    let received = stream.receive(true, |framed, _| {
+                        if let Framed::Message(bytes) = framed {
+                            came.push(bytes);
+                        }
+                    });
+                    // The end of the connection may come with its last message.
+                    if came.is_empty() {
+                        received.unwrap();
+                        stream.flush().unwrap();
+                    }
                     std::thread::sleep(StdDuration::from_millis(1));
                 }
                 Message::parse(&came.remove(0)).unwrap()
@@ -440,6 +448,66 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
         assert!(broken.contains_key(why), "{why}: {broken:?}");
     }
     assert!(tally.unreadable.total() >= 2 && tally.keep_alives >= 1, "{tally:?}");
+}
+
+#[test]
+fn a_connection_beyond_the_limit_of_its_address_gets_503() {
+    let limits = Limits { per_address: Some(2), ..Limits::default() };
+    let sockets = SocketsOrder { limits, ..sockets(&["tcp:127.0.0.1:0"]) };
+    let running = Running::start(sockets, server(machine()));
+    let to = running.address(Transport::Tcp);
+    let ask = |client: &mut Client, number: u32| {
+        let request = client.request(Method::Options, "sip:bob@127.0.0.1", number);
+        client.send(request);
+        client.answer()
+    };
+    let mut kept: Vec<_> = (0..2).map(|_| Client::new(Transport::Tcp, to)).collect();
+    for (client, number) in kept.iter_mut().zip(1..) {
+        assert_eq!(ask(client, number).status, Status::OK);
+    }
+    let refused = ask(&mut Client::new(Transport::Tcp, to), 3);
+    assert_eq!(refused.status, Status::SERVICE_UNAVAILABLE);
+    assert!(refused.headers.get(&Name::RetryAfter).is_some());
+    assert_eq!(ask(&mut Client::tcp_from([127, 0, 0, 2], to), 4).status, Status::OK, "another address");
+    let connections = running.finish().connections;
+    assert_eq!((connections.accepted, connections.refused), (3, 1), "{connections:?}");
+}
+
+/// Messages without credentials do not take connections out of the slots of strangers.
+#[test]
+fn strangers_without_a_password_do_not_shut_out_a_user() {
+    let bob = User { name: "bob".into(), password: "zanzibar".into(), contact: None };
+    let order =
+        ServerOrder { digest: Some(Algorithm::MD5), users: Some(vec![bob]), ..server(Role::Registrar) };
+    let limits = Limits { connections: Some(16), shared: true, ..Limits::default() };
+    let running = Running::start(SocketsOrder { limits, ..sockets(&["tcp:127.0.0.1:0"]) }, order);
+    let to = running.address(Transport::Tcp);
+    let mut strangers = Vec::new();
+    for number in 1..=16 {
+        let mut stranger = Client::tcp_from([127, 1, 1, number], to);
+        let options = stranger.request(Method::Options, &format!("sip:{to}"), number.into());
+        stranger.send(options);
+        assert_eq!(stranger.answer().status, Status::OK);
+        strangers.push(stranger);
+    }
+    let mut user = Client::tcp_from([127, 2, 2, 1], to);
+    let uri = format!("sip:{to}");
+    let mut register = user.request(Method::Register, &uri, 50);
+    register.headers.set(Name::To, format!("<sip:bob@{to}>"));
+    user.send(register.clone());
+    let refusal = user.answer();
+    assert_eq!(refusal.status, Status::UNAUTHORIZED);
+    let challenges = refusal.headers.challenges(&Name::WwwAuthenticate).unwrap();
+    let mut session = Session::new(Challenge::read(&challenges[0]).unwrap(), "bob", "zanzibar");
+    register.headers.set(Name::CSeq, "51 REGISTER");
+    register.headers.set(Name::Via, user.via("51"));
+    register
+        .headers
+        .set(Name::Authorization, session.answer(&Method::Register, &uri, b"", "0a4f113b").write());
+    user.send(register);
+    assert_eq!(user.answer().status, Status::OK);
+    let connections = running.finish().connections;
+    assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
 #[test]

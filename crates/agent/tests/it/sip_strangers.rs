@@ -6,7 +6,8 @@
     reason = "a server is a thread, and strangers are sockets that wait"
 )]
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -121,6 +122,44 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
         running.finish();
     }
     stranger_table::check("SIP servers", &rows);
+}
+
+/// The transport of a `Via` is what the sender of a datagram wrote there. A response to it, or one that nobody asked for, opens no
+/// connection to an address that the datagram names.
+#[test]
+fn a_datagram_of_a_stranger_opens_no_connection() {
+    let carol =
+        User { name: "carol".into(), password: String::new(), contact: Some("sip:carol@127.7.9.2:9".into()) };
+    for role in [
+        Role::UserAgent(Manners::new("127.0.0.1:9".parse().unwrap())),
+        Role::Registrar,
+        Role::Redirect,
+        Role::Proxy { record_route: true },
+        Role::StatelessProxy,
+    ] {
+        let order = ServerOrder { timing: fast(), users: Some(vec![carol.clone()]), ..server(role.clone()) };
+        let running = Running::start(sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]), order);
+        let to = running.address(Transport::Udp);
+        let socket = UdpSocket::bind((Ipv4Addr::new(127, 7, 6, 1), 0)).unwrap();
+        let victim = TcpListener::bind((Ipv4Addr::new(127, 7, 6, 1), 0)).unwrap();
+        victim.set_nonblocking(true).unwrap();
+        let named = victim.local_addr().unwrap();
+        for method in ["OPTIONS", "INVITE", "REGISTER"] {
+            let text = String::from_utf8(request(method, to, named, "")).unwrap();
+            let text = text.replace("sip:bob@", "sip:nobody@").replace("v:SIP/2.0/UDP", "v:SIP/2.0/TCP");
+            socket.send_to(text.as_bytes(), to).unwrap();
+        }
+        let response = format!(
+            "SIP/2.0 200 OK\r\nv:SIP/2.0/UDP {to};branch=z9hG4bKx\r\nv:SIP/2.0/TCP {named};branch=z9hG4bKy\r\n\
+             f:<sip:a@b>;tag=1\r\nt:<sip:c@d>;tag=2\r\ni:r\r\nCSeq:1 INVITE\r\n\r\n"
+        );
+        socket.send_to(response.as_bytes(), to).unwrap();
+        std::thread::sleep(StdDuration::from_millis(300));
+        let opened = victim.accept().map(|(_, from)| from);
+        assert!(opened.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{role:?}");
+        let tally = running.finish();
+        assert_eq!((tally.connections.opened, tally.received.total()), (0, 4), "{role:?}: {tally:?}");
+    }
 }
 
 /// By a table with many records of each kind.

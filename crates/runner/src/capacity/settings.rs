@@ -197,7 +197,7 @@ pub enum SettingRange {
 }
 
 impl SettingsError {
-    /// The error as a sentence, with the name that the reader knows for each setting.
+    /// The error as a sentence, in which `name` gives the name of each setting: a flag, or its name in a journal.
     pub fn sentence(&self, name: impl Fn(&str) -> String) -> String {
         let of =
             |setting: &str, value: f64| format!("{}, which is {}", name(setting), with_unit(setting, value));

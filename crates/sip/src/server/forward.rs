@@ -9,7 +9,7 @@ use crate::dialog::{MAX_FORWARDS, allowed_in_request, is_sips};
 use crate::header::{NameAddr, Transport};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
-/// The parameter of this proxy's `Record-Route` by which it knows where later requests of a dialog may go.
+/// Parameter of this proxy's `Record-Route` with the token of [`Proxy`](super::Proxy): where later requests of a dialog may go.
 pub(super) const TOKEN: &str = "dialog";
 
 /// Where a request is to go.

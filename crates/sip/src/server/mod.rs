@@ -94,12 +94,12 @@ pub trait Server: Send {
         false
     }
 
-    /// Whether it asks for credentials. If it does, a peer has proved nothing before [`Server::take_proof`] says so.
+    /// Whether it asks for credentials. If so, only [`Server::take_proof`] is a proof of a peer; a message alone is not.
     fn authenticates(&self) -> bool {
         false
     }
 
-    /// Whether it forwards responses of others. The tags in those are secrets of their senders, not of this server.
+    /// Whether it forwards responses of other servers, with tags that those servers chose.
     fn forwards(&self) -> bool {
         false
     }
@@ -153,8 +153,8 @@ impl Destination {
     }
 
     /// Of a response to a request that came from `from`: over a stream "using the existing connection to the source of the
-    /// original request" (RFC 3261 section 18.2.2), else by its `Via`. A `Via` that names another transport than the one by which
-    /// the request came is not believed: a datagram would make this server open connections to whom its sender names.
+    /// original request" (RFC 3261 section 18.2.2), else by its `Via`. If the `Via` names another transport than the one that carried
+    /// the request, the response goes to the source address: a datagram must not make the server open a connection.
     pub(crate) fn back(response: &Response, from: Source) -> Self {
         match Self::of_response(response) {
             Some(Self::Address(Source { transport, address }))
@@ -291,8 +291,9 @@ pub(crate) fn fingerprint(text: &str) -> String {
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The same of a text and a key that nobody else knows: who does not have the key cannot compute it.
-pub(crate) fn keyed_fingerprint([a, b]: [u64; 2], text: &str) -> String {
+/// Fingerprint of a text that cannot be computed without the secret `key`.
+pub(crate) fn keyed_fingerprint(key: [u64; 2], text: &str) -> String {
+    let [a, b] = key;
     fingerprint(&format!("{a:016x}{b:016x}\n{text}"))
 }
 

@@ -162,8 +162,8 @@ impl Proxy {
         }
     }
 
-    /// A token for the requests of one side of a dialog: whoever has it may send requests with this `To` tag to `hop`, wherever that
-    /// is, and no others. Nobody else can make one.
+    /// Token for the requests of one side of a dialog. It permits requests with this Call-ID and `To` tag to the next hop `hop`, in any
+    /// domain, and no other requests. Only this proxy can compute it.
     fn token(&self, call_id: &str, tag: &str, hop: &SipUri) -> String {
         let transport = transport_of(hop).map_or("", Transport::name);
         let target = hop.target().to_string().to_ascii_lowercase();
@@ -171,8 +171,8 @@ impl Proxy {
         keyed_fingerprint(self.key, &format!("{call_id}\n{tag}\n{target}\n{port}\n{transport}"))
     }
 
-    /// The token for whom this request reaches, empty for none: its requests within the dialog go to the proxy before this one, or
-    /// to the contact of the sender.
+    /// Token for the callee of a request; empty if there is none. The callee's requests within the dialog go to the proxy before this
+    /// one, or to the contact of the caller.
     fn token_for_callee(&self, request: &Request) -> String {
         let headers = &request.headers;
         let tag = headers.from().ok().flatten().and_then(|from| from.tag().map(str::to_owned));
@@ -189,9 +189,9 @@ impl Proxy {
         token().unwrap_or_default()
     }
 
-    /// Writes into a response, where this proxy has put itself into the route of the request, the token for the caller: its requests
-    /// within the dialog go to the proxy behind this one, or to the contact of the sender. The token of the callee is not for the
-    /// caller, and a response without a dialog has none (RFC 3261 section 16.7, step 8).
+    /// Replaces the callee's token in the `Record-Route` of a response by one for the caller, whose requests within the dialog go to
+    /// the proxy behind this one, or to the contact of the callee. A response that makes no dialog gets no token. A proxy may rewrite
+    /// its own value (RFC 3261 section 16.7, step 8).
     fn hand_out_token(&self, response: &mut Response) {
         let Ok(mut routes) = response.headers.addresses(&Name::RecordRoute) else { return };
         let makes_dialog = (101..300).contains(&response.status.code());
@@ -214,8 +214,8 @@ impl Proxy {
         response.headers.set_all(&Name::RecordRoute, routes);
     }
 
-    /// Whether a request, as it came, has a token for where it goes, which `own` says: the request without what was written for this
-    /// proxy.
+    /// Whether `request`, as it was received, has the token for its next hop. `own` is the request after [`preprocess`], whose first
+    /// route, or Request-URI, is the next hop.
     fn has_token(&self, request: &Request, own: &Request) -> bool {
         let routes = |request: &Request| request.headers.addresses(&Name::Route).unwrap_or_default();
         let hop = routes(own).into_iter().next().map_or_else(|| own.uri.clone(), |route| route.uri);

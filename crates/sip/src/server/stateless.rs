@@ -17,7 +17,7 @@ use crate::{Message, Method, Name, Request, Response, Status};
 #[derive(Debug)]
 pub struct StatelessProxy {
     registry: Registry,
-    /// Makes the branches, so that a response to no request of this proxy is known.
+    /// Key of the branches: a response to a request that this proxy did not forward is recognised and dropped.
     key: [u64; 2],
     out: VecDeque<(Destination, Message)>,
 }
@@ -89,7 +89,7 @@ impl StatelessProxy {
         format!("{MAGIC_COOKIE}{proof}.{rest}")
     }
 
-    /// What only this proxy can have written into the branch above a `Via`.
+    /// Keyed fingerprint of the `Via` below this proxy's own. The branch of the own one begins with it.
     fn proof_of(&self, via: &Via) -> String {
         let transport = via.transport.as_ref().map_or_else(String::as_str, |known| known.name());
         let host = via.host.to_string().to_ascii_lowercase();
@@ -98,7 +98,7 @@ impl StatelessProxy {
         keyed_fingerprint(self.key, &text)
     }
 
-    /// Whether this proxy has forwarded the request that a response answers, to which this is the next `Via`.
+    /// Whether the response answers a request that this proxy forwarded, and goes to where that request came from.
     fn is_answer(&self, response: &Response) -> bool {
         let vias = response.headers.vias().unwrap_or_default();
         let [own, next, ..] = &vias[..] else { return false };

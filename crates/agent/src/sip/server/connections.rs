@@ -13,7 +13,7 @@ use netrig_sip::{Framed, Host, Message};
 use rustls::{ClientConfig, ServerConfig};
 
 use super::tally::ConnectionTally;
-use super::unsent::{Broken, SendError};
+use super::unsent::{ConnectionEnd, SendError};
 use crate::memory::{Kept, Memory, NoRoom};
 use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
 use crate::{ConnectionSlots, Entered, HostAddress, Pacer, SlotId, SlotLimits, Watch};
@@ -24,9 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Messages that cannot be read after which a connection is closed.
 const MOST_UNREADABLE: u32 = 8;
 
-/// Connections beyond a limit of their address or group whose first request is waited for, so that it is answered with 503. A peer
-/// beyond them is closed at once.
-const MOST_REFUSED: usize = 64;
+/// Connections without a slot that stay open until their first request, which is answered with 503. The server closes any further
+/// one at once. They need descriptors beside those of `Limits::connections`.
+pub(super) const MOST_REFUSED: usize = 64;
 
 /// What all connections together may have the server keep for them, bytes.
 const MOST_KEPT: usize = 64 << 20;
@@ -93,12 +93,12 @@ pub(super) struct Connections {
     go_on: Vec<usize>,
     /// Those that have something to send.
     dirty: Vec<usize>,
-    /// How many have got no slot.
+    /// Connections without a slot, at most [`MOST_REFUSED`].
     refused: usize,
     memory: Memory,
     look: Instant,
     /// Messages that have not left, and never will.
-    unsent: Vec<(Bytes, Broken)>,
+    unsent: Vec<(Bytes, ConnectionEnd)>,
     pub tally: ConnectionTally,
 }
 
@@ -107,7 +107,7 @@ struct Connection {
     of: Source,
     /// If the peer has opened it.
     slot: Option<SlotId>,
-    /// The peer has opened it, and there was no slot for it.
+    /// The peer opened it and there was no slot: its first request is answered with 503.
     is_refused: bool,
     made: Instant,
     /// When the last message passed, or the connection was made.
@@ -168,7 +168,7 @@ impl Connections {
             return;
         };
         if let Some(place) = gives_way.and_then(|slot| self.by_slot.get(&slot)).copied() {
-            self.end(place, Some(Broken::GaveWay));
+            self.end(place, Some(ConnectionEnd::GaveWay));
         }
         let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
         let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
@@ -179,7 +179,7 @@ impl Connections {
             }
             Err(error) => {
                 self.admission.leave(slot);
-                self.tally.broken.count(Broken::from(&error).to_string());
+                self.tally.broken.count(ConnectionEnd::from(&error).to_string());
             }
         }
     }
@@ -189,9 +189,9 @@ impl Connections {
         self.len() - self.admission.len() - self.refused
     }
 
-    /// Keeps a connection that gets no slot until its first request.
+    /// Keeps a connection without a slot open until its first request, if few others are.
     fn refuse(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
-        if self.refused >= MOST_REFUSED || self.len() >= self.most {
+        if self.refused >= MOST_REFUSED {
             return;
         }
         let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
@@ -203,12 +203,12 @@ impl Connections {
         }
     }
 
-    /// Whether the peer of one is only waited for to be told that there is no room.
+    /// Whether the connection has no slot.
     pub fn is_refused(&self, place: usize) -> bool {
         self.slots[place].as_ref().is_some_and(|connection| connection.is_refused)
     }
 
-    /// Closes one when what waits has left.
+    /// Closes the connection as soon as the messages that wait have been sent.
     pub fn finish(&mut self, place: usize) {
         let Some(connection) = &mut self.slots[place] else { return };
         connection.has_finished = true;
@@ -217,8 +217,7 @@ impl Connections {
         }
     }
 
-    /// Its peer does not give way any more: a whole message has come along it, or valid credentials have. `false` if there is no
-    /// room for it.
+    /// Moves the connection out of the slots of strangers. `false` if there is no slot for a known peer.
     pub fn prove(&mut self, place: usize) -> bool {
         let slot = self.slots[place].as_ref().and_then(|connection| connection.slot);
         let Some(slot) = slot else { return true };
@@ -310,7 +309,7 @@ impl Connections {
         let queued = connection.stream.queue(message.to_bytes());
         if let Err(error) = queued.and_then(|()| self.recount(place)) {
             self.fail(place, &error);
-            return Err(Broken::from(&error).into());
+            return Err(ConnectionEnd::from(&error).into());
         }
         Ok(())
     }
@@ -337,7 +336,8 @@ impl Connections {
         opening: &Opening<'_>,
     ) -> Result<usize, SendError> {
         // An eighth is left to those that peers open.
-        if self.len() >= self.most || self.opened() >= self.most - self.most / 8 {
+        let opened = self.opened();
+        if opened + self.admission.len() >= self.most || opened >= self.most - self.most / 8 {
             return Err(SendError::TooManyConnections);
         }
         let tls = match (&self.tls.client, to.transport) {
@@ -352,7 +352,7 @@ impl Connections {
         let local = HostAddress::from(opening.local).at(0);
         let made = SipStream::connect(local, to.address, tls, self.limits.bounds);
         let place = made.and_then(|stream| self.insert(now, pacer, stream, to, None));
-        let place = place.map_err(|error| Broken::from(&error))?;
+        let place = place.map_err(|error| ConnectionEnd::from(&error))?;
         self.tally.opened += 1;
         Ok(place)
     }
@@ -426,7 +426,7 @@ impl Connections {
         let Some(Some(connection)) = self.slots.get_mut(place) else { return };
         connection.unreadable += 1;
         if connection.unreadable >= MOST_UNREADABLE {
-            self.end(place, Some(Broken::NoSip));
+            self.end(place, Some(ConnectionEnd::NoSip));
         }
     }
 
@@ -462,7 +462,7 @@ impl Connections {
         connection.kept.set(kept).map_err(|NoRoom { most }| StreamError::NoRoom { most })
     }
 
-    fn end(&mut self, place: usize, why: Option<Broken>) {
+    fn end(&mut self, place: usize, why: Option<ConnectionEnd>) {
         let Some(connection) = self.slots[place].take() else { return };
         self.free.push(place);
         self.refused -= usize::from(connection.is_refused);
@@ -473,7 +473,7 @@ impl Connections {
         if self.by_peer.get(&connection.of) == Some(&place) {
             self.by_peer.remove(&connection.of);
         }
-        let told = why.clone().unwrap_or(Broken::Closed);
+        let told = why.clone().unwrap_or(ConnectionEnd::Closed);
         self.unsent.extend(connection.stream.into_unsent().map(|message| (message, told.clone())));
         if let Some(why) = why {
             self.tally.broken.count(why.to_string());
@@ -481,7 +481,7 @@ impl Connections {
     }
 
     /// Messages that have not left because their connection is over, each with the reason.
-    pub fn take_unsent(&mut self) -> Vec<(Bytes, Broken)> {
+    pub fn take_unsent(&mut self) -> Vec<(Bytes, ConnectionEnd)> {
         std::mem::take(&mut self.unsent)
     }
 
@@ -501,15 +501,15 @@ impl Connections {
             let is_over =
                 |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
             let why = if connection.is_refused && is_over(Some(connection.made)) {
-                Broken::GaveWay
+                ConnectionEnd::Refused
             } else if !connection.stream.is_established() && is_over(Some(connection.made)) {
-                Broken::HalfHandshake
+                ConnectionEnd::HalfHandshake
             } else if is_over(connection.incomplete) {
-                Broken::HalfMessage
+                ConnectionEnd::HalfMessage
             } else if is_over(connection.stuck) {
-                Broken::NotTaken
+                ConnectionEnd::NotTaken
             } else if now - connection.active > self.limits.idle {
-                Broken::Idle
+                ConnectionEnd::Idle
             } else {
                 continue;
             };

@@ -9,7 +9,7 @@ use netrig_sip::header::Transport;
 use netrig_sip::location::{Abilities, Kind};
 use rustls::RootCertStore;
 
-use super::connections::{Limits, Tls};
+use super::connections::{Limits, MOST_REFUSED, Tls};
 use super::names::Names;
 use crate::descriptors::{DescriptorShortage, connections_within};
 use crate::sip::ListeningPoint;
@@ -19,8 +19,8 @@ use crate::tls::{self, Identity, TlsError, Trust};
 /// Connections at once, if nothing is said.
 const CONNECTIONS: usize = 10_000;
 
-/// Descriptors beside those of connections: files, sockets, the pacer's.
-const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors beside those of connections with a slot: files, sockets, the pacer's, and connections that wait for a 503.
+const OTHER_DESCRIPTORS: u64 = 64 + MOST_REFUSED as u64;
 
 /// What a server's sockets are to be.
 #[derive(Clone, Debug)]

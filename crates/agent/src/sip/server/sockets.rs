@@ -82,9 +82,9 @@ pub struct Sockets {
     strangers: HashMap<SocketAddr, usize>,
     /// What addresses get over UDP that have not proved themselves.
     ledger: AmplificationLedger,
-    /// Of the message that is handled.
+    /// Budget of the received message that is being handled.
     purse: Purse,
-    /// Whether the server forwards responses of others.
+    /// [`Server::forwards`].
     forwards: bool,
     names: Names,
     abilities: Abilities,
@@ -374,7 +374,7 @@ impl Sockets {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
                 Framed::Message(bytes) => match self.read(&bytes) {
-                    // Without credentials to ask for, a whole message is all that a peer can show.
+                    // A server that asks for no credentials takes a whole message as proof.
                     Some(message)
                         if self.connections.is_refused(place)
                             || (!server.authenticates() && !self.connections.prove(place)) =>

@@ -41,7 +41,7 @@ pub struct Messages {
 pub struct ConnectionTally {
     /// That peers opened.
     pub accepted: u64,
-    /// That peers opened and that were closed at once: there were too many.
+    /// That peers opened and that got no slot: there were too many.
     pub refused: u64,
     /// That were opened from here.
     pub opened: u64,

@@ -31,14 +31,16 @@ pub(super) enum SendError {
     #[error("there is no TLS")]
     NoTls,
     #[error(transparent)]
-    Broken(#[from] Broken),
+    Ended(#[from] ConnectionEnd),
 }
 
 /// Why a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
-    #[error("it carried no message, and gave way to another")]
+pub(super) enum ConnectionEnd {
+    #[error("it had proved nothing, and gave way to another")]
     GaveWay,
+    #[error("its address had as many connections as it may have, and it carried no request")]
+    Refused,
     #[error("the peer has closed the connection")]
     Closed,
     #[error("what came is no SIP")]
@@ -60,7 +62,7 @@ pub(super) enum Broken {
     Tls(String),
 }
 
-impl From<&StreamError> for Broken {
+impl From<&StreamError> for ConnectionEnd {
     fn from(error: &StreamError) -> Self {
         match error {
             StreamError::Io(error) => Self::Kernel(error.kind()),
