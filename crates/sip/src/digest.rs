@@ -60,12 +60,14 @@ pub struct Challenge {
     pub qualities: Vec<Quality>,
     /// The password was right, only the nonce was too old.
     pub stale: bool,
+    /// The server knows its users by a hash of name and realm too, so a client need not tell a name in the clear (RFC 7616 section 3.4.4).
+    pub userhash: bool,
 }
 
 /// What a client answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Who.
+    /// Who; with `userhash` the hash of the name and the realm.
     pub username: String,
     /// Of the challenge.
     pub realm: String,
@@ -81,6 +83,8 @@ pub struct Answer {
     pub opaque: Option<String>,
     /// With `qop`: how the answer is protected, the client's own nonce, and how often it has used the server's.
     pub protection: Option<Protection>,
+    /// `username` is a hash (RFC 7616 section 3.4.4).
+    pub userhash: bool,
 }
 
 /// What an answer with `qop` has beside it.
@@ -195,6 +199,10 @@ fn needed(scheme: &AuthScheme, name: &'static str) -> Result<String, DigestError
     scheme.parameters.text(name).ok_or(DigestError::Missing(name))
 }
 
+fn is_true(scheme: &AuthScheme, name: &str) -> bool {
+    scheme.parameters.text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
 impl Challenge {
     /// Reads a header field.
     ///
@@ -210,7 +218,8 @@ impl Challenge {
             algorithm: Algorithm::of(scheme)?,
             // "unrecognized options MUST be ignored" (RFC 7616 section 3.3)
             qualities: qop.split(',').filter_map(|option| Quality::known(option.trim())).collect(),
-            stale: scheme.parameters.text("stale").is_some_and(|stale| stale.eq_ignore_ascii_case("true")),
+            stale: is_true(scheme, "stale"),
+            userhash: is_true(scheme, "userhash"),
         })
     }
 
@@ -232,6 +241,9 @@ impl Challenge {
         }
         if self.stale {
             parameters.set("stale", Some("TRUE"));
+        }
+        if self.userhash {
+            parameters.set("userhash", Some("true"));
         }
         parameters.set("algorithm", Some(self.algorithm.name()));
         if !self.qualities.is_empty() {
@@ -282,8 +294,14 @@ pub struct Session {
 impl Session {
     /// Answers `challenge` with a password.
     pub fn new(challenge: Challenge, username: &str, password: &str) -> Self {
-        let secret = Secret::new(challenge.algorithm.hash, username, &challenge.realm, password);
-        Self { challenge, username: username.to_owned(), secret, used: 0, cnonce: None }
+        let hash = challenge.algorithm.hash;
+        let secret = Secret::new(hash, username, &challenge.realm, password);
+        // The proof has the name itself (RFC 7616 section 3.4.2).
+        let username = match challenge.userhash {
+            true => hash.hex(&[username, &challenge.realm]),
+            false => username.to_owned(),
+        };
+        Self { challenge, username, secret, used: 0, cnonce: None }
     }
 
     /// The answer for one request, with the server's nonce used once more. `cnonce` is to be drawn at random; `auth-int` is
@@ -307,7 +325,7 @@ impl Session {
         self.used = count;
         let first = self.cnonce.get_or_insert_with(|| cnonce.to_owned());
         let cnonce = if self.challenge.algorithm.session { first.as_str() } else { cnonce };
-        let Challenge { realm, nonce, opaque, algorithm, qualities, .. } = &self.challenge;
+        let Challenge { realm, nonce, opaque, algorithm, qualities, userhash, .. } = &self.challenge;
         let quality = preferred(qualities);
         let protection =
             quality.map(|quality| Protection { quality, cnonce: cnonce.to_owned(), count: self.used });
@@ -320,6 +338,7 @@ impl Session {
             algorithm: *algorithm,
             opaque: opaque.clone(),
             protection,
+            userhash: *userhash,
         };
         answer.response = answer.proof(method.as_str(), body, &self.secret);
         answer
@@ -358,6 +377,7 @@ impl Answer {
             algorithm: Algorithm::of(scheme)?,
             opaque: scheme.parameters.text("opaque"),
             protection: protection.transpose()?,
+            userhash: is_true(scheme, "userhash"),
         })
     }
 
@@ -377,6 +397,9 @@ impl Answer {
         parameters.set("algorithm", Some(self.algorithm.name()));
         if let Some(opaque) = &self.opaque {
             parameters.set_quoted("opaque", opaque);
+        }
+        if self.userhash {
+            parameters.set("userhash", Some("true"));
         }
         if let Some(Protection { quality, cnonce, count }) = &self.protection {
             parameters.set("qop", Some(quality.name()));
@@ -438,6 +461,7 @@ mod tests {
             algorithm,
             qualities: vec![Quality::Auth, Quality::AuthInt],
             stale: false,
+            userhash: false,
         }
     }
 
@@ -453,6 +477,25 @@ mod tests {
             let answer = session.answer(&get(), "/dir/index.html", b"", CNONCE);
             assert_eq!(answer.response, response, "{algorithm:?}");
         }
+    }
+
+    /// The request of RFC 7616 section 3.9.2. Its hashes are those of Python's hashlib: the RFC prints others, which SHA-512/256 does not give.
+    #[test]
+    fn a_user_name_is_told_by_its_hash_where_the_server_takes_it() {
+        let challenge = Challenge {
+            realm: "api@example.org".into(),
+            nonce: "5TsQWLVdgBdmrQ0XsxbDODV+57QdFR34I9HAbC/RVvkK".into(),
+            userhash: true,
+            ..challenge(Algorithm { hash: Hash::Sha512Of256, session: false })
+        };
+        let read = Challenge::read(&challenge.write()).unwrap();
+        assert_eq!(read, challenge);
+        let mut session = Session::new(read, "Jäsøn Doe", "Secret, or not?");
+        let answer = session.answer(&get(), "/doe.json", b"", "NTg6RKcb9boFIAS3KrFK9BGeh+niz/sm");
+        assert_eq!(answer.username, "793263caabb707a56211940d90411ea4a575adeccb7e360aeb624ed06ece9b0b");
+        assert_eq!(answer.response, "7a4e1192babbba02e91182d2895bfdbf7adafc6e48d4e517ca301974843d840c");
+        assert!(answer.write().to_string().contains("userhash=true"));
+        assert_eq!(Answer::read(&answer.write()).unwrap(), answer);
     }
 
     /// RFC 2617 section 3.5.

@@ -84,8 +84,13 @@ pub enum ZoneFault {
     #[error("`@` is the origin, and there is no $ORIGIN above")]
     NoOrigin,
     /// Labels of 1 to 63 bytes, 253 in all (RFC 1035 section 2.3.4).
-    #[error("`{0}` is no name of the DNS")]
+    #[error(
+        "`{0}` is no name of the DNS that is read here: labels of 1 to 63 visible characters without `\\`, 253 in all"
+    )]
     Name(String),
+    /// A backslash that is not followed by a character or by three digits of a byte (RFC 1035 section 5.1).
+    #[error("`{0}` has a backslash without a character or three digits up to 127 behind it")]
+    Escape(String),
 }
 
 /// What a table says to a question.
@@ -247,9 +252,9 @@ fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Reco
             let naptr = Naptr {
                 order: number(order, "an order")?,
                 preference: number(preference, "a preference")?,
-                flags: (*flags).to_owned(),
-                service: (*service).to_owned(),
-                regexp: (*regexp).to_owned(),
+                flags: unescaped(flags)?,
+                service: unescaped(service)?,
+                regexp: unescaped(regexp)?,
                 replacement: if *replacement == "." {
                     (*replacement).to_owned()
                 } else {
@@ -265,6 +270,38 @@ fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Reco
         )),
         _ => Err(ZoneFault::UnknownType(kind.to_owned())),
     }
+}
+
+/// The characters of a character string, in which a backslash stands before a character that is meant as such, or before the three
+/// decimal digits of a byte (RFC 1035 section 5.1). Bytes above 127 are not read.
+fn unescaped(text: &str) -> Result<String, ZoneFault> {
+    let wrong = || ZoneFault::Escape(text.to_owned());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('\\') {
+        out.push_str(before);
+        let first = behind.chars().next().ok_or_else(wrong)?;
+        let len = if first.is_ascii_digit() { 3 } else { first.len_utf8() };
+        let (escape, behind) = behind.split_at_checked(len).ok_or_else(wrong)?;
+        if first.is_ascii_digit() {
+            let byte = escape.parse::<u8>().ok().filter(u8::is_ascii).ok_or_else(wrong)?;
+            out.push(char::from(byte));
+        } else {
+            out.push(first);
+        }
+        rest = behind;
+    }
+    Ok(out + rest)
+}
+
+/// Where the first character of `text` stands that `is_end` says and that no backslash is before.
+fn end_of_word(text: &str, is_end: impl Fn(char) -> bool) -> Option<usize> {
+    let mut is_escaped = false;
+    text.find(|c| {
+        let was_escaped = is_escaped;
+        is_escaped = c == '\\' && !was_escaped;
+        !was_escaped && is_end(c)
+    })
 }
 
 fn number(text: &str, what: &'static str) -> Result<u16, ZoneFault> {
@@ -332,7 +369,7 @@ struct OpenEntry {
 }
 
 impl OpenEntry {
-    /// Reads the words of a line, those in quotation marks as one, without a remark.
+    /// Reads the words of a line, those in quotation marks as one, without a remark. A backslash keeps its meaning in them.
     fn add(&mut self, line: usize, text: &str) -> Result<(), ZoneFault> {
         if !self.is_open {
             (self.line, self.has_owner) = (line, !text.starts_with([' ', '\t']));
@@ -348,12 +385,13 @@ impl OpenEntry {
                     &rest[1..]
                 }
                 '"' => {
-                    let (word, behind) = rest[1..].split_once('"').ok_or(ZoneFault::OpenQuotation)?;
-                    self.words.push(word.to_owned());
-                    behind
+                    let inside = &rest[1..];
+                    let end = end_of_word(inside, |c| c == '"').ok_or(ZoneFault::OpenQuotation)?;
+                    self.words.push(inside[..end].to_owned());
+                    &inside[end + 1..]
                 }
                 _ => {
-                    let (word, behind) = rest.split_at(rest.find(end).unwrap_or(rest.len()));
+                    let (word, behind) = rest.split_at(end_of_word(rest, end).unwrap_or(rest.len()));
                     self.words.push(word.to_owned());
                     behind
                 }
@@ -444,6 +482,28 @@ server1.example.com AAAA 2001:db8::1
             let error = Zone::parse(text).unwrap_err();
             assert!(error.line == line && error.fault.to_string().contains(why), "{text}: {error}");
         }
+    }
+
+    /// RFC 1035 section 5.1: `\X` and `\DDD`. The expression of RFC 3403 has a backslash of its own, which a file doubles.
+    #[test]
+    fn escapes_in_character_strings_are_read() {
+        let text = r#"a NAPTR 1 1 "u" "E2U+sip" "!^\\+44(.*)$!sip:\\1\064x\"y!" ."#;
+        let zone = Zone::parse(text).unwrap();
+        let ZoneAnswer::Records(Records::Naptr(found), _) = zone.answer(&question(Kind::Naptr, "a")) else {
+            panic!("{zone:?}")
+        };
+        assert_eq!(found[0].regexp, r#"!^\+44(.*)$!sip:\1@x"y!"#);
+        let bare = Zone::parse(r"a NAPTR 1 1 u E2U+sip !a\;\ b! .").unwrap();
+        let ZoneAnswer::Records(Records::Naptr(found), _) = bare.answer(&question(Kind::Naptr, "a")) else {
+            panic!("{bare:?}")
+        };
+        assert_eq!(found[0].regexp, "!a; b!");
+        for regexp in [r"\25", r"\256", r"\12x", r"\200"] {
+            let error = Zone::parse(&format!("a NAPTR 1 1 u s \"{regexp}\" .")).unwrap_err();
+            assert_eq!(error.fault, ZoneFault::Escape(regexp.to_owned()));
+        }
+        let error = Zone::parse(r"a\.b A 192.0.2.1").unwrap_err();
+        assert!(error.fault.to_string().contains(r"without `\`"), "{error}");
     }
 
     #[test]

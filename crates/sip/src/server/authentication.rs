@@ -125,6 +125,7 @@ impl Authenticator {
             algorithm: self.algorithm,
             qualities: vec![Quality::Auth],
             stale,
+            userhash: false,
         }
     }
 

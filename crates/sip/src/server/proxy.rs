@@ -10,6 +10,7 @@ use super::hop::Hop;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
 use super::{Registry, is_readable, keyed_fingerprint, reply, transport_of};
+use crate::digest::is_same_proof;
 use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
 use crate::status::Class;
 use crate::transaction::{ClientKey, ServerKey, Timing};
@@ -223,8 +224,8 @@ impl Proxy {
         let call_id = own.headers.get(&Name::CallId);
         let (Some(hop), Some(tag), Some(call_id)) = (hop.as_sip(), tag, call_id) else { return false };
         let token = self.token(call_id, &tag, hop);
-        let has =
-            |uri: &Uri| uri.as_sip().is_some_and(|uri| uri.parameters.value(TOKEN) == Some(token.as_str()));
+        let is_ours = |theirs: &str| is_same_proof(&token, theirs);
+        let has = |uri: &Uri| uri.as_sip().and_then(|uri| uri.parameters.value(TOKEN)).is_some_and(is_ours);
         has(&request.uri) || routes(request).iter().any(|route| has(&route.uri))
     }
 
