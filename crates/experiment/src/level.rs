@@ -83,6 +83,36 @@ impl Level {
     }
 }
 
+/// The unit of a column of a table in which the levels of one factor are numbers: `down_for [s]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelUnit(Option<&'static str>);
+
+impl LevelUnit {
+    /// That of the smallest of `levels`. `None` if there are none, or if they are not all amounts whose units convert into each other:
+    /// the column is then one of texts.
+    pub fn common<'a>(levels: impl Iterator<Item = &'a Level> + Clone) -> Option<Self> {
+        let base = |level: &Level| level.number().unwrap_or(f64::INFINITY);
+        let smallest = levels.clone().min_by(|a, b| f64::total_cmp(&base(a), &base(b)))?;
+        let unit = Self(smallest.amount()?.unit());
+        levels.map(|level| unit.number(level)).all(|number| number.is_some()).then_some(unit)
+    }
+
+    /// Its name, if it has one.
+    pub const fn name(self) -> Option<&'static str> {
+        self.0
+    }
+
+    /// A level in this unit; `None` if it is none, or no number.
+    pub fn number(self, level: &Level) -> Option<f64> {
+        let amount = level.amount()?;
+        match (self.0, amount.unit()) {
+            (None, None) => Some(amount.value()),
+            (Some(unit), Some(_)) => amount.in_unit(unit).ok(),
+            _ => None,
+        }
+    }
+}
+
 /// What stands between the double quotes around a text; `None` if there are none.
 fn in_quotes(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
@@ -223,6 +253,27 @@ mod tests {
             (r#""0200""#, r#""0200""#),
         ] {
             assert_eq!(json(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn levels_of_one_kind_are_numbers_in_the_unit_of_the_smallest() {
+        let levels = |texts: &[&str]| texts.iter().map(|text| Level((*text).to_owned())).collect::<Vec<_>>();
+        for (texts, unit, numbers) in [
+            (&["1 s", "500 ms"][..], Some(Some("ms")), &[1000.0, 500.0][..]),
+            (&["5", "1.5"], Some(None), &[5.0, 1.5]),
+            (&["5", "1 s"], None, &[]),
+            (&["1 s", "1 B"], None, &[]),
+            (&["\"5\"", "1"], None, &[]),
+            (&["tcp", "sctp"], None, &[]),
+            (&[], None, &[]),
+        ] {
+            let levels = levels(texts);
+            let found = LevelUnit::common(levels.iter());
+            assert_eq!(found.map(LevelUnit::name), unit, "{texts:?}");
+            let told =
+                found.map_or_else(Vec::new, |unit| levels.iter().filter_map(|l| unit.number(l)).collect());
+            assert_eq!(told, numbers, "{texts:?}");
         }
     }
 

@@ -47,7 +47,7 @@ pub use file::{
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
-pub use level::{Level, LevelValue};
+pub use level::{Level, LevelUnit, LevelValue};
 pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};

@@ -1,8 +1,9 @@
-//! Tidy CSV: one row for each response at each point.
+//! Tidy CSV (RFC 4180): one row for each response at each point.
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::ResponseResult;
+use csv::{Terminator, WriterBuilder};
+use netrig_experiment::{LevelUnit, ResponseResult};
 
 use crate::Report;
 use crate::sheet::word;
@@ -11,35 +12,47 @@ use crate::sheet::word;
 const BEFORE: [&str; 1] = ["substrate"];
 const AFTER: [&str; 7] = ["status", "response", "unit", "mean", "low", "high", "n"];
 
-/// All rows below a heading. Numbers are in the unit beside them, with all their digits; what was not measured is
-/// empty, and a point without a response still has its rows, so that nothing is missing unnoticed.
+/// All rows below a heading. A factor whose levels are amounts of one kind is a column of numbers, `down_for [s]`. Results are in the
+/// unit beside them, with all their digits; what was not measured is empty, and a point without a response still has its rows, so
+/// that nothing is missing unnoticed.
 pub(crate) fn rows(report: &Report<'_>) -> String {
     let design = &report.experiment.design;
-    let factor = |name: &str| {
-        if BEFORE.iter().chain(&AFTER).any(|c| *c == name) {
-            format!("factor.{name}")
-        } else {
-            name.to_owned()
-        }
+    let factors: Vec<_> =
+        design.factors.iter().map(|f| (&f.name, LevelUnit::common(f.levels.iter()))).collect();
+    let heading = |(name, unit): &(&String, Option<LevelUnit>)| {
+        let is_ours = BEFORE.iter().chain(&AFTER).any(|column| column == name);
+        let name = if is_ours { format!("factor.{name}") } else { (*name).clone() };
+        unit.and_then(LevelUnit::name).map_or_else(|| name.clone(), |unit| format!("{name} [{unit}]"))
     };
-    let factors: Vec<String> = design.factors.iter().map(|f| factor(&f.name)).collect();
-    let heading = BEFORE.map(str::to_owned).into_iter().chain(factors).chain(AFTER.map(str::to_owned));
-    let mut out = line(heading);
+    let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+    let headings = factors.iter().map(heading);
+    let mut line = |cells: Vec<String>| {
+        // It fails only if its output does, which is memory, or if lines differ in length: each has the factors' cells, one before
+        // and seven behind.
+        lines.write_record(cells).expect("a line of the table");
+    };
+    line(BEFORE.map(str::to_owned).into_iter().chain(headings).chain(AFTER.map(str::to_owned)).collect());
     for point in &report.results.points {
-        let levels =
-            design.factors.iter().map(|f| point.factors.level(&f.name).map_or("", |level| level.text()));
-        let place: Vec<&str> =
-            [point.substrate.as_str()].into_iter().chain(levels).chain([word(point.status)]).collect();
+        let levels = factors.iter().map(|(name, unit)| {
+            let Some(level) = point.factors.level(name) else { return String::new() };
+            unit.map_or_else(|| level.text().to_owned(), |unit| number(unit.number(level)))
+        });
+        let place: Vec<String> = [point.substrate.clone()]
+            .into_iter()
+            .chain(levels)
+            .chain([word(point.status).to_owned()])
+            .collect();
         for (name, measured) in responses(report, &point.responses) {
             let numbers =
                 [measured.and_then(|r| r.mean), measured.and_then(|r| r.low), measured.and_then(|r| r.high)];
             let unit = measured.map_or_else(|| design.unit_of(name), |r| r.unit.clone());
             let n = measured.map_or(0, |r| r.n).to_string();
-            let cells = place.iter().map(|cell| (*cell).to_owned()).chain([name.to_owned(), unit]);
-            out += &line(cells.chain(numbers.map(number)).chain([n]));
+            let cells = place.iter().cloned().chain([name.to_owned(), unit]);
+            line(cells.chain(numbers.map(number)).chain([n]).collect());
         }
     }
-    out
+    let bytes = lines.into_inner().expect("memory takes what is flushed to it");
+    String::from_utf8(bytes).expect("each cell is a text")
 }
 
 /// The declared responses in the order of the file.
@@ -52,13 +65,4 @@ fn responses<'a>(
 
 fn number(value: Option<f64>) -> String {
     value.filter(|v| v.is_finite()).map_or(String::new(), |v| v.to_string())
-}
-
-/// RFC 4180, 2.5–2.7: a field with a comma, a quote or a line break is quoted, and a quote in it doubled.
-fn line(cells: impl Iterator<Item = String>) -> String {
-    let field = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
-    };
-    cells.map(field).collect::<Vec<_>>().join(",") + "\r\n"
 }

@@ -1,9 +1,10 @@
 //! All replications of an experiment as one wide table, for CSV and Parquet.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 
-use netrig_experiment::Level;
+use csv::{Terminator, WriterBuilder};
+use netrig_experiment::LevelUnit;
 
 use crate::parquet_file::{self, Column, Values};
 use crate::read::Replication;
@@ -71,15 +72,15 @@ impl Table {
     ///
     /// # Errors
     /// If `output` cannot be written.
-    pub fn write_csv(&self, mut output: impl Write) -> Result<(), StoreError> {
-        let header: Vec<String> = self.columns.iter().map(|column| field(&column.name)).collect();
+    pub fn write_csv(&self, output: impl Write) -> Result<(), StoreError> {
         // RFC 4180 section 2.1: each record is on a line of its own, delimited by CRLF.
-        write!(output, "{}\r\n", header.join(","))?;
+        let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(output);
+        lines.write_record(self.columns.iter().map(|column| &column.name)).map_err(io::Error::from)?;
         for row in 0..self.rows {
-            let record: Vec<String> = self.columns.iter().map(|column| cell(&column.values, row)).collect();
-            write!(output, "{}\r\n", record.join(","))?;
+            let cells = self.columns.iter().map(|column| cell(&column.values, row));
+            lines.write_record(cells).map_err(io::Error::from)?;
         }
-        Ok(output.flush()?)
+        Ok(lines.flush()?)
     }
 
     /// The table as a Parquet file; an absent value is null. `about` are further pairs of the file's metadata.
@@ -120,24 +121,12 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
     columns
 }
 
-/// A factor whose levels are all amounts of one kind, as numbers in the unit of the smallest; without one if they have none.
+/// A factor whose levels are all amounts of one kind, as numbers; `None` if they are not. A run without the factor has no number.
 fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<Column> {
-    let number = |level: &Level| level.number().unwrap_or(f64::INFINITY);
-    let levels = replications.iter().filter_map(|r| r.point.level(factor));
-    let smallest = levels.min_by(|a, b| f64::total_cmp(&number(a), &number(b))).and_then(Level::amount)?;
-    let value = |r: &Replication| match r.point.level(factor).map(Level::amount) {
-        // There is no such factor in the run, or no number there.
-        None => Some(None),
-        Some(None) => None,
-        Some(Some(amount)) => match (smallest.unit(), amount.unit()) {
-            (None, None) => Some(Some(amount.value())),
-            (Some(unit), Some(_)) => amount.in_unit(unit).ok().map(Some),
-            _ => None,
-        },
-    };
-    let values = replications.iter().map(value).collect::<Option<Vec<_>>>()?;
-    let values = Values::Real(values);
-    Some(match smallest.unit() {
+    let unit = LevelUnit::common(replications.iter().filter_map(|r| r.point.level(factor)))?;
+    let value = |r: &Replication| r.point.level(factor).and_then(|level| unit.number(level));
+    let values = Values::Real(replications.iter().map(value).collect());
+    Some(match unit.name() {
         Some(unit) => Column::in_unit(name, unit, values),
         None => Column::new(name, values),
     })
@@ -156,20 +145,10 @@ fn responses(replications: &[Replication]) -> Vec<Column> {
 
 fn cell(values: &Values, row: usize) -> String {
     match values {
-        Values::Text(values) => values[row].as_deref().map(field).unwrap_or_default(),
+        Values::Text(values) => values[row].clone().unwrap_or_default(),
         Values::Signed(values) => values[row].to_string(),
         Values::Unsigned(values) => values[row].to_string(),
         Values::Bool(values) => values[row].to_string(),
         Values::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
-    }
-}
-
-/// RFC 4180 section 2.6: fields with line breaks, double quotes or commas are enclosed in double quotes;
-/// section 2.7: a double quote inside is doubled.
-fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\r', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }

@@ -286,7 +286,7 @@ fn a_server_that_the_system_allows_too_few_files_says_so() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("64 are allowed; `ulimit -n 10064` before it") && !said.contains("ready"),
+        said.contains("64 are allowed; `ulimit -n 10128` before it") && !said.contains("ready"),
         "{said}"
     );
     let output =

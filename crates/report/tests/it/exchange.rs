@@ -1,6 +1,6 @@
 //! What other programs read: CSV, JSON, Markdown.
 
-use netrig_experiment::Verdict;
+use netrig_experiment::{Level, Verdict};
 use serde_json::Value;
 
 use super::fixture;
@@ -36,8 +36,8 @@ fn csv_comes_back_as_the_same_numbers() {
         [
             "substrate",
             "transport",
-            "down_for",
-            "interarrival",
+            "down_for [s]",
+            "interarrival [ms]",
             "profile",
             "status",
             "response",
@@ -54,6 +54,8 @@ fn csv_comes_back_as_the_same_numbers() {
         for name in ["throughput", "goodput", "longest_stall"] {
             let (row, measured) = (rows.next().expect("a row"), &point.responses[name]);
             assert_eq!(row[1], point.factors.level("transport").expect("a level").0);
+            let down_for = point.factors.level("down_for").and_then(Level::number);
+            assert_eq!(row[2].parse().ok(), down_for);
             assert_eq!((row[6].as_str(), row[7].as_str()), (name, measured.unit.as_str()));
             let numbers: Vec<Option<f64>> = row[8..11].iter().map(|cell| cell.parse().ok()).collect();
             assert_eq!(numbers, [measured.mean, measured.low, measured.high]);
@@ -71,7 +73,7 @@ fn csv_quotes_what_needs_it_and_leaves_out_nothing() {
     let rows = records(&report(&study).csv());
     assert_eq!(rows[1][0], "a \"quoted\", name\nin two lines");
     assert_eq!(rows.len(), 1 + 5 * 2);
-    assert_eq!(rows[3], ["sim", "20 ms", "unsupported", "waiting_time", "s", "", "", "", "0"]);
+    assert_eq!(rows[3], ["sim", "20", "unsupported", "waiting_time", "s", "", "", "", "0"]);
 }
 
 /// The contract of `--json`.
