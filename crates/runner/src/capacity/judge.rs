@@ -37,12 +37,20 @@ pub(super) struct Running {
     history: Vec<(f64, u64, u64)>,
     /// What was decided while it went on.
     decided: Option<Decision>,
+    /// What was seen before the machine stalled for the first time, and how many looks there were until then.
+    before_stall: Option<(Seen, usize)>,
 }
 
 impl Running {
     /// A look at the step; the decision, once there is one.
     pub fn observe(&mut self, settings: &Settings, step: &Step, seen: &Seen) -> Option<&Decision> {
         self.history.push((seen.span_s, seen.counts.begun, seen.counts.open()));
+        if seen.stalls.count == 0 {
+            self.before_stall = Some((seen.clone(), self.history.len()));
+        } else if self.decided.is_none() {
+            // What comes now may be the stall's doing; what came before says enough.
+            self.decided = self.before_stall(settings, step).map(|(decision, _)| decision);
+        }
         if self.decided.is_none() {
             let decision = match &step.criterion {
                 Criterion::Sequential(sequential) => {
@@ -57,14 +65,32 @@ impl Running {
         self.decided.as_ref()
     }
 
-    /// The end of the step: no call is begun any more, and those that are open have been waited for.
-    pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
+    /// The decision on the part of a step before the machine stalled for the first time, and that part. `None` if it was shorter than the
+    /// step is to be, or if the step is decided in another way. Calls that had no time to end are left out of it.
+    fn before_stall(&self, settings: &Settings, step: &Step) -> Option<(Decision, Seen)> {
+        let (seen, looks) = self.before_stall.as_ref()?;
+        let Criterion::Sequential(sequential) = &step.criterion else { return None };
+        if seen.span_s < step.least_s || step.purpose.is_probe() || is_short(step, seen) {
+            return None;
+        }
+        let mut seen = seen.clone();
+        seen.counts.begun -= seen.counts.open().saturating_sub(seen.counts.overdue);
+        let running = Self { history: self.history[..*looks].to_vec(), ..Self::default() };
+        let decision = Look { settings, sequential, step, seen: &seen, running: &running }.conclude(false);
+        Some((decision, seen))
+    }
+
+    /// The end of the step: no call is begun any more, and those that are open have been waited for. With the decision comes the part of
+    /// what was seen on which it rests, if that is not all.
+    pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> (Decision, Option<Seen>) {
         if let Some(why) = &seen.unprepared {
-            return Decision::failed(match seen.received {
+            let reason = match seen.received {
                 Some(0) => Reason::Unanswered { calls: 0, why: Some(why.clone()) },
                 _ => Reason::Unprepared(why.clone()),
-            });
+            };
+            return (Decision::failed(reason), None);
         }
+        let before_stall = self.before_stall(settings, step);
         let decision = self.judged(settings, step, seen);
         let is_failed = decision.outcome == Outcome::Failed;
         // How fast a counted number of calls was offered, only the tester's faults say.
@@ -72,7 +98,7 @@ impl Running {
         let is_carried = !is_short(step, seen) && (is_timed || seen.tester.faults.is_empty());
         let has_waited = is_failed || seen.counts.failed + seen.counts.overdue > 0;
         let is_silent = has_waited && 2.0 * seen.stalls.total_s < seen.span_s;
-        match decision.outcome {
+        let decision = match decision.outcome {
             // A server that carries a rate although the machine stalled carries it.
             Outcome::Passed if is_carried => decision,
             // Neither stalls nor faults of the tester explain that nothing came at all.
@@ -82,10 +108,15 @@ impl Running {
             }
             _ if is_spoilt(step, seen) => {
                 let stalls = seen.stalls;
+                if let Some((decision, part)) = before_stall {
+                    let took_s = seen.took_s.max(seen.span_s);
+                    return (decision, Some(Seen { stalls, took_s, ..part }));
+                }
                 Decision::invalid(Reason::Stalled { count: stalls.count, longest_s: stalls.longest_s })
             }
             _ => tester(step, seen, true).unwrap_or(decision),
-        }
+        };
+        (decision, None)
     }
 
     /// Judges the server, without regard to the tester and to stalls of the machine.

@@ -293,7 +293,8 @@ impl Search {
     /// what is written down; `None` if no step was ordered.
     pub fn end(&mut self, seen: &Seen) -> Option<&Record> {
         let Order::Step(step) = self.next() else { return None };
-        let decision = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
+        let (decision, part) = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
+        let seen = part.as_ref().unwrap_or(seen);
         self.take(Entry::Step(Box::new(Record::new(&self.settings, &step, seen, decision))));
         match self.entries.last() {
             Some(Entry::Step(record)) => Some(record),

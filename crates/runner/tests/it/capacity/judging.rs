@@ -199,6 +199,26 @@ fn counts_that_cannot_be_are_no_panic() {
     search.end(&seen(5.0, 0, 7, 9, 3));
 }
 
+/// The stall comes after five seconds, in which 5000 calls began, too few to decide the step. It then ends at once, for what comes now may
+/// be the stall's doing, and those five seconds decide it.
+#[test]
+fn what_came_before_a_stall_decides_if_it_was_long_enough() {
+    let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+    let (mut search, _) = at_1000();
+    assert_eq!(enough(search.observe(&seen(5.0, 5000, 4979, 0, 1))), None);
+    let stalled = Seen { stalls, ..seen(6.0, 6000, 5000, 0, 1) };
+    assert_eq!(enough(search.observe(&stalled)).unwrap().0, Outcome::Passed);
+    let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
+    assert_eq!((record.decision.outcome, record.counts.begun), (Outcome::Passed, 4980), "{record:?}");
+    assert_eq!(record.stalls.count, 1, "and it is told that the machine stalled");
+    // Four seconds are less than the step is to last.
+    let (mut search, _) = at_1000();
+    assert_eq!(enough(search.observe(&seen(4.0, 4000, 4000, 0, 0))), None);
+    assert_eq!(enough(search.observe(&Seen { stalls, ..seen(5.0, 5000, 4500, 0, 0) })), None);
+    let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
+    assert!(matches!(record.decision.reason, Reason::Stalled { .. }), "{record:?}");
+}
+
 #[test]
 fn a_step_that_a_stall_of_the_machine_spoilt_is_not_judged() {
     let stalls = StallsSeen { count: 2, longest_s: 0.3, total_s: 0.5, steal: 0.0 };
