@@ -54,7 +54,7 @@ impl Tape {
         pcapng::section(&mut file, "netrig", "a test");
         let links = self.frames.iter().map(|seen| seen.link + 1).max().unwrap_or(0);
         for link in 0..links {
-            pcapng::interface(&mut file, &format!("link {link}"), "", 0);
+            pcapng::interface(&mut file, pcapng::LinkType::RawIp, (&format!("link {link}"), ""), 0);
         }
         for Seen { at, node, link, heading, bytes } in self.frames.iter().filter(|seen| seen.node == node) {
             let original_len = bytes.len() as u32;

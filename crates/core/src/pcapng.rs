@@ -14,8 +14,14 @@ const ENHANCED_PACKET: u32 = 6;
 /// Tells a reader which end of a number comes first (section 4.1).
 const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
-/// The packet begins with its IP header, and whose version it has the header says (`LINKTYPE_RAW`).
-const RAW_IP: u16 = 101;
+/// What the bytes of an interface's packets are (the registry of link types of tcpdump.org).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkType {
+    /// A packet begins with its IP header, which says its version (`LINKTYPE_RAW`).
+    RawIp = 101,
+    /// A message that Wireshark has exported, behind options that say whose it is (`LINKTYPE_WIRESHARK_UPPER_PDU`).
+    ExportedPdu = 252,
+}
 
 /// Options: their codes (sections 3.5, 4.1, 4.2 and 4.3).
 const COMMENT: u16 = 1;
@@ -44,9 +50,9 @@ pub fn section(out: &mut Vec<u8>, program: &str, comment: &str) {
 
 /// The next interface, numbered from 0 in the order of the file. Of each packet at most `snap` bytes are kept; 0 for
 /// all.
-pub fn interface(out: &mut Vec<u8>, name: &str, description: &str, snap: u32) {
+pub fn interface(out: &mut Vec<u8>, link_type: LinkType, (name, description): (&str, &str), snap: u32) {
     block(out, INTERFACE_DESCRIPTION, |out| {
-        half(out, RAW_IP);
+        half(out, link_type as u16);
         half(out, 0);
         word(out, snap);
         option(out, INTERFACE_NAME, name.as_bytes());
@@ -139,7 +145,7 @@ mod tests {
     #[test]
     fn an_interface_description_byte_by_byte() {
         let mut out = Vec::new();
-        interface(&mut out, "eth", "to b", 96);
+        interface(&mut out, LinkType::RawIp, ("eth", "to b"), 96);
         let wanted = "01000000 30000000 6500 0000 60000000
             0200 0300 657468 00  0300 0400 746f2062  0900 0100 09 000000  0000 0000  30000000";
         assert_eq!(out, hex(wanted));

@@ -134,7 +134,7 @@ mod tests {
     fn captured(packets: &[(u64, u16)]) -> Vec<u8> {
         let mut file = vec![];
         pcapng::section(&mut file, "netrig", "a trace");
-        pcapng::interface(&mut file, "client", "", 0);
+        pcapng::interface(&mut file, pcapng::LinkType::RawIp, ("client", ""), 0);
         for (us, len) in packets {
             let [high, low] = len.to_be_bytes();
             let bytes = [0x45, 0, high, low];

@@ -157,7 +157,7 @@ impl Findings {
 pub fn write_capture(file: &Path, packets: &[Packet], spoil: impl Fn(usize, &mut [u8])) -> io::Result<()> {
     let mut out = Vec::new();
     pcapng::section(&mut out, "netrig", "packets of a test");
-    pcapng::interface(&mut out, "test", "", 0);
+    pcapng::interface(&mut out, pcapng::LinkType::RawIp, ("test", ""), 0);
     for (number, packet) in packets.iter().enumerate() {
         let mut bytes = Vec::new();
         let original_len = packet.encode(&mut bytes);

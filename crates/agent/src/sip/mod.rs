@@ -22,6 +22,7 @@ pub mod server;
 mod stream;
 #[cfg(test)]
 mod stream_tests;
+pub mod tap;
 
 pub use answers::answers;
 pub use call::{Line, LineTls};

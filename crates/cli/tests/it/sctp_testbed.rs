@@ -150,7 +150,9 @@ impl Tape {
     fn new() -> Self {
         let mut capture = Vec::new();
         pcapng::section(&mut capture, "test", "");
-        ["primary", "alternate"].into_iter().for_each(|name| pcapng::interface(&mut capture, name, "", 0));
+        ["primary", "alternate"]
+            .into_iter()
+            .for_each(|name| pcapng::interface(&mut capture, pcapng::LinkType::RawIp, (name, ""), 0));
         Self { samples: Vec::new(), notes: Vec::new(), capture, frames: 0 }
     }
 

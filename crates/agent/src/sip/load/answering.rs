@@ -107,21 +107,26 @@ pub fn answer(
         attention.wait(next)?;
         attention.look(1, || {
             let mut taken = 0;
-            let more = wire.receive(&clock, &offset, MESSAGES, |from, bytes, arrived| {
-                taken += 1;
-                let scan = Scan::of(bytes);
-                let moment = Moment { arrived, now: clock.now() };
-                match (&mut side, Recipient::of(&scan, run, 0)) {
-                    (Side::Callee(callee), Some(Recipient::Callee)) => {
-                        callee.handle_request(moment, from, &scan, &mut out);
+            let more = wire.receive(
+                &clock,
+                &offset,
+                MESSAGES,
+                |[_, from]: [SocketAddr; 2], bytes: &[u8], arrived| {
+                    taken += 1;
+                    let scan = Scan::of(bytes);
+                    let moment = Moment { arrived, now: clock.now() };
+                    match (&mut side, Recipient::of(&scan, run, 0)) {
+                        (Side::Callee(callee), Some(Recipient::Callee)) => {
+                            callee.handle_request(moment, from, &scan, &mut out);
+                        }
+                        (Side::Callee(callee), Some(Recipient::Response(token, transaction))) => {
+                            callee.handle_response(moment, &scan, (token, transaction), &mut out);
+                        }
+                        (Side::Callee(_), _) => {}
+                        (Side::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
                     }
-                    (Side::Callee(callee), Some(Recipient::Response(token, transaction))) => {
-                        callee.handle_response(moment, &scan, (token, transaction), &mut out);
-                    }
-                    (Side::Callee(_), _) => {}
-                    (Side::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
-                }
-            })?;
+                },
+            )?;
             settle(&mut wire, &mut out, &mut counts, &mut report)?;
             Ok((taken, more))
         })?;

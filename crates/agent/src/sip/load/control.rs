@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Clock;
+use crate::sip::tap::MessageTaps;
 
 /// What is changed holds so much later, so that all threads know of it before.
 const AHEAD: Duration = Duration::from_millis(50);
@@ -116,24 +117,26 @@ impl Control {
     }
 }
 
-/// What ends a load before its time, and what may be done to it while it goes on.
-#[derive(Clone, Copy, Debug)]
+/// What ends a load before its time, what may be done to it while it goes on, and who watches its messages.
+#[derive(Clone, Copy)]
 pub struct Steering<'a> {
     /// Ends it before its time.
     pub stop: &'a AtomicBool,
     /// A hand on it.
     pub control: Option<&'a Control>,
+    /// Who takes note of its messages.
+    pub taps: Option<&'a dyn MessageTaps>,
 }
 
 impl<'a> From<&'a AtomicBool> for Steering<'a> {
     fn from(stop: &'a AtomicBool) -> Self {
-        Self { stop, control: None }
+        Self { stop, control: None, taps: None }
     }
 }
 
 impl<'a> From<&'a Arc<AtomicBool>> for Steering<'a> {
     fn from(stop: &'a Arc<AtomicBool>) -> Self {
-        Self { stop, control: None }
+        Self { stop, control: None, taps: None }
     }
 }
 

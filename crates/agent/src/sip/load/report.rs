@@ -14,6 +14,7 @@ use super::locating::LocationRow;
 use super::offered::Offered;
 use super::tester::TesterSecond;
 use crate::sip::dns::DnsCounts;
+use crate::sip::tap::KeptMessages;
 
 /// What became of things of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -261,6 +262,9 @@ pub struct LoadReport {
     pub tester: TesterReport,
     /// What a reader has to know.
     pub notes: Vec<String>,
+    /// Messages that were kept, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<KeptMessages>,
 }
 
 impl LoadReport {

@@ -175,6 +175,7 @@ impl Reporting {
             failed_over: repetitions.failed_over,
             tester: tester_report(&tester, order.shards),
             notes: notes(order, ending, lost, &measured),
+            messages: None,
             seconds,
         }
     }

@@ -152,7 +152,7 @@ impl OpenLoad {
     pub fn carry_out<N: Into<Next>>(
         self,
         within: Option<Span>,
-        Steering { stop, control }: Steering<'_>,
+        Steering { stop, control, taps }: Steering<'_>,
         mut starting: impl FnMut(),
         mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
     ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
@@ -167,6 +167,7 @@ impl OpenLoad {
             within,
             stop,
             control,
+            taps,
             begins: AtomicU64::new(0),
             enough: AtomicU64::new(0),
             failed: AtomicBool::new(false),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use netrig_core::{Duration, Instant, Sample, quantity};
+use netrig_sip::header::Transport;
 use netrig_sip::index::{Tally, samples_of};
 use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated};
 
@@ -19,6 +20,7 @@ use super::tester::{TesterSecond, Used};
 use super::wire::Wire;
 use crate::clock::RealtimeOffset;
 use crate::sip::dns::Finder;
+use crate::sip::tap::{MessageTap, MessageTaps, PassedMessage};
 use crate::sys::MESSAGES;
 use crate::usage::processors_of;
 use crate::{Clock, Precedence};
@@ -59,6 +61,7 @@ pub(super) struct Shared<'a> {
     pub within: Option<Span>,
     pub stop: &'a AtomicBool,
     pub control: Option<&'a Control>,
+    pub taps: Option<&'a dyn MessageTaps>,
     /// When the load begins, ns of the clock; zero until all are prepared.
     pub begins: AtomicU64,
     /// No more is to begin, and what is open is waited for until then, ns of the clock; zero until somebody says so.
@@ -121,11 +124,42 @@ pub(super) struct Shard<'a> {
     met: Vec<Sample>,
     /// Who looks for the server of each attempt, if each does.
     finder: Option<Finder>,
+    tap: Option<Tap>,
+}
+
+/// A tap, and what it needs to know of each message.
+pub(super) struct Tap {
+    tap: Box<dyn MessageTap>,
+    transport: Transport,
+    clock: Clock,
+    offset: RealtimeOffset,
+}
+
+impl Tap {
+    /// A message was sent or received then, at this end.
+    pub(super) fn message(
+        &mut self,
+        at: Instant,
+        is_sent: bool,
+        [local, peer]: [SocketAddr; 2],
+        bytes: &[u8],
+    ) {
+        let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
+        let transport = self.transport;
+        self.tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, bytes });
+    }
 }
 
 impl<'a> Shard<'a> {
     pub fn new(shared: &'a Shared<'a>, wire: Wire, part: Part) -> Self {
+        let tap = shared.taps.map(|taps| Tap {
+            tap: taps.tap(),
+            transport: shared.order.carrier.transport(),
+            clock: shared.clock,
+            offset: RealtimeOffset::measure(),
+        });
         Self {
+            tap,
             shared,
             part,
             wire,
@@ -388,10 +422,13 @@ impl<'a> Shard<'a> {
     fn receive(&mut self, most: usize) -> Result<(u64, bool), LoadError> {
         self.keep_time()?;
         let before = self.second.received;
-        let Self { wire, part, second, shared, .. } = self;
+        let Self { wire, part, second, shared, tap, .. } = self;
         let clock = shared.clock;
-        let each = |from: SocketAddr, bytes: &[u8], arrived: Instant| {
+        let each = |[local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
             let now = clock.now();
+            if let Some(tap) = tap.as_mut() {
+                tap.message(arrived, false, [local, from], bytes);
+            }
             second.received += 1;
             second.own_time.record(now - arrived);
             let is_own = part.handle(Moment { arrived, now }, from, &Scan::of(bytes));
@@ -438,7 +475,7 @@ impl<'a> Shard<'a> {
         if let Wire::Streams(streams) = &mut self.wire {
             dues.last().into_iter().for_each(|due| clock.spin_until(*due));
             let at = clock.now();
-            streams.send(&sending, &mut self.second);
+            streams.send(&sending, &mut self.second, self.tap.as_mut().map(|tap| (tap, at)));
             let stamped = sending.departing().filter_map(|(_, _, stamped)| stamped);
             stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
             dues.iter().for_each(|due| self.second.lateness.record(at - *due));
@@ -452,7 +489,10 @@ impl<'a> Shard<'a> {
             }
             let Wire::Datagrams(socket) = &mut self.wire else { break };
             let at = clock.now();
-            socket.send(to, bytes, &mut self.second)?;
+            let is_sent = socket.send(to, bytes, &mut self.second)?;
+            if let Some(tap) = self.tap.as_mut().filter(|_| is_sent) {
+                tap.message(at, true, [socket.local(), to], bytes);
+            }
             if let Some(stamped) = stamped {
                 self.part.handle_departure(at, stamped);
             }
@@ -475,13 +515,16 @@ impl<'a> Shard<'a> {
                 break;
             }
         }
-        let Self { wire, part, shared, met, second, .. } = self;
+        let Self { wire, part, shared, met, second, tap, .. } = self;
         if !part.out.records.is_empty() {
             let now = shared.clock.now();
             part.settle(now, |record| {
                 second.full += u64::from(record.failure == Some(Unlocated::NoRoom.into()));
                 if keeps {
                     samples_of(record, now, |sample| met.push(sample));
+                }
+                if let Some(tap) = tap.as_mut() {
+                    tap.tap.ended(record);
                 }
                 if record.side != Side::Callee {
                     wire.release(record.token);
@@ -504,6 +547,9 @@ impl<'a> Shard<'a> {
     /// Tells what a second was like, and begins the next.
     fn tell(&mut self, number: u64, used: &mut Used, told: &Sender<Told>) -> Result<(), LoadError> {
         used.tell(&mut self.second);
+        if let Some(tap) = &mut self.tap {
+            tap.tap.hand_on();
+        }
         self.second.dropped = self.wire.take_drops()?;
         self.second.dns = self.finder.as_mut().map(Finder::take_counts).unwrap_or_default();
         let refused = self.part.refused();

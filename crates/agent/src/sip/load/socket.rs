@@ -71,19 +71,20 @@ impl LoadSocket {
         self.socket.fd()
     }
 
-    /// Takes what has arrived, so many at most and no more than a batch, and gives each datagram with its sender and when the
+    /// Takes what has arrived, so many at most and no more than a batch, and gives each datagram with both ends, the own first, and when the
     /// kernel received it. Whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
         most: usize,
-        mut each: impl FnMut(SocketAddr, &[u8], Instant),
+        mut each: impl FnMut([SocketAddr; 2], &[u8], Instant),
     ) -> Result<bool, LoadError> {
+        let local = self.local();
         let received = self.socket.receive(&mut self.received, most, |incoming| {
             let now = clock.now();
             let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
-            each(incoming.from, incoming.head, stamped.unwrap_or(now).min(now));
+            each([local, incoming.from], incoming.head, stamped.unwrap_or(now).min(now));
         });
         match received {
             Err(error) if is_loss(&error) => {
@@ -94,14 +95,19 @@ impl LoadSocket {
         }
     }
 
-    /// Sends a datagram.
-    pub fn send(&mut self, to: SocketAddr, bytes: &[u8], counts: &mut TesterSecond) -> Result<(), LoadError> {
+    /// Sends a datagram; whether the kernel took it.
+    pub fn send(
+        &mut self,
+        to: SocketAddr,
+        bytes: &[u8],
+        counts: &mut TesterSecond,
+    ) -> Result<bool, LoadError> {
         let (mut waited, mut was_told) = (Duration::ZERO, false);
         loop {
             let error = match rustix::net::sendto(self.fd(), bytes, SendFlags::DONTWAIT, &to) {
                 Ok(_) => {
                     counts.sent += 1;
-                    return Ok(());
+                    return Ok(true);
                 }
                 Err(error) => io::Error::from(error),
             };
@@ -114,7 +120,7 @@ impl LoadSocket {
             } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
                 // No way there, too long, or nobody takes it in time: as if the network had lost it.
                 counts.unsent += 1;
-                return Ok(());
+                return Ok(false);
             } else if error.kind() != io::ErrorKind::Interrupted {
                 return Err(LoadError::kernel("sendto")(error));
             }
@@ -170,8 +176,8 @@ mod tests {
             let mut socket = LoadSocket::open(host.parse().unwrap(), 1.0).unwrap();
             let mut counts = TesterSecond::default();
             let said = [&b"one"[..], b"two", b"three"];
-            said.iter().for_each(|bytes| socket.send(gone, bytes, &mut counts).unwrap());
-            socket.send(peer.local_addr().unwrap(), b"four", &mut counts).unwrap();
+            said.iter().for_each(|bytes| assert!(socket.send(gone, bytes, &mut counts).unwrap()));
+            assert!(socket.send(peer.local_addr().unwrap(), b"four", &mut counts).unwrap());
             peer.send_to(b"five", socket.local()).unwrap();
             let clock = Clock::starting_in(Duration::ZERO);
             let mut heard = Vec::new();

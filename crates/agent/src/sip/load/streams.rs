@@ -17,6 +17,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 use super::order::{Connecting, LoadError, Reconnecting};
+use super::shard::Tap;
 use super::source_ports::SourcePorts;
 use super::tester::TesterSecond;
 use crate::clock::RealtimeOffset;
@@ -88,6 +89,8 @@ pub(super) struct Lost {
 
 struct Connection {
     stream: SipStream,
+    /// The own end of it.
+    local: SocketAddr,
     /// Where it goes and whose requests it carries; nobody's if the server has opened it.
     of: Option<(SocketAddr, Lane, Lost)>,
     is_ready: bool,
@@ -177,13 +180,13 @@ impl LoadStreams {
         std::mem::take(&mut self.lost)
     }
 
-    /// Takes what has arrived, at most a turn of each connection that the kernel reports, and gives each message with its
-    /// sender and when the kernel received it. Whether there may be more.
+    /// Takes what has arrived, at most a turn of each connection that the kernel reports, and gives each message with both
+    /// ends, the own first, and when the kernel received it. Whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
-        mut each: impl FnMut(SocketAddr, &[u8], Instant),
+        mut each: impl FnMut([SocketAddr; 2], &[u8], Instant),
     ) -> Result<bool, LoadError> {
         let more = self.look()?;
         if std::mem::take(&mut self.accepts) {
@@ -192,12 +195,12 @@ impl LoadStreams {
         for place in std::mem::take(&mut self.ready) {
             let Some(connection) = &mut self.slots[place] else { continue };
             connection.is_ready = false;
-            let from = connection.stream.peer();
+            let ends = [connection.local, connection.stream.peer()];
             let turn = connection.stream.receive(connection.has_ended, |framed, stamp| {
                 if let Framed::Message(bytes) = framed {
                     let now = clock.now();
                     let stamped = stamp.map(|ns| clock.instant(offset.monotonic(ns)));
-                    each(from, &bytes, stamped.unwrap_or(now).min(now));
+                    each(ends, &bytes, stamped.unwrap_or(now).min(now));
                 }
             });
             match turn {
@@ -289,8 +292,10 @@ impl LoadStreams {
             }
         }
         self.by_peer.insert(stream.peer(), place);
+        let local = stream.local().unwrap_or(self.local);
         self.slots[place] = Some(Box::new(Connection {
             stream,
+            local,
             of,
             is_ready: false,
             has_ended: false,
@@ -300,8 +305,13 @@ impl LoadStreams {
         Ok(place)
     }
 
-    /// Sends all that waits.
-    pub fn send(&mut self, waiting: &Outbox, counts: &mut TesterSecond) {
+    /// Sends all that waits, and shows it to a tap with the time.
+    pub fn send(
+        &mut self,
+        waiting: &Outbox,
+        counts: &mut TesterSecond,
+        mut tap: Option<(&mut Tap, Instant)>,
+    ) {
         for (to, way, bytes) in waiting.along() {
             let place = match way {
                 // Who has asked and gone is not there to hear the answer (RFC 3261 section 18.2.2 would call back: a
@@ -318,7 +328,12 @@ impl LoadStreams {
             };
             counts.sent += 1;
             match connection.stream.queue(Bytes::copy_from_slice(bytes)) {
-                Ok(()) => self.mark_dirty(place),
+                Ok(()) => {
+                    if let Some((tap, at)) = &mut tap {
+                        tap.message(*at, true, [connection.local, connection.stream.peer()], bytes);
+                    }
+                    self.mark_dirty(place);
+                }
                 Err(error) => self.end(place, Some(broken(&error))),
             }
         }

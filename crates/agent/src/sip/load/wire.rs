@@ -59,14 +59,14 @@ impl Wire {
         }
     }
 
-    /// Takes some of what has arrived, and gives each message with its sender and when the kernel received it. Whether there
+    /// Takes some of what has arrived, and gives each message with both ends, the own first, and when the kernel received it. Whether there
     /// may be more. Of datagrams, so many at most.
     pub fn receive(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
         most: usize,
-        each: impl FnMut(SocketAddr, &[u8], Instant),
+        each: impl FnMut([SocketAddr; 2], &[u8], Instant),
     ) -> Result<bool, LoadError> {
         match self {
             Self::Datagrams(socket) => socket.receive(clock, offset, most, each),
@@ -78,9 +78,9 @@ impl Wire {
     pub fn send(&mut self, waiting: &Outbox, counts: &mut TesterSecond) -> Result<(), LoadError> {
         match self {
             Self::Datagrams(socket) => {
-                waiting.iter().try_for_each(|(to, bytes)| socket.send(to, bytes, counts))?
+                waiting.iter().try_for_each(|(to, bytes)| socket.send(to, bytes, counts).map(drop))?
             }
-            Self::Streams(streams) => streams.send(waiting, counts),
+            Self::Streams(streams) => streams.send(waiting, counts, None),
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ fn steered(ends: bool) -> LoadReport {
         2 if ends => control.enough(),
         _ => {}
     };
-    run(&order, Steering { stop: &stop, control: Some(&control) }, |_| {}, second).unwrap()
+    run(&order, Steering { control: Some(&control), ..Steering::from(&stop) }, |_| {}, second).unwrap()
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl NodeCapture {
             let Some(end) = link.ends.iter().position(|end| *end == node) else { continue };
             let peer = &scenario.nodes[link.ends[1 - end]].name;
             let description = format!("{name} ({}) to {peer}", link.addresses[end]);
-            pcapng::interface(&mut block, &link.name, &description, snap);
+            pcapng::interface(&mut block, pcapng::LinkType::RawIp, (&link.name, &description), snap);
             interfaces.push(number);
         }
         let mut file = Outgoing::open(&out)?;
