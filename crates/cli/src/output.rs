@@ -1,4 +1,4 @@
-//! Files that were asked for with `--out`.
+//! Where output goes: files that were asked for with `--out`, and the width of a terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -8,6 +8,11 @@ use crate::failure::{Failure, print};
 
 /// More symbolic links in a row than any system follows.
 const MOST_LINKS: usize = 40;
+
+/// Columns of the terminal, or a usual width where there is none.
+pub fn terminal_width() -> usize {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100)
+}
 
 /// Puts a file in place whole or not at all: a full disk leaves what was there before. A symbolic link stays, and the
 /// file that it leads to is replaced. What is no regular file, a pipe or a device, is written to.

@@ -29,10 +29,15 @@ pub struct Captured<'a> {
     pub original_len: u32,
 }
 
-impl Captured<'_> {
+impl<'a> Captured<'a> {
+    /// The IP packet, from its header on, as far as it was kept; `None` if it is another packet.
+    pub fn ip(&self) -> Option<&'a [u8]> {
+        self.bytes.get(self.ip_starts()?..)
+    }
+
     /// The length of its IP packet as the IP header has it, bytes; `None` if it is none, or too little of it was kept.
     pub fn ip_len(&self) -> Option<u32> {
-        let ip = self.bytes.get(self.ip_starts()?..)?;
+        let ip = self.ip()?;
         let field = |at: usize| ip.get(at..at + 2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
         match ip.first()? >> 4 {
             // Total Length (RFC 791 section 3.1).
@@ -274,7 +279,8 @@ mod tests {
     fn what_netrig_writes_it_reads() {
         let mut file = vec![];
         crate::pcapng::section(&mut file, "netrig", "a test");
-        crate::pcapng::interface(&mut file, "client", "towards the server", 0);
+        let (link_type, named) = (crate::pcapng::LinkType::RawIp, ("client", "towards the server"));
+        crate::pcapng::interface(&mut file, link_type, named, 0);
         for (ms, len) in [(5, 20), (9, 1500)] {
             let frame = crate::Frame {
                 at: crate::Instant::ZERO + crate::Duration::from_millis(ms),

@@ -13,7 +13,7 @@ use crate::commands::report::{Form, of};
 use crate::coverage::Coverage;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
-use crate::output::tell;
+use crate::output::{tell, terminal_width};
 use crate::progress::ProgressLine;
 use crate::request::{ExperimentRequest, allow_programs, not_allowed};
 use crate::studies::is_shipped;
@@ -42,7 +42,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     if arguments.json {
         print(report.json(true).trim_end())?;
     } else {
-        print(report.terminal(width()).trim_end())?;
+        print(report.terminal(terminal_width()).trim_end())?;
     }
     if !arguments.json {
         print(format!(
@@ -115,9 +115,4 @@ fn code(results: &Results, require_claims: bool) -> ExitCode {
     let failed = results.points.iter().any(|point| point.status == Status::Failed);
     let open = require_claims && results.claims.iter().any(|claim| claim.verdict != Verdict::Supported);
     if failed || open { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
-}
-
-/// Columns of the terminal, or a usual width where there is none.
-fn width() -> usize {
-    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100)
 }

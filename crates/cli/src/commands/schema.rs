@@ -27,6 +27,8 @@ pub enum Of {
     SipLoad,
     /// The document of `netrig sip capacity --json`
     SipCapacity,
+    /// The document of `netrig sip show --json`
+    SipShow,
     /// The document of `netrig speed HOST --json`
     Speed,
     /// The document of `netrig speed tune --json`
@@ -39,6 +41,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::Experiment => netrig_experiment::schema(),
         Of::SipLoad => written::<LoadDocument>(),
         Of::SipCapacity => written::<CapacityDocument<'_>>(),
+        Of::SipShow => written::<netrig_sip_tester::ladder::TraceDocument>(),
         Of::Speed => written::<netrig_speed::measure::Report>(),
         Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),
     };

@@ -4,11 +4,13 @@ mod call;
 mod capacity;
 mod compare;
 mod environment;
+mod keeping;
 mod load;
 mod metrics;
 mod rate;
 mod screen;
 mod serve;
+mod show;
 mod subject;
 mod watching;
 
@@ -43,6 +45,8 @@ pub enum Kind {
     Call(Box<call::Call>),
     /// Compare two results of loads or of searches: which index is worse, and not by chance
     Compare(compare::Compare),
+    /// Show the calls of a capture or message log, and draw the ladder diagram of one
+    Show(show::Show),
 }
 
 /// SIP over real sockets.
@@ -53,5 +57,6 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
         Kind::Capacity(arguments) => capacity::capacity(arguments),
         Kind::Call(arguments) => call::call(arguments),
         Kind::Compare(arguments) => compare::compare(arguments),
+        Kind::Show(arguments) => show::show(arguments),
     }
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use netrig_core::{Duration, SpanDistribution};
 
 use crate::commands::sip::environment::EnvironmentArguments;
+use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
 use crate::commands::sip::subject::Subject;
 use crate::commands::sip::watching::Watching;
@@ -21,6 +22,8 @@ pub struct Load {
     pub watching: Watching,
     #[command(flatten)]
     pub environment: EnvironmentArguments,
+    #[command(flatten)]
+    pub keeping: KeepArguments,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,

@@ -13,6 +13,8 @@ pub use netrig_agent::sip::load::LoadReport as LoadDocument;
 use netrig_agent::sip::load::{
     Control, LoadError, LoadOrder, LoadReport, LoadStage, SecondRow, SoFar, Steering, run,
 };
+use netrig_agent::sip::tap::MessageTaps;
+use netrig_sip_tester::keep::Keeper;
 
 use super::screen::{Hand, State};
 use super::subject::scenario;
@@ -21,7 +23,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Load;
-pub use show::{Table, micros, with_flag, words};
+pub use show::{Table, counted, micros, with_flag, words};
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
@@ -44,7 +46,10 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
     let watchers = Watchers::open(&arguments.watching, State::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.
-    let steering = Steering { stop: &stop, control: watchers.has_screen().then_some(&*control) };
+    let keeper = arguments.keeping.begin()?;
+    let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
+    let control = watchers.has_screen().then_some(&*control);
+    let steering = Steering { stop: &stop, control, taps };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
         watchers.second(row, so_far, order);
         watchers.say(|| show::second(row));
@@ -54,7 +59,10 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
             watchers.warn(&ready.warnings);
         }
     };
-    let report = run(order, steering, stage, second).map_err(failure)?;
+    let report = run(order, steering, stage, second);
+    // Also what a load has sent that could not go on is evidence.
+    let messages = keeper.map(Keeper::finish);
+    let report = LoadReport { messages, ..report.map_err(failure)? };
     watchers.finish()?;
     Ok(report)
 }

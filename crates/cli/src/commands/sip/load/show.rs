@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, ThresholdRow, TimeLimit};
+use netrig_agent::sip::tap::KeptMessages;
 use netrig_report::number::{Unit, percent, plain};
 
 /// A second, in a line.
@@ -47,10 +48,36 @@ pub fn table(report: &LoadReport) -> String {
     ratios(report, &mut text);
     failures(report, &mut text);
     tester(report, &mut text);
+    for line in report.messages.iter().flat_map(kept) {
+        let _ = writeln!(text, "{line}");
+    }
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+/// What was kept, in a line, and in another what was not.
+fn kept(kept: &KeptMessages) -> Vec<String> {
+    let attempts = kept.attempts.map(|attempts| format!(" of {}", counted(attempts, "attempt", "attempts")));
+    let (log, capture) = (kept.log.display(), kept.capture.display());
+    let messages = format!(
+        "kept: {}{} in {log} and {capture}; netrig sip show {log}",
+        counted(kept.messages, "message", "messages"),
+        attempts.unwrap_or_default()
+    );
+    let lost = [
+        (kept.dropped, "came faster than they could be written"),
+        (kept.without_room, "found no room in memory or on the disk"),
+    ];
+    let lost = lost.into_iter().filter(|(count, _)| *count > 0);
+    let lost =
+        lost.map(|(count, why)| format!("not kept: {} that {why}", counted(count, "message", "messages")));
+    [messages]
+        .into_iter()
+        .chain(lost)
+        .chain(kept.fault.clone().map(|fault| format!("not kept: {fault}")))
+        .collect()
 }
 
 /// Where the name led before the load, and what was asked while it went on.
@@ -190,7 +217,7 @@ fn failures(report: &LoadReport, text: &mut String) {
 }
 
 /// `1 refresh`, `2 refreshes`.
-fn counted(count: u64, one: &str, many: &str) -> String {
+pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

@@ -1,0 +1,33 @@
+//! Messages that are kept.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use netrig_core::Size;
+use netrig_sip_tester::keep::{KeepOrder, KeepPolicy, Keeper};
+
+use crate::failure::Failure;
+
+/// Which messages are kept, and where.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
+pub struct KeepArguments {
+    /// Keep messages: `all`, those of attempts that `failed`, of the `slowest:100` to get a final response, or a `sample:1%` of the attempts
+    #[arg(long, value_name = "WHICH")]
+    pub keep: Option<KeepPolicy>,
+    /// Where: FILE.log, for `netrig sip show` and editors, and FILE.pcapng, for Wireshark
+    #[arg(long, value_name = "FILE", default_value = "sip-messages", requires = "keep")]
+    pub keep_to: PathBuf,
+    /// The most that both files may take on the disk; what would exceed it is dropped and counted
+    #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep")]
+    pub keep_most: Size,
+}
+
+impl KeepArguments {
+    /// Begins to keep what is asked for.
+    pub fn begin(&self) -> Result<Option<Keeper>, Failure> {
+        let Some(policy) = self.keep else { return Ok(None) };
+        let order = KeepOrder { policy, to: self.keep_to.clone(), most_bytes: self.keep_most.bytes() };
+        Keeper::begin(&order).map(Some).map_err(Failure::request)
+    }
+}

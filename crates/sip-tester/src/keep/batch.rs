@@ -1,0 +1,126 @@
+//! Messages on their way from a thread of the load to the keeper.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use netrig_agent::sip::tap::{MessageTap, PassedMessage};
+use netrig_core::{Duration, Instant};
+use netrig_sip::header::Transport;
+use netrig_sip::load::{Owner, Record, Scan, Side, Token};
+
+/// A batch with so many bytes is handed on.
+const FULL: usize = 64 << 10;
+
+/// Events of one thread, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub events: Vec<Event>,
+    /// The bytes of all messages, one after the other.
+    pub bytes: Vec<u8>,
+}
+
+/// What a tap has seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Message(MessageEvent),
+    Ended(EndedAttempt),
+}
+
+/// A message whose bytes are the next so many of the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MessageEvent {
+    pub at_ns: u64,
+    pub is_sent: bool,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+    pub transport: Transport,
+    pub len: usize,
+    /// Whose it is, as far as that was asked for and can be told.
+    pub attempt: Option<Token>,
+}
+
+/// How an attempt went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EndedAttempt {
+    pub attempt: Token,
+    pub has_failed: bool,
+    /// From the first request to the final response; [`Duration::MAX`] without one.
+    pub answered_in: Duration,
+}
+
+/// The tap of one thread.
+pub(super) struct Collector {
+    needs_attempts: bool,
+    batch: Batch,
+    batches: SyncSender<Batch>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Collector {
+    pub fn new(needs_attempts: bool, batches: SyncSender<Batch>, dropped: Arc<AtomicU64>) -> Self {
+        Self { needs_attempts, batch: Batch::default(), batches, dropped }
+    }
+}
+
+impl MessageTap for Collector {
+    fn message(&mut self, message: &PassedMessage<'_>) {
+        let PassedMessage { at_ns, is_sent, local, peer, transport, bytes } = *message;
+        let attempt = if self.needs_attempts { attempt_of(bytes) } else { None };
+        self.batch.bytes.extend_from_slice(bytes);
+        let len = bytes.len();
+        self.batch.events.push(Event::Message(MessageEvent {
+            at_ns,
+            is_sent,
+            local,
+            peer,
+            transport,
+            len,
+            attempt,
+        }));
+        if self.batch.bytes.len() >= FULL {
+            self.hand_on();
+        }
+    }
+
+    fn ended(&mut self, record: &Record) {
+        // A call of this test is judged by who calls.
+        let is_judged = record.side != Side::Callee || record.token.owner == Owner::Callee;
+        if !self.needs_attempts || !is_judged {
+            return;
+        }
+        let stamps = &record.stamps;
+        let answered_in =
+            if stamps.answered == Instant::NEVER { Duration::MAX } else { stamps.answered - stamps.request };
+        let (attempt, has_failed) = (record.token, record.failure.is_some());
+        self.batch.events.push(Event::Ended(EndedAttempt { attempt, has_failed, answered_in }));
+    }
+
+    fn hand_on(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.events.is_empty() {
+            return;
+        }
+        if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) = self.batches.try_send(batch)
+        {
+            let messages = lost.events.iter().filter(|event| matches!(event, Event::Message(_))).count();
+            self.dropped.fetch_add(messages as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // The load is over: now there is time to wait.
+        let batch = std::mem::take(&mut self.batch);
+        let _ = self.batches.send(batch);
+    }
+}
+
+/// The attempt that a message belongs to: its Call-ID is one of this test, or a tag is that of one of its callees.
+fn attempt_of(bytes: &[u8]) -> Option<Token> {
+    let scan = Scan::of(bytes);
+    let tags = [scan.call_id, scan.to_tag, scan.from_tag];
+    tags.into_iter().flatten().find_map(Token::read)
+}

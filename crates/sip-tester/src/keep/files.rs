@@ -1,0 +1,187 @@
+//! The two files: the message log, and the capture.
+//!
+//! A datagram stands in the capture as the IP packet that carried it, with the addresses and ports of its ends. What came over a connection
+//! stands as an exported PDU (`LINKTYPE_WIRESHARK_UPPER_PDU`), for its segments are not known here: of TLS it is the text within.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use netrig_agent::sip::tap::KeptMessages;
+use netrig_core::{Frame, Heading, Instant, internet_checksum, pcapng};
+use netrig_sip::header::Transport;
+
+use super::batch::MessageEvent;
+use super::paths;
+use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, export, write_entry};
+
+/// Interfaces of the capture: those of datagrams and of connections.
+const DATAGRAMS: u32 = 0;
+const CONNECTIONS: u32 = 1;
+
+/// Why keeping cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// A file of this name would be replaced.
+    #[error("{} exists, and what is kept does not replace it: remove it, or name another place", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be made.
+    #[error("cannot write {}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The system has no thread for it.
+    #[error("there is no thread to write what is kept: {0}")]
+    NoThread(io::Error),
+}
+
+/// Both files.
+pub(super) struct KeepFiles {
+    log: BufWriter<File>,
+    capture: BufWriter<File>,
+    kept: KeptMessages,
+    most_bytes: u64,
+    written: u64,
+    /// One message in both forms, kept for its memory.
+    buffers: [Vec<u8>; 2],
+}
+
+impl KeepFiles {
+    pub fn open(to: &Path, most_bytes: u64) -> Result<Self, KeepError> {
+        let [log, capture] = paths(to);
+        // Neither is made if one is there.
+        if let Some(there) = [&log, &capture].into_iter().find(|path| path.exists()) {
+            return Err(KeepError::Exists(there.clone()));
+        }
+        let (open_log, open_capture) = (made(&log)?, made(&capture)?);
+        let kept = KeptMessages { log, capture, ..KeptMessages::default() };
+        let buffers = [Vec::new(), Vec::new()];
+        let mut files = Self { log: open_log, capture: open_capture, kept, most_bytes, written: 0, buffers };
+        files.buffers[0].extend_from_slice(LOG_HEADING.as_bytes());
+        let capture = &mut files.buffers[1];
+        pcapng::section(capture, "netrig", "SIP messages of a load");
+        pcapng::interface(capture, pcapng::LinkType::RawIp, ("datagrams", "SIP over UDP"), 0);
+        pcapng::interface(capture, pcapng::LinkType::ExportedPdu, ("connections", "SIP over TCP and TLS"), 0);
+        files.put().map_err(|error| KeepError::File { path: files.kept.log.clone(), error })?;
+        Ok(files)
+    }
+
+    /// Whether there was room for a message in both.
+    pub fn write(&mut self, message: &MessageEvent, bytes: &[u8]) -> bool {
+        if self.kept.fault.is_some() {
+            return false;
+        }
+        let MessageEvent { at_ns, is_sent, local, peer, transport, .. } = *message;
+        let (from, to) = if is_sent { (local, peer) } else { (peer, local) };
+        let [log, capture] = &mut self.buffers;
+        let direction = if is_sent { LogDirection::Sent } else { LogDirection::Received };
+        let traced = TracedMessage { at_ns, from, to, transport, bytes: Bytes::copy_from_slice(bytes) };
+        // Memory takes all.
+        let _ = write_entry(log, direction, &traced);
+        let (interface, packet) = match transport {
+            Transport::Udp => (DATAGRAMS, datagram(from, to, bytes)),
+            _ => (CONNECTIONS, export([from, to], bytes)),
+        };
+        let frame = Frame {
+            at: Instant::from_nanos(at_ns),
+            node: 0,
+            link: 0,
+            heading: if is_sent { Heading::Outbound } else { Heading::Inbound },
+            bytes: &packet,
+            original_len: packet.len() as u32,
+        };
+        pcapng::packet(capture, interface, 0, &frame);
+        if self.written + self.buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>() > self.most_bytes
+        {
+            self.buffers.iter_mut().for_each(Vec::clear);
+            return false;
+        }
+        match self.put() {
+            Ok(()) => {
+                self.kept.messages += 1;
+                true
+            }
+            Err(error) => {
+                self.kept.fault = Some(format!("writing ended: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Writes the buffers.
+    fn put(&mut self) -> io::Result<()> {
+        let [log, capture] = &mut self.buffers;
+        self.written += (log.len() + capture.len()) as u64;
+        let put = self.log.write_all(log).and_then(|()| self.capture.write_all(capture));
+        [log, capture].into_iter().for_each(Vec::clear);
+        put
+    }
+
+    /// Hands to the system what waits.
+    pub fn flush(&mut self) {
+        let flushed = self.log.flush().and_then(|()| self.capture.flush());
+        if let Err(error) = flushed {
+            self.kept.fault.get_or_insert_with(|| format!("writing ended: {error}"));
+        }
+    }
+
+    pub fn finish(mut self) -> KeptMessages {
+        self.flush();
+        self.kept
+    }
+}
+
+fn made(path: &Path) -> Result<BufWriter<File>, KeepError> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    file.map(BufWriter::new).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => KeepError::Exists(path.to_owned()),
+        _ => KeepError::File { path: path.to_owned(), error },
+    })
+}
+
+/// The IP packet of a datagram (RFC 791, RFC 8200, RFC 768).
+fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
+    const PROTOCOL: u8 = 17;
+    const HOP_LIMIT: u8 = 64;
+    // No datagram of UDP is longer than 16 bits tell.
+    let length = (8 + data.len()) as u16;
+    let udp = [from.port(), to.port(), length, 0].map(u16::to_be_bytes).concat();
+    let mut packet = Vec::with_capacity(48 + data.len());
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            packet.extend([0x45, 0]);
+            packet.extend((20 + length).to_be_bytes());
+            packet.extend([0, 0, 0x40, 0, HOP_LIMIT, PROTOCOL, 0, 0]);
+            packet.extend(from.octets());
+            packet.extend(to.octets());
+            let checksum = internet_checksum(&[&packet]);
+            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        (from, to) => {
+            let octets = |ip: IpAddr| match ip {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+                IpAddr::V6(ip) => ip.octets(),
+            };
+            packet.extend([0x60, 0, 0, 0]);
+            packet.extend(length.to_be_bytes());
+            packet.extend([PROTOCOL, HOP_LIMIT]);
+            packet.extend(octets(from));
+            packet.extend(octets(to));
+        }
+    }
+    let ip = packet.len();
+    packet.extend(udp);
+    packet.extend(data);
+    // The pseudo-header: addresses, length, protocol (RFC 768, RFC 8200 section 8.1).
+    let addresses = if packet[0] == 0x45 { 12..20 } else { 8..40 };
+    let rest = [length.to_be_bytes(), [0, PROTOCOL]].concat();
+    let checksum = internet_checksum(&[&packet[addresses], &rest, &packet[ip..]]);
+    let checksum = if checksum == 0 { 0xFFFF } else { checksum };
+    packet[ip + 6..ip + 8].copy_from_slice(&checksum.to_be_bytes());
+    packet
+}

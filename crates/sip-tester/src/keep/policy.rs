@@ -1,0 +1,83 @@
+//! Which messages are kept.
+
+use std::fmt;
+use std::str::FromStr;
+
+use netrig_core::Fraction;
+
+/// Which messages of a load are kept. In text `all`, `failed`, `slowest:100` or `sample:1%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeepPolicy {
+    /// Every message.
+    All,
+    /// Those of attempts that failed.
+    Failed,
+    /// Those of so many attempts with the longest time from the first request to the final response; without a final response it is
+    /// longer than any.
+    Slowest(u32),
+    /// Those of this share of the attempts, by a hash of their Call-IDs: all messages of an attempt, or none.
+    Sample(Fraction),
+}
+
+/// A text that is no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not what can be kept: expected `all`, `failed`, `slowest:100` or `sample:1%`")]
+pub struct ParseKeepPolicyError(String);
+
+impl FromStr for KeepPolicy {
+    type Err = ParseKeepPolicyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseKeepPolicyError(text.to_owned());
+        match text.split_once(':') {
+            None if text == "all" => Ok(Self::All),
+            None if text == "failed" => Ok(Self::Failed),
+            Some(("slowest", count)) => {
+                count.parse().ok().filter(|count| *count > 0).map(Self::Slowest).ok_or_else(wrong)
+            }
+            Some(("sample", share)) => {
+                let share: Fraction = share.parse().map_err(|_| wrong())?;
+                if share.get() > 0.0 { Ok(Self::Sample(share)) } else { Err(wrong()) }
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for KeepPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Failed => f.write_str("failed"),
+            Self::Slowest(count) => write!(f, "slowest:{count}"),
+            Self::Sample(share) => write!(f, "sample:{share}"),
+        }
+    }
+}
+
+impl KeepPolicy {
+    /// Whether messages have to be assigned to their attempts.
+    pub(super) const fn needs_attempts(self) -> bool {
+        !matches!(self, Self::All)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_and_others_refused() {
+        for text in ["all", "failed", "slowest:100", "sample:1 %"] {
+            let policy: KeepPolicy = text.parse().unwrap();
+            assert_eq!(policy.to_string().parse(), Ok(policy), "{text}");
+        }
+        assert_eq!("slowest:7".parse(), Ok(KeepPolicy::Slowest(7)));
+        for text in
+            ["", "some", "slowest", "slowest:0", "slowest:-1", "sample:", "sample:0", "sample:200%", "all:1"]
+        {
+            let error = text.parse::<KeepPolicy>().unwrap_err();
+            assert!(error.to_string().contains("expected `all`"), "{error}");
+        }
+    }
+}

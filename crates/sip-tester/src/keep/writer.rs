@@ -1,0 +1,200 @@
+//! The keeper's thread: decides which messages are kept, and writes them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::Receiver;
+
+use netrig_agent::sip::tap::KeptMessages;
+use netrig_core::Duration;
+use netrig_sip::load::Token;
+
+use super::batch::{Batch, EndedAttempt, Event, MessageEvent};
+use super::files::KeepFiles;
+use super::policy::KeepPolicy;
+
+/// Messages that wait for the end of their attempt take at most so many bytes of memory.
+const MOST_PENDING: usize = 256 << 20;
+
+/// What a message takes beside its bytes.
+const OVERHEAD: usize = 160;
+
+/// So many attempts that have ended are known, so that messages that come late are treated like those before.
+const MOST_KNOWN: usize = 1 << 16;
+
+/// A message in memory.
+type Pending = (MessageEvent, Box<[u8]>);
+
+/// Decides and writes.
+pub(super) struct Writer {
+    policy: KeepPolicy,
+    files: KeepFiles,
+    /// Messages of attempts that have not ended.
+    open: BTreeMap<Token, Vec<Pending>>,
+    /// In the order in which they began; also those that have ended.
+    order: VecDeque<Token>,
+    pending_bytes: usize,
+    /// Attempts that have ended, with whether they are kept.
+    known: BTreeMap<Token, bool>,
+    known_order: VecDeque<Token>,
+    /// The slowest so far, the least slow first.
+    slowest: BTreeMap<(Duration, Token), Vec<Pending>>,
+    /// Attempts that were kept.
+    attempts: u64,
+    without_room: u64,
+}
+
+impl Writer {
+    pub fn new(policy: KeepPolicy, files: KeepFiles) -> Self {
+        Self {
+            policy,
+            files,
+            open: BTreeMap::new(),
+            order: VecDeque::new(),
+            pending_bytes: 0,
+            known: BTreeMap::new(),
+            known_order: VecDeque::new(),
+            slowest: BTreeMap::new(),
+            attempts: 0,
+            without_room: 0,
+        }
+    }
+
+    /// Takes all batches until no thread has any more.
+    pub fn run(mut self, waiting: &Receiver<Batch>) -> KeptMessages {
+        for batch in waiting {
+            let mut bytes = batch.bytes.as_slice();
+            for event in &batch.events {
+                match event {
+                    Event::Message(message) => {
+                        let (own, rest) = bytes.split_at(message.len);
+                        bytes = rest;
+                        self.message(*message, own);
+                    }
+                    Event::Ended(ended) => self.ended(*ended),
+                }
+            }
+            // A reader of the files sees what was decided.
+            self.files.flush();
+        }
+        self.finish()
+    }
+
+    fn message(&mut self, message: MessageEvent, bytes: &[u8]) {
+        match (self.policy, message.attempt) {
+            (KeepPolicy::All, _) => self.write(&message, bytes),
+            (KeepPolicy::Sample(share), Some(attempt)) => {
+                if is_sampled(attempt, share.get()) {
+                    if !self.known.contains_key(&attempt) {
+                        self.attempts += 1;
+                        self.know(attempt, true);
+                    }
+                    self.write(&message, bytes);
+                }
+            }
+            (KeepPolicy::Failed | KeepPolicy::Slowest(_), Some(attempt)) => match self.known.get(&attempt) {
+                Some(true) => self.write(&message, bytes),
+                Some(false) => {}
+                None => self.wait(attempt, message, bytes),
+            },
+            (_, None) => {}
+        }
+    }
+
+    /// Keeps a message in memory until its attempt ends.
+    fn wait(&mut self, attempt: Token, message: MessageEvent, bytes: &[u8]) {
+        let taken = bytes.len() + OVERHEAD;
+        while self.pending_bytes + taken > MOST_PENDING {
+            let Some(oldest) = self.order.pop_front() else {
+                self.without_room += 1;
+                return;
+            };
+            if let Some(lost) = self.open.remove(&oldest) {
+                self.without_room += lost.len() as u64;
+                self.pending_bytes -= size_of(&lost);
+                self.know(oldest, false);
+            }
+        }
+        self.pending_bytes += taken;
+        let order = &mut self.order;
+        let pending = self.open.entry(attempt).or_insert_with(|| {
+            order.push_back(attempt);
+            Vec::new()
+        });
+        pending.push((message, bytes.into()));
+        // Those that have ended are forgotten once they are the most.
+        if self.order.len() > 2 * self.open.len() + 1024 {
+            let open = &self.open;
+            self.order.retain(|attempt| open.contains_key(attempt));
+        }
+    }
+
+    fn ended(&mut self, ended: EndedAttempt) {
+        let EndedAttempt { attempt, has_failed, answered_in } = ended;
+        let pending = self.open.remove(&attempt).unwrap_or_default();
+        self.pending_bytes -= size_of(&pending);
+        match self.policy {
+            KeepPolicy::Failed => {
+                self.know(attempt, has_failed);
+                if has_failed {
+                    self.attempts += 1;
+                    self.write_all(&pending);
+                }
+            }
+            KeepPolicy::Slowest(count) => {
+                // What comes later of one of them is not waited for.
+                self.know(attempt, false);
+                self.pending_bytes += size_of(&pending);
+                self.slowest.insert((answered_in, attempt), pending);
+                if self.slowest.len() > count as usize
+                    && let Some((_, dropped)) = self.slowest.pop_first()
+                {
+                    self.pending_bytes -= size_of(&dropped);
+                }
+            }
+            KeepPolicy::All | KeepPolicy::Sample(_) => {}
+        }
+    }
+
+    fn know(&mut self, attempt: Token, is_kept: bool) {
+        if self.known.insert(attempt, is_kept).is_none() {
+            self.known_order.push_back(attempt);
+        }
+        if self.known_order.len() > MOST_KNOWN
+            && let Some(oldest) = self.known_order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    fn write_all(&mut self, pending: &[Pending]) {
+        pending.iter().for_each(|(message, bytes)| self.write(message, bytes));
+    }
+
+    fn write(&mut self, message: &MessageEvent, bytes: &[u8]) {
+        self.without_room += u64::from(!self.files.write(message, bytes));
+    }
+
+    fn finish(mut self) -> KeptMessages {
+        self.attempts += self.slowest.len() as u64;
+        let mut rest: Vec<Pending> = std::mem::take(&mut self.slowest).into_values().flatten().collect();
+        rest.sort_by_key(|(message, _)| message.at_ns);
+        self.write_all(&rest);
+        let attempts = self.policy.needs_attempts().then_some(self.attempts);
+        KeptMessages { attempts, without_room: self.without_room, ..self.files.finish() }
+    }
+}
+
+fn size_of(pending: &[Pending]) -> usize {
+    pending.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum()
+}
+
+/// Whether an attempt is one of this share of all: by the hash of its token (FNV-1a, 64 bits, and a finalizer).
+fn is_sampled(attempt: Token, share: f64) -> bool {
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for digit in attempt.digits() {
+        hash = (hash ^ u64::from(digit)).wrapping_mul(0x0100_0000_01B3);
+    }
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    hash ^= hash >> 29;
+    (hash >> 11) as f64 / ((1_u64 << 53) as f64) < share
+}

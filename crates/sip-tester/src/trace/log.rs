@@ -1,0 +1,123 @@
+//! The message log: a text file with every message, its time, its direction and its addresses.
+//!
+//! The file begins with [`LOG_HEADING`]. Each entry is a line with the time, the direction, the transport, both addresses and the length
+//! in bytes; the message itself, unchanged; and an empty line. The length makes the log readable by a program whatever a body contains.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_sip::header::Transport;
+
+use super::TracedMessage;
+
+/// First line of a log.
+pub const LOG_HEADING: &str = "# netrig SIP message log, version 1\n";
+
+/// Why a log cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// An entry does not begin as it should.
+    #[error(
+        "line {line}: expected a time in seconds, \"sent\" or \"received\", a transport, two addresses with \"->\" between them, and a \
+         length such as \"412 B\""
+    )]
+    Heading {
+        /// In the file, from 1.
+        line: usize,
+    },
+    /// The file ends within a message.
+    #[error("line {line}: the message has {found} of its {length} bytes")]
+    Short {
+        /// Of the entry's first line.
+        line: usize,
+        /// Bytes that are there.
+        found: usize,
+        /// Bytes that the entry announces.
+        length: usize,
+    },
+}
+
+/// Whether the program that wrote the log sent or received a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogDirection {
+    /// Sent.
+    Sent,
+    /// Received.
+    Received,
+}
+
+impl LogDirection {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Received => "received",
+        }
+    }
+}
+
+/// Writes one entry.
+///
+/// # Errors
+/// As `out` does.
+pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &TracedMessage) -> io::Result<()> {
+    let TracedMessage { at_ns, from, to, transport, bytes } = message;
+    let mut heading = String::new();
+    let (seconds, nanos) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+    let name = transport.name();
+    // Writing to a text does not fail.
+    let _ = writeln!(
+        heading,
+        "{seconds}.{nanos:09} {} {name} {from} -> {to} {} B",
+        direction.name(),
+        bytes.len()
+    );
+    out.write_all(heading.as_bytes())?;
+    out.write_all(bytes)?;
+    out.write_all(b"\n\n")
+}
+
+/// All entries of a log.
+pub(super) fn read(file: &[u8]) -> Result<Vec<TracedMessage>, LogError> {
+    let mut messages = Vec::new();
+    let mut at = LOG_HEADING.len();
+    let line_of = |at: usize| 1 + file[..at].iter().filter(|byte| **byte == b'\n').count();
+    while at < file.len() {
+        let begins = at;
+        let end = file[at..].iter().position(|byte| *byte == b'\n').map_or(file.len(), |length| at + length);
+        let text = std::str::from_utf8(&file[at..end]).ok();
+        let Some((message, length)) = text.and_then(heading) else {
+            return Err(LogError::Heading { line: line_of(begins) });
+        };
+        let body = file.get(end + 1..).unwrap_or_default();
+        let Some(bytes) = body.get(..length) else {
+            return Err(LogError::Short { line: line_of(begins), found: body.len(), length });
+        };
+        messages.push(TracedMessage { bytes: Bytes::copy_from_slice(bytes), ..message });
+        at = end + 1 + length + body[length..].iter().take(2).take_while(|byte| **byte == b'\n').count();
+    }
+    Ok(messages)
+}
+
+/// The first line of an entry, and the length of its message.
+fn heading(line: &str) -> Option<(TracedMessage, usize)> {
+    let mut words = line.split(' ');
+    let (seconds, nanos) = words.next()?.split_once('.')?;
+    let nanos = Some(nanos).filter(|nanos| nanos.len() == 9)?.parse::<u64>().ok()?;
+    let at_ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+    let direction = words.next()?;
+    if ![LogDirection::Sent, LogDirection::Received].iter().any(|known| known.name() == direction) {
+        return None;
+    }
+    let name = words.next()?;
+    let transport = Transport::ALL.into_iter().find(|known| known.name() == name)?;
+    let from: SocketAddr = words.next()?.parse().ok()?;
+    if words.next()? != "->" {
+        return None;
+    }
+    let to: SocketAddr = words.next()?.parse().ok()?;
+    let length = words.next()?.parse().ok()?;
+    (words.next()? == "B" && words.next().is_none())
+        .then_some((TracedMessage { at_ns, from, to, transport, bytes: Bytes::new() }, length))
+}

@@ -1,0 +1,314 @@
+//! SIP messages that were seen on the wire: read from captures (pcap, pcapng) and from message logs.
+
+mod exported;
+mod log;
+mod packet;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::capture::{self, CaptureError, Captured};
+use netrig_core::pcapng::LinkType;
+use netrig_sip::header::Transport;
+
+pub(crate) use self::exported::export;
+use self::exported::exported;
+pub use self::log::{LOG_HEADING, LogDirection, LogError, write_entry};
+use self::packet::{Carried, Payload, Reassembly};
+use self::stream::{Completed, Stream, is_start_line};
+
+/// A SIP message on its way from one address to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedMessage {
+    /// When it was seen, ns since 1970.
+    pub at_ns: u64,
+    /// The sender.
+    pub from: SocketAddr,
+    /// The receiver.
+    pub to: SocketAddr,
+    /// What carried it.
+    pub transport: Transport,
+    /// The whole message as it was on the wire.
+    pub bytes: Bytes,
+}
+
+/// All messages of a file, in the order of their times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// In the order of their times.
+    pub messages: Vec<TracedMessage>,
+    /// Bytes of TCP streams with SIP in them that belong to no message: the capture lacks what was before them.
+    pub skipped_bytes: u64,
+    /// Why the file was not read to its end.
+    pub broken_off: Option<CaptureError>,
+}
+
+/// Why a file cannot be read as a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It is neither a capture nor a message log.
+    #[error("it is neither a capture (pcap, pcapng) nor a message log of netrig")]
+    Unknown,
+    /// The message log is damaged.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl Trace {
+    /// Reads a capture or a message log. A capture that is broken off gives the messages before the damage.
+    ///
+    /// # Errors
+    /// The file is neither, or the log is damaged.
+    pub fn read(file: &[u8]) -> Result<Self, TraceError> {
+        let mut trace = if file.starts_with(LOG_HEADING.as_bytes()) {
+            Self { messages: log::read(file)?, ..Self::default() }
+        } else {
+            let mut reader = CaptureReader::default();
+            match capture::read(file, |packet| reader.push(&packet)) {
+                Err(CaptureError::Unknown) => return Err(TraceError::Unknown),
+                end => reader.finish(end.err()),
+            }
+        };
+        trace.messages.sort_by_key(|message| message.at_ns);
+        Ok(trace)
+    }
+}
+
+/// Collects the SIP messages of a capture.
+#[derive(Default)]
+struct CaptureReader {
+    reassembly: Reassembly,
+    /// By sender and receiver.
+    streams: BTreeMap<(SocketAddr, SocketAddr), Stream>,
+    messages: Vec<TracedMessage>,
+}
+
+impl CaptureReader {
+    fn push(&mut self, packet: &Captured<'_>) {
+        let at_ns = packet.at_ns;
+        if packet.link_type == LinkType::ExportedPdu as u16 {
+            let message = exported(packet.bytes).filter(|(.., bytes)| is_message(bytes));
+            let message = message.map(|([from, to], transport, bytes)| TracedMessage {
+                at_ns,
+                from,
+                to,
+                transport,
+                bytes: Bytes::copy_from_slice(bytes),
+            });
+            self.messages.extend(message);
+            return;
+        }
+        let payload = packet.ip().and_then(|ip| self.reassembly.push(ip));
+        let Some(Payload { from, to, carried }) = payload else { return };
+        match carried {
+            Carried::Datagram(bytes) => {
+                if is_message(&bytes) {
+                    let bytes = bytes.into();
+                    self.messages.push(TracedMessage { at_ns, from, to, transport: Transport::Udp, bytes });
+                }
+            }
+            Carried::Segment(segment) => {
+                let found = self.streams.entry((from, to)).or_default().push(at_ns, &segment);
+                self.messages.extend(found.into_iter().map(|completed| over_tcp((from, to), completed)));
+            }
+        }
+    }
+
+    fn finish(self, broken_off: Option<CaptureError>) -> Trace {
+        let Self { mut streams, mut messages, .. } = self;
+        for (ends, stream) in &mut streams {
+            messages.extend(stream.finish().into_iter().map(|completed| over_tcp(*ends, completed)));
+        }
+        let has_sip = |(from, to): &(SocketAddr, SocketAddr)| {
+            messages.iter().any(|message| (message.from, message.to) == (*from, *to))
+        };
+        let skipped_bytes =
+            streams.iter().filter(|(ends, _)| has_sip(ends)).map(|(_, stream)| stream.skipped).sum();
+        Trace { messages, skipped_bytes, broken_off }
+    }
+}
+
+fn over_tcp((from, to): (SocketAddr, SocketAddr), (at_ns, bytes): Completed) -> TracedMessage {
+    TracedMessage { at_ns, from, to, transport: Transport::Tcp, bytes }
+}
+
+/// Whether a datagram is a SIP message by its start line.
+fn is_message(datagram: &[u8]) -> bool {
+    datagram.split(|byte| *byte == b'\n').next().is_some_and(is_start_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddrV4;
+
+    use netrig_core::{Frame, Heading, Instant, pcapng};
+
+    use super::*;
+
+    const UDP: u8 = 17;
+    const TCP: u8 = 6;
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+
+    fn request(number: u32, body: &str) -> Vec<u8> {
+        let len = body.len();
+        format!("OPTIONS sip:b@c SIP/2.0\r\nCall-ID: x\r\nCSeq: {number} OPTIONS\r\nContent-Length: {len}\r\n\r\n{body}").into_bytes()
+    }
+
+    /// An IPv4 packet, or the fragment of one from byte `offset` on (RFC 791 section 3.1). Checksums are zero: nobody looks.
+    fn ip(
+        protocol: u8,
+        [from, to]: [SocketAddrV4; 2],
+        payload: &[u8],
+        (offset, more): (usize, bool),
+    ) -> Vec<u8> {
+        let length = (20 + payload.len()) as u16;
+        let fragment = (offset / 8) as u16 | if more { 0x2000 } else { 0 };
+        let mut packet = vec![0x45, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend(7_u16.to_be_bytes());
+        packet.extend(fragment.to_be_bytes());
+        packet.extend([64, protocol, 0, 0]);
+        packet.extend(from.ip().octets());
+        packet.extend(to.ip().octets());
+        packet.extend(payload);
+        packet
+    }
+
+    fn udp([from, to]: [SocketAddrV4; 2], data: &[u8]) -> Vec<u8> {
+        let head = [from.port(), to.port(), (8 + data.len()) as u16, 0].map(u16::to_be_bytes).concat();
+        [&head, data].concat()
+    }
+
+    fn tcp([from, to]: [SocketAddrV4; 2], sequence: u32, flags: u8, data: &[u8]) -> Vec<u8> {
+        let ports = [from.port(), to.port()].map(u16::to_be_bytes).concat();
+        let numbers = [sequence, 0].map(u32::to_be_bytes).concat();
+        [&ports[..], &numbers, &[0x50, flags, 0, 0, 0, 0, 0, 0], data].concat()
+    }
+
+    fn ends() -> [SocketAddrV4; 2] {
+        ["192.0.2.1:5060", "192.0.2.2:5070"].map(|end| end.parse().unwrap())
+    }
+
+    /// A capture with these packets, a millisecond apart.
+    fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
+        let mut file = Vec::new();
+        pcapng::section(&mut file, "test", "");
+        pcapng::interface(&mut file, LinkType::RawIp, ("eth", ""), 0);
+        for (packet, at) in packets.iter().zip(0..) {
+            let frame = Frame {
+                at: Instant::from_nanos(at * 1_000_000),
+                node: 0,
+                link: 0,
+                heading: Heading::Outbound,
+                bytes: packet,
+                original_len: packet.len() as u32,
+            };
+            pcapng::packet(&mut file, 0, 0, &frame);
+        }
+        file
+    }
+
+    fn read(packets: &[Vec<u8>]) -> Trace {
+        Trace::read(&capture(packets)).unwrap()
+    }
+
+    fn texts(trace: &Trace) -> Vec<Vec<u8>> {
+        trace.messages.iter().map(|message| message.bytes.to_vec()).collect()
+    }
+
+    #[test]
+    fn datagrams_with_sip_are_messages_and_others_are_none() {
+        let of = |data: &[u8]| ip(UDP, ends(), &udp(ends(), data), (0, false));
+        let (first, second) = (request(1, ""), b"SIP/2.0 200 OK\r\nCall-ID: x\r\n\r\n".to_vec());
+        let trace = read(&[of(&first), of(b"\x80\x00rtp"), of(b""), of(&second)]);
+        assert_eq!(texts(&trace), [first, second]);
+        let message = &trace.messages[1];
+        assert_eq!((message.at_ns, message.transport), (3_000_000, Transport::Udp));
+        assert_eq!([message.from, message.to], ends().map(SocketAddr::V4));
+    }
+
+    #[test]
+    fn fragments_are_put_together_in_any_order() {
+        let whole = request(1, &"x".repeat(3000));
+        let datagram = udp(ends(), &whole);
+        let part = |from: usize, to: usize| {
+            ip(UDP, ends(), &datagram[from..to.min(datagram.len())], (from, to < datagram.len()))
+        };
+        let parts = [part(1480, 2960), part(0, 1480), part(2960, usize::MAX), part(0, 1480)];
+        let trace = read(&parts);
+        assert_eq!(texts(&trace), [whole]);
+        assert!(texts(&read(&parts[..2])).is_empty(), "the last is missing");
+    }
+
+    /// Two messages in three segments; out of order, repeated, and overlapping.
+    #[test]
+    fn a_stream_is_read_in_its_order() {
+        let (first, second) = (request(1, "hello"), request(2, ""));
+        let stream = [first.clone(), second.clone()].concat();
+        let of = |from: usize, to: usize| {
+            ip(
+                TCP,
+                ends(),
+                &tcp(ends(), 0xFFFF_FFF0_u32.wrapping_add(from as u32), ACK, &stream[from..to]),
+                (0, false),
+            )
+        };
+        let syn = ip(TCP, ends(), &tcp(ends(), 0xFFFF_FFEF, SYN, b""), (0, false));
+        let end = stream.len();
+        let trace = read(&[syn.clone(), of(30, 60), of(0, 30), of(20, 60), of(60, end), of(60, end)]);
+        assert_eq!((texts(&trace), trace.skipped_bytes), (vec![first.clone(), second.clone()], 0));
+        assert!(trace.messages.iter().all(|message| message.transport == Transport::Tcp));
+        // A capture that begins within a message has those behind it.
+        let trace = read(&[of(30, 60), of(60, end)]);
+        assert_eq!((texts(&trace), trace.skipped_bytes), (vec![second.clone()], first.len() as u64 - 30));
+        // One that lacks bytes goes on behind them once the connection or the capture has ended.
+        let fin =
+            ip(TCP, ends(), &tcp(ends(), 0xFFFF_FFF0_u32.wrapping_add(end as u32), ACK | 1, b""), (0, false));
+        let lacking = [syn, of(0, 30), of(first.len(), end), fin];
+        for packets in [&lacking[..], &lacking[..3]] {
+            let trace = read(packets);
+            assert_eq!((texts(&trace), trace.skipped_bytes), (vec![second.clone()], first.len() as u64));
+            assert_eq!(trace.messages[0].at_ns, 2_000_000, "when its segment was seen");
+        }
+    }
+
+    #[test]
+    fn a_capture_that_is_broken_off_gives_what_stands_before() {
+        let of = |number: u32| ip(UDP, ends(), &udp(ends(), &request(number, "")), (0, false));
+        let file = capture(&[of(1), of(2)]);
+        let trace = Trace::read(&file[..file.len() - 4]).unwrap();
+        assert_eq!(texts(&trace), [request(1, "")]);
+        assert!(matches!(trace.broken_off, Some(CaptureError::Damaged(_))), "{trace:?}");
+        assert!(matches!(Trace::read(b"hello"), Err(TraceError::Unknown)));
+    }
+
+    #[test]
+    fn a_log_gives_back_what_was_written() {
+        let [from, to] = ends().map(SocketAddr::V4);
+        let messages: Vec<_> = [request(1, "\n\n# not a heading\n"), request(2, "")]
+            .into_iter()
+            .zip(1..)
+            .map(|(bytes, second)| TracedMessage {
+                at_ns: second * 1_000_000_001,
+                from,
+                to,
+                transport: Transport::Tls,
+                bytes: bytes.into(),
+            })
+            .collect();
+        let mut file = LOG_HEADING.as_bytes().to_vec();
+        for message in &messages {
+            write_entry(&mut file, LogDirection::Sent, message).unwrap();
+        }
+        assert_eq!(Trace::read(&file).unwrap().messages, messages);
+        let cut = &file[..file.len() - 10];
+        let error = Trace::read(cut).unwrap_err().to_string();
+        assert!(error.starts_with("line 13: the message has ") && error.contains("of its"), "{error}");
+        let spoilt = String::from_utf8(file).unwrap().replacen("TLS", "XYZ", 1);
+        let error = Trace::read(spoilt.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("line 2: expected a time in seconds"), "{error}");
+    }
+}

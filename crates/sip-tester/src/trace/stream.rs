@@ -1,0 +1,173 @@
+//! TCP streams of a capture as SIP messages.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use netrig_sip::{Framed, Framer};
+
+use super::packet::Segment;
+
+/// Longest message that is read from a stream, bytes.
+const LONGEST: usize = 16 << 20;
+
+/// Bytes behind a gap that are kept for one stream. If there are more, the missing ones are given up.
+const MOST_AHEAD: usize = 1 << 20;
+
+/// One direction of a TCP connection.
+#[derive(Debug)]
+pub struct Stream {
+    /// Sequence number of the next byte, once the first segment was seen.
+    next: Option<u32>,
+    /// Segments beyond a gap, by their distance from the first sequence number of the stream, with the time at which they were seen.
+    ahead: BTreeMap<u64, (u64, Vec<u8>)>,
+    /// Distance of `next` from the first sequence number.
+    read: u64,
+    framer: Framer,
+    /// The beginning of a message is looked for: the capture began within one, or bytes are missing.
+    is_lost: bool,
+    /// Bytes that the capture lacks or that are no SIP.
+    pub skipped: u64,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self {
+            next: None,
+            ahead: BTreeMap::new(),
+            read: 0,
+            framer: Framer::new(LONGEST),
+            is_lost: true,
+            skipped: 0,
+        }
+    }
+}
+
+/// A message, and when the segment that completes it was seen, ns since 1970.
+pub type Completed = (u64, Bytes);
+
+impl Stream {
+    /// The messages that a segment completes.
+    pub fn push(&mut self, at_ns: u64, segment: &Segment) -> Vec<Completed> {
+        if segment.is_syn {
+            *self = Self {
+                next: Some(segment.sequence.wrapping_add(1)),
+                is_lost: false,
+                skipped: self.skipped,
+                ..Self::default()
+            };
+            return Vec::new();
+        }
+        let next = *self.next.get_or_insert(segment.sequence);
+        // Within half of the sequence space: before it is old, behind it is new (RFC 9293 section 3.4).
+        let apart = i64::from(segment.sequence.wrapping_sub(next).cast_signed());
+        let Some(place) = self.read.checked_add_signed(apart) else { return Vec::new() };
+        if !segment.data.is_empty() {
+            let longer = self.ahead.get(&place).is_none_or(|(_, known)| known.len() < segment.data.len());
+            if longer {
+                self.ahead.insert(place, (at_ns, segment.data.clone()));
+            }
+        }
+        let waiting: usize = self.ahead.values().map(|(_, data)| data.len()).sum();
+        self.take(segment.ends || waiting > MOST_AHEAD)
+    }
+
+    /// The messages behind gaps: nothing more will come.
+    pub fn finish(&mut self) -> Vec<Completed> {
+        self.take(true)
+    }
+
+    /// The messages that are complete, also those behind gaps if the missing bytes are given up.
+    fn take(&mut self, gives_up: bool) -> Vec<Completed> {
+        let mut found = Vec::new();
+        while let Some(entry) = self.ahead.first_entry() {
+            let gap = entry.key().saturating_sub(self.read);
+            if gap > 0 && !gives_up {
+                break;
+            }
+            let (place, (at_ns, data)) = entry.remove_entry();
+            if gap > 0 {
+                self.lose(gap);
+            }
+            // What was read before is repeated here.
+            let known = usize::try_from(self.read - place).unwrap_or(usize::MAX);
+            let new = data.get(known..).unwrap_or_default();
+            self.advance(new.len() as u64);
+            let mut messages = Vec::new();
+            self.read_messages(new, &mut messages);
+            found.extend(messages.into_iter().map(|message| (at_ns, message)));
+        }
+        found
+    }
+
+    fn advance(&mut self, by: u64) {
+        self.read += by;
+        // Truncation is what sequence numbers do.
+        self.next = self.next.map(|next| next.wrapping_add(by as u32));
+    }
+
+    /// The capture lacks so many bytes.
+    fn lose(&mut self, bytes: u64) {
+        self.skipped += bytes + self.framer.waiting() as u64;
+        self.advance(bytes);
+        (self.framer, self.is_lost) = (Framer::new(LONGEST), true);
+    }
+
+    fn read_messages(&mut self, mut bytes: &[u8], found: &mut Vec<Bytes>) {
+        while !bytes.is_empty() {
+            if self.is_lost {
+                let Some(begins) = beginning(bytes) else {
+                    self.skipped += bytes.len() as u64;
+                    return;
+                };
+                self.skipped += begins as u64;
+                (self.is_lost, bytes) = (false, &bytes[begins..]);
+            }
+            self.framer.push(bytes);
+            bytes = &[];
+            loop {
+                match self.framer.poll() {
+                    Ok(Some(Framed::Message(message))) => found.push(message),
+                    Ok(Some(Framed::Ping)) => {}
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.skipped += self.framer.waiting() as u64;
+                        (self.framer, self.is_lost) = (Framer::new(LONGEST), true);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where a message begins: at a start line (RFC 3261 section 7). A body before it need not end with a line's end.
+fn beginning(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if let Some(within) = start_within(line) {
+            return Some(at + within);
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Where a start line begins within a line that may begin with the end of a body.
+fn start_within(line: &[u8]) -> Option<usize> {
+    const STATUS: &[u8] = b"SIP/2.0 ";
+    let status = line.windows(STATUS.len()).position(|window| window == STATUS);
+    if let Some(at) = status.filter(|at| line[at + STATUS.len()..].first().is_some_and(u8::is_ascii_digit)) {
+        return Some(at);
+    }
+    let word = line.iter().position(|byte| *byte == b' ')?;
+    let method = line[..word].iter().rev().take_while(|byte| byte.is_ascii_uppercase()).count();
+    Some(word - method).filter(|at| is_start_line(&line[*at..]))
+}
+
+/// Whether a line is a start line by its form.
+pub(super) fn is_start_line(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let method = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let is_method = !method.is_empty() && method.iter().all(u8::is_ascii_uppercase);
+    line.starts_with(b"SIP/2.0 ") || (is_method && line.ends_with(b" SIP/2.0"))
+}

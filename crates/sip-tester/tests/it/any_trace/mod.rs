@@ -1,0 +1,29 @@
+//! What holds for any bytes that are read as a trace: the property that `fuzz/` searches a counterexample of, and that the test of the
+//! corpus replays.
+
+use netrig_sip_tester::ladder::{Ladder, LadderTimes, Mask, calls, difference};
+use netrig_sip_tester::trace::{LOG_HEADING, LogDirection, Trace, write_entry};
+
+/// The bytes are a trace or an error. Each message of a trace comes back from a log as it was; its calls are drawn within the width of a
+/// terminal; and what is masked has as many messages.
+pub fn check(bytes: &[u8]) {
+    let Ok(trace) = Trace::read(bytes) else { return };
+    let mut log = LOG_HEADING.as_bytes().to_vec();
+    for message in &trace.messages {
+        write_entry(&mut log, LogDirection::Received, message).expect("memory takes it");
+    }
+    assert_eq!(Trace::read(&log).expect("it was written as a log").messages, trace.messages);
+    let found = calls(&trace);
+    let all: Vec<_> = found.iter().collect();
+    let ladder = Ladder::of(&trace, &all, &["OPTIONS".to_owned()]);
+    assert!(ladder.rows.len() + ladder.hidden <= trace.messages.len());
+    for times in [LadderTimes::SinceFirst, LadderTimes::SincePrevious, LadderTimes::Absolute] {
+        let text = ladder.to_text(80, times);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+    assert!(ladder.to_svg("any", LadderTimes::SinceFirst).ends_with("</svg>\n"));
+    assert_eq!(Mask::default().trace(&trace).messages.len(), trace.messages.len());
+    if let [first, second, ..] = trace.messages.as_slice() {
+        difference(&first.bytes, &second.bytes);
+    }
+}
