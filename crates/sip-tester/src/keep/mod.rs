@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn messages_without_room_are_counted() {
         let (kept, log, _) = kept("all", 1500);
         assert!(kept.messages > 0 && kept.messages + kept.without_room == 9, "{kept:?}");
         assert_eq!(log.messages.len() as u64, kept.messages);

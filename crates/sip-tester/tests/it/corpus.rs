@@ -23,7 +23,7 @@ fn traces_are_survived() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+    fn any_bytes_are_a_trace_or_an_error(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
         any_trace::check(&bytes);
     }
 }

@@ -30,10 +30,13 @@ const FORMAT: i64 = 1;
 const FIRST: &str = "server";
 
 /// What is not in the file: what is done with results, consent, and the file itself.
-const LEFT_OUT: [&str; 11] = [
+const LEFT_OUT: [&str; 14] = [
     "environment",
     "save-environment",
     "json",
+    "keep",
+    "keep-to",
+    "keep-most",
     "journal",
     "no-screen",
     "metrics",

@@ -213,8 +213,8 @@ fn what_came_before_a_stall_decides_if_it_was_long_enough() {
     assert_eq!(record.stalls.count, 1, "and it is told that the machine stalled");
     // Four seconds are less than the step is to last.
     let (mut search, _) = at_1000();
-    assert_eq!(enough(search.observe(&seen(4.0, 4000, 4000, 0, 0))), None);
-    assert_eq!(enough(search.observe(&Seen { stalls, ..seen(5.0, 5000, 4500, 0, 0) })), None);
+    assert_eq!(enough(search.observe(&seen(4.0, 4000, 3979, 0, 1))), None);
+    assert_eq!(enough(search.observe(&Seen { stalls, ..seen(5.0, 5000, 4500, 0, 1) })), None);
     let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
     assert!(matches!(record.decision.reason, Reason::Stalled { .. }), "{record:?}");
 }

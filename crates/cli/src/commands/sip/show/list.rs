@@ -32,7 +32,7 @@ fn summary(file: &Path, chosen: &[&TracedCall]) -> String {
     let messages: usize = chosen.iter().map(|call| call.messages.len()).sum();
     let again: usize = chosen.iter().map(|call| call.retransmissions).sum();
     format!(
-        "{} in {}: {failed} failed, {open} without a final response; {}, {}",
+        "{} in {}: {failed} failed, {open} without a final response\n{}, {}",
         counted(chosen.len() as u64, "call", "calls"),
         file.display(),
         counted(messages as u64, "message", "messages"),
