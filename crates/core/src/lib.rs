@@ -34,6 +34,7 @@ mod random;
 mod sample;
 mod time;
 pub mod units;
+pub mod xml;
 
 pub use checksum::internet_checksum;
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};

@@ -1,12 +1,11 @@
 //! Evidence about SIP: messages of loads that are kept, messages that were seen on the wire, calls among them, and ladder diagrams of calls.
 //!
-//! [`keep::Keeper`] writes a message log and a capture. [`trace::Trace`] reads either. [`ladder::calls`] finds the calls in one, and
+//! [`keep::Keeper`] writes a message log and a capture. [`trace::SipTrace`] reads either. [`ladder::calls`] finds the calls in one, and
 //! [`ladder::Ladder`] draws them.
 
 pub mod keep;
 pub mod ladder;
 pub mod trace;
-mod xml;
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

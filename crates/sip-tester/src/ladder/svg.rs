@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use netrig_core::xml::escaped;
+
 use super::text::LadderTimes;
 use super::{Ladder, LadderRow};
-use crate::xml::escaped;
 
 /// Distances, CSS pixels.
 const LEFT: usize = 150;
