@@ -1,7 +1,7 @@
 //! Where output goes: files that were asked for with `--out`, and the width of a terminal.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, print};
@@ -9,9 +9,12 @@ use crate::failure::{Failure, print};
 /// More symbolic links in a row than any system follows.
 const MOST_LINKS: usize = 40;
 
-/// Columns of the terminal, or a usual width where there is none.
+/// Columns that a line may have: what `COLUMNS` says, else those of the terminal, else 100.
 pub fn terminal_width() -> usize {
-    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100)
+    let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let is_terminal = io::stdout().is_terminal();
+    let own = || is_terminal.then(|| ratatui::crossterm::terminal::size().ok()).flatten();
+    typed.or_else(|| own().map(|(columns, _)| columns.into())).filter(|columns| *columns > 0).unwrap_or(100)
 }
 
 /// Puts a file in place whole or not at all: a full disk leaves what was there before. A symbolic link stays, and the

@@ -124,7 +124,7 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
     stranger_table::check("SIP servers", &rows);
 }
 
-/// The transport of a `Via` is what the sender of a datagram wrote there. A response to it, or one that nobody asked for, opens no
+/// The sender of a datagram chooses the transport in its `Via`. A response to it, or a response without a request, opens no
 /// connection to an address that the datagram names.
 #[test]
 fn a_datagram_of_a_stranger_opens_no_connection() {
@@ -146,7 +146,7 @@ fn a_datagram_of_a_stranger_opens_no_connection() {
         let named = victim.local_addr().unwrap();
         for method in ["OPTIONS", "INVITE", "REGISTER"] {
             let text = String::from_utf8(request(method, to, named, "")).unwrap();
-            let text = text.replace("sip:bob@", "sip:nobody@").replace("v:SIP/2.0/UDP", "v:SIP/2.0/TCP");
+            let text = text.replace("sip:bob@", "sip:unknown@").replace("v:SIP/2.0/UDP", "v:SIP/2.0/TCP");
             socket.send_to(text.as_bytes(), to).unwrap();
         }
         let response = format!(

@@ -75,12 +75,13 @@ fn messages_over_connections_are_kept_too() {
         let document = shown(folder.path(), &[file]);
         assert_eq!(document["messages"].as_array().unwrap().len() as u64, messages, "{file}");
     }
-    if let Some(found) = found_by_tshark(&folder.path().join("calls.pcapng")) {
-        assert_eq!(found as u64, messages);
+    match found_by_tshark(&folder.path().join("calls.pcapng")) {
+        Some(found) => assert_eq!(found as u64, messages),
+        None => eprintln!("skipped in part: needs tshark"),
     }
 }
 
-/// Every other call is to one who refuses, which is a success of its scenario; a call to nobody fails.
+/// Calls that are answered leave nothing; calls to a socket that does not answer are all kept.
 #[test]
 fn only_what_failed_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,8 +95,8 @@ fn only_what_failed_is_kept() {
         "{}",
         report["messages"]
     );
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let target = format!("udp:{}", nobody.local_addr().unwrap());
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = format!("udp:{}", silent.local_addr().unwrap());
     let report = told(folder.path(), &[&[&*target, "--keep-to", "failed"], &arguments[..]].concat());
     assert_eq!(report["messages"]["attempts"].as_u64(), Some(20), "{}", report["messages"]);
     let document = shown(folder.path(), &["failed.log"]);

@@ -36,11 +36,11 @@ fn log() -> String {
     log
 }
 
-struct Shown {
+struct LogFolder {
     folder: tempfile::TempDir,
 }
 
-impl Shown {
+impl LogFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("calls.log"), log()).unwrap();
@@ -74,7 +74,7 @@ impl Shown {
 
 #[test]
 fn calls_are_listed_with_the_answer_first() {
-    let shown = Shown::new();
+    let shown = LogFolder::new();
     let list = shown.printed(&[]);
     let answer = "2 calls in calls.log: 1 failed, 0 without a final response\n7 messages, 1 retransmission\n";
     assert!(list.starts_with(answer), "{list}");
@@ -88,7 +88,7 @@ fn calls_are_listed_with_the_answer_first() {
 
 #[test]
 fn a_ladder_says_what_repeats_and_how_long_it_took() {
-    let shown = Shown::new();
+    let shown = LogFolder::new();
     let ladder = shown.printed(&["--call", "2"]);
     assert!(ladder.contains("INVITE #1 again") && ladder.contains("0.500000 s"), "{ladder}");
     let previous = shown.printed(&["answered", "--times", "since-previous"]);
@@ -108,7 +108,7 @@ fn a_ladder_says_what_repeats_and_how_long_it_took() {
 
 #[test]
 fn a_picture_and_a_document_have_the_same_messages() {
-    let shown = Shown::new();
+    let shown = LogFolder::new();
     shown.printed(&["--together", "--out", "calls.svg"]);
     let svg = std::fs::read_to_string(shown.path("calls.svg")).unwrap();
     assert_eq!(svg.matches("class=\"words").count(), 7, "{svg}");
@@ -125,7 +125,7 @@ fn a_picture_and_a_document_have_the_same_messages() {
 
 #[test]
 fn what_is_masked_names_nobody() {
-    let shown = Shown::new();
+    let shown = LogFolder::new();
     let printed = shown.output(&["calls.log", "--mask", "--json"]);
     let printed = text(&printed.stdout);
     for word in ["alice", "bob", "atlanta", "biloxi", "192.0.2."] {
@@ -135,7 +135,7 @@ fn what_is_masked_names_nobody() {
 
 #[test]
 fn what_is_no_trace_is_said() {
-    let shown = Shown::new();
+    let shown = LogFolder::new();
     std::fs::write(shown.path("other"), "hello").unwrap();
     std::fs::write(shown.path("empty.log"), "# netrig SIP message log, version 1\n").unwrap();
     let log = log();
@@ -145,7 +145,7 @@ fn what_is_no_trace_is_said() {
         (&["other"], "neither a capture"),
         (&["empty.log"], "has no SIP message"),
         (&["cut.log"], "of its"),
-        (&["calls.log", "nobody"], "none of the 2 calls"),
+        (&["calls.log", "unknown"], "none of the 2 calls"),
         (&["calls.log", "--call", "3"], "the file has calls 1 to 2"),
         (&["calls.log", "--call", "1", "--message", "9"], "which has 1 to 3"),
     ] {

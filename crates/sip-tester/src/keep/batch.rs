@@ -16,14 +16,14 @@ const FULL: usize = 64 << 10;
 /// Events of one thread, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub events: Vec<Event>,
+    pub events: Vec<TapEvent>,
     /// The bytes of all messages, one after the other.
     pub bytes: Vec<u8>,
 }
 
 /// What a tap has seen.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum TapEvent {
     Message(MessageEvent),
     Ended(EndedAttempt),
 }
@@ -70,7 +70,7 @@ impl MessageTap for Collector {
         let attempt = if self.needs_attempts { attempt_of(bytes) } else { None };
         self.batch.bytes.extend_from_slice(bytes);
         let len = bytes.len();
-        self.batch.events.push(Event::Message(MessageEvent {
+        self.batch.events.push(TapEvent::Message(MessageEvent {
             at_ns,
             is_sent,
             local,
@@ -94,7 +94,7 @@ impl MessageTap for Collector {
         let answered_in =
             if stamps.answered == Instant::NEVER { Duration::MAX } else { stamps.answered - stamps.request };
         let (attempt, has_failed) = (record.token, record.failure.is_some());
-        self.batch.events.push(Event::Ended(EndedAttempt { attempt, has_failed, answered_in }));
+        self.batch.events.push(TapEvent::Ended(EndedAttempt { attempt, has_failed, answered_in }));
     }
 
     fn hand_on(&mut self) {
@@ -104,7 +104,7 @@ impl MessageTap for Collector {
         }
         if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) = self.batches.try_send(batch)
         {
-            let messages = lost.events.iter().filter(|event| matches!(event, Event::Message(_))).count();
+            let messages = lost.events.iter().filter(|event| matches!(event, TapEvent::Message(_))).count();
             self.dropped.fetch_add(messages as u64, Ordering::Relaxed);
         }
     }

@@ -106,7 +106,7 @@ mod tests {
     use netrig_sip::transaction::Timer;
 
     use super::*;
-    use crate::trace::Trace;
+    use crate::trace::SipTrace;
 
     fn token(index: u32) -> Token {
         Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key: Key { index, generation: 0 } }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// Four attempts of two messages each: the second failed, the third got no final response, the fourth was the slowest that got one.
-    fn kept(policy: &str, most_bytes: u64) -> (KeptMessages, Trace, Trace) {
+    fn kept(policy: &str, most_bytes: u64) -> (KeptMessages, SipTrace, SipTrace) {
         let folder = tempfile::tempdir().unwrap();
         let order = KeepOrder { policy: policy.parse().unwrap(), to: folder.path().join("kept"), most_bytes };
         let keeper = Keeper::begin(&order).unwrap();
@@ -158,11 +158,11 @@ mod tests {
         drop(tap);
         let kept = keeper.finish();
         let [log, capture] =
-            [&kept.log, &kept.capture].map(|path| Trace::read(&fs::read(path).unwrap()).unwrap());
+            [&kept.log, &kept.capture].map(|path| SipTrace::read(&fs::read(path).unwrap()).unwrap());
         (kept, log, capture)
     }
 
-    fn texts(trace: &Trace) -> Vec<String> {
+    fn texts(trace: &SipTrace) -> Vec<String> {
         trace.messages.iter().map(|message| String::from_utf8(message.bytes.to_vec()).unwrap()).collect()
     }
 
@@ -246,9 +246,9 @@ mod tests {
         pass(&mut *tap, 1, "INVITE", Transport::Tls);
         drop(tap);
         let kept = keeper.finish();
-        let log = Trace::read(&fs::read(&kept.log).unwrap()).unwrap();
+        let log = SipTrace::read(&fs::read(&kept.log).unwrap()).unwrap();
         assert_eq!(log.messages[0].transport, Transport::Tls);
-        let capture = Trace::read(&fs::read(&kept.capture).unwrap()).unwrap();
+        let capture = SipTrace::read(&fs::read(&kept.capture).unwrap()).unwrap();
         assert_eq!(capture.messages[0].transport, Transport::Tcp);
         assert_eq!(texts(&log), texts(&capture));
     }

@@ -7,7 +7,7 @@ use netrig_agent::sip::tap::KeptMessages;
 use netrig_core::Duration;
 use netrig_sip::load::Token;
 
-use super::batch::{Batch, EndedAttempt, Event, MessageEvent};
+use super::batch::{Batch, EndedAttempt, MessageEvent, TapEvent};
 use super::files::KeepFiles;
 use super::policy::KeepPolicy;
 
@@ -64,12 +64,12 @@ impl Writer {
             let mut bytes = batch.bytes.as_slice();
             for event in &batch.events {
                 match event {
-                    Event::Message(message) => {
+                    TapEvent::Message(message) => {
                         let (own, rest) = bytes.split_at(message.len);
                         bytes = rest;
                         self.message(*message, own);
                     }
-                    Event::Ended(ended) => self.ended(*ended),
+                    TapEvent::Ended(ended) => self.ended(*ended),
                 }
             }
             // A reader of the files sees what was decided.

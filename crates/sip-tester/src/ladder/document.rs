@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Ladder, TracedCall};
-use crate::trace::Trace;
+use crate::trace::SipTrace;
 
 /// The document of `netrig sip show --json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -74,7 +74,7 @@ impl TraceDocument {
     pub const FORMAT: u32 = 1;
 
     /// That of some calls of a trace.
-    pub fn of(trace: &Trace, calls: &[&TracedCall], ladder: &Ladder) -> Self {
+    pub fn of(trace: &SipTrace, calls: &[&TracedCall], ladder: &Ladder) -> Self {
         let call = |call: &&TracedCall| CallRow {
             call_id: call.call_id.clone(),
             method: call.method.clone(),

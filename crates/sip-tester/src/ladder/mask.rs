@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 
-use crate::trace::{Trace, TracedMessage};
+use crate::trace::{SipTrace, TracedMessage};
 
 /// Names that were given so far: one address, host or user has the same name wherever it stands.
 ///
@@ -40,9 +40,9 @@ const NAME_ADDRESSES: [&str; 15] = [
 
 impl Mask {
     /// The trace with other addresses, hosts and users.
-    pub fn trace(&mut self, trace: &Trace) -> Trace {
+    pub fn trace(&mut self, trace: &SipTrace) -> SipTrace {
         let messages = trace.messages.iter().map(|message| self.message(message)).collect();
-        Trace { messages, ..trace.clone() }
+        SipTrace { messages, ..trace.clone() }
     }
 
     fn message(&mut self, message: &TracedMessage) -> TracedMessage {
@@ -295,7 +295,7 @@ mod tests {
             transport: Transport::Udp,
             bytes: Bytes::from_static(INVITE.as_bytes()),
         };
-        let trace = Trace { messages: vec![message], ..Trace::default() };
+        let trace = SipTrace { messages: vec![message], ..SipTrace::default() };
         let masked = Mask::default().trace(&trace);
         let text = String::from_utf8(masked.messages[0].bytes.to_vec()).unwrap();
         for word in ["alice", "Alice", "Liddell", "bob", "biloxi", "atlanta", "192.0.2", "2001:db8:1::9"] {

@@ -17,7 +17,7 @@ pub use self::difference::{DifferenceLine, difference};
 pub use self::document::{CallRow, MessageRow, TraceDocument};
 pub use self::mask::Mask;
 pub use self::text::LadderTimes;
-use crate::trace::{Trace, TracedMessage};
+use crate::trace::{SipTrace, TracedMessage};
 
 /// A group of messages with one Call-ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct TracedCall {
     pub lasts: Duration,
     /// Final status of the first request, if it is in the trace. If the request was forked or challenged, of its last transaction.
     pub status: Option<u16>,
-    /// Places of its messages in [`Trace::messages`].
+    /// Places of its messages in [`SipTrace::messages`].
     pub messages: Vec<usize>,
     /// Messages that repeat an earlier one.
     pub retransmissions: usize,
@@ -89,7 +89,7 @@ pub struct LadderRow {
     pub is_retransmission: bool,
     /// Final status of 300 and more.
     pub is_failure: bool,
-    /// Place in [`Trace::messages`].
+    /// Place in [`SipTrace::messages`].
     pub message: usize,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Outline<'a> {
 }
 
 /// All calls of a trace, in the order in which they begin. Messages without a Call-ID belong to none.
-pub fn calls(trace: &Trace) -> Vec<TracedCall> {
+pub fn calls(trace: &SipTrace) -> Vec<TracedCall> {
     let mut by_id: BTreeMap<String, TracedCall> = BTreeMap::new();
     let mut seen: BTreeMap<String, BTreeSet<Passage<'_>>> = BTreeMap::new();
     for (place, message) in trace.messages.iter().enumerate() {
@@ -163,7 +163,7 @@ pub fn calls(trace: &Trace) -> Vec<TracedCall> {
 
 impl CallFilter {
     /// Whether a call is one that is looked for.
-    pub fn fits(&self, call: &TracedCall, trace: &Trace) -> bool {
+    pub fn fits(&self, call: &TracedCall, trace: &SipTrace) -> bool {
         let messages = || call.messages.iter().map(|place| &trace.messages[*place]);
         let has_status =
             |status: u16| messages().any(|message| Scan::of(&message.bytes).status() == Some(status));
@@ -184,7 +184,7 @@ impl CallFilter {
 
 impl Ladder {
     /// The ladder of some calls, without the transactions of `hidden` methods.
-    pub fn of(trace: &Trace, calls: &[&TracedCall], hidden: &[String]) -> Self {
+    pub fn of(trace: &SipTrace, calls: &[&TracedCall], hidden: &[String]) -> Self {
         let mut places: Vec<usize> = calls.iter().flat_map(|call| call.messages.iter().copied()).collect();
         places.sort_unstable();
         let mut ladder = Self { columns: Vec::new(), rows: Vec::new(), hidden: 0 };
@@ -306,7 +306,7 @@ mod tests {
     }
 
     /// A call through a proxy that is refused, and an OPTIONS of another call in between.
-    fn trace() -> Trace {
+    fn trace() -> SipTrace {
         let invite = |branch: &str| {
             with("INVITE sip:bob@b.example SIP/2.0", branch, "1 INVITE", "one").replace(
                 "Content-Length: 0\n\n",
@@ -325,7 +325,7 @@ mod tests {
             message(521, PROXY, CALLEE, &with("ACK sip:bob@b.example SIP/2.0", "z9hG4bKb", "1 ACK", "one")),
             message(522, PROXY, CALLER, &answer("486 Busy Here", "z9hG4bKa")),
         ];
-        Trace { messages, ..Trace::default() }
+        SipTrace { messages, ..SipTrace::default() }
     }
 
     #[test]

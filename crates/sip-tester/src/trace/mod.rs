@@ -16,8 +16,8 @@ use netrig_sip::header::Transport;
 pub(crate) use self::exported::export;
 use self::exported::exported;
 pub use self::log::{LOG_HEADING, LogDirection, LogError, write_entry};
-use self::packet::{Carried, Payload, Reassembly};
-use self::stream::{Completed, Stream, is_start_line};
+use self::packet::{CapturedPayload, Payload, Reassembly};
+use self::stream::{CapturedStream, Completed, is_start_line};
 
 /// A SIP message on its way from one address to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct TracedMessage {
 
 /// All messages of a file, in the order of their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
+pub struct SipTrace {
     /// In the order of their times.
     pub messages: Vec<TracedMessage>,
     /// Bytes of TCP streams with SIP in them that belong to no message: the capture lacks what was before them.
@@ -47,7 +47,7 @@ pub struct Trace {
 
 /// Why a file cannot be read as a trace.
 #[derive(Debug, thiserror::Error)]
-pub enum TraceError {
+pub enum SipTraceError {
     /// It is neither a capture nor a message log.
     #[error("it is neither a capture (pcap, pcapng) nor a message log of netrig")]
     Unknown,
@@ -56,18 +56,18 @@ pub enum TraceError {
     Log(#[from] LogError),
 }
 
-impl Trace {
+impl SipTrace {
     /// Reads a capture or a message log. A capture that is broken off gives the messages before the damage.
     ///
     /// # Errors
     /// The file is neither, or the log is damaged.
-    pub fn read(file: &[u8]) -> Result<Self, TraceError> {
+    pub fn read(file: &[u8]) -> Result<Self, SipTraceError> {
         let mut trace = if file.starts_with(LOG_HEADING.as_bytes()) {
             Self { messages: log::read(file)?, ..Self::default() }
         } else {
             let mut reader = CaptureReader::default();
             match capture::read(file, |packet| reader.push(&packet)) {
-                Err(CaptureError::Unknown) => return Err(TraceError::Unknown),
+                Err(CaptureError::Unknown) => return Err(SipTraceError::Unknown),
                 end => reader.finish(end.err()),
             }
         };
@@ -81,7 +81,7 @@ impl Trace {
 struct CaptureReader {
     reassembly: Reassembly,
     /// By sender and receiver.
-    streams: BTreeMap<(SocketAddr, SocketAddr), Stream>,
+    streams: BTreeMap<(SocketAddr, SocketAddr), CapturedStream>,
     messages: Vec<TracedMessage>,
 }
 
@@ -103,20 +103,20 @@ impl CaptureReader {
         let payload = packet.ip().and_then(|ip| self.reassembly.push(ip));
         let Some(Payload { from, to, carried }) = payload else { return };
         match carried {
-            Carried::Datagram(bytes) => {
+            CapturedPayload::Datagram(bytes) => {
                 if is_message(&bytes) {
                     let bytes = bytes.into();
                     self.messages.push(TracedMessage { at_ns, from, to, transport: Transport::Udp, bytes });
                 }
             }
-            Carried::Segment(segment) => {
+            CapturedPayload::Segment(segment) => {
                 let found = self.streams.entry((from, to)).or_default().push(at_ns, &segment);
                 self.messages.extend(found.into_iter().map(|completed| over_tcp((from, to), completed)));
             }
         }
     }
 
-    fn finish(self, broken_off: Option<CaptureError>) -> Trace {
+    fn finish(self, broken_off: Option<CaptureError>) -> SipTrace {
         let Self { mut streams, mut messages, .. } = self;
         for (ends, stream) in &mut streams {
             messages.extend(stream.finish().into_iter().map(|completed| over_tcp(*ends, completed)));
@@ -126,7 +126,7 @@ impl CaptureReader {
         };
         let skipped_bytes =
             streams.iter().filter(|(ends, _)| has_sip(ends)).map(|(_, stream)| stream.skipped).sum();
-        Trace { messages, skipped_bytes, broken_off }
+        SipTrace { messages, skipped_bytes, broken_off }
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         format!("OPTIONS sip:b@c SIP/2.0\r\nCall-ID: x\r\nCSeq: {number} OPTIONS\r\nContent-Length: {len}\r\n\r\n{body}").into_bytes()
     }
 
-    /// An IPv4 packet, or the fragment of one from byte `offset` on (RFC 791 section 3.1). Checksums are zero: nobody looks.
+    /// An IPv4 packet, or the fragment of one from byte `offset` on (RFC 791 section 3.1). Checksums are zero: they are not read.
     fn ip(
         protocol: u8,
         [from, to]: [SocketAddrV4; 2],
@@ -211,11 +211,11 @@ mod tests {
         file
     }
 
-    fn read(packets: &[Vec<u8>]) -> Trace {
-        Trace::read(&capture(packets)).unwrap()
+    fn read(packets: &[Vec<u8>]) -> SipTrace {
+        SipTrace::read(&capture(packets)).unwrap()
     }
 
-    fn texts(trace: &Trace) -> Vec<Vec<u8>> {
+    fn texts(trace: &SipTrace) -> Vec<Vec<u8>> {
         trace.messages.iter().map(|message| message.bytes.to_vec()).collect()
     }
 
@@ -279,10 +279,10 @@ mod tests {
     fn a_capture_that_is_broken_off_gives_what_stands_before() {
         let of = |number: u32| ip(UDP, ends(), &udp(ends(), &request(number, "")), (0, false));
         let file = capture(&[of(1), of(2)]);
-        let trace = Trace::read(&file[..file.len() - 4]).unwrap();
+        let trace = SipTrace::read(&file[..file.len() - 4]).unwrap();
         assert_eq!(texts(&trace), [request(1, "")]);
         assert!(matches!(trace.broken_off, Some(CaptureError::Damaged(_))), "{trace:?}");
-        assert!(matches!(Trace::read(b"hello"), Err(TraceError::Unknown)));
+        assert!(matches!(SipTrace::read(b"hello"), Err(SipTraceError::Unknown)));
     }
 
     #[test]
@@ -303,12 +303,12 @@ mod tests {
         for message in &messages {
             write_entry(&mut file, LogDirection::Sent, message).unwrap();
         }
-        assert_eq!(Trace::read(&file).unwrap().messages, messages);
+        assert_eq!(SipTrace::read(&file).unwrap().messages, messages);
         let cut = &file[..file.len() - 10];
-        let error = Trace::read(cut).unwrap_err().to_string();
+        let error = SipTrace::read(cut).unwrap_err().to_string();
         assert!(error.starts_with("line 13: the message has ") && error.contains("of its"), "{error}");
         let spoilt = String::from_utf8(file).unwrap().replacen("TLS", "XYZ", 1);
-        let error = Trace::read(spoilt.as_bytes()).unwrap_err().to_string();
+        let error = SipTrace::read(spoilt.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("line 2: expected a time in seconds"), "{error}");
     }
 }

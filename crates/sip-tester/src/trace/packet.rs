@@ -21,21 +21,21 @@ const MOST_INCOMPLETE: usize = 64;
 pub struct Payload {
     pub from: SocketAddr,
     pub to: SocketAddr,
-    pub carried: Carried,
+    pub carried: CapturedPayload,
 }
 
 /// What carries a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
+pub enum CapturedPayload {
     /// UDP.
     Datagram(Vec<u8>),
     /// TCP.
-    Segment(Segment),
+    Segment(CapturedSegment),
 }
 
 /// A TCP segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct CapturedSegment {
     /// Sequence number of the first byte of `data`; of the SYN, if it is one.
     pub sequence: u32,
     pub is_syn: bool,
@@ -175,7 +175,7 @@ fn transport(from: IpAddr, to: IpAddr, protocol: u8, bytes: &[u8]) -> Option<Pay
     let (from, to) = (SocketAddr::new(from, half(bytes, 0)?), SocketAddr::new(to, half(bytes, 2)?));
     let carried = match protocol {
         // RFC 768.
-        UDP => Carried::Datagram(bytes.get(8..usize::from(half(bytes, 4)?).max(8))?.to_vec()),
+        UDP => CapturedPayload::Datagram(bytes.get(8..usize::from(half(bytes, 4)?).max(8))?.to_vec()),
         // RFC 9293 section 3.1.
         TCP => {
             const FIN: u8 = 1;
@@ -183,7 +183,7 @@ fn transport(from: IpAddr, to: IpAddr, protocol: u8, bytes: &[u8]) -> Option<Pay
             const RST: u8 = 4;
             let header = usize::from(bytes.get(12)? >> 4) * 4;
             let flags = *bytes.get(13)?;
-            Carried::Segment(Segment {
+            CapturedPayload::Segment(CapturedSegment {
                 sequence: u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?),
                 is_syn: flags & SYN != 0,
                 ends: flags & (FIN | RST) != 0,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use netrig_sip::{Framed, Framer};
 
-use super::packet::Segment;
+use super::packet::CapturedSegment;
 
 /// Longest message that is read from a stream, bytes.
 const LONGEST: usize = 16 << 20;
@@ -15,7 +15,7 @@ const MOST_AHEAD: usize = 1 << 20;
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
-pub struct Stream {
+pub struct CapturedStream {
     /// Sequence number of the next byte, once the first segment was seen.
     next: Option<u32>,
     /// Segments beyond a gap, by their distance from the first sequence number of the stream, with the time at which they were seen.
@@ -29,7 +29,7 @@ pub struct Stream {
     pub skipped: u64,
 }
 
-impl Default for Stream {
+impl Default for CapturedStream {
     fn default() -> Self {
         Self {
             next: None,
@@ -45,9 +45,9 @@ impl Default for Stream {
 /// A message, and when the segment that completes it was seen, ns since 1970.
 pub type Completed = (u64, Bytes);
 
-impl Stream {
+impl CapturedStream {
     /// The messages that a segment completes.
-    pub fn push(&mut self, at_ns: u64, segment: &Segment) -> Vec<Completed> {
+    pub fn push(&mut self, at_ns: u64, segment: &CapturedSegment) -> Vec<Completed> {
         if segment.is_syn {
             *self = Self {
                 next: Some(segment.sequence.wrapping_add(1)),

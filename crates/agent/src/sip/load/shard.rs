@@ -124,18 +124,18 @@ pub(super) struct Shard<'a> {
     met: Vec<Sample>,
     /// Who looks for the server of each attempt, if each does.
     finder: Option<Finder>,
-    tap: Option<Tap>,
+    tap: Option<ShardTap>,
 }
 
 /// A tap, and what it needs to know of each message.
-pub(super) struct Tap {
+pub(super) struct ShardTap {
     tap: Box<dyn MessageTap>,
     transport: Transport,
     clock: Clock,
     offset: RealtimeOffset,
 }
 
-impl Tap {
+impl ShardTap {
     /// A message was sent or received then, at this end.
     pub(super) fn message(
         &mut self,
@@ -152,7 +152,7 @@ impl Tap {
 
 impl<'a> Shard<'a> {
     pub fn new(shared: &'a Shared<'a>, wire: Wire, part: Part) -> Self {
-        let tap = shared.taps.map(|taps| Tap {
+        let tap = shared.taps.map(|taps| ShardTap {
             tap: taps.tap(),
             transport: shared.order.carrier.transport(),
             clock: shared.clock,

@@ -17,7 +17,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 use super::order::{Connecting, LoadError, Reconnecting};
-use super::shard::Tap;
+use super::shard::ShardTap;
 use super::source_ports::SourcePorts;
 use super::tester::TesterSecond;
 use crate::clock::RealtimeOffset;
@@ -310,7 +310,7 @@ impl LoadStreams {
         &mut self,
         waiting: &Outbox,
         counts: &mut TesterSecond,
-        mut tap: Option<(&mut Tap, Instant)>,
+        mut tap: Option<(&mut ShardTap, Instant)>,
     ) {
         for (to, way, bytes) in waiting.along() {
             let place = match way {

@@ -2,17 +2,17 @@
 //! corpus replays.
 
 use netrig_sip_tester::ladder::{Ladder, LadderTimes, Mask, calls, difference};
-use netrig_sip_tester::trace::{LOG_HEADING, LogDirection, Trace, write_entry};
+use netrig_sip_tester::trace::{LOG_HEADING, LogDirection, SipTrace, write_entry};
 
 /// The bytes are a trace or an error. Each message of a trace comes back from a log as it was; its calls are drawn within the width of a
 /// terminal; and what is masked has as many messages.
 pub fn check(bytes: &[u8]) {
-    let Ok(trace) = Trace::read(bytes) else { return };
+    let Ok(trace) = SipTrace::read(bytes) else { return };
     let mut log = LOG_HEADING.as_bytes().to_vec();
     for message in &trace.messages {
         write_entry(&mut log, LogDirection::Received, message).expect("memory takes it");
     }
-    assert_eq!(Trace::read(&log).expect("it was written as a log").messages, trace.messages);
+    assert_eq!(SipTrace::read(&log).expect("it was written as a log").messages, trace.messages);
     let found = calls(&trace);
     let all: Vec<_> = found.iter().collect();
     let ladder = Ladder::of(&trace, &all, &["OPTIONS".to_owned()]);

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use netrig_sip_tester::ladder::TracedCall;
-use netrig_sip_tester::trace::Trace;
+use netrig_sip_tester::trace::SipTrace;
 
 use crate::commands::sip::load::{Table, counted};
 use crate::output;
 
 /// The calls that were chosen, with their numbers among all.
-pub fn calls(file: &Path, trace: &Trace, all: &[TracedCall], chosen: &[&TracedCall]) -> String {
+pub fn calls(file: &Path, trace: &SipTrace, all: &[TracedCall], chosen: &[&TracedCall]) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", summary(file, chosen));
     let with_ids = table(all, chosen, true);

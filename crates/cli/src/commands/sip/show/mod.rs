@@ -11,7 +11,7 @@ use netrig_sip_tester::ladder::{
     CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, difference,
     printable,
 };
-use netrig_sip_tester::trace::Trace;
+use netrig_sip_tester::trace::SipTrace;
 
 use crate::failure::{Failure, print};
 use crate::output;
@@ -116,11 +116,11 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(typed: &Show) -> Result<Trace, Failure> {
+fn read(typed: &Show) -> Result<SipTrace, Failure> {
     let file = typed.file.display();
     let bytes = user_file::read(&typed.file, LONGEST_FILE);
     let bytes = bytes.map_err(|error| Failure::request(format!("cannot read {file}: {error}")))?;
-    let trace = Trace::read(&bytes).map_err(|error| Failure::request(format!("{file}: {error}")))?;
+    let trace = SipTrace::read(&bytes).map_err(|error| Failure::request(format!("{file}: {error}")))?;
     if trace.messages.is_empty() {
         return Err(Failure::request(format!(
             "{file} has no SIP message: over TLS a capture has none without the keys, and netrig does not decrypt it"
@@ -130,7 +130,7 @@ fn read(typed: &Show) -> Result<Trace, Failure> {
 }
 
 /// The calls that are asked for.
-fn choose<'a>(typed: &Show, trace: &Trace, all: &'a [TracedCall]) -> Result<Vec<&'a TracedCall>, Failure> {
+fn choose<'a>(typed: &Show, trace: &SipTrace, all: &'a [TracedCall]) -> Result<Vec<&'a TracedCall>, Failure> {
     if !typed.call.is_empty() {
         let by_number = |number: &usize| {
             number.checked_sub(1).and_then(|place| all.get(place)).ok_or_else(|| {
@@ -161,7 +161,7 @@ fn choose<'a>(typed: &Show, trace: &Trace, all: &'a [TracedCall]) -> Result<Vec<
     Ok(chosen)
 }
 
-fn message<'a>(trace: &'a Trace, ladder: &Ladder, number: usize) -> Result<&'a [u8], Failure> {
+fn message<'a>(trace: &'a SipTrace, ladder: &Ladder, number: usize) -> Result<&'a [u8], Failure> {
     let row = ladder.rows.iter().find(|row| row.number == number);
     let last = ladder.rows.last().map_or(0, |row| row.number);
     let missing =
@@ -179,7 +179,7 @@ fn compared(first: &[u8], second: &[u8]) -> String {
 }
 
 /// What is missing from the file.
-fn warnings(trace: &Trace) -> Vec<String> {
+fn warnings(trace: &SipTrace) -> Vec<String> {
     let broken = trace.broken_off.map(|error| format!("the messages before the damage are shown: {error}"));
     let skipped = (trace.skipped_bytes > 0).then(|| {
         format!(
