@@ -5,7 +5,7 @@ mod log;
 mod packet;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -121,11 +121,9 @@ impl CaptureReader {
         for (ends, stream) in &mut streams {
             messages.extend(stream.finish().into_iter().map(|completed| over_tcp(*ends, completed)));
         }
-        let has_sip = |(from, to): &(SocketAddr, SocketAddr)| {
-            messages.iter().any(|message| (message.from, message.to) == (*from, *to))
-        };
-        let skipped_bytes =
-            streams.iter().filter(|(ends, _)| has_sip(ends)).map(|(_, stream)| stream.skipped).sum();
+        let with_sip: BTreeSet<_> = messages.iter().map(|message| (message.from, message.to)).collect();
+        let skipped = streams.iter().filter(|(ends, _)| with_sip.contains(*ends));
+        let skipped_bytes = skipped.map(|(_, stream)| stream.skipped).sum();
         SipTrace { messages, skipped_bytes, broken_off }
     }
 }

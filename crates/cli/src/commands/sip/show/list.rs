@@ -48,8 +48,10 @@ fn table(all: &[TracedCall], chosen: &[&TracedCall], with_ids: bool) -> String {
         false => Table::new(["", "begins", "lasts", "method", "from", "to", "status", "messages", "again"]),
     };
     let first = all.first().map_or(0, |call| call.begins_ns);
+    // Both are in one order.
+    let mut chosen = chosen.iter().peekable();
     for (call, number) in all.iter().zip(1..) {
-        if !chosen.iter().any(|chosen| std::ptr::eq(*chosen, call)) {
+        if chosen.next_if(|chosen| std::ptr::eq(**chosen, call)).is_none() {
             continue;
         }
         let seconds = |nanos: u64| format!("{:.3} s", nanos as f64 / 1e9);

@@ -93,22 +93,24 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     let all = calls(&trace);
     let chosen = choose(typed, &trace, &all)?;
     let is_one = chosen.len() == 1 || typed.together || !typed.call_ids.is_empty() || !typed.call.is_empty();
-    let ladder = Ladder::of(&trace, &chosen, &typed.hide);
+    // Of a file with many calls it takes long: a list needs none.
+    let ladder = || Ladder::of(&trace, &chosen, &typed.hide);
     if typed.json {
-        let document = TraceDocument::of(&trace, &chosen, &ladder);
+        let document = TraceDocument::of(&trace, &chosen, &ladder());
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else if let Some(number) = typed.message {
-        print(printable(message(&trace, &ladder, number)?))?;
+        print(printable(message(&trace, &ladder(), number)?))?;
     } else if let Some([first, second]) = typed.compare.as_deref() {
+        let ladder = ladder();
         print(compared(message(&trace, &ladder, *first)?, message(&trace, &ladder, *second)?))?;
     } else if is_one {
-        print(ladder.to_text(output::terminal_width(), typed.times.into()).trim_end())?;
+        print(ladder().to_text(output::terminal_width(), typed.times.into()).trim_end())?;
     } else {
         print(list::calls(&typed.file, &trace, &all, &chosen).trim_end())?;
     }
     if let Some(out) = &typed.out {
         let title = format!("SIP messages of {}", typed.file.display());
-        output::replace(out, ladder.to_svg(&title, typed.times.into()).as_bytes())?;
+        output::replace(out, ladder().to_svg(&title, typed.times.into()).as_bytes())?;
     }
     for warning in warnings(&trace) {
         eprintln!("warning: {warning}");
