@@ -287,18 +287,17 @@ impl Table {
             return;
         }
         text.push('\n');
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
+        let mut widths: Vec<usize> = Vec::new();
+        for row in &self.rows {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
         for row in &self.rows {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
-                let fill = " ".repeat(width(column) - cell.chars().count());
+                let fill = " ".repeat(widths[column] - cell.chars().count());
                 let is_left = column == 0 || column + 1 == row.len();
                 let _ = if is_left { write!(line, "{cell}{fill}  ") } else { write!(line, "{fill}{cell}  ") };
             }

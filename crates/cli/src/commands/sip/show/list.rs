@@ -14,7 +14,8 @@ pub fn calls(file: &Path, trace: &SipTrace, all: &[TracedCall], chosen: &[&Trace
     let mut text = String::new();
     let _ = writeln!(text, "{}", summary(file, chosen));
     let with_ids = table(all, chosen, true);
-    let fits = with_ids.lines().all(|line| line.chars().count() <= output::terminal_width());
+    let width = output::terminal_width();
+    let fits = with_ids.lines().all(|line| line.chars().count() <= width);
     text += &if fits { with_ids } else { table(all, chosen, false) };
     let shown: usize = chosen.iter().map(|call| call.messages.len()).sum();
     let others = trace.messages.len() - shown;
