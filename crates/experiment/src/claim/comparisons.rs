@@ -33,6 +33,8 @@ pub(super) struct Made {
     pub needs: Option<usize>,
     /// Replications that only one of two sides measured, and that were left out.
     pub unpaired: usize,
+    /// Levels at the ends of the axis that were left out, because too few of their runs are valid.
+    pub left_out: Vec<Level>,
 }
 
 impl Made {
@@ -180,17 +182,24 @@ impl Context<'_> {
         for level in rising(factor, &self.spec.at.levels(factor).collect::<Vec<_>>()) {
             let here = |cell: &&&Cell| cell.factors.level(over) == Some(level);
             match cells.iter().find(here).map(|cell| present(cell)) {
-                Some(Ok(sample)) => levels.push((level, sample)),
+                Some(Ok(sample)) => levels.push((level, Ok(sample))),
                 // A level that the substrate cannot run leaves the others to be compared.
-                Some(Err(missing)) if missing.status != Status::Unsupported => return Err(missing),
-                _ => {}
+                Some(Err(Missing { status: Status::Unsupported, .. })) | None => {}
+                Some(Err(missing)) if missing.status == Status::Invalid => levels.push((level, Err(missing))),
+                Some(Err(missing)) => return Err(missing),
             }
         }
+        let mut left_out = Vec::new();
+        if self.spec.expect == Expect::Knee {
+            (levels, left_out) = well_measured(levels, self.spec.fewest_levels());
+        }
+        let levels = levels.into_iter().map(|(level, sample)| Ok((level, sample?)));
+        let levels = levels.collect::<Result<Vec<(&Level, &Sample)>, Missing>>()?;
         if levels.len() < 2 {
             return nothing();
         }
         match self.spec.expect {
-            Expect::Knee => Ok(vec![self.knee(place, factor, &levels)?]),
+            Expect::Knee => Ok(vec![Made { left_out, ..self.knee(place, factor, &levels)? }]),
             Expect::Rise => Ok(vec![self.rise(place, factor, &levels)?]),
             Expect::Equivalent => {
                 let pairs =
@@ -261,6 +270,7 @@ impl Context<'_> {
             finding,
             needs: None,
             unpaired: 0,
+            left_out: Vec::new(),
         })
     }
 
@@ -280,7 +290,8 @@ impl Context<'_> {
             Contrast::Difference(a, b) | Contrast::Ratio(a, b) => a.n() + b.n() - 2 * a.shared(b).len(),
         };
         let (factors, interval, region) = (place.0.clone(), effect.interval, Some(region));
-        Ok(Made { factors, compared, interval, strict: None, region, finding, needs, unpaired })
+        let left_out = Vec::new();
+        Ok(Made { factors, compared, interval, strict: None, region, finding, needs, unpaired, left_out })
     }
 
     /// The margin in the unit of the estimate; a share is of `base`.
@@ -334,6 +345,44 @@ fn aligned(levels: &[(&Level, &Sample)]) -> (Vec<u32>, Vec<Vec<f64>>) {
     }
     let values = levels.iter().map(|(_, sample)| sample.values(&shared)).collect();
     (shared, values)
+}
+
+/// A level and its sample, or why it has none.
+type Measured<'a> = (&'a Level, Result<&'a Sample, Missing>);
+
+/// The widest range of levels that at least half of the replications measured as a whole, and the levels outside of it. A rate at which the
+/// tester was the limit in most runs would otherwise take the knee from all the others. If there is no such range of `fewest` levels, all
+/// levels are in it. The choice looks at no value of the response.
+fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<'a>>, Vec<Level>) {
+    let replications = |(_, sample): &Measured<'a>| {
+        sample.as_ref().map_or_else(|_| Vec::new(), |sample| sample.replications())
+    };
+    let measured: Vec<Vec<u32>> = levels.iter().map(replications).collect();
+    let most = measured.iter().map(Vec::len).max().unwrap_or(0);
+    let shared = |first: usize, length: usize| {
+        let [head, rest @ ..] = &measured[first..first + length] else { return 0 };
+        head.iter().filter(|replication| rest.iter().all(|other| other.contains(replication))).count()
+    };
+    let lengths = (fewest.max(1)..=levels.len()).rev();
+    let mut ranges = lengths.filter_map(|length| {
+        let firsts = (0..=levels.len() - length).map(|first| (shared(first, length), first));
+        // Of ranges of one length the first with the most replications.
+        firsts
+            .filter(|(shared, _)| *shared > 0 && shared * 2 >= most)
+            .rev()
+            .max_by_key(|(shared, _)| *shared)
+            .map(|(_, first)| first..first + length)
+    });
+    let Some(range) = ranges.next() else { return (levels, Vec::new()) };
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    for (place, (level, sample)) in levels.into_iter().enumerate() {
+        if range.contains(&place) {
+            kept.push((level, sample));
+        } else {
+            left_out.push(level.clone());
+        }
+    }
+    (kept, left_out)
 }
 
 /// What is known of values that hang on all levels.

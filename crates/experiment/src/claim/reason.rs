@@ -117,6 +117,13 @@ impl Draft<'_> {
                 words::count(n, "replication was", "replications were")
             ),
         };
-        format!("{place}{what}{}{unpaired}", words::interval(&made.interval, &self.unit))
+        let left_out = match made.left_out.as_slice() {
+            [] => String::new(),
+            levels => {
+                let names: Vec<String> = levels.iter().map(ToString::to_string).collect();
+                format!(", without {}: too few runs there are valid", names.join(", "))
+            }
+        };
+        format!("{place}{what}{}{unpaired}{left_out}", words::interval(&made.interval, &self.unit))
     }
 }

@@ -231,6 +231,39 @@ fn knees() {
     assert_eq!(study("", 0.0).verdict, Verdict::Inconclusive);
 }
 
+/// Levels at an end of which few runs are valid, or none, do not take the knee from the others; one in the middle does.
+#[test]
+fn a_knee_is_looked_for_where_runs_are_valid() {
+    let found = |last: Option<Status>, is_valid: fn(f64, usize) -> bool| {
+        let claim = "response = 'r'\nover = 'load'\nexpect = 'knee'\nbetween = [2.5, 3.5]";
+        let levels = ["1", "2", "3", "4", "5", "6", "7", "8"];
+        let study = Study::new(&[("load", &levels)]).claim("c", claim).run(10, |place| {
+            1000.0 - 50.0 * (place.number("load") - 3.0).max(0.0) + place.own_luck().normal(0.0, 5.0)
+        });
+        let mut study = match last {
+            Some(status) => study.ended("load", "8", status),
+            None => study,
+        };
+        for (point, load) in study.points.iter_mut().zip(1..) {
+            for (number, run) in point.runs.iter_mut().enumerate() {
+                run.valid = is_valid(f64::from(load), number);
+            }
+        }
+        study.verdict()
+    };
+    let without = found(Some(Status::Invalid), |load, number| load != 7.0 || number < 4);
+    assert_eq!((without.verdict, without.points[0].n), (Verdict::Supported, 10), "{}", without.why);
+    assert!(without.why.contains("(n = 10), without 7, 8: too few runs there are valid"), "{}", without.why);
+    // Half of the replications are enough for a level to stay.
+    let with = found(None, |load, number| load < 7.0 || number < 5);
+    assert_eq!((with.verdict, with.points[0].n), (Verdict::Supported, 5), "{}", with.why);
+    assert!(!with.why.contains("without"), "{}", with.why);
+    let in_the_middle = found(None, |load, number| load != 4.0 || number < 1);
+    assert_eq!(in_the_middle.points[0].n, 1, "{}", in_the_middle.why);
+    let failed = found(Some(Status::Failed), |_, _| true);
+    assert_eq!(failed.verdict, Verdict::NotTested, "{}", failed.why);
+}
+
 /// With several claims a place is judged at the confidence that leaves each its share of the error rate, so the interval that is
 /// printed first may lie where it is claimed and the one that decides may not: both are told.
 #[test]
