@@ -31,6 +31,7 @@ mod stateless;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod unreadable;
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -49,6 +50,7 @@ pub use redirect::Redirect;
 pub use registrar::Registrar;
 pub use registry::{Domain, Policy, Registry, Users};
 pub use stateless::StatelessProxy;
+pub use unreadable::refuse_unreadable;
 
 use crate::header::{Transport, Via};
 use crate::{Headers, Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
-use netrig_sip::server::{Destination, Domain, Server, Source, Waiting, on_link_of};
+use netrig_sip::server::{Destination, Domain, Server, Source, Waiting, on_link_of, refuse_unreadable};
 use netrig_sip::{Framed, Host, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -306,9 +306,20 @@ impl Sockets {
                 }
                 self.transmit(now, server);
                 self.purse = Purse::default();
+            } else {
+                self.purse = self.ledger.purse(now, from, bytes.len(), false);
+                self.refuse(now, &bytes, Source { transport: Transport::Udp, address: from });
+                self.purse = Purse::default();
             }
         }
         Ok(())
+    }
+
+    /// Answers a request that cannot be read, if its sender can be answered.
+    fn refuse(&mut self, now: Instant, bytes: &Bytes, from: Source) {
+        if let Some((to, response)) = refuse_unreadable(bytes, from) {
+            self.send(now, &to, response.into());
+        }
     }
 
     /// A message, if it is one.
@@ -394,7 +405,14 @@ impl Sockets {
                             self.connections.finish(place);
                         }
                     }
-                    None => self.connections.unreadable(place),
+                    None => {
+                        if !self.connections.is_refused(place) {
+                            self.purse = self.ledger.purse(now, from.address, bytes.len(), true);
+                            self.refuse(now, &bytes, from);
+                            self.purse = Purse::default();
+                        }
+                        self.connections.unreadable(place);
+                    }
                 },
             }
         }
