@@ -33,6 +33,7 @@ mod warnings;
 pub use delivery::delivery;
 pub use report::{Picture, Report};
 pub use sequence::sequence;
+pub use terminal::wrapped;
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

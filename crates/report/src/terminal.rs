@@ -195,7 +195,7 @@ fn claim(line: &ClaimLine<'_>, width: usize) -> String {
 }
 
 /// `text` in lines of at most `width` characters, all but the first indented. Spaces at its start stay.
-fn wrapped(text: &str, width: usize, indent: usize) -> String {
+pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let start: String = text.chars().take_while(|c| *c == ' ').collect();
     let mut line = start;

@@ -3,6 +3,7 @@
 //! [`keep::Keeper`] writes a message log and a capture. [`trace::SipTrace`] reads either. [`ladder::calls`] finds the calls in one, and
 //! [`ladder::Ladder`] draws them.
 
+pub mod conformance;
 pub mod keep;
 pub mod ladder;
 pub mod trace;

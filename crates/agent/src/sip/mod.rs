@@ -28,5 +28,5 @@ pub use answers::answers;
 pub use call::{Line, LineTls};
 pub(crate) use flow::SipEnd;
 pub use netrig_sip::header::Transport;
-pub use point::{ListeningPoint, PointError};
+pub use point::{ListeningPoint, PointError, source_towards};
 pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};

@@ -45,7 +45,10 @@ pub enum PointError {
 }
 
 /// The address from which the system sends to `target`. Nothing is sent.
-pub(super) fn source_towards(target: SocketAddr) -> io::Result<HostAddress> {
+///
+/// # Errors
+/// There is no route to it.
+pub fn source_towards(target: SocketAddr) -> io::Result<HostAddress> {
     let socket = UdpSocket::bind(HostAddress::unspecified_for(target).at(0))?;
     socket.connect(target)?;
     Ok(socket.local_addr()?.into())

@@ -29,6 +29,7 @@ mod sip_accuracy;
 mod sip_call;
 mod sip_capacity;
 mod sip_compare;
+mod sip_conform;
 mod sip_documents;
 mod sip_environment;
 mod sip_experiment;

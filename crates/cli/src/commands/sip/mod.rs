@@ -3,6 +3,7 @@
 mod call;
 mod capacity;
 mod compare;
+mod conform;
 mod environment;
 mod keeping;
 mod load;
@@ -43,6 +44,8 @@ pub enum Kind {
     Capacity(Box<capacity::Capacity>),
     /// Make one call, message by message: each is shown, changed and sent, and what comes is judged
     Call(Box<call::Call>),
+    /// Test whether a server keeps to the rules of SIP, one test purpose after the other
+    Conform(Box<conform::Conform>),
     /// Compare two results of loads or of searches: which index is worse, and not by chance
     Compare(compare::Compare),
     /// Show the calls of a capture or message log, and draw the ladder diagram of one
@@ -56,6 +59,7 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
         Kind::Load(arguments) => load::load(arguments),
         Kind::Capacity(arguments) => capacity::capacity(arguments),
         Kind::Call(arguments) => call::call(arguments),
+        Kind::Conform(arguments) => conform::conform(arguments),
         Kind::Compare(arguments) => compare::compare(arguments),
         Kind::Show(arguments) => show::show(arguments),
     }

@@ -1,0 +1,136 @@
+//! What may be typed behind `netrig sip conform`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use netrig_agent::HostAddress;
+use netrig_core::Duration;
+use netrig_sip::Uri;
+use netrig_sip_tester::conformance::TestedRole;
+
+/// `netrig sip conform`.
+#[derive(Debug, Args)]
+pub struct Conform {
+    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`
+    #[arg(value_name = "TARGET", required_unless_present_any = ["list", "capability_template"])]
+    pub target: Option<String>,
+    /// The role that the server is tested in
+    #[arg(long, value_enum)]
+    pub role: RoleName,
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub users: ConformUsers,
+    /// The URI that calls go to, in the role `uas`; the server itself if not given
+    #[arg(long, value_name = "URI")]
+    pub callee: Option<Uri>,
+    /// What the server claims, one `capability = true` or `false` on each line; what is left open is tried
+    #[arg(long, value_name = "FILE")]
+    pub capabilities: Option<PathBuf>,
+    /// Print a capability file for the role, to be filled in
+    #[arg(long)]
+    pub capability_template: bool,
+    /// Test cases at the same time; each needs three users
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: u16,
+    /// How long a response is waited for
+    #[arg(long, value_name = "TIME", default_value = "4s")]
+    pub patience: Duration,
+    /// How long the tester waits where nothing is to come
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub silence: Duration,
+    /// Makes the same identifiers again; drawn if not given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// The server must show a certificate that one of these authorities has signed, in PEM; without them any is taken
+    #[arg(long, value_name = "FILE")]
+    pub authorities: Option<PathBuf>,
+    /// The address to send from; the one that the system chooses if not given
+    #[arg(long, value_name = "ADDRESS")]
+    pub local: Option<HostAddress>,
+    /// You may test this host: needed for a target with a public address, with the same name as the target
+    #[arg(long, value_name = "HOST")]
+    pub i_may_test: Option<String>,
+    /// Print one JSON document instead of the report
+    #[arg(long)]
+    pub json: bool,
+    /// Do not tell the progress
+    #[arg(long)]
+    pub quiet: bool,
+    /// Write the document (JSON) to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Write a report for build servers (JUnit) to this file
+    #[arg(long, value_name = "FILE.xml")]
+    pub junit: Option<PathBuf>,
+    /// Write all messages to this file, a message log for `netrig sip show`
+    #[arg(long, value_name = "FILE.log")]
+    pub messages: Option<PathBuf>,
+}
+
+/// Which test purposes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Test purposes")]
+pub struct Selection {
+    /// Only those of a set
+    #[arg(long, value_enum, value_name = "SET")]
+    pub set: Option<SetName>,
+    /// Only those with this id, or whose ids begin so: `REG-BIND`; given several times
+    #[arg(long, value_name = "ID")]
+    pub only: Vec<String>,
+    /// All but those with this id, or whose ids begin so; given several times
+    #[arg(long, value_name = "ID")]
+    pub without: Vec<String>,
+    /// Only those of this group; given several times
+    #[arg(long, value_name = "GROUP")]
+    pub group: Vec<String>,
+    /// Only those of this section and of those within it: `"RFC 3261 section 10"`; given several times
+    #[arg(long, value_name = "SECTION")]
+    pub section: Vec<String>,
+    /// List the test purposes, and test nothing
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// The users of the server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Users")]
+pub struct ConformUsers {
+    /// The first user's name: it ends with zeros, which count the users that follow; three for each job
+    #[arg(long, value_name = "NAME", default_value = "user000000")]
+    pub names: String,
+    /// Users from a file: `name` or `name,password` on each line
+    #[arg(long, value_name = "FILE", conflicts_with = "names")]
+    pub users_from: Option<PathBuf>,
+    /// A variable of the environment with the password of all users, for servers that ask for one
+    #[arg(long, value_name = "NAME")]
+    pub password_env: Option<String>,
+    /// The domain of all users; the target's address if not given, with its port if that is not 5060
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+}
+
+/// A role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RoleName {
+    /// It takes registrations
+    Registrar,
+    /// It forwards requests
+    Proxy,
+}
+
+impl From<RoleName> for TestedRole {
+    fn from(typed: RoleName) -> Self {
+        match typed {
+            RoleName::Registrar => Self::Registrar,
+            RoleName::Proxy => Self::Proxy,
+        }
+    }
+}
+
+/// A set of test purposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SetName {
+    /// Basic call set-up and registration: what has to hold before performance means anything
+    BasicCall,
+}

@@ -1,0 +1,66 @@
+//! `netrig sip conform`: a server is held against test purposes.
+
+mod arguments;
+mod plan;
+mod show;
+
+use std::process::ExitCode;
+
+use netrig_sip_tester::conformance::{
+    CapabilityClaims, ConformanceDocument, PurposeResult, PurposeVerdict, write_evidence,
+};
+
+use crate::build::BUILD;
+use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::interruption::until_interrupted;
+use crate::output;
+
+pub use arguments::Conform;
+
+/// Holds a server against test purposes.
+pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
+    if typed.capability_template {
+        print(CapabilityClaims::template(typed.role.into()).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let purposes = plan::purposes(typed)?;
+    if typed.selection.list {
+        print(show::list(&purposes).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let plan = plan::plan(typed, purposes)?;
+    let stop = until_interrupted()?;
+    let say = |result: &PurposeResult| {
+        if typed.json || typed.quiet {
+            return;
+        }
+        if let Some(line) = show::progress(result) {
+            eprintln!("{line}");
+        }
+    };
+    let result = plan.run(&stop, &say);
+    let document = ConformanceDocument::new(&plan, &result, plan::typed_target(typed)?, &BUILD);
+    if let Some(out) = &typed.junit {
+        output::replace(out, document.to_junit().as_bytes())?;
+    }
+    if let Some(out) = &typed.out {
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::failed)?;
+        output::replace(out, format!("{text}\n").as_bytes())?;
+    }
+    if let Some(out) = &typed.messages {
+        let mut bytes = Vec::new();
+        write_evidence(&mut bytes, &result).map_err(Failure::failed)?;
+        output::replace(out, &bytes)?;
+    }
+    if typed.json {
+        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
+    } else {
+        print(show::report(&document, output::terminal_width()).trim_end())?;
+    }
+    let has_failed = document.with_verdict(PurposeVerdict::Fail).next().is_some();
+    Ok(match (document.interrupted, has_failed) {
+        (true, _) => ExitCode::from(INTERRUPTED),
+        (_, true) => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
+    })
+}

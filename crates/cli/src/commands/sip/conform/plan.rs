@@ -1,0 +1,151 @@
+//! From what was typed to a plan.
+
+use netrig_agent::sip::load::is_public;
+use netrig_agent::sip::{LineTls, Transport, server_name};
+use netrig_agent::{random, tls, user_file};
+use netrig_sip::{Host, Uri};
+use netrig_sip_tester::conformance::{
+    CapabilityClaims, ConformancePlan, ConformanceTarget, EndAddress, PurposeSelection, TestPurpose,
+    TestUser, USERS_OF_A_CASE,
+};
+
+use super::arguments::{Conform, SetName};
+use crate::commands::probe::{Target, resolve};
+use crate::commands::sip::serve::users::user_list;
+use crate::commands::sip::subject::{may_test, name_of, target};
+use crate::failure::Failure;
+
+/// The purposes that were asked for.
+pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
+    let selection = PurposeSelection {
+        ids: typed.selection.only.clone(),
+        groups: typed.selection.group.clone(),
+        sections: typed.selection.section.clone(),
+        only_basic: typed.selection.set == Some(SetName::BasicCall),
+        without: typed.selection.without.clone(),
+    };
+    let chosen = selection.of(typed.role.into());
+    chosen.map_err(|error| Failure::request(format!("{error}; --list shows them all")))
+}
+
+/// The target as it was typed.
+pub fn typed_target(typed: &Conform) -> Result<&str, Failure> {
+    typed.target.as_deref().ok_or_else(|| Failure::request("expected a server, as in udp:192.0.2.1:5060"))
+}
+
+/// The plan.
+pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<ConformancePlan, Failure> {
+    let (transport, host) = target(typed_target(typed)?)?;
+    let server =
+        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())?;
+    if is_public(server.ip()) && !may_test(typed.i_may_test.as_deref(), host)? {
+        return Err(Failure::request(format!(
+            "{} is a public address: if you may test it, say so with --i-may-test HOST",
+            server.ip()
+        )));
+    }
+    if typed.authorities.is_some() && transport != Transport::Tls {
+        return Err(Failure::request(format!("--authorities is of TLS, not of {}", transport.name())));
+    }
+    if typed.patience.is_zero() || typed.silence.is_zero() {
+        return Err(Failure::request("--patience and --silence must be above zero"));
+    }
+    let tls =
+        (transport == Transport::Tls).then(|| in_tls(typed, &name_of(host, server.ip()))).transpose()?;
+    let address = EndAddress::towards(server, transport, typed.local, tls);
+    let address =
+        address.map_err(|error| Failure::failed(format!("there is no way to {server}: {error}")))?;
+    let (domain, domain_port) = match &typed.users.domain {
+        None => (Host::Address(server.ip()), Some(server.port()).filter(|port| *port != 5060)),
+        Some(name) => domain(name)?,
+    };
+    let jobs = usize::from(typed.jobs);
+    let claims = match &typed.capabilities {
+        None => CapabilityClaims::default(),
+        Some(file) => {
+            let text = user_file::read_text(file, user_file::LONGEST_SETTINGS);
+            let text =
+                text.map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))?;
+            CapabilityClaims::parse(&text)
+                .map_err(|error| Failure::request(format!("{}: {error}", file.display())))?
+        }
+    };
+    let seed = match typed.seed {
+        Some(seed) => seed,
+        None => u64::from_le_bytes(random().map_err(Failure::failed)?),
+    };
+    Ok(ConformancePlan {
+        target: ConformanceTarget {
+            address,
+            domain,
+            domain_port,
+            callee: typed.callee.clone(),
+            patience: typed.patience,
+            silence: typed.silence,
+        },
+        role: typed.role.into(),
+        purposes,
+        users: users(typed, jobs * USERS_OF_A_CASE)?,
+        jobs,
+        seed,
+        claims,
+    })
+}
+
+/// The host of a domain, and its port.
+fn domain(name: &str) -> Result<(Host, Option<u16>), Failure> {
+    let uri: Result<Uri, _> = format!("sip:{name}").parse();
+    match uri.as_ref().map(Uri::as_sip) {
+        Ok(Some(uri)) if uri.user.is_none() && uri.parameters.is_empty() => Ok((uri.host.clone(), uri.port)),
+        _ => Err(Failure::request(format!(
+            "--domain `{name}` is no domain: expected a host, and perhaps a port"
+        ))),
+    }
+}
+
+fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
+    let common = match &typed.users.password_env {
+        None => None,
+        Some(name) => {
+            let found = std::env::var(name);
+            Some(found.map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))?)
+        }
+    };
+    if let Some(file) = &typed.users.users_from {
+        let listed = user_list(file)?.into_iter();
+        let users: Vec<_> = listed
+            .map(|user| TestUser { name: user.name, password: user.password.or_else(|| common.clone()) })
+            .collect();
+        if users.len() < needed {
+            return Err(Failure::request(format!(
+                "{} has {} users, and {} jobs need {needed}: three for each",
+                file.display(),
+                users.len(),
+                typed.jobs
+            )));
+        }
+        return Ok(users);
+    }
+    let names = &typed.users.names;
+    let zeros = names.len() - names.trim_end_matches('0').len();
+    let start = &names[..names.len() - zeros];
+    if zeros == 0 || (needed - 1).to_string().len() > zeros {
+        return Err(Failure::request(format!(
+            "--names {names}: expected a name that ends with as many zeros as {needed} users need digits"
+        )));
+    }
+    let named =
+        |number: usize| TestUser { name: format!("{start}{number:0zeros$}"), password: common.clone() };
+    Ok((0..needed).map(named).collect())
+}
+
+fn in_tls(typed: &Conform, name: &Host) -> Result<LineTls, Failure> {
+    let trust = match &typed.authorities {
+        Some(file) => tls::Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => tls::Trust::Anyone,
+    };
+    let client = tls::client(&trust, None).map_err(Failure::request)?;
+    let name =
+        server_name(name).ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
+    Ok((client, name))
+}

@@ -1,0 +1,102 @@
+//! The report on the terminal.
+
+use std::fmt::Write as _;
+
+use netrig_report::wrapped;
+use netrig_sip_tester::conformance::{
+    ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel, TestPurpose,
+};
+
+/// Test purposes, a line or more for each.
+pub fn list(purposes: &[&TestPurpose]) -> String {
+    let mut text = String::new();
+    let mut group = "";
+    for purpose in purposes {
+        if purpose.group != group {
+            group = purpose.group;
+            let _ = writeln!(text, "{}{group}", if text.is_empty() { "" } else { "\n" });
+        }
+        let basic = if purpose.is_basic { "  (basic-call)" } else { "" };
+        let should = if purpose.level == RequirementLevel::Should { "  (SHOULD)" } else { "" };
+        let _ = writeln!(text, "  {:<15}{}{basic}{should}", purpose.id, purpose.section);
+        let _ = writeln!(text, "{}", indented(purpose.requirement, 80, 4));
+    }
+    text
+}
+
+/// A line about a purpose that did not pass.
+pub fn progress(result: &PurposeResult) -> Option<String> {
+    let verdict = result.verdict.filter(|verdict| *verdict != PurposeVerdict::Pass)?;
+    Some(format!("{:<7}{:<15}{}", verdict.name(), result.purpose.id, result.observation))
+}
+
+/// The whole report.
+pub fn report(document: &ConformanceDocument, width: usize) -> String {
+    let ConformanceDocument { counts, target, role, .. } = document;
+    let mut text = String::new();
+    // Writing to a text does not fail.
+    let product = document.product.as_ref().map_or_else(String::new, |product| format!(" ({product})"));
+    let _ = writeln!(text, "{}: {target}{product} as {}", verdict_of(document), role.name());
+    let _ = writeln!(
+        text,
+        "{} of {} test purposes in {:.0} s: {} PASS, {} FAIL, {} INCONC",
+        counts.run, counts.selected, document.took_s, counts.pass, counts.fail, counts.inconc
+    );
+    let _ = writeln!(text, "\n{:<14} selected   run  PASS  FAIL  INCONC", "group");
+    for (name, counts) in document.groups() {
+        let _ = writeln!(
+            text,
+            "{name:<14} {:>8} {:>5} {:>5} {:>5} {:>7}",
+            counts.selected, counts.run, counts.pass, counts.fail, counts.inconc
+        );
+    }
+    let mut failed = document.with_verdict(PurposeVerdict::Fail).peekable();
+    if failed.peek().is_some() {
+        text.push_str("\nFAIL\n");
+    }
+    for PurposeRow { id, section, requirement, observation, .. } in failed {
+        let _ = writeln!(text, "  {id:<15}{section}");
+        let _ = writeln!(text, "{}", indented(requirement, width, 4));
+        let _ = writeln!(text, "{}", indented(&format!("Here {observation}."), width, 4));
+    }
+    let inconclusive = document.with_verdict(PurposeVerdict::Inconclusive);
+    text += &by_reason("INCONC", inconclusive, width);
+    let left_out = document.purposes.iter().filter(|row| row.verdict.is_none());
+    text += &by_reason("not tested", left_out, width);
+    let _ = writeln!(text, "\nseed {}; the same seed makes the same identifiers", document.seed);
+    text
+}
+
+/// Purposes without a verdict, those with one reason together.
+fn by_reason<'a>(title: &str, rows: impl Iterator<Item = &'a PurposeRow>, width: usize) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        match reasons.iter_mut().find(|(reason, _)| *reason == row.observation) {
+            Some((_, ids)) => ids.push(&row.id),
+            None => reasons.push((&row.observation, vec![&row.id])),
+        }
+    }
+    let mut text = if reasons.is_empty() { String::new() } else { format!("\n{title}\n") };
+    for (reason, ids) in reasons {
+        let _ = writeln!(text, "{}", indented(&ids.join(", "), width, 2));
+        let _ = writeln!(text, "{}", indented(reason, width, 4));
+    }
+    text
+}
+
+/// The answer first.
+fn verdict_of(document: &ConformanceDocument) -> &'static str {
+    let counts = document.counts;
+    match (document.interrupted, counts.fail, counts.inconc, counts.run) {
+        (true, ..) => "interrupted",
+        (_, fail, ..) if fail > 0 => "breaks rules",
+        (_, _, _, 0) => "not tested",
+        (_, _, inconc, run) if inconc == run => "no verdict",
+        (_, _, 0, _) => "keeps all rules that were tested",
+        _ => "breaks no rule that could be tried",
+    }
+}
+
+fn indented(text: &str, width: usize, indent: usize) -> String {
+    wrapped(&format!("{}{text}", " ".repeat(indent)), width, indent)
+}

@@ -1,0 +1,137 @@
+//! `netrig sip conform` against netrig's own servers: what it prints, what it writes, and how it ends.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::common::sip_server::{PASSWORD_ENV, SipServer};
+use crate::common::text;
+
+fn conform(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command.args(["sip", "conform"]).args(arguments).current_dir(folder);
+    command.env("COLUMNS", "80").env(PASSWORD_ENV, "zanzibar").output().unwrap()
+}
+
+/// The document of a run against a server, whose purposes all have passed or have no verdict for a reason.
+fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let target = format!("{transport}:{}", server.address(transport));
+    let output = conform(
+        folder.path(),
+        &[&[&*target, "--domain", "lab.test", "--password-env", PASSWORD_ENV, "--json"], arguments].concat(),
+    );
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+fn with_verdict<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
+    let rows = document["purposes"].as_array().unwrap().iter();
+    rows.filter(|row| row["verdict"] == verdict).map(|row| row["id"].as_str().unwrap()).collect()
+}
+
+fn registrar() -> SipServer {
+    let arguments =
+        ["registrar", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
+    SipServer::start(
+        &[&arguments[..], &["--users", "6", "--digest", "md5", "--password-env", PASSWORD_ENV]].concat(),
+    )
+}
+
+#[test]
+fn an_own_registrar_passes() {
+    let server = registrar();
+    for transport in ["udp", "tcp"] {
+        let document = document(&server, transport, &["--role", "registrar", "--jobs", "2"]);
+        assert_eq!(with_verdict(&document, "FAIL"), Vec::<&str>::new(), "{document:#}");
+        // It keeps bindings for a minute at least, and tells no date.
+        assert_eq!(with_verdict(&document, "INCONC"), ["REG-BIND-13", "REG-EXPIRE-07"]);
+        assert!(with_verdict(&document, "PASS").len() > 70);
+    }
+    server.end();
+}
+
+#[test]
+fn an_own_proxy_passes() {
+    let arguments =
+        ["proxy", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
+    let users = ["--users", "3", "--digest", "sha-256", "--password-env", PASSWORD_ENV];
+    let server = SipServer::start(&[&arguments[..], &users].concat());
+    for transport in ["udp", "tcp"] {
+        let document = document(&server, transport, &["--role", "proxy"]);
+        assert_eq!(with_verdict(&document, "FAIL"), Vec::<&str>::new(), "{document:#}");
+        assert_eq!(with_verdict(&document, "INCONC"), Vec::<&str>::new(), "{document:#}");
+        assert!(with_verdict(&document, "PASS").len() > 65);
+    }
+    server.end();
+}
+
+/// The answer first, the broken rule with what was seen, files for others, and exit code 1.
+#[test]
+fn a_server_that_breaks_rules_is_told() {
+    // A server of another role: it takes no registrations.
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["--junit", "report.xml", "--messages", "messages.log", "--out", "report.json"];
+    let output = conform(
+        folder.path(),
+        &[&[&*target, "--role", "registrar", "--only", "REG-BIND-01", "--only", "REG-MSG-01"][..], &files]
+            .concat(),
+    );
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.starts_with("no verdict: udp:127.0.0.1:"), "{told}");
+    assert!(
+        told.contains(
+            "REG-BIND-01, REG-MSG-01\n    the server is to have registration, and does not show it"
+        ),
+        "{told}"
+    );
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    assert!(junit.contains("tests=\"2\" failures=\"0\" skipped=\"2\""), "{junit}");
+    assert!(folder.path().join("report.json").exists() && folder.path().join("messages.log").exists());
+    server.end();
+}
+
+#[test]
+fn a_run_that_cannot_be_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("claims.toml"), "forkin = true\n").unwrap();
+    for (arguments, why) in [
+        (&["--role", "registrar"][..], "required arguments were not provided"),
+        (
+            &["udp:127.0.0.1:9", "--role", "registrar", "--only", "X-1"],
+            "no test purpose of this role has an id",
+        ),
+        (
+            &["udp:127.0.0.1:9", "--role", "registrar", "--group", "x"],
+            "there is no group \"x\"; there are: bindings, ",
+        ),
+        (
+            &["udp:127.0.0.1:9", "--role", "registrar", "--names", "alice"],
+            "expected a name that ends with as many zeros",
+        ),
+        (
+            &["udp:127.0.0.1:9", "--role", "proxy", "--capabilities", "claims.toml"],
+            "there is no capability \"forkin\"",
+        ),
+        (&["udp:127.0.0.1:9", "--role", "proxy", "--domain", "a b"], "--domain `a b` is no domain"),
+    ] {
+        let output = conform(folder.path(), arguments);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(why), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn the_purposes_of_a_role_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = conform(folder.path(), &["--role", "proxy", "--list", "--set", "basic-call"]);
+    let told = text(&output.stdout);
+    assert!(told.contains("  PRX-FWD-01     RFC 3261 section 16.6  (basic-call)\n"), "{told}");
+    assert!(!told.contains("PRX-FORK-01") && told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let output = conform(folder.path(), &["--role", "proxy", "--capability-template"]);
+    assert!(text(&output.stdout).contains("# forking = true\n"), "{}", text(&output.stdout));
+}

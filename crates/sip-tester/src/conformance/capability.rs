@@ -1,0 +1,155 @@
+//! What a server claims: the statement that the purposes are selected by.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::TestedRole;
+
+/// A table of capabilities: each with its name in files, the roles that may have it, whether a role must have it, and the question.
+macro_rules! capabilities {
+    ($($(#[doc = $doc:literal])+ $name:ident $text:literal $status:ident [$($role:ident),+];)+) => {
+        /// Something that a server offers, or is configured to do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        pub enum Capability {
+            $($(#[doc = $doc])+ #[serde(rename = $text)] $name,)+
+        }
+
+        impl Capability {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// As files and reports name it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+
+            /// What it means, in a sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ }
+            }
+
+            /// Roles that may have it.
+            pub const fn roles(self) -> &'static [TestedRole] {
+                match self { $(Self::$name => &[$(TestedRole::$role),+],)+ }
+            }
+
+            /// Whether each server of its roles must have it: RFC 3261 leaves no choice.
+            pub const fn is_mandatory(self) -> bool {
+                match self { $(Self::$name => capabilities!(@ $status),)+ }
+            }
+        }
+    };
+    (@ mandatory) => { true };
+    (@ optional) => { false };
+}
+
+capabilities! {
+    /// It takes registrations of the users.
+    Registration "registration" mandatory [Registrar];
+    /// It asks for credentials before it takes a registration (401).
+    RegistrationDigest "registration-digest" optional [Registrar];
+    /// It keeps several bindings of one address of record.
+    SeveralContacts "several-contacts" optional [Registrar, Redirect, Proxy];
+    /// It refuses an expiration that is too short (423).
+    MinExpires "min-expires" optional [Registrar];
+    /// It forwards requests for a registered user to the user's contact.
+    Forwarding "forwarding" mandatory [Proxy];
+    /// It asks for credentials before it forwards a request (407).
+    ProxyDigest "proxy-digest" optional [Proxy];
+    /// It keeps transactions: it answers 100 to an INVITE, and absorbs retransmissions.
+    Transactions "transactions" optional [Proxy];
+    /// It stays in the path of a dialog (Record-Route).
+    RecordRoute "record-route" optional [Proxy];
+    /// It forwards a request to all contacts of a user at once.
+    Forking "forking" optional [Proxy];
+    /// It answers a request for a registered user with the user's contacts (302).
+    Redirection "redirection" mandatory [Redirect];
+    /// It answers calls.
+    Answering "answering" mandatory [Uas];
+    /// It rings before it answers, at least for 200 ms.
+    Ringing "ringing" optional [Uas];
+    /// It sends provisional responses reliably (RFC 3262).
+    ReliableProvisional "100rel" optional [Uas];
+    /// It keeps session timers (RFC 4028).
+    SessionTimer "session-timer" optional [Uas];
+    /// It takes UPDATE (RFC 3311).
+    Update "update" optional [Uas];
+    /// It takes a new offer within a call (re-INVITE).
+    Reinvite "re-invite" optional [Uas];
+}
+
+/// Why a statement cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CapabilityError {
+    /// The file is no TOML, or has another form.
+    #[error(transparent)]
+    Form(#[from] toml::de::Error),
+    /// A capability has another name.
+    #[error("there is no capability \"{0}\"; there are: {1}")]
+    Unknown(String, String),
+}
+
+/// The statement: for each capability whether the server claims it. What is absent is tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapabilityClaims(BTreeMap<Capability, bool>);
+
+impl CapabilityClaims {
+    /// Reads a file: `name = true` or `name = false` on each line.
+    ///
+    /// # Errors
+    /// It is no such file.
+    pub fn parse(text: &str) -> Result<Self, CapabilityError> {
+        let read: BTreeMap<String, bool> = toml::from_str(text)?;
+        let named = |(name, claimed): (String, bool)| {
+            let known = Capability::ALL.iter().find(|known| known.name() == name);
+            let names = || Capability::ALL.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ");
+            let known = known.ok_or_else(|| CapabilityError::Unknown(name, names()))?;
+            Ok((*known, claimed))
+        };
+        read.into_iter().map(named).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// What is claimed of a capability; nothing if the statement leaves it open.
+    pub fn claimed(&self, capability: Capability) -> Option<bool> {
+        self.0.get(&capability).copied()
+    }
+
+    /// A file that leaves everything of a role open, to be filled in.
+    pub fn template(role: TestedRole) -> String {
+        let of_role = Capability::ALL.iter().filter(|capability| capability.roles().contains(&role));
+        let lines = of_role.map(|capability| {
+            let status = if capability.is_mandatory() { "mandatory" } else { "optional" };
+            format!("# {} ({status})\n# {} = true\n", capability.meaning(), capability.name())
+        });
+        format!(
+            "# What the server claims as {}. A capability that is left out is tried.\n{}",
+            role.name(),
+            lines.collect::<String>()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_of_capabilities_names_each() {
+        let claims = CapabilityClaims::parse("forking = false\nregistration = true\n").unwrap();
+        assert_eq!(claims.claimed(Capability::Forking), Some(false));
+        assert_eq!(claims.claimed(Capability::Registration), Some(true));
+        assert_eq!(claims.claimed(Capability::RecordRoute), None);
+        let error = CapabilityClaims::parse("forkin = true").unwrap_err().to_string();
+        assert!(error.starts_with("there is no capability \"forkin\"; there are: registration, "), "{error}");
+        assert!(CapabilityClaims::parse("forking = 1").unwrap_err().to_string().contains("line 1"));
+        for role in TestedRole::ALL {
+            assert_eq!(
+                CapabilityClaims::parse(&CapabilityClaims::template(role)).unwrap(),
+                CapabilityClaims::default()
+            );
+            let answered = CapabilityClaims::template(role).replace("# ", "").lines().count();
+            assert!(answered > 2);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether a server shows a capability: what is tried before the purposes that need it.
+
+use netrig_core::Duration;
+use netrig_sip::header::NameAddr;
+use netrig_sip::{Method, Name, Response, Uri};
+
+use super::capability::Capability;
+use super::case::{Forwarded, TestAgent, TestCase, line_of};
+use super::purpose::{PurposeEnd, PurposeOutcome, require};
+
+/// Tries a capability. `Ok` if the server shows it; else why not.
+pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeOutcome {
+    match capability {
+        Capability::Registration => case.register(TestAgent::First),
+        Capability::RegistrationDigest => asks_for_credentials(case),
+        Capability::SeveralContacts => keeps_two_contacts(case),
+        Capability::MinExpires => refuses_short_expirations(case),
+        Capability::Forwarding => forwards(case).map(drop),
+        Capability::ProxyDigest => asks_callers_for_credentials(case),
+        Capability::Transactions => says_trying(case),
+        Capability::RecordRoute => records_its_route(case),
+        Capability::Forking => forks(case),
+        // Those of roles that have no purposes yet are left to the statement.
+        _ => Err(PurposeEnd::Inconclusive("it is not tried".to_owned())),
+    }
+}
+
+fn asks_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let request = case.register_request(TestAgent::First, &[])?;
+    let response = case.ask_plainly(TestAgent::First, &request)?.response;
+    require!(
+        response.status.code() == 401,
+        "a REGISTER without credentials was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+fn keeps_two_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let own = case.contact(TestAgent::First)?;
+    let contacts = [own.clone().with_port(40_001), own.with_port(40_002)];
+    let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
+    case.register_contacts(TestAgent::First, &contacts)?;
+    let request = case.register_request(TestAgent::First, &[])?;
+    let response = case.ask(&request)?.response;
+    let count = response.headers.addresses(&Name::Contact).map(|contacts| contacts.len()).unwrap_or(0);
+    require!(count == 2, "after two contacts were registered the server names {count}");
+    Ok(())
+}
+
+fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let contact = NameAddr::new(Uri::Sip(case.contact(TestAgent::First)?)).to_string();
+    let request = case.register_request(TestAgent::First, &[format!("{contact};expires=1")])?;
+    let response = case.ask(&request)?.response;
+    require!(response.status.code() == 423, "a REGISTER with expires=1 was answered {}", line_of(&response));
+    Ok(())
+}
+
+/// An INVITE for the second user, as it arrives; it is answered 486.
+fn forwards(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+    case.register(TestAgent::Second)?;
+    let uri = case.address_of_record(TestAgent::Second);
+    let request = case.invite_request(Uri::Sip(uri))?;
+    let forwarded = case.forward(&request, TestAgent::Second)?;
+    case.answer(&forwarded, 486)?;
+    case.final_of(&forwarded)?;
+    Ok(forwarded)
+}
+
+fn asks_callers_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
+    case.register(TestAgent::Second)?;
+    let uri = case.address_of_record(TestAgent::Second);
+    let request = case.invite_request(Uri::Sip(uri))?;
+    case.send(&request)?;
+    let answered = |response: &Response| response.status.code() != 100;
+    let response = case.response(TestAgent::First, &request, Duration::from_secs(1))?.filter(answered);
+    if let Some(response) = response {
+        case.acknowledge_failure(TestAgent::First, &request, &response)?;
+        require!(
+            response.status.code() == 407,
+            "an INVITE without credentials was answered {}",
+            line_of(&response)
+        );
+        return Ok(());
+    }
+    Err(PurposeEnd::Inconclusive("an INVITE without credentials is not challenged".to_owned()))
+}
+
+fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
+    case.register(TestAgent::Second)?;
+    let uri = case.address_of_record(TestAgent::Second);
+    let request = case.invite_request(Uri::Sip(uri))?;
+    let forwarded = case.forward(&request, TestAgent::Second)?;
+    let trying = case.response(TestAgent::First, &forwarded.sent, Duration::from_secs(1))?;
+    require!(trying.is_some_and(|response| response.status.code() == 100), "an INVITE gets no 100");
+    Ok(())
+}
+
+fn records_its_route(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let forwarded = forwards(case)?;
+    require!(
+        forwarded.arrived.headers.get(&Name::RecordRoute).is_some(),
+        "an INVITE arrives without Record-Route"
+    );
+    Ok(())
+}
+
+fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let contacts = [case.contact(TestAgent::Second)?, case.contact(TestAgent::Third)?];
+    let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
+    case.register_contacts(TestAgent::Second, &contacts)?;
+    let uri = case.address_of_record(TestAgent::Second);
+    let request = case.invite_request(Uri::Sip(uri))?;
+    let first = case.forward(&request, TestAgent::Second)?;
+    let second = case.arriving(TestAgent::Third, &Method::Invite, Duration::from_secs(1))?;
+    if let Some((arrived, path)) = &second {
+        let second =
+            Forwarded { arrived: arrived.clone(), path: *path, at: TestAgent::Third, ..first.clone() };
+        case.answer(&second, 486)?;
+    }
+    case.answer(&first, 486)?;
+    let _ = case.final_of(&first);
+    require!(second.is_some(), "an INVITE for a user with two contacts arrives at one of them only");
+    Ok(())
+}

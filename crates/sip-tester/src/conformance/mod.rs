@@ -1,0 +1,39 @@
+//! Conformance of a SIP server: test purposes, how each is carried out, and the report about all of them.
+//!
+//! A [`TestPurpose`] is one rule of an RFC with a procedure that shows whether a server follows it. [`catalogue`] has all of them. A
+//! [`TestCase`] carries one out: it has up to three user agents, keeps every message as evidence, and answers challenges, so that a purpose
+//! sees its own exchange only. [`ConformancePlan`] selects purposes, and [`ConformancePlan::run`] gives a [`ConformanceDocument`].
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "it speaks to a server over sockets, in real time"
+)]
+
+mod capability;
+mod case;
+mod check;
+mod dialog;
+mod end;
+mod purpose;
+mod purposes;
+mod report;
+mod run;
+
+pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
+pub use self::case::{
+    Answered, Arrival, ConformanceTarget, EvidenceMessage, Forwarded, TestAgent, TestCall, TestCase, TestUser,
+};
+pub use self::dialog::TestDialog;
+pub use self::end::{ArrivalPath, EndAddress};
+pub use self::purpose::{
+    PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole,
+};
+pub use self::purposes::catalogue;
+pub use self::report::{
+    CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, VerdictCounts, write_evidence,
+};
+pub use self::run::{
+    CapabilityState, ConformancePlan, ConformanceResult, PurposeResult, PurposeSelection, PurposeVerdict,
+    SelectionError, USERS_OF_A_CASE,
+};

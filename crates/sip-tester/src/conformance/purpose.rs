@@ -1,0 +1,138 @@
+//! What a test purpose is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Capability, TestCase};
+
+/// The role that the server has in a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestedRole {
+    /// It takes registrations (RFC 3261 section 10).
+    Registrar,
+    /// It forwards requests (RFC 3261 section 16).
+    Proxy,
+    /// It answers requests with other addresses (RFC 3261 section 8.3).
+    Redirect,
+    /// It answers calls (RFC 3261 sections 8.2, 11 to 15).
+    Uas,
+}
+
+impl TestedRole {
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Registrar, Self::Proxy, Self::Redirect, Self::Uas];
+
+    /// As it is typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Registrar => "registrar",
+            Self::Proxy => "proxy",
+            Self::Redirect => "redirect",
+            Self::Uas => "uas",
+        }
+    }
+}
+
+/// How strong a requirement is (RFC 2119).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequirementLevel {
+    /// MUST, MUST NOT, and what the RFC tells as the way in which a server works.
+    Must,
+    /// SHOULD and SHOULD NOT. A server may have reasons not to follow, so a deviation is inconclusive and no failure.
+    Should,
+}
+
+/// Which transports a purpose can be tried over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PurposeCarrier {
+    /// All.
+    Any,
+    /// UDP only: retransmissions, and where a response is sent.
+    Datagrams,
+    /// TCP and TLS only: how messages are found in a stream, and connections.
+    Connections,
+}
+
+/// Why a purpose ended before its last step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PurposeEnd {
+    /// The server broke the rule. The text says what it did.
+    Fail(String),
+    /// The rule could not be tried. The text says why.
+    Inconclusive(String),
+}
+
+/// How a purpose ends: `Ok` is a pass.
+pub type PurposeOutcome = Result<(), PurposeEnd>;
+
+/// One rule, and how a server is held against it.
+#[derive(Clone, Copy, Debug)]
+pub struct TestPurpose {
+    /// Unique, such as `REG-CONTACT-03`.
+    pub id: &'static str,
+    /// The role whose rule it is.
+    pub role: TestedRole,
+    /// The part of the role that it belongs to, such as `contacts`.
+    pub group: &'static str,
+    /// RFC and section, such as `RFC 3261 section 10.3`.
+    pub section: &'static str,
+    /// How strong the requirement is.
+    pub level: RequirementLevel,
+    /// The requirement in our words.
+    pub requirement: &'static str,
+    /// What the server has to offer, or to be configured to do.
+    pub needs: &'static [Capability],
+    /// Over which transports it can be tried.
+    pub carrier: PurposeCarrier,
+    /// Whether it belongs to the set `basic-call`.
+    pub is_basic: bool,
+    /// Carries it out.
+    pub procedure: fn(&mut TestCase<'_>) -> PurposeOutcome,
+}
+
+/// Ends a purpose with a failure unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::conformance::PurposeEnd::Fail(format!($($text)+)));
+        }
+    };
+}
+
+/// Ends a purpose without a verdict unless a condition holds.
+macro_rules! require {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)));
+        }
+    };
+}
+
+/// A table of purposes of a role, whose ids begin with the prefix: for each group its name and its rows of id, level, section, requirement
+/// and procedure. Behind the procedure may
+/// stand `needs [Capability, ..]`, `over Datagrams` or `over Connections`, and `in basic`.
+macro_rules! purposes {
+    ($role:ident $prefix:literal; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:path
+        $(, needs [$($need:ident),+])? $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {
+        pub(in crate::conformance) const PURPOSES: &[$crate::conformance::TestPurpose] = &[$($($crate::conformance::TestPurpose {
+            id: concat!($prefix, "-", $id),
+            role: $crate::conformance::TestedRole::$role,
+            group: $group,
+            section: $section,
+            level: $crate::conformance::RequirementLevel::$level,
+            requirement: $requirement,
+            needs: &[$($($crate::conformance::Capability::$need),+)?],
+            carrier: purposes!(@carrier $($carrier)?),
+            is_basic: purposes!(@basic $($basic)?),
+            procedure: $procedure,
+        },)+)+];
+    };
+    (@carrier) => { $crate::conformance::PurposeCarrier::Any };
+    (@carrier $carrier:ident) => { $crate::conformance::PurposeCarrier::$carrier };
+    (@basic) => { false };
+    (@basic basic) => { true };
+}
+
+pub(super) use {ensure, purposes, require};

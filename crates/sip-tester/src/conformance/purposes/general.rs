@@ -1,0 +1,520 @@
+//! Rules that hold for each server that answers a request (RFC 3261 sections 7, 8.2 and 18), whatever its role.
+//!
+//! Each takes a request that the server of this role answers with a 2xx or 3xx when it is right.
+
+use bytes::Bytes;
+use netrig_core::Duration;
+use netrig_sip::header::{Transport, Via};
+use netrig_sip::{Host, Message, Name, Request, Response};
+
+use super::super::case::{Answered, TestAgent, TestCase, line_of};
+use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, require};
+
+/// Long enough for a server on the same network, and short enough for a purpose that expects silence or a repetition.
+const SOON: Duration = Duration::from_millis(1000);
+
+/// A request that is right, and how the server answers it.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// Makes the request.
+    pub make: fn(&mut TestCase<'_>) -> Result<Request, PurposeEnd>,
+    /// Whether a final response shows that the server has understood the request. One that it has not gets 400 and the like.
+    pub takes: fn(&Response) -> bool,
+}
+
+impl Subject {
+    fn make(self, case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+        (self.make)(case)
+    }
+
+    /// Whether the server has taken the request.
+    pub fn takes(self, response: &Response) -> bool {
+        (self.takes)(response)
+    }
+}
+
+/// The request with credentials, as the server takes it: its first form is sent, and challenges are answered. `None` if the server does
+/// not ask. What follows uses the credentials that are known then.
+fn authorized(case: &mut TestCase<'_>, subject: Subject) -> Result<Request, PurposeEnd> {
+    let request = subject.make(case)?;
+    let answered = case.ask(&request)?;
+    require!(
+        subject.takes(&answered.response),
+        "a request that is right was answered {}",
+        line_of(&answered.response)
+    );
+    let mut again = subject.make(case)?;
+    case.authorize(TestAgent::First, &mut again);
+    Ok(again)
+}
+
+/// The bytes of a request after `change`, sent with credentials that the server has just asked for, and its final response.
+pub fn ask_changed(
+    case: &mut TestCase<'_>,
+    subject: Subject,
+    change: impl Fn(String) -> String,
+) -> Result<Response, PurposeEnd> {
+    for _ in 0..3 {
+        let request = authorized(case, subject)?;
+        let text = Message::Request(request.clone()).to_bytes();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        case.send_bytes(TestAgent::First, &Bytes::from(change(text)))?;
+        match final_response(case, &request)? {
+            // A nonce that is good for one request only.
+            Some(response) if [401, 407].contains(&response.status.code()) => {
+                case.with_credentials(TestAgent::First, &request, &response)?;
+            }
+            Some(response) => return Ok(response),
+            None => return Err(PurposeEnd::Fail(format!("no response within {}", case.target().patience))),
+        }
+    }
+    Err(PurposeEnd::Inconclusive("the server challenged the request again and again".to_owned()))
+}
+
+fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Option<Response>, PurposeEnd> {
+    let patience = case.target().patience;
+    while let Some(response) = case.response(TestAgent::First, request, patience)? {
+        if response.status.is_final() {
+            return Ok(Some(response));
+        }
+    }
+    Ok(None)
+}
+
+/// The server takes a request that is written in another way.
+pub fn takes_changed(
+    case: &mut TestCase<'_>,
+    subject: Subject,
+    change: impl Fn(String) -> String,
+) -> PurposeOutcome {
+    let response = ask_changed(case, subject, change)?;
+    ensure!(subject.takes(&response), "the request was answered {}", line_of(&response));
+    Ok(())
+}
+
+/// RFC 3261 section 7.3.1: names of header fields have no case.
+pub fn takes_names_in_any_case(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| {
+        text.replace("Call-ID:", "cALL-iD:")
+            .replace("CSeq:", "CSEQ:")
+            .replace("From:", "from:")
+            .replace("Via:", "VIA:")
+    })
+}
+
+/// RFC 3261 section 7.3.3: compact forms.
+pub fn takes_compact_names(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| {
+        let short = [("Call-ID:", "i:"), ("From:", "f:"), ("To:", "t:"), ("Via:", "v:"), ("Contact:", "m:")];
+        short
+            .iter()
+            .fold(text, |text, (long, short)| text.replace(&format!("\r\n{long}"), &format!("\r\n{short}")))
+    })
+}
+
+/// RFC 3261 section 7.3.1: a header field goes on in a line that begins with white space.
+pub fn takes_folded_lines(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| {
+        text.replace("\r\nMax-Forwards: 70", "\r\nSubject: one\r\n two\r\n\tthree\r\nMax-Forwards:\r\n 70")
+    })
+}
+
+/// RFC 3261 section 25.1 (HCOLON, SEMI): white space around separators.
+pub fn takes_white_space(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| {
+        text.replace("\r\nTo: ", "\r\nTo  :   ")
+            .replace("\r\nCSeq: ", "\r\nCSeq\t:  ")
+            .replace(";tag=", " ; tag = ")
+            .replace("\r\nMax-Forwards: ", "\r\nMax-Forwards :")
+    })
+}
+
+/// RFC 3261 section 8.2.2: header fields that are not known are ignored.
+pub fn ignores_unknown_fields(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| {
+        text.replace(
+            "\r\nMax-Forwards:",
+            "\r\nX-Netrig-Unknown: ;,\"=<>\r\nNewFangledHeader: a\r\n  b\r\nMax-Forwards:",
+        )
+    })
+}
+
+/// RFC 3261 section 7.5: empty lines before a message are skipped.
+pub fn skips_empty_lines(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| format!("\r\n\r\n{text}"))
+}
+
+/// RFC 3261 section 7.3.1: parameters that are not known are ignored.
+pub fn ignores_unknown_parameters(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| {
+        text.replace(";tag=", ";netrig-unknown=\"a;b\\\"c\";flag;tag=")
+            .replace(";branch=", ";netrig=1;branch=")
+    })
+}
+
+/// RFC 3261 section 18.3: what stands behind the body in a datagram is no part of the message.
+pub fn ignores_what_follows_the_body(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    takes_changed(case, subject, |text| format!("{text}INVITE sip:nobody@example.invalid SIP/2.0\r\n\r\n"))
+}
+
+/// RFC 3261 section 8.2.6.2: the Via header fields of a response are those of the request in their order.
+pub fn copies_vias(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let mut request = subject.make(case)?;
+    let branch = case.branch();
+    let mut below = Via::new(Transport::Udp, Host::Name("below.example.invalid".to_owned()), None, &branch);
+    below.parameters.push("netrig", Some("kept"));
+    let vias = [request.headers.get(&Name::Via).unwrap_or_default().to_owned(), below.to_string()];
+    request.headers.set_all(&Name::Via, vias);
+    let Answered { request, response, .. } = case.ask(&request)?;
+    let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.vias());
+    let (Ok(sent), Ok(came)) = (sent, came) else {
+        return Err(PurposeEnd::Fail("the Via of the response breaks the grammar".to_owned()));
+    };
+    ensure!(
+        came.len() == sent.len(),
+        "the response has {} Via values, and the request {}",
+        came.len(),
+        sent.len()
+    );
+    for (sent, came) in sent.iter().zip(&came) {
+        ensure!(
+            sent.branch() == came.branch() && sent.host == came.host && sent.port == came.port,
+            "the Via {came} of the response is not {sent}"
+        );
+    }
+    let kept = came.last().and_then(|via| via.parameters.value("netrig")) == Some("kept");
+    ensure!(kept, "a parameter of a Via below the topmost is not copied");
+    Ok(())
+}
+
+/// RFC 3261 section 8.2.6.2: From, Call-ID and CSeq of a response are those of the request.
+pub fn copies_from_call_id_and_cseq(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    let Answered { request, response, .. } = case.ask(&request)?;
+    let same = |name: &Name| request.headers.get(name) == response.headers.get(name);
+    ensure!(same(&Name::CallId), "Call-ID is {:?}", response.headers.get(&Name::CallId));
+    let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.cseq().ok().flatten());
+    ensure!(came.is_some() && sent == came, "CSeq is {:?}", response.headers.get(&Name::CSeq));
+    let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.from().ok().flatten());
+    let (Some(sent), Some(came)) = (sent, came) else {
+        return Err(PurposeEnd::Fail("From of the response is missing, or breaks the grammar".to_owned()));
+    };
+    ensure!(
+        sent.tag() == came.tag() && sent.uri.is_equivalent(&came.uri),
+        "From of the response is {came}, and of the request {sent}"
+    );
+    Ok(())
+}
+
+/// RFC 3261 section 8.2.6.2: To of a response is that of the request, with a tag if the request has none.
+pub fn adds_a_tag(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    let Answered { request, response, .. } = case.ask(&request)?;
+    let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.to().ok().flatten());
+    let (Some(sent), Some(came)) = (sent, came) else {
+        return Err(PurposeEnd::Fail("To of the response is missing, or breaks the grammar".to_owned()));
+    };
+    ensure!(came.uri.is_equivalent(&sent.uri), "To of the response is {came}, and of the request {sent}");
+    ensure!(came.tag().is_some_and(|tag| !tag.is_empty()), "To of the {} has no tag", line_of(&response));
+    Ok(())
+}
+
+/// RFC 3261 sections 7 and 20: each message that the server sends keeps to the grammar.
+pub fn writes_right_messages(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    let response = case.ask(&request)?.response;
+    let violations = Message::Response(response).violations();
+    let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    ensure!(told.is_empty(), "the response breaks rules: {}", told.join("; "));
+    Ok(())
+}
+
+/// RFC 3261 section 8.2.2.3: an extension that is required and not known is refused with 420, and named in Unsupported.
+pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let mut request = subject.make(case)?;
+    request.headers.set(Name::Require, "netrig-unknown");
+    let response = case.ask(&request)?.response;
+    ensure!(
+        response.status.code() == 420,
+        "a request that requires an unknown extension was answered {}",
+        line_of(&response)
+    );
+    let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
+    ensure!(named, "the 420 does not name the extension in Unsupported");
+    Ok(())
+}
+
+/// RFC 3261 section 18.2.2: without `rport` a response goes to the port of `sent-by`, not to that of the sender.
+pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let port = case.local(TestAgent::Second)?.port();
+    let mut request = subject.make(case)?;
+    let mut via = own_via(&request)?;
+    (via.port, via.parameters) = (Some(port), without_rport(&via));
+    request.headers.set_all(&Name::Via, [via.to_string()]);
+    case.send(&request)?;
+    let patience = case.target().patience;
+    let found = case.response(TestAgent::Second, &request, patience)?;
+    acknowledged(case, &request, found.as_ref())?;
+    let elsewhere = case.response(TestAgent::First, &request, Duration::ZERO)?;
+    acknowledged(case, &request, elsewhere.as_ref())?;
+    ensure!(
+        found.is_some() || elsewhere.is_none(),
+        "the response went to the port that the request came from, and not to that of Via's sent-by"
+    );
+    ensure!(found.is_some(), "no response within {patience}");
+    Ok(())
+}
+
+/// RFC 3581 section 4: with `rport` it goes to the port that the request came from.
+pub fn answers_to_rport(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let port = case.local(TestAgent::Second)?.port();
+    let mut request = subject.make(case)?;
+    let mut via = own_via(&request)?;
+    via.port = Some(port);
+    request.headers.set_all(&Name::Via, [via.to_string()]);
+    case.send(&request)?;
+    let patience = case.target().patience;
+    let found = case.response(TestAgent::First, &request, patience)?;
+    acknowledged(case, &request, found.as_ref())?;
+    let elsewhere = case.response(TestAgent::Second, &request, Duration::ZERO)?;
+    acknowledged(case, &request, elsewhere.as_ref())?;
+    ensure!(
+        elsewhere.is_none(),
+        "the response went to the port of Via's sent-by, though the request asked by rport for the port that it came from"
+    );
+    ensure!(found.is_some(), "no response within {patience}");
+    Ok(())
+}
+
+/// RFC 3581 section 4: `rport` gets the port that the request came from, and `received` the address.
+pub fn fills_in_rport(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    let local = case.local(TestAgent::First)?;
+    let response = case.ask(&request)?.response;
+    let via = top_via(&response)?;
+    ensure!(
+        via.rport() == Some(Some(local.port())),
+        "the response has {via}, and the request came from port {}",
+        local.port()
+    );
+    ensure!(
+        via.received() == Some(local.ip()),
+        "the response has {via}: received is to be {} beside rport",
+        local.ip()
+    );
+    Ok(())
+}
+
+/// RFC 3261 section 18.2.1: `received` tells the address that a request came from where Via names a host.
+pub fn adds_received(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let mut request = subject.make(case)?;
+    let mut via = own_via(&request)?;
+    via.parameters = without_rport(&via);
+    via.host = Host::Name("tester.example.invalid".to_owned());
+    request.headers.set_all(&Name::Via, [via.to_string()]);
+    let local = case.local(TestAgent::First)?;
+    let response = case.ask_plainly(TestAgent::First, &request)?.response;
+    let via = top_via(&response)?;
+    ensure!(
+        via.received() == Some(local.ip()),
+        "the response has {via}: the request came from {}, and its Via named a host",
+        local.ip()
+    );
+    Ok(())
+}
+
+/// RFC 3261 sections 8.2.7 and 17.2.2: a request that is sent again gets the same response.
+pub fn answers_again_alike(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    let Answered { request, response, .. } = case.ask(&request)?;
+    let bytes = Message::Request(request.clone()).to_bytes();
+    case.send_bytes(TestAgent::First, &bytes)?;
+    let Some(again) = case.response(TestAgent::First, &request, SOON)? else {
+        return Err(PurposeEnd::Fail("a request that was sent again got no response".to_owned()));
+    };
+    ensure!(
+        again.status == response.status,
+        "the request was answered {}, and {} when it was sent again",
+        line_of(&response),
+        line_of(&again)
+    );
+    let tag =
+        |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
+    ensure!(tag(&again) == tag(&response), "the tag in To differs when the request is sent again");
+    Ok(())
+}
+
+/// RFC 3261 section 18.3: a message in a stream ends where Content-Length says, and the next begins there.
+pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let first = authorized(case, subject)?;
+    let mut second = subject.make(case)?;
+    case.authorize(TestAgent::First, &mut second);
+    let both: Vec<u8> = [&first, &second]
+        .iter()
+        .flat_map(|request| Message::Request((*request).clone()).to_bytes())
+        .collect();
+    case.send_bytes(TestAgent::First, &Bytes::from(both))?;
+    for (name, request) in [("first", &first), ("second", &second)] {
+        let response = final_response(case, request)?;
+        ensure!(response.is_some(), "of two requests in one segment the {name} got no response");
+    }
+    Ok(())
+}
+
+/// RFC 3261 section 18.3: a message in a stream may come in pieces.
+pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = authorized(case, subject)?;
+    let bytes = Message::Request(request.clone()).to_bytes();
+    for piece in [bytes.slice(..20), bytes.slice(20..bytes.len() / 2), bytes.slice(bytes.len() / 2..)] {
+        case.send_bytes(TestAgent::First, &piece)?;
+        case.pause(Duration::from_millis(60))?;
+    }
+    let response = final_response(case, &request)?;
+    ensure!(response.is_some(), "a request that came in three pieces got no response");
+    Ok(())
+}
+
+/// RFC 3261 section 18.2.2: over a connection a response comes back on it.
+pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let mut request = subject.make(case)?;
+    let mut via = own_via(&request)?;
+    // A port at which nothing listens: a response that went there would be lost.
+    via.port = Some(9);
+    request.headers.set_all(&Name::Via, [via.to_string()]);
+    case.send(&request)?;
+    let patience = case.target().patience;
+    let response = case.response(TestAgent::First, &request, patience)?;
+    acknowledged(case, &request, response.as_ref())?;
+    ensure!(response.is_some(), "the response did not come on the connection that the request came on");
+    Ok(())
+}
+
+/// RFC 5626 section 4.4.1, RFC 3261 section 7.5: empty lines between messages do no harm.
+pub fn keeps_a_connection_with_empty_lines(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    case.ask(&request)?;
+    case.send_bytes(TestAgent::First, &Bytes::from_static(b"\r\n\r\n"))?;
+    case.pause(Duration::from_millis(200))?;
+    ensure!(case.is_connected(TestAgent::First), "the server closed the connection after an empty line");
+    let request = subject.make(case)?;
+    case.ask(&request).map(drop)
+}
+
+fn acknowledged(case: &mut TestCase<'_>, request: &Request, response: Option<&Response>) -> PurposeOutcome {
+    match response {
+        Some(response) if response.status.is_final() => {
+            case.acknowledge_failure(TestAgent::First, request, response)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn own_via(request: &Request) -> Result<Via, PurposeEnd> {
+    let via = request.headers.top_via().ok().flatten();
+    via.ok_or_else(|| PurposeEnd::Inconclusive("the request has no Via".to_owned()))
+}
+
+fn without_rport(via: &Via) -> netrig_sip::header::Parameters {
+    let mut parameters = via.parameters.clone();
+    parameters.remove("rport");
+    parameters
+}
+
+/// The topmost Via of a response.
+pub fn top_via(response: &Response) -> Result<Via, PurposeEnd> {
+    let via = response.headers.top_via();
+    let via = via
+        .map_err(|error| PurposeEnd::Fail(format!("the Via of the response breaks the grammar: {error}")))?;
+    via.ok_or_else(|| PurposeEnd::Fail("the response has no Via".to_owned()))
+}
+
+/// The purposes that hold for each server, as those of a role: with a prefix of ids, and what the server is asked.
+macro_rules! rules_of_each_server {
+    ($role:ident $prefix:literal, $subject:expr) => {
+        use $crate::conformance::purpose::purposes;
+        use $crate::conformance::purposes::general::bound;
+        use $crate::conformance::{PurposeOutcome, TestCase};
+
+        purposes! {
+            $role $prefix;
+            "messages" {
+                "MSG-01" Must "RFC 3261 section 8.2.6.2" "A response has the Via values of the request in their order." => copies_vias, in basic;
+                "MSG-02" Must "RFC 3261 section 8.2.6.2" "A response has From, Call-ID and CSeq of the request." => copies_from_call_id_and_cseq, in basic;
+                "MSG-03" Must "RFC 3261 section 8.2.6.2" "A response has To of the request, and a tag in it." => adds_a_tag, in basic;
+                "MSG-04" Must "RFC 3261 section 7" "A response keeps to the grammar and to the rules of its header fields." => writes_right_messages, in basic;
+                "MSG-05" Must "RFC 3261 section 7.3.1" "Names of header fields are read in any case." => takes_names_in_any_case;
+                "MSG-06" Must "RFC 3261 section 7.3.3" "Compact names of header fields are read." => takes_compact_names;
+                "MSG-07" Must "RFC 3261 section 7.3.1" "Header fields over several lines are read." => takes_folded_lines;
+                "MSG-08" Must "RFC 3261 section 25.1" "White space around separators is read." => takes_white_space;
+                "MSG-09" Must "RFC 3261 section 8.2.2" "Header fields that are not known are ignored." => ignores_unknown_fields;
+                "MSG-10" Must "RFC 3261 section 7.3.1" "Parameters that are not known are ignored." => ignores_unknown_parameters;
+                "MSG-11" Must "RFC 3261 section 7.5" "Empty lines before a request are skipped." => skips_empty_lines;
+            }
+            "transport" {
+                "WAY-01" Must "RFC 3261 section 18.2.2" "Without rport a response goes to the port of Via's sent-by." => answers_to_sent_by, over Datagrams, in basic;
+                "WAY-02" Must "RFC 3581 section 4" "With rport a response goes to the port that the request came from." => answers_to_rport, over Datagrams;
+                "WAY-03" Must "RFC 3581 section 4" "With rport the response tells port and address that the request came from." => fills_in_rport, over Datagrams;
+                "WAY-04" Must "RFC 3261 section 18.2.1" "received tells the address that a request came from where its Via names a host." => adds_received, over Datagrams;
+                "WAY-05" Must "RFC 3261 section 17.2.2" "A request that is sent again gets the same response." => answers_again_alike, over Datagrams;
+                "WAY-06" Must "RFC 3261 section 18.3" "What stands behind the body in a datagram is ignored." => ignores_what_follows_the_body, over Datagrams;
+                "WAY-07" Must "RFC 3261 section 18.3" "Two requests in one segment are both answered." => reads_two_messages_at_once, over Connections;
+                "WAY-08" Must "RFC 3261 section 18.3" "A request in several segments is answered." => reads_a_message_in_pieces, over Connections;
+                "WAY-09" Must "RFC 3261 section 18.2.2" "A response comes on the connection that the request came on." => answers_on_the_connection, over Connections;
+                "WAY-10" Must "RFC 3261 section 7.5" "Empty lines between requests do not end a connection." => keeps_a_connection_with_empty_lines, over Connections;
+                "WAY-11" Must "RFC 3261 section 18.3" "A datagram that ends before its body is not taken." => refuses_too_short_a_body, over Datagrams;
+                "WAY-12" Must "RFC 3261 section 7" "Bytes that are no message do no harm." => survives_garbage;
+            }
+        }
+
+        bound! { $subject; general:
+            copies_vias copies_from_call_id_and_cseq adds_a_tag writes_right_messages takes_names_in_any_case takes_compact_names
+            takes_folded_lines takes_white_space ignores_unknown_fields ignores_unknown_parameters skips_empty_lines answers_to_sent_by
+            answers_to_rport fills_in_rport adds_received answers_again_alike ignores_what_follows_the_body reads_two_messages_at_once
+            reads_a_message_in_pieces answers_on_the_connection keeps_a_connection_with_empty_lines
+        }
+        bound! { $subject; malformed: refuses_too_short_a_body survives_garbage }
+    };
+}
+
+/// The purposes that hold for each server that answers requests itself, and does not forward them: a proxy reads what it needs only (RFC
+/// 3261 section 16.3).
+macro_rules! rules_of_each_recipient {
+    ($role:ident $prefix:literal, $subject:expr) => {
+        use $crate::conformance::purpose::purposes;
+        use $crate::conformance::purposes::general::bound;
+        use $crate::conformance::{PurposeOutcome, TestCase};
+
+        purposes! {
+            $role $prefix;
+            "malformed" {
+                "BAD-01" Must "RFC 3261 section 8.1.1" "A request without Call-ID is not taken." => refuses_without_call_id;
+                "BAD-02" Must "RFC 3261 section 8.1.1" "A request without CSeq is not taken." => refuses_without_cseq;
+                "BAD-03" Must "RFC 3261 section 8.1.1" "A request without To is not taken." => refuses_without_to;
+                "BAD-04" Must "RFC 3261 section 8.1.1" "A request without From is not taken." => refuses_without_from;
+                "BAD-05" Must "RFC 3261 section 8.1.1.5" "A request whose CSeq has another method is not taken." => refuses_another_method;
+                "BAD-06" Must "RFC 3261 section 20.16" "A request whose CSeq is no number is not taken." => refuses_a_garbled_cseq;
+                "BAD-07" Must "RFC 3261 section 20.39" "A To with an open quotation is not taken." => refuses_an_open_quotation;
+                "BAD-08" Must "RFC 3261 section 21.5.6" "A request of SIP/7.0 is refused with 505." => refuses_another_version;
+                "BAD-09" Must "RFC 3261 section 8.2.1" "A method that is not known is refused with 405 or 501." => refuses_an_unknown_method;
+                "BAD-10" Must "RFC 3261 section 8.2.2.3" "A request that requires an unknown extension is refused with 420, which names it in Unsupported." => refuses_unknown_extensions;
+            }
+        }
+
+        bound! { $subject; malformed:
+            refuses_without_call_id refuses_without_cseq refuses_without_to refuses_without_from refuses_another_method
+            refuses_a_garbled_cseq refuses_an_open_quotation refuses_another_version refuses_an_unknown_method
+        }
+        bound! { $subject; general: refuses_unknown_extensions }
+    };
+}
+
+/// Procedures that ask what the subject says.
+macro_rules! bound {
+    ($subject:expr; $module:ident: $($name:ident)+) => {
+        $(fn $name(case: &mut TestCase<'_>) -> PurposeOutcome {
+            $crate::conformance::purposes::$module::$name(case, $subject)
+        })+
+    };
+}
+
+pub(super) use {bound, rules_of_each_recipient, rules_of_each_server};

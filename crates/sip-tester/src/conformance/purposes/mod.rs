@@ -1,0 +1,40 @@
+//! All purposes, a module for each role, and rules that hold for each server.
+
+mod general;
+mod malformed;
+mod proxy;
+mod registrar;
+mod registrar_credentials;
+
+use super::TestPurpose;
+
+/// The rules of each server, for the roles.
+mod of_each {
+    pub mod registrar {
+        use crate::conformance::purposes::registrar::SUBJECT;
+        crate::conformance::purposes::general::rules_of_each_server! { Registrar "REG", SUBJECT }
+    }
+
+    pub mod registrar_itself {
+        use crate::conformance::purposes::registrar::SUBJECT;
+        crate::conformance::purposes::general::rules_of_each_recipient! { Registrar "REG", SUBJECT }
+    }
+
+    pub mod proxy {
+        use crate::conformance::purposes::proxy::SUBJECT;
+        crate::conformance::purposes::general::rules_of_each_server! { Proxy "PRX", SUBJECT }
+    }
+}
+
+/// All purposes, by role and group.
+pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {
+    let tables = [
+        registrar::PURPOSES,
+        registrar_credentials::PURPOSES,
+        of_each::registrar::PURPOSES,
+        of_each::registrar_itself::PURPOSES,
+        proxy::PURPOSES,
+        of_each::proxy::PURPOSES,
+    ];
+    tables.into_iter().flatten()
+}

@@ -1,0 +1,578 @@
+//! Bindings (RFC 3261 section 10.3), and what holds for the messages of each server.
+
+use netrig_core::Duration;
+use netrig_sip::header::{CSeq, NameAddr};
+use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
+
+use super::super::case::{TestAgent, TestCase, as_inconclusive, line_of};
+use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::general::Subject;
+use super::malformed::{does_not_take, with_field};
+
+const FIRST: TestAgent = TestAgent::First;
+
+purposes! {
+    Registrar "REG";
+    "bindings" {
+        "BIND-01" Must "RFC 3261 section 10.3" "A registration that is right is answered 200." => takes_a_registration, in basic;
+        "BIND-02" Must "RFC 3261 section 10.3" "The 200 names the binding that was made in Contact." => lists_the_binding, in basic;
+        "BIND-03" Must "RFC 3261 section 10.3" "Each Contact of the 200 has an expires parameter." => tells_expirations, in basic;
+        "BIND-04" Must "RFC 3261 section 10.3" "A second contact is added, and the 200 names both." => adds_a_contact, needs [SeveralContacts];
+        "BIND-05" Must "RFC 3261 section 10.3" "Several contacts of one REGISTER are all bound." => binds_several, needs [SeveralContacts];
+        "BIND-06" Must "RFC 3261 section 10.3" "A contact that is registered again is refreshed, and not bound twice." => refreshes, in basic;
+        "BIND-07" Must "RFC 3261 section 19.1.4" "A contact that differs in the case of its host and scheme and in escapes is the same." => compares_contacts;
+        "BIND-08" Must "RFC 3261 section 19.1.4" "A contact that differs in its user's case is another one." => tells_users_apart, needs [SeveralContacts];
+        "BIND-09" Must "RFC 3261 section 19.1.4" "A contact with another transport parameter is another one." => tells_transports_apart, needs [SeveralContacts];
+        "BIND-10" Must "RFC 3261 section 10.3" "A REGISTER without Contact changes nothing, and its 200 names the bindings." => answers_a_query, in basic;
+        "BIND-11" Must "RFC 3261 section 10.3" "Bindings of one address of record are not those of another." => keeps_users_apart;
+        "BIND-12" Must "RFC 3261 section 10.3" "An address of record of another domain than the Request-URI's is refused with 404." => refuses_foreign_domains;
+        "BIND-13" Should "RFC 3261 section 10.3" "The 200 has a Date." => tells_the_date;
+    }
+    "removal" {
+        "REMOVE-01" Must "RFC 3261 section 10.2.2" "A contact with expires=0 is removed." => removes_by_parameter, in basic;
+        "REMOVE-02" Must "RFC 3261 section 10.2.2" "A contact in a REGISTER with Expires: 0 is removed." => removes_by_field;
+        "REMOVE-03" Must "RFC 3261 section 10.2.2" "Removing one contact leaves the others." => removes_one, needs [SeveralContacts];
+        "REMOVE-04" Must "RFC 3261 section 10.2.2" "Contact: * with Expires: 0 removes all bindings." => removes_all;
+        "REMOVE-05" Must "RFC 3261 section 10.3" "Contact: * with an expiration above zero is refused with 400." => refuses_star_with_time;
+        "REMOVE-06" Must "RFC 3261 section 10.3" "Contact: * beside another contact is refused with 400." => refuses_star_with_others;
+        "REMOVE-07" Must "RFC 3261 section 10.3" "A Contact: * that was refused removes nothing." => keeps_after_star;
+        "REMOVE-08" Must "RFC 3261 section 10.2.2" "Removing a contact that is not bound is no error." => removes_nothing;
+    }
+    "expiration" {
+        "EXPIRE-01" Must "RFC 3261 section 10.3" "The expires parameter of a contact counts before the Expires header field." => parameter_before_field;
+        "EXPIRE-02" Must "RFC 3261 section 10.3" "A contact without an expires parameter lasts as Expires says." => takes_expires;
+        "EXPIRE-03" Must "RFC 3261 section 10.3" "Without any expiration the registrar chooses one." => chooses_an_expiration;
+        "EXPIRE-04" Should "RFC 3261 section 10.3" "An expiration that breaks the grammar counts as 3600." => takes_garbled_expirations;
+        "EXPIRE-05" Must "RFC 3261 section 10.3" "A 423 tells the least expiration in Min-Expires." => tells_the_least, needs [MinExpires];
+        "EXPIRE-06" Must "RFC 3261 section 10.3" "An expiration of one hour is not refused as too short." => takes_an_hour;
+        "EXPIRE-07" Must "RFC 3261 section 10.3" "A binding ends when its time is over." => ends_bindings;
+        "EXPIRE-08" Must "RFC 3261 section 10.3" "The expiration in the 200 of a query is the time that is left." => counts_down;
+        "EXPIRE-09" Must "RFC 3261 section 20.19" "The largest expiration, 2**32-1 s, is no error." => takes_the_largest;
+    }
+    "order" {
+        "ORDER-01" Must "RFC 3261 section 10.3" "A REGISTER of the same Call-ID with a lower CSeq fails." => refuses_old_requests;
+        "ORDER-02" Must "RFC 3261 section 10.3" "It changes no binding." => keeps_after_old_requests;
+        "ORDER-03" Must "RFC 3261 section 10.3" "A REGISTER of another Call-ID changes a binding whatever its CSeq." => takes_other_call_ids;
+        "ORDER-04" Must "RFC 3261 section 10.3" "Of contacts of which one cannot be bound none is bound." => binds_all_or_none, needs [SeveralContacts];
+    }
+    "contacts" {
+        "CONTACT-01" Must "RFC 3261 section 7.3.1" "Contacts in one header field with commas are read as several." => reads_lists, needs [SeveralContacts];
+        "CONTACT-02" Must "RFC 3261 section 20.10" "A display name with a comma and escapes is read." => reads_display_names;
+        "CONTACT-03" Must "RFC 3261 section 20.10" "A Contact that breaks the grammar is not taken." => with_a_garbled_contact;
+    }
+}
+
+/// A REGISTER, which the registrar answers with a 2xx.
+pub(super) const SUBJECT: Subject = Subject { make: plain, takes: |response| response.status.is_success() };
+
+/// A REGISTER of the first user's own contact.
+fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+    let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
+    let mut request = case.register_request(FIRST, &[contact])?;
+    request.headers.set(Name::Expires, 600);
+    Ok(request)
+}
+
+/// A contact of the first user at its own address, at a port that the number chooses. Nothing listens there.
+pub(super) fn contact(case: &mut TestCase<'_>, number: u16) -> Result<SipUri, PurposeEnd> {
+    Ok(case.contact(FIRST)?.with_port(40_100 + number))
+}
+
+fn text(uri: SipUri) -> String {
+    NameAddr::new(Uri::Sip(uri)).to_string()
+}
+
+/// The 200 to a REGISTER with these Contact values, for 600 s, after all bindings were removed.
+fn first_registration(case: &mut TestCase<'_>, contacts: &[String]) -> Result<Response, PurposeEnd> {
+    case.clear_bindings(FIRST)?;
+    registered(case, contacts, Some("600")).map_err(as_inconclusive)
+}
+
+/// The 2xx to a REGISTER with these Contact values.
+fn registered(
+    case: &mut TestCase<'_>,
+    contacts: &[String],
+    expires: Option<&str>,
+) -> Result<Response, PurposeEnd> {
+    let response = answered(case, contacts, expires)?;
+    ensure!(response.status.is_success(), "the REGISTER was answered {}", line_of(&response));
+    Ok(response)
+}
+
+fn answered(
+    case: &mut TestCase<'_>,
+    contacts: &[String],
+    expires: Option<&str>,
+) -> Result<Response, PurposeEnd> {
+    let mut request = case.register_request(FIRST, contacts)?;
+    if let Some(expires) = expires {
+        request.headers.set(Name::Expires, expires);
+    }
+    Ok(case.ask(&request)?.response)
+}
+
+/// The bindings now, by a REGISTER without Contact.
+pub(super) fn bindings(case: &mut TestCase<'_>) -> Result<Vec<NameAddr>, PurposeEnd> {
+    let response = registered(case, &[], None)?;
+    listed(&response)
+}
+
+fn listed(response: &Response) -> Result<Vec<NameAddr>, PurposeEnd> {
+    let contacts = response.headers.addresses(&Name::Contact);
+    contacts.map_err(|error| PurposeEnd::Fail(format!("Contact of the 200 breaks the grammar: {error}")))
+}
+
+pub(super) fn has(bindings: &[NameAddr], uri: &SipUri) -> bool {
+    bindings.iter().any(|binding| binding.uri.is_equivalent(&Uri::Sip(uri.clone())))
+}
+
+fn shown(bindings: &[NameAddr]) -> String {
+    if bindings.is_empty() {
+        return "none".to_owned();
+    }
+    bindings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn expiration(binding: &NameAddr) -> Option<u32> {
+    binding.parameters.value("expires")?.parse().ok()
+}
+
+fn takes_a_registration(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let request = plain(case)?;
+    let response = case.ask(&request)?.response;
+    ensure!(response.status.code() == 200, "the REGISTER was answered {}", line_of(&response));
+    Ok(())
+}
+
+fn lists_the_binding(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    let response = first_registration(case, &[text(uri.clone())])?;
+    let bindings = listed(&response)?;
+    ensure!(has(&bindings, &uri), "the 200 to a REGISTER of {uri} has Contact: {}", shown(&bindings));
+    Ok(())
+}
+
+fn tells_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    let response = first_registration(case, &[text(uri)])?;
+    let bindings = listed(&response)?;
+    require!(!bindings.is_empty(), "the 200 has no Contact");
+    for binding in &bindings {
+        ensure!(
+            expiration(binding).is_some_and(|left| left > 0),
+            "Contact {binding} of the 200 tells no expiration"
+        );
+    }
+    Ok(())
+}
+
+fn adds_a_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (first, second) = (contact(case, 1)?, contact(case, 2)?);
+    first_registration(case, &[text(first.clone())])?;
+    let response = registered(case, &[text(second.clone())], Some("600"))?;
+    let bindings = listed(&response)?;
+    ensure!(has(&bindings, &second), "the 200 does not name the second contact, but {}", shown(&bindings));
+    ensure!(
+        has(&bindings, &first),
+        "the 200 to a second contact no longer names the first, but {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn binds_several(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uris = [contact(case, 1)?, contact(case, 2)?, contact(case, 3)?];
+    case.clear_bindings(FIRST)?;
+    registered(case, &uris.clone().map(text), Some("600"))?;
+    let bindings = bindings(case)?;
+    ensure!(
+        uris.iter().all(|uri| has(&bindings, uri)) && bindings.len() == 3,
+        "after a REGISTER with three contacts the bindings are {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn refreshes(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    first_registration(case, &[text(uri.clone())])?;
+    let response = registered(case, &[text(uri)], Some("600"))?;
+    let bindings = listed(&response)?;
+    ensure!(
+        bindings.len() == 1,
+        "after a contact was registered twice the bindings are {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn compares_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let port = contact(case, 1)?.port.unwrap_or(5060);
+    let first = format!("<sip:alice@Host.Example.Invalid:{port};transport=udp>");
+    let again = format!("<SIP:%61lice@host.example.INVALID:{port};Transport=UDP>");
+    first_registration(case, &[first])?;
+    registered(case, &[again], Some("600"))?;
+    let bindings = bindings(case)?;
+    ensure!(
+        bindings.len() == 1,
+        "after one contact was registered in two spellings the bindings are {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn tells_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
+    two_bindings(case, "<sip:alice@host.example.invalid>", "<sip:Alice@host.example.invalid>")
+}
+
+fn tells_transports_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
+    two_bindings(case, "<sip:alice@host.example.invalid>", "<sip:alice@host.example.invalid;transport=tcp>")
+}
+
+fn two_bindings(case: &mut TestCase<'_>, first: &str, second: &str) -> PurposeOutcome {
+    first_registration(case, &[first.to_owned()])?;
+    registered(case, &[second.to_owned()], Some("600"))?;
+    let bindings = bindings(case)?;
+    ensure!(
+        bindings.len() == 2,
+        "after {first} and {second} were registered the bindings are {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn answers_a_query(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    first_registration(case, &[text(uri.clone())])?;
+    for _ in 0..2 {
+        let bindings = bindings(case)?;
+        ensure!(
+            has(&bindings, &uri) && bindings.len() == 1,
+            "with {uri} registered, a REGISTER without Contact is answered with {}",
+            shown(&bindings)
+        );
+    }
+    Ok(())
+}
+
+fn keeps_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(TestAgent::Second)?;
+    first_registration(case, &[text(uri.clone())])?;
+    let request = case.register_request(TestAgent::Second, &[])?;
+    let response = case.ask_of(TestAgent::Second, &request)?.response;
+    let bindings = listed(&response)?;
+    ensure!(!has(&bindings, &uri), "a contact of one user is told as one of another: {}", shown(&bindings));
+    Ok(())
+}
+
+fn refuses_foreign_domains(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let mut request = plain(case)?;
+    let user = case.address_of_record(FIRST).user.unwrap_or_default();
+    let foreign: Uri = format!("sip:{user}@foreign.example.invalid").parse().map_err(|error| {
+        PurposeEnd::Inconclusive(format!("no address of record of another domain: {error}"))
+    })?;
+    request.headers.set(Name::To, NameAddr::new(foreign));
+    let response = case.ask(&request)?.response;
+    ensure!(
+        response.status.code() == 404,
+        "a REGISTER whose To is of another domain was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+fn tells_the_date(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let request = plain(case)?;
+    let response = case.ask(&request)?.response;
+    ensure!(response.headers.get(&Name::Date).is_some(), "the 200 has no Date");
+    Ok(())
+}
+
+fn removes_by_parameter(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    first_registration(case, &[text(uri.clone())])?;
+    registered(case, &[format!("{};expires=0", text(uri.clone()))], None)?;
+    is_gone(case, &uri)
+}
+
+fn removes_by_field(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    first_registration(case, &[text(uri.clone())])?;
+    registered(case, &[text(uri.clone())], Some("0"))?;
+    is_gone(case, &uri)
+}
+
+fn is_gone(case: &mut TestCase<'_>, uri: &SipUri) -> PurposeOutcome {
+    let bindings = bindings(case)?;
+    ensure!(!has(&bindings, uri), "a contact that was removed is still bound: {}", shown(&bindings));
+    Ok(())
+}
+
+fn removes_one(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (first, second) = (contact(case, 1)?, contact(case, 2)?);
+    first_registration(case, &[text(first.clone()), text(second.clone())])?;
+    registered(case, &[format!("{};expires=0", text(first.clone()))], None)?;
+    is_gone(case, &first)?;
+    let bindings = bindings(case)?;
+    ensure!(
+        has(&bindings, &second),
+        "when one contact was removed the other went, too: {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn removes_all(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    first_registration(case, &[text(uri)])?;
+    registered(case, &["*".to_owned()], Some("0"))?;
+    let bindings = bindings(case)?;
+    ensure!(bindings.is_empty(), "after Contact: * with Expires: 0 the bindings are {}", shown(&bindings));
+    Ok(())
+}
+
+fn refuses_star_with_time(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = answered(case, &["*".to_owned()], Some("60"))?;
+    ensure!(response.status.code() == 400, "Contact: * with Expires: 60 was answered {}", line_of(&response));
+    Ok(())
+}
+
+fn refuses_star_with_others(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let other = text(contact(case, 1)?);
+    let response = answered(case, &["*".to_owned(), other], Some("0"))?;
+    ensure!(
+        response.status.code() == 400,
+        "Contact: * beside another contact was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+fn keeps_after_star(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    first_registration(case, &[text(uri.clone())])?;
+    let response = answered(case, &["*".to_owned()], Some("60"))?;
+    require!(!response.status.is_success(), "Contact: * with Expires: 60 was not refused");
+    let bindings = bindings(case)?;
+    ensure!(has(&bindings, &uri), "a Contact: * that was refused removed the binding");
+    Ok(())
+}
+
+fn removes_nothing(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (first, other) = (contact(case, 1)?, contact(case, 2)?);
+    first_registration(case, &[text(first.clone())])?;
+    registered(case, &[format!("{};expires=0", text(other))], None)?;
+    let bindings = bindings(case)?;
+    ensure!(has(&bindings, &first), "removing another contact removed this one");
+    Ok(())
+}
+
+fn parameter_before_field(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    let response = registered(case, &[format!("{};expires=700", text(uri.clone()))], Some("2000"))?;
+    let granted = granted(&response, &uri)?;
+    require!(granted <= 700 || granted > 1900, "the registrar chose {granted} s itself");
+    ensure!(granted <= 700, "a contact with expires=700 in a REGISTER with Expires: 2000 got {granted} s");
+    Ok(())
+}
+
+/// The expiration of a contact in a 200.
+fn granted(response: &Response, uri: &SipUri) -> Result<u32, PurposeEnd> {
+    let bindings = listed(response)?;
+    let uri = Uri::Sip(uri.clone());
+    let binding = bindings.iter().find(|binding| binding.uri.is_equivalent(&uri));
+    let granted = binding.and_then(expiration);
+    granted.ok_or_else(|| {
+        PurposeEnd::Fail(format!("the 200 tells no expiration of {uri}: {}", shown(&bindings)))
+    })
+}
+
+fn takes_expires(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    let response = registered(case, &[text(uri.clone())], Some("700"))?;
+    let granted = granted(&response, &uri)?;
+    ensure!(granted <= 700, "a REGISTER with Expires: 700 got {granted} s");
+    Ok(())
+}
+
+fn chooses_an_expiration(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    let response = registered(case, &[text(uri.clone())], None)?;
+    let granted = granted(&response, &uri)?;
+    ensure!(granted > 0, "without an expiration the contact got {granted} s");
+    Ok(())
+}
+
+fn takes_garbled_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    let response = answered(case, &[format!("{};expires=soon", text(uri.clone()))], None)?;
+    ensure!(response.status.is_success(), "expires=soon was answered {}", line_of(&response));
+    let granted = granted(&response, &uri)?;
+    ensure!(granted <= 3600, "expires=soon got {granted} s");
+    Ok(())
+}
+
+fn tells_the_least(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    let response = answered(case, &[format!("{};expires=1", text(uri))], None)?;
+    require!(response.status.code() == 423, "expires=1 was answered {}", line_of(&response));
+    let least = response.headers.number(&Name::MinExpires).ok().flatten();
+    ensure!(
+        least.is_some_and(|least| least > 1),
+        "the 423 has Min-Expires: {:?}",
+        response.headers.get(&Name::MinExpires)
+    );
+    Ok(())
+}
+
+fn takes_an_hour(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    let response = answered(case, &[format!("{};expires=3600", text(uri))], None)?;
+    ensure!(response.status.code() != 423, "expires=3600 was answered {}", line_of(&response));
+    ensure!(response.status.is_success(), "expires=3600 was answered {}", line_of(&response));
+    Ok(())
+}
+
+fn ends_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
+    /// The longest that is waited for, s.
+    const LONGEST: u32 = 5;
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    let response = answered(case, &[format!("{};expires=2", text(uri.clone()))], None)?;
+    require!(response.status.is_success(), "expires=2 was answered {}", line_of(&response));
+    let granted = granted(&response, &uri)?;
+    require!(granted <= LONGEST, "expires=2 got {granted} s, which is too long to wait for");
+    // Times are in whole seconds: one more for the last.
+    case.pause(Duration::from_secs(u64::from(granted) + 2))?;
+    let bindings = bindings(case)?;
+    ensure!(!has(&bindings, &uri), "2 s after its end a binding is told: {}", shown(&bindings));
+    Ok(())
+}
+
+fn counts_down(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    let response = first_registration(case, &[text(uri.clone())])?;
+    let before = granted(&response, &uri)?;
+    case.pause(Duration::from_millis(2100))?;
+    let response = registered(case, &[], None)?;
+    let after = granted(&response, &uri)?;
+    ensure!(
+        after < before && after + 4 >= before,
+        "2.1 s after {before} s were granted {after} s are told to be left"
+    );
+    Ok(())
+}
+
+fn takes_the_largest(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    let response = registered(case, &[text(uri.clone())], Some("4294967295"))?;
+    let granted = granted(&response, &uri)?;
+    ensure!(granted > 0, "an expiration of 4294967295 s got {granted} s");
+    Ok(())
+}
+
+/// A REGISTER of one Call-ID with this CSeq number.
+fn numbered(
+    case: &mut TestCase<'_>,
+    call_id: &str,
+    number: u32,
+    contacts: &[String],
+) -> Result<Response, PurposeEnd> {
+    let mut request = case.register_request(FIRST, contacts)?;
+    request.headers.set(Name::CallId, call_id);
+    request.headers.set(Name::CSeq, CSeq { number, method: Method::Register });
+    request.headers.set(Name::Expires, 600);
+    Ok(case.ask(&request)?.response)
+}
+
+fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = old_request(case)?;
+    ensure!(
+        !response.status.is_success(),
+        "a REGISTER with a lower CSeq than the last of its Call-ID was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+/// The answer to a REGISTER of the same Call-ID with a lower CSeq, which would remove the binding.
+fn old_request(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
+    let (uri, call_id) = (contact(case, 1)?, case.token());
+    case.clear_bindings(FIRST)?;
+    let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
+    require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
+    numbered(case, &call_id, 50, &[format!("{};expires=0", text(uri))])
+}
+
+fn keeps_after_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
+    old_request(case)?;
+    let uri = contact(case, 1)?;
+    let bindings = bindings(case)?;
+    ensure!(has(&bindings, &uri), "a REGISTER with a lower CSeq removed the binding");
+    Ok(())
+}
+
+fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (uri, first, second) = (contact(case, 1)?, case.token(), case.token());
+    case.clear_bindings(FIRST)?;
+    let response = numbered(case, &first, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
+    require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
+    let response = numbered(case, &second, 1, &[format!("{};expires=0", text(uri.clone()))])?;
+    ensure!(
+        response.status.is_success(),
+        "a REGISTER of another Call-ID was answered {}",
+        line_of(&response)
+    );
+    is_gone(case, &uri)
+}
+
+fn binds_all_or_none(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (uri, other, call_id) = (contact(case, 1)?, contact(case, 2)?, case.token());
+    case.clear_bindings(FIRST)?;
+    let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
+    require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
+    // The first of both cannot be updated by an old request, so the second must not be added.
+    numbered(case, &call_id, 50, &[text(uri), text(other.clone())])?;
+    let bindings = bindings(case)?;
+    ensure!(
+        !has(&bindings, &other),
+        "a REGISTER of which one contact could not be updated has bound another"
+    );
+    Ok(())
+}
+
+fn reads_lists(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (first, second) = (contact(case, 1)?, contact(case, 2)?);
+    case.clear_bindings(FIRST)?;
+    registered(case, &[format!("{}, {}", text(first.clone()), text(second.clone()))], Some("600"))?;
+    let bindings = bindings(case)?;
+    ensure!(
+        has(&bindings, &first) && has(&bindings, &second),
+        "of two contacts in one header field the bindings are {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn reads_display_names(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = contact(case, 1)?;
+    case.clear_bindings(FIRST)?;
+    registered(case, &[format!("\"A, \\\"B\\\" <sip:x@y>\" {}", text(uri.clone()))], Some("600"))?;
+    let bindings = bindings(case)?;
+    ensure!(
+        has(&bindings, &uri) && bindings.len() == 1,
+        "of one contact with a display name the bindings are {}",
+        shown(&bindings)
+    );
+    Ok(())
+}
+
+fn with_a_garbled_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
+    does_not_take(case, SUBJECT, |text| with_field(&text, "Contact", Some("<sip:alice@host.example.invalid")))
+}

@@ -1,0 +1,190 @@
+//! Credentials of registrations (RFC 3261 section 22, RFC 7616).
+
+use netrig_sip::digest::Challenge;
+use netrig_sip::header::NameAddr;
+use netrig_sip::{Method, Name, Request, Response, Uri};
+
+use super::super::case::{TestAgent, TestCase, line_of};
+use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::registrar::{bindings, contact, has};
+
+const FIRST: TestAgent = TestAgent::First;
+
+purposes! {
+    Registrar "REG";
+    "credentials" {
+        "AUTH-01" Must "RFC 3261 section 22.2" "A registration without credentials is answered 401." => challenges, needs [RegistrationDigest], in basic;
+        "AUTH-02" Must "RFC 3261 section 22.2" "The 401 has a WWW-Authenticate with a digest challenge that can be answered." => challenge_is_right, needs [RegistrationDigest], in basic;
+        "AUTH-03" Must "RFC 3261 section 22.4" "The challenge offers qop." => offers_qop, needs [RegistrationDigest];
+        "AUTH-04" Must "RFC 3261 section 22.2" "The challenge names a realm." => names_a_realm, needs [RegistrationDigest];
+        "AUTH-05" Must "RFC 3261 section 22.2" "A response of a wrong password is refused." => refuses_a_wrong_password, needs [RegistrationDigest], in basic;
+        "AUTH-06" Must "RFC 3261 section 22.4" "A response for another method is refused." => refuses_another_method, needs [RegistrationDigest];
+        "AUTH-07" Must "RFC 7616 section 3.3" "A nonce that the server did not make is refused." => refuses_a_made_up_nonce, needs [RegistrationDigest];
+        "AUTH-08" Must "RFC 3261 section 22" "Basic credentials are not taken." => refuses_basic, needs [RegistrationDigest];
+        "AUTH-09" Must "RFC 3261 section 10.3" "A user does not change the bindings of another." => refuses_other_users, needs [RegistrationDigest];
+        "AUTH-10" Must "RFC 3261 section 10.3" "A request with wrong credentials changes no binding." => keeps_bindings, needs [RegistrationDigest];
+        "AUTH-11" Must "RFC 3261 section 22.2" "A user that does not exist is refused." => refuses_unknown_users, needs [RegistrationDigest];
+        "AUTH-12" Must "RFC 7616 section 3.4" "Credentials whose fields break the grammar are refused." => refuses_garbled_credentials, needs [RegistrationDigest];
+    }
+}
+
+fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+    let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
+    let mut request = case.register_request(FIRST, &[contact])?;
+    request.headers.set(Name::Expires, 600);
+    Ok(request)
+}
+
+/// A REGISTER without credentials, and the 401 to it.
+fn challenged(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
+    let request = plain(case)?;
+    let response = case.ask_plainly(FIRST, &request)?.response;
+    ensure!(
+        response.status.code() == 401,
+        "a REGISTER without credentials was answered {}",
+        line_of(&response)
+    );
+    Ok((request, response))
+}
+
+fn challenge_of(response: &Response) -> Result<Challenge, PurposeEnd> {
+    let challenge = response.headers.all(&Name::WwwAuthenticate).find_map(Challenge::of_value);
+    challenge.ok_or_else(|| {
+        let fields: Vec<&str> = response.headers.all(&Name::WwwAuthenticate).collect();
+        PurposeEnd::Fail(format!("the 401 has no digest challenge that can be answered: {fields:?}"))
+    })
+}
+
+fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
+    challenged(case).map(drop)
+}
+
+fn challenge_is_right(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (_, response) = challenged(case)?;
+    let challenge = challenge_of(&response)?;
+    ensure!(!challenge.nonce.is_empty(), "the nonce of the challenge is empty");
+    Ok(())
+}
+
+fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (_, response) = challenged(case)?;
+    let challenge = challenge_of(&response)?;
+    ensure!(!challenge.qualities.is_empty(), "the challenge offers no qop");
+    Ok(())
+}
+
+fn names_a_realm(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (_, response) = challenged(case)?;
+    let challenge = challenge_of(&response)?;
+    ensure!(!challenge.realm.is_empty(), "the realm of the challenge is empty");
+    Ok(())
+}
+
+/// The request once more with credentials that `change` has spoilt, and its response.
+fn spoilt(
+    case: &mut TestCase<'_>,
+    change: impl FnOnce(&mut TestCase<'_>, &mut Request, &str),
+) -> Result<Response, PurposeEnd> {
+    let (request, response) = challenged(case)?;
+    let next = case.with_credentials(FIRST, &request, &response)?;
+    let Some(mut next) = next else { return Ok(response) };
+    let credentials = next.headers.get(&Name::Authorization).unwrap_or_default().to_owned();
+    require!(!credentials.is_empty(), "no credentials could be made for the challenge");
+    change(case, &mut next, &credentials);
+    Ok(case.ask_plainly(FIRST, &next)?.response)
+}
+
+fn is_refused(response: &Response) -> PurposeOutcome {
+    let code = response.status.code();
+    ensure!((400..500).contains(&code), "the request was answered {}", line_of(response));
+    Ok(())
+}
+
+/// The value of a parameter of credentials replaced.
+fn replaced(credentials: &str, name: &str, value: &str) -> String {
+    let start = format!("{name}=\"");
+    let Some(at) = credentials.find(&start).map(|at| at + start.len()) else { return credentials.to_owned() };
+    let length = credentials[at..].find('"').unwrap_or(0);
+    format!("{}{value}{}", &credentials[..at], &credentials[at + length..])
+}
+
+fn refuses_a_wrong_password(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = spoilt(case, |_, request, credentials| {
+        request
+            .headers
+            .set(Name::Authorization, replaced(credentials, "response", &"0123456789abcdef".repeat(2)));
+    })?;
+    is_refused(&response)
+}
+
+fn refuses_another_method(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = spoilt(case, |case, request, _| {
+        let method = std::mem::replace(&mut request.method, Method::Invite);
+        case.authorize(FIRST, request);
+        request.method = method;
+    })?;
+    is_refused(&response)
+}
+
+fn refuses_a_made_up_nonce(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (request, response) = challenged(case)?;
+    let mut challenge = challenge_of(&response)?;
+    challenge.nonce = case.token();
+    let mut made_up = response;
+    made_up.headers.set(Name::WwwAuthenticate, challenge.write());
+    let next = case.with_credentials(FIRST, &request, &made_up)?;
+    let Some(next) = next else { return Ok(()) };
+    is_refused(&case.ask_plainly(FIRST, &next)?.response)
+}
+
+fn refuses_basic(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let mut request = plain(case)?;
+    request.headers.set(Name::Authorization, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+    is_refused(&case.ask_plainly(FIRST, &request)?.response)
+}
+
+fn refuses_other_users(case: &mut TestCase<'_>) -> PurposeOutcome {
+    // The first user with its own credentials, for the second's address of record.
+    let mut request = plain(case)?;
+    let other = NameAddr::new(Uri::Sip(case.address_of_record(TestAgent::Second)));
+    request.headers.set(Name::To, other);
+    let response = case.ask(&request);
+    match response {
+        Ok(answered) => is_refused(&answered.response),
+        // The credentials were refused: the user may not.
+        Err(PurposeEnd::Inconclusive(text)) if text.contains("were refused") => Ok(()),
+        Err(end) => Err(end),
+    }
+}
+
+fn keeps_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
+    case.clear_bindings(FIRST)?;
+    let uri = contact(case, 7)?;
+    let other = NameAddr::new(Uri::Sip(uri.clone())).to_string();
+    let response = spoilt(case, |_, request, credentials| {
+        request
+            .headers
+            .set(Name::Authorization, replaced(credentials, "response", &"0123456789abcdef".repeat(2)));
+        request.headers.set(Name::Contact, &other);
+    })?;
+    require!(!response.status.is_success(), "wrong credentials were answered {}", line_of(&response));
+    case.renew_credentials(FIRST);
+    let bindings = bindings(case)?;
+    ensure!(!has(&bindings, &uri), "a request that was refused has made a binding");
+    Ok(())
+}
+
+fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let name = format!("nobody{}", case.token());
+    let response = spoilt(case, |_, request, credentials| {
+        request.headers.set(Name::Authorization, replaced(credentials, "username", &name));
+    })?;
+    is_refused(&response)
+}
+
+fn refuses_garbled_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = spoilt(case, |_, request, credentials| {
+        request.headers.set(Name::Authorization, replaced(credentials, "response", "not hexadecimal"));
+    })?;
+    is_refused(&response)
+}

@@ -1,0 +1,293 @@
+//! The report about a conformance run: as data, as text, and for build servers (JUnit).
+
+use std::fmt::Write as _;
+
+use netrig_core::xml::escaped;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::capability::Capability;
+use super::case::EvidenceMessage;
+use super::purpose::{RequirementLevel, TestedRole};
+use super::run::{ConformancePlan, ConformanceResult, PurposeResult, PurposeVerdict};
+use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, write_entry};
+
+/// The document of `netrig sip conform --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConformanceDocument {
+    /// Version of this form.
+    pub format: u32,
+    /// Version and commit of netrig.
+    pub tester: String,
+    /// The server, as it was typed.
+    pub target: String,
+    /// What the server says of itself (Server header field), if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+    /// Its role.
+    pub role: TestedRole,
+    /// Domain of the users.
+    pub domain: String,
+    /// Of all identifiers: the same seed makes the same ones.
+    pub seed: u64,
+    /// When the run began, ns since 1970.
+    pub began_ns: u64,
+    /// How long it took, s.
+    pub took_s: f64,
+    /// How long a response was waited for, s.
+    pub patience_s: f64,
+    /// Cases at the same time.
+    pub jobs: usize,
+    /// Whether it was stopped before its end.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// The static review: what is claimed, and what was seen.
+    pub capabilities: Vec<CapabilityRow>,
+    /// How many purposes ended in each way.
+    pub counts: VerdictCounts,
+    /// All purposes that were asked for.
+    pub purposes: Vec<PurposeRow>,
+}
+
+/// A capability of the static review.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CapabilityRow {
+    /// Its name in capability files.
+    pub name: Capability,
+    /// Whether each server of the role must have it.
+    pub mandatory: bool,
+    /// What the capability file says; absent if it leaves it open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<bool>,
+    /// Whether the server showed it; absent if it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<bool>,
+    /// Why it was not shown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// How many purposes ended in each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictCounts {
+    /// Purposes that were asked for.
+    pub selected: usize,
+    /// Those that were carried out.
+    pub run: usize,
+    /// PASS.
+    pub pass: usize,
+    /// FAIL.
+    pub fail: usize,
+    /// INCONC.
+    pub inconc: usize,
+}
+
+/// A purpose and how it went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PurposeRow {
+    /// Such as `REG-BIND-03`.
+    pub id: String,
+    /// The part of the role that it belongs to.
+    pub group: String,
+    /// RFC and section.
+    pub section: String,
+    /// How strong the requirement is.
+    pub level: RequirementLevel,
+    /// The requirement.
+    pub requirement: String,
+    /// `PASS`, `FAIL` or `INCONC`; absent if it was not carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<PurposeVerdict>,
+    /// What the server did, or why there is no verdict.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub observation: String,
+    /// How long it took, s.
+    pub took_s: f64,
+    /// Its messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<EvidenceRow>,
+}
+
+/// A message of a purpose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EvidenceRow {
+    /// ns since 1970.
+    pub at_ns: u64,
+    /// Address and port of the sender.
+    pub from: String,
+    /// Address and port of the receiver.
+    pub to: String,
+    /// `UDP`, `TCP` or `TLS`.
+    pub transport: String,
+    /// The whole message. Bytes that are no UTF-8 are replaced.
+    pub text: String,
+}
+
+impl ConformanceDocument {
+    /// The version that this netrig writes.
+    pub const FORMAT: u32 = 1;
+
+    /// That of a run of a plan. `target` is the server as it was typed, and `tester` is netrig's version.
+    pub fn new(plan: &ConformancePlan, result: &ConformanceResult, target: &str, tester: &str) -> Self {
+        let capabilities = result.capabilities.iter().map(|state| CapabilityRow {
+            name: state.capability,
+            mandatory: state.capability.is_mandatory(),
+            claimed: state.claimed,
+            shown: state.is_shown,
+            why: state.why.clone(),
+        });
+        let count =
+            |verdict| result.purposes.iter().filter(|purpose| purpose.verdict == Some(verdict)).count();
+        let counts = VerdictCounts {
+            selected: result.purposes.len(),
+            run: result.purposes.iter().filter(|purpose| purpose.verdict.is_some()).count(),
+            pass: count(PurposeVerdict::Pass),
+            fail: count(PurposeVerdict::Fail),
+            inconc: count(PurposeVerdict::Inconclusive),
+        };
+        Self {
+            format: Self::FORMAT,
+            tester: tester.to_owned(),
+            target: target.to_owned(),
+            product: product(result),
+            role: plan.role,
+            domain: plan.target.domain.to_string(),
+            seed: plan.seed,
+            began_ns: result.began_ns,
+            took_s: result.took.as_secs_f64(),
+            patience_s: plan.target.patience.as_secs_f64(),
+            jobs: plan.jobs,
+            interrupted: result.is_interrupted,
+            capabilities: capabilities.collect(),
+            counts,
+            purposes: result.purposes.iter().map(PurposeRow::of).collect(),
+        }
+    }
+
+    /// Purposes with this verdict.
+    pub fn with_verdict(&self, verdict: PurposeVerdict) -> impl Iterator<Item = &PurposeRow> {
+        self.purposes.iter().filter(move |purpose| purpose.verdict == Some(verdict))
+    }
+
+    /// The groups in their order, with how their purposes ended.
+    pub fn groups(&self) -> Vec<(&str, VerdictCounts)> {
+        let mut groups: Vec<(&str, VerdictCounts)> = Vec::new();
+        for purpose in &self.purposes {
+            let place = groups.iter().position(|(name, _)| *name == purpose.group).unwrap_or_else(|| {
+                groups.push((&purpose.group, VerdictCounts::default()));
+                groups.len() - 1
+            });
+            let counts = &mut groups[place].1;
+            counts.selected += 1;
+            counts.run += usize::from(purpose.verdict.is_some());
+            match purpose.verdict {
+                Some(PurposeVerdict::Pass) => counts.pass += 1,
+                Some(PurposeVerdict::Fail) => counts.fail += 1,
+                Some(PurposeVerdict::Inconclusive) => counts.inconc += 1,
+                None => {}
+            }
+        }
+        groups
+    }
+
+    /// The report of build servers: a test case for each purpose.
+    pub fn to_junit(&self) -> String {
+        let counts = self.counts;
+        let skipped = counts.selected - counts.run + counts.inconc;
+        let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        // Writing to a text does not fail.
+        let _ = writeln!(
+            text,
+            "<testsuite name=\"netrig sip conform --role {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{skipped}\" time=\"{:.3}\">",
+            self.role.name(),
+            escaped(&self.target),
+            counts.selected,
+            counts.fail,
+            self.took_s
+        );
+        for purpose in &self.purposes {
+            let PurposeRow { id, group, section, requirement, observation, took_s, .. } = purpose;
+            let [section, requirement, observation] =
+                [section, requirement, observation].map(|text| escaped(text));
+            let _ = write!(
+                text,
+                "  <testcase classname=\"{}.{group}\" name=\"{id} {requirement} ({section})\" time=\"{took_s:.3}\">",
+                self.role.name()
+            );
+            match purpose.verdict {
+                Some(PurposeVerdict::Pass) => {}
+                Some(PurposeVerdict::Fail) => {
+                    let _ = write!(text, "<failure message=\"{observation}\"/>");
+                }
+                Some(PurposeVerdict::Inconclusive) | None => {
+                    let _ = write!(text, "<skipped message=\"{observation}\"/>");
+                }
+            }
+            text.push_str("</testcase>\n");
+        }
+        text.push_str("</testsuite>\n");
+        text
+    }
+}
+
+impl PurposeRow {
+    fn of(result: &PurposeResult) -> Self {
+        let PurposeResult { purpose, verdict, observation, evidence, took } = result;
+        Self {
+            id: purpose.id.to_owned(),
+            group: purpose.group.to_owned(),
+            section: purpose.section.to_owned(),
+            level: purpose.level,
+            requirement: purpose.requirement.to_owned(),
+            verdict: *verdict,
+            observation: observation.clone(),
+            took_s: took.as_secs_f64(),
+            messages: evidence.iter().map(EvidenceRow::of).collect(),
+        }
+    }
+}
+
+impl EvidenceRow {
+    fn of(message: &EvidenceMessage) -> Self {
+        let (from, to) =
+            if message.is_sent { (message.local, message.peer) } else { (message.peer, message.local) };
+        Self {
+            at_ns: message.at_ns,
+            from: from.to_string(),
+            to: to.to_string(),
+            transport: message.transport.name().to_owned(),
+            text: String::from_utf8_lossy(&message.bytes).into_owned(),
+        }
+    }
+}
+
+/// The first Server header field that came.
+fn product(result: &ConformanceResult) -> Option<String> {
+    let received =
+        result.purposes.iter().flat_map(|purpose| &purpose.evidence).filter(|message| !message.is_sent);
+    received.take(1000).find_map(|message| {
+        let text = String::from_utf8_lossy(&message.bytes);
+        let line = text
+            .lines()
+            .find(|line| line.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("server:")))?;
+        Some(line[7..].trim().to_owned())
+    })
+}
+
+/// Writes all messages of a run as a message log, in the order of their times.
+///
+/// # Errors
+/// As `out` does.
+pub fn write_evidence(out: &mut impl std::io::Write, result: &ConformanceResult) -> std::io::Result<()> {
+    let mut messages: Vec<&EvidenceMessage> =
+        result.purposes.iter().flat_map(|purpose| &purpose.evidence).collect();
+    messages.sort_by_key(|message| message.at_ns);
+    out.write_all(LOG_HEADING.as_bytes())?;
+    for message in messages {
+        let EvidenceMessage { at_ns, is_sent, local, peer, transport, bytes } = message.clone();
+        let (direction, from, to) =
+            if is_sent { (LogDirection::Sent, local, peer) } else { (LogDirection::Received, peer, local) };
+        write_entry(out, direction, &TracedMessage { at_ns, from, to, transport, bytes })?;
+    }
+    Ok(())
+}

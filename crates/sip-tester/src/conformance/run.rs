@@ -1,0 +1,360 @@
+//! Which purposes are carried out, and carrying them out.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use netrig_agent::realtime_nanos;
+use netrig_core::{Duration, Seeds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::capability::{Capability, CapabilityClaims};
+use super::case::{ConformanceTarget, EvidenceMessage, TestCase, TestUser};
+use super::check::check;
+use super::purpose::{PurposeCarrier, PurposeEnd, RequirementLevel, TestPurpose, TestedRole};
+use super::purposes::catalogue;
+
+/// User agents of one case, each with a user of its own.
+pub const USERS_OF_A_CASE: usize = 3;
+
+/// Which purposes of a role are asked for. Empty lists ask for all.
+#[derive(Clone, Debug, Default)]
+pub struct PurposeSelection {
+    /// Ids, or what they begin with.
+    pub ids: Vec<String>,
+    /// Names of groups.
+    pub groups: Vec<String>,
+    /// Parts of the section, such as `RFC 3261 section 10`.
+    pub sections: Vec<String>,
+    /// Only those of the set `basic-call`.
+    pub only_basic: bool,
+    /// Ids, or what they begin with, that are left out.
+    pub without: Vec<String>,
+}
+
+/// A selection that selects nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// An id is the beginning of none.
+    #[error("no test purpose of this role has an id that begins with \"{0}\"")]
+    Id(String),
+    /// There is no such group.
+    #[error("there is no group \"{0}\"; there are: {1}")]
+    Group(String, String),
+    /// No section has this in it.
+    #[error("no test purpose of this role is of \"{0}\"")]
+    Section(String),
+    /// All that was asked for together.
+    #[error("no test purpose of this role is as asked for")]
+    Nothing,
+}
+
+impl PurposeSelection {
+    /// The purposes of a role that it selects.
+    ///
+    /// # Errors
+    /// A part of it fits no purpose.
+    pub fn of(&self, role: TestedRole) -> Result<Vec<&'static TestPurpose>, SelectionError> {
+        let all: Vec<_> = catalogue().filter(|purpose| purpose.role == role).collect();
+        let begins = |purpose: &TestPurpose, id: &String| purpose.id.starts_with(&id.to_ascii_uppercase());
+        for id in self.ids.iter().chain(&self.without) {
+            if !all.iter().any(|purpose| begins(purpose, id)) {
+                return Err(SelectionError::Id(id.clone()));
+            }
+        }
+        for group in &self.groups {
+            if !all.iter().any(|purpose| purpose.group == group) {
+                let mut groups: Vec<_> = all.iter().map(|purpose| purpose.group).collect();
+                groups.dedup();
+                return Err(SelectionError::Group(group.clone(), groups.join(", ")));
+            }
+        }
+        for section in &self.sections {
+            if !all.iter().any(|purpose| is_of_section(purpose, section)) {
+                return Err(SelectionError::Section(section.clone()));
+            }
+        }
+        let is_asked = |purpose: &&'static TestPurpose| {
+            let fits =
+                |list: &[String], fits: &dyn Fn(&String) -> bool| list.is_empty() || list.iter().any(fits);
+            fits(&self.ids, &|id| begins(purpose, id))
+                && fits(&self.groups, &|group| purpose.group == group)
+                && fits(&self.sections, &|section| is_of_section(purpose, section))
+                && (!self.only_basic || purpose.is_basic)
+                && !self.without.iter().any(|id| begins(purpose, id))
+        };
+        let chosen: Vec<_> = all.into_iter().filter(is_asked).collect();
+        if chosen.is_empty() { Err(SelectionError::Nothing) } else { Ok(chosen) }
+    }
+}
+
+/// Whether a purpose is of a section or of one within it: `RFC 3261 section 10` has 10.3 and not 101.
+fn is_of_section(purpose: &TestPurpose, section: &str) -> bool {
+    let of_one = |own: &str| {
+        own.strip_prefix(section)
+            .is_some_and(|rest| rest.is_empty() || !rest.starts_with(|sign: char| sign.is_ascii_digit()))
+    };
+    purpose.section.split(", ").any(of_one)
+}
+
+/// All that decides a run.
+#[derive(Clone, Debug)]
+pub struct ConformancePlan {
+    /// The server.
+    pub target: ConformanceTarget,
+    /// Its role.
+    pub role: TestedRole,
+    /// The purposes.
+    pub purposes: Vec<&'static TestPurpose>,
+    /// Users of the server: three for each job.
+    pub users: Vec<TestUser>,
+    /// Cases at the same time.
+    pub jobs: usize,
+    /// Of all identifiers.
+    pub seed: u64,
+    /// What the server claims.
+    pub claims: CapabilityClaims,
+}
+
+/// How a purpose went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum PurposeVerdict {
+    /// The server kept to the rule.
+    #[serde(rename = "PASS")]
+    Pass,
+    /// It broke the rule.
+    #[serde(rename = "FAIL")]
+    Fail,
+    /// Neither was shown.
+    #[serde(rename = "INCONC")]
+    Inconclusive,
+}
+
+impl PurposeVerdict {
+    /// As reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Inconclusive => "INCONC",
+        }
+    }
+}
+
+/// A purpose that was selected, and how it went.
+#[derive(Clone, Debug)]
+pub struct PurposeResult {
+    /// The purpose.
+    pub purpose: &'static TestPurpose,
+    /// Absent if it was not carried out: see `observation`.
+    pub verdict: Option<PurposeVerdict>,
+    /// What the server did, or why the purpose was not carried out. Empty for a pass.
+    pub observation: String,
+    /// All its messages.
+    pub evidence: Vec<EvidenceMessage>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What is known of a capability.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapabilityState {
+    /// Which.
+    pub capability: Capability,
+    /// What the statement says.
+    pub claimed: Option<bool>,
+    /// Whether the server showed it; absent if it was not tried.
+    pub is_shown: Option<bool>,
+    /// Why it was not shown.
+    pub why: String,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct ConformanceResult {
+    /// When it began, ns since 1970.
+    pub began_ns: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Capabilities of the role that a purpose needs.
+    pub capabilities: Vec<CapabilityState>,
+    /// In the order of the plan.
+    pub purposes: Vec<PurposeResult>,
+    /// Whether it was stopped before its end.
+    pub is_interrupted: bool,
+}
+
+impl ConformancePlan {
+    /// Carries all purposes out. `each` is called after each of them.
+    pub fn run(&self, stop: &AtomicBool, each: &(dyn Fn(&PurposeResult) + Sync)) -> ConformanceResult {
+        let began_ns = realtime_nanos();
+        let seeds = Seeds::new(self.seed);
+        let capabilities = self.check_capabilities(&seeds, stop);
+        let next = AtomicUsize::new(0);
+        let done: Mutex<BTreeMap<usize, PurposeResult>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for job in 0..self.jobs.max(1) {
+                let (next, done, seeds, capabilities) = (&next, &done, &seeds, &capabilities);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let place = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(purpose) = self.purposes.get(place) else { return };
+                        let result = self.carry_out(purpose, capabilities, seeds, job);
+                        each(&result);
+                        if let Ok(mut done) = done.lock() {
+                            done.insert(place, result);
+                        }
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_default();
+        let is_interrupted = stop.load(Ordering::Relaxed) && done.len() < self.purposes.len();
+        let result = |(place, purpose): (usize, &&'static TestPurpose)| {
+            done.remove(&place)
+                .unwrap_or_else(|| not_carried_out(purpose, "the run was stopped before".to_owned()))
+        };
+        let purposes = self.purposes.iter().enumerate().map(result).collect();
+        let took = Duration::from_nanos(realtime_nanos().saturating_sub(began_ns));
+        ConformanceResult { began_ns, took, capabilities, purposes, is_interrupted }
+    }
+
+    /// The users of a job's user agents.
+    fn users_of(&self, job: usize) -> [TestUser; USERS_OF_A_CASE] {
+        std::array::from_fn(|place| self.users[(job * USERS_OF_A_CASE + place) % self.users.len()].clone())
+    }
+
+    fn check_capabilities(&self, seeds: &Seeds, stop: &AtomicBool) -> Vec<CapabilityState> {
+        let needed = |capability: &&Capability| {
+            let is_needed = self.purposes.iter().any(|purpose| purpose.needs.contains(capability));
+            capability.roles().contains(&self.role) && (is_needed || capability.is_mandatory())
+        };
+        let states = Capability::ALL.iter().filter(needed).map(|capability| {
+            let claimed = self.claims.claimed(*capability);
+            let mut state =
+                CapabilityState { capability: *capability, claimed, is_shown: None, why: String::new() };
+            if claimed == Some(false) || stop.load(Ordering::Relaxed) {
+                return state;
+            }
+            let mut case = TestCase::new(&self.target, self.users_of(0), seeds, capability.name());
+            let end = check(*capability, &mut case);
+            case.clean_up();
+            state.is_shown = Some(end.is_ok());
+            if let Err(PurposeEnd::Fail(why) | PurposeEnd::Inconclusive(why)) = end {
+                state.why = why;
+            }
+            state
+        });
+        states.collect()
+    }
+
+    fn carry_out(
+        &self,
+        purpose: &'static TestPurpose,
+        capabilities: &[CapabilityState],
+        seeds: &Seeds,
+        job: usize,
+    ) -> PurposeResult {
+        let is_over_datagrams = self.target.address.transport == netrig_sip::header::Transport::Udp;
+        match (purpose.carrier, is_over_datagrams) {
+            (PurposeCarrier::Datagrams, false) => return not_carried_out(purpose, "it is of UDP".to_owned()),
+            (PurposeCarrier::Connections, true) => {
+                return not_carried_out(purpose, "it is of TCP and TLS".to_owned());
+            }
+            _ => {}
+        }
+        let needed = |state: &&CapabilityState| {
+            state.capability.is_mandatory() || purpose.needs.contains(&state.capability)
+        };
+        for state in capabilities.iter().filter(needed) {
+            let name = state.capability.name();
+            match (state.claimed, state.is_shown) {
+                (Some(false), _) => {
+                    return not_carried_out(purpose, format!("the server does not claim {name}"));
+                }
+                (None, Some(false)) if !state.capability.is_mandatory() => {
+                    return not_carried_out(
+                        purpose,
+                        format!("the server does not show {name}: {}", state.why),
+                    );
+                }
+                (_, Some(false)) => {
+                    let why = format!("the server is to have {name}, and does not show it: {}", state.why);
+                    return PurposeResult {
+                        verdict: Some(PurposeVerdict::Inconclusive),
+                        ..not_carried_out(purpose, why)
+                    };
+                }
+                _ => {}
+            }
+        }
+        let mut case = TestCase::new(&self.target, self.users_of(job), seeds, purpose.id);
+        let end = (purpose.procedure)(&mut case);
+        let took = case.now().since(netrig_core::Instant::ZERO);
+        case.clean_up();
+        let (verdict, observation) = match end {
+            Ok(()) => (PurposeVerdict::Pass, String::new()),
+            Err(PurposeEnd::Inconclusive(text)) => (PurposeVerdict::Inconclusive, text),
+            Err(PurposeEnd::Fail(text)) => match purpose.level {
+                RequirementLevel::Must => (PurposeVerdict::Fail, text),
+                RequirementLevel::Should => {
+                    (PurposeVerdict::Inconclusive, format!("recommended only (SHOULD): {text}"))
+                }
+            },
+        };
+        PurposeResult { purpose, verdict: Some(verdict), observation, evidence: case.into_evidence(), took }
+    }
+}
+
+fn not_carried_out(purpose: &'static TestPurpose, why: String) -> PurposeResult {
+    PurposeResult { purpose, verdict: None, observation: why, evidence: Vec::new(), took: Duration::ZERO }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn purposes_are_selected_by_id_group_and_section() {
+        let of = |selection: &PurposeSelection| {
+            let chosen = selection.of(TestedRole::Registrar).unwrap();
+            chosen.into_iter().map(|purpose| purpose.id).collect::<Vec<_>>()
+        };
+        let all = of(&PurposeSelection::default());
+        let ids = PurposeSelection { ids: vec!["reg-bind".into()], ..PurposeSelection::default() };
+        assert!(of(&ids).len() < all.len() && of(&ids).iter().all(|id| id.starts_with("REG-BIND-")));
+        let without = PurposeSelection { without: vec!["REG-BIND".into()], ..PurposeSelection::default() };
+        assert_eq!(of(&ids).len() + of(&without).len(), all.len());
+        let groups = PurposeSelection { groups: vec!["order".into()], ..PurposeSelection::default() };
+        assert!(of(&groups).iter().all(|id| id.starts_with("REG-ORDER-")));
+        let sections = PurposeSelection { sections: vec!["RFC 3581".into()], ..PurposeSelection::default() };
+        assert_eq!(of(&sections), ["REG-WAY-02", "REG-WAY-03"]);
+        let sections =
+            PurposeSelection { sections: vec!["RFC 3261 section 1".into()], ..PurposeSelection::default() };
+        let error = sections.of(TestedRole::Registrar).unwrap_err();
+        assert_eq!(error, SelectionError::Section("RFC 3261 section 1".into()));
+        let basic = PurposeSelection { only_basic: true, ..PurposeSelection::default() };
+        assert!((10..30).contains(&of(&basic).len()));
+        let unknown = PurposeSelection { groups: vec!["nonsense".into()], ..PurposeSelection::default() };
+        let error = unknown.of(TestedRole::Registrar).unwrap_err().to_string();
+        assert!(
+            error.starts_with("there is no group \"nonsense\"; there are: bindings, removal, "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn each_purpose_has_an_id_of_its_own_and_names_a_section() {
+        let mut ids: Vec<_> = catalogue().map(|purpose| purpose.id).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+        for purpose in catalogue() {
+            assert!(purpose.section.split(", ").all(|section| section.starts_with("RFC ")), "{}", purpose.id);
+            assert!(purpose.requirement.ends_with('.'), "{}", purpose.id);
+            assert!(purpose.needs.iter().all(|need| need.roles().contains(&purpose.role)), "{}", purpose.id);
+        }
+    }
+}
