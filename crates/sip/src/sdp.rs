@@ -9,6 +9,9 @@ use std::net::IpAddr;
 /// Where media are to be sent that nobody takes: what comes to this port is discarded (RFC 863).
 pub const DISCARD: u16 = 9;
 
+/// Content-Type of a description (RFC 8866 section 8.1).
+pub const SDP_TYPE: &str = "application/sdp";
+
 /// A text that is no session description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected} (RFC 8866 section {section})")]

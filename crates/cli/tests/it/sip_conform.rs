@@ -25,9 +25,17 @@ fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-fn with_verdict<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
+const NONE: [(&str, &str); 0] = [];
+
+/// Ids with this verdict, and what was seen.
+fn observed<'a>(document: &'a Value, verdict: &str) -> Vec<(&'a str, &'a str)> {
     let rows = document["purposes"].as_array().unwrap().iter();
-    rows.filter(|row| row["verdict"] == verdict).map(|row| row["id"].as_str().unwrap()).collect()
+    let rows = rows.filter(|row| row["verdict"] == verdict);
+    rows.map(|row| (row["id"].as_str().unwrap(), row["observation"].as_str().unwrap_or_default())).collect()
+}
+
+fn with_verdict<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
+    observed(document, verdict).into_iter().map(|(id, _)| id).collect()
 }
 
 fn registrar() -> SipServer {
@@ -43,7 +51,7 @@ fn an_own_registrar_passes() {
     let server = registrar();
     for transport in ["udp", "tcp"] {
         let document = document(&server, transport, &["--role", "registrar", "--jobs", "2"]);
-        assert_eq!(with_verdict(&document, "FAIL"), Vec::<&str>::new(), "{document:#}");
+        assert_eq!(observed(&document, "FAIL"), NONE);
         // It keeps bindings for a minute at least, and tells no date.
         assert_eq!(with_verdict(&document, "INCONC"), ["REG-BIND-13", "REG-EXPIRE-07"]);
         assert!(with_verdict(&document, "PASS").len() > 70);
@@ -56,12 +64,46 @@ fn an_own_proxy_passes() {
     let arguments =
         ["proxy", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
     let users = ["--users", "3", "--digest", "sha-256", "--password-env", PASSWORD_ENV];
-    let server = SipServer::start(&[&arguments[..], &users].concat());
+    let server = SipServer::start(&[&arguments[..], &users, &["--record-route"]].concat());
     for transport in ["udp", "tcp"] {
         let document = document(&server, transport, &["--role", "proxy"]);
-        assert_eq!(with_verdict(&document, "FAIL"), Vec::<&str>::new(), "{document:#}");
-        assert_eq!(with_verdict(&document, "INCONC"), Vec::<&str>::new(), "{document:#}");
+        assert_eq!(observed(&document, "FAIL"), NONE);
+        assert_eq!(observed(&document, "INCONC"), NONE);
         assert!(with_verdict(&document, "PASS").len() > 65);
+    }
+    server.end();
+}
+
+#[test]
+fn an_own_redirect_server_passes() {
+    let arguments =
+        ["redirect", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
+    let server = SipServer::start(&arguments);
+    for transport in ["udp", "tcp"] {
+        let document = document(&server, transport, &["--role", "redirect"]);
+        assert_eq!(observed(&document, "FAIL"), NONE);
+        assert_eq!(observed(&document, "INCONC"), NONE);
+        assert!(with_verdict(&document, "PASS").len() >= 28);
+    }
+    server.end();
+}
+
+#[test]
+fn an_own_user_agent_passes() {
+    let server = SipServer::start(&[
+        "uas",
+        "--listen",
+        "udp:127.0.0.1:0",
+        "--listen",
+        "tcp:127.0.0.1:0",
+        "--ring",
+        "900ms",
+    ]);
+    for transport in ["udp", "tcp"] {
+        let document = document(&server, transport, &["--role", "uas", "--jobs", "4"]);
+        assert_eq!(observed(&document, "FAIL"), NONE);
+        assert_eq!(observed(&document, "INCONC"), NONE);
+        assert!(with_verdict(&document, "PASS").len() >= 74);
     }
     server.end();
 }

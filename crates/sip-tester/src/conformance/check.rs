@@ -5,7 +5,7 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Response, Uri};
 
 use super::capability::Capability;
-use super::case::{Forwarded, TestAgent, TestCase, line_of};
+use super::case::{Answered, Forwarded, TestAgent, TestCase, line_of};
 use super::purpose::{PurposeEnd, PurposeOutcome, require};
 
 /// Tries a capability. `Ok` if the server shows it; else why not.
@@ -20,8 +20,13 @@ pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeO
         Capability::Transactions => says_trying(case),
         Capability::RecordRoute => records_its_route(case),
         Capability::Forking => forks(case),
-        // Those of roles that have no purposes yet are left to the statement.
-        _ => Err(PurposeEnd::Inconclusive("it is not tried".to_owned())),
+        Capability::Redirection => redirects(case),
+        Capability::Answering => answers(case).map(drop),
+        Capability::Ringing => rings(case),
+        Capability::ReliableProvisional => supports(case, "100rel"),
+        Capability::SessionTimer => supports(case, "timer"),
+        Capability::Update => allows(case, "UPDATE"),
+        Capability::Reinvite => takes_another_offer(case),
     }
 }
 
@@ -121,5 +126,79 @@ fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&first, 486)?;
     let _ = case.final_of(&first);
     require!(second.is_some(), "an INVITE for a user with two contacts arrives at one of them only");
+    Ok(())
+}
+
+fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
+    case.register(TestAgent::Second)?;
+    let uri = case.address_of_record(TestAgent::Second);
+    let request = case.invite_request(Uri::Sip(uri))?;
+    let response = case.ask(&request)?.response;
+    let code = response.status.code();
+    require!(
+        (300..400).contains(&code),
+        "an INVITE for a registered user was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+/// A call to the server, ended; the 2xx.
+fn answers(case: &mut TestCase<'_>) -> Result<Answered, PurposeEnd> {
+    let (answered, mut dialog) = case.call_server()?;
+    case.hang_up(&mut dialog)?;
+    Ok(answered)
+}
+
+fn rings(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = case.callee_uri();
+    let request = case.invite_request(uri)?;
+    let before = case.now();
+    let (answered, mut dialog) = case.call_server_with(&request)?;
+    let took = case.now().since(before);
+    case.hang_up(&mut dialog)?;
+    let has_rung = answered.provisional.iter().any(|response| response.status.code() > 100);
+    require!(has_rung, "the call was answered without ringing");
+    require!(took >= Duration::from_millis(200), "the call rang for {took} only");
+    Ok(())
+}
+
+/// Whether the server names an option in Supported.
+fn supports(case: &mut TestCase<'_>, option: &str) -> PurposeOutcome {
+    let uri = case.callee_uri();
+    let request = case.request(Method::Options, uri)?;
+    let response = case.ask(&request)?.response;
+    let named = response.headers.has_token(&Name::Supported, option);
+    require!(named, "the response to OPTIONS has Supported: {:?}", response.headers.get(&Name::Supported));
+    Ok(())
+}
+
+/// Whether the server names a method in Allow.
+fn allows(case: &mut TestCase<'_>, method: &str) -> PurposeOutcome {
+    let uri = case.callee_uri();
+    let request = case.request(Method::Options, uri)?;
+    let response = case.ask(&request)?.response;
+    let named = response.headers.has_token(&Name::Allow, method);
+    require!(named, "the response to OPTIONS has Allow: {:?}", response.headers.get(&Name::Allow));
+    Ok(())
+}
+
+fn takes_another_offer(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (_, mut dialog) = case.call_server()?;
+    let mut again = case.within(&mut dialog, Method::Invite)?;
+    case.describe(TestAgent::First, &mut again)?;
+    let answered = case.ask(&again)?;
+    if let Ok(Some(cseq)) = answered.request.headers.cseq() {
+        (dialog.number, dialog.invite_number) = (cseq.number, cseq.number);
+    }
+    if answered.response.status.is_success() {
+        case.acknowledge(&mut dialog)?;
+    }
+    case.hang_up(&mut dialog)?;
+    require!(
+        answered.response.status.is_success(),
+        "an INVITE within a call was answered {}",
+        line_of(&answered.response)
+    );
     Ok(())
 }

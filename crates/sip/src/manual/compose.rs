@@ -9,7 +9,7 @@ use super::desk::Desk;
 use crate::dialog::{Dialog, MAX_FORWARDS, State};
 use crate::fault::Fault;
 use crate::header::{CSeq, NameAddr, Transport, Via};
-use crate::sdp::{DISCARD, Description};
+use crate::sdp::{DISCARD, Description, SDP_TYPE};
 use crate::transaction::{ClientKey, Timing};
 use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
 
@@ -150,7 +150,7 @@ impl Desk {
         let id = self.random.below(1 << 31);
         let description =
             Description::audio(self.party.local.ip(), DISCARD, id).padded(self.party.description);
-        request.headers.push(Name::ContentType, "application/sdp");
+        request.headers.push(Name::ContentType, SDP_TYPE);
         request.body = Bytes::from(description.to_string());
     }
 

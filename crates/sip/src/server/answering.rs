@@ -10,13 +10,13 @@ use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, describe, description, not_understood};
 use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{Destination, Domain, is_readable, reply, unsupported, with_allow};
+use super::{Destination, Domain, allow, is_readable, reply, unsupported, with_allow};
 use crate::dialog::{
     Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
     is_sips, needs_sips,
 };
 use crate::header::{NameAddr, Transport};
-use crate::sdp::Description;
+use crate::sdp::{Description, SDP_TYPE};
 use crate::transaction::{ClientKey, ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
@@ -160,7 +160,12 @@ impl AnsweringMachine {
         match DialogId::of_request(request) {
             Some(id) => self.within(now, key, &id, request).map(Some),
             None if request.method == Method::Invite => Ok(None),
-            None if matches!(request.method, Method::Options | Method::Message) => {
+            None if request.method == Method::Options => {
+                let mut response = reply(request, Status::OK);
+                tell_capabilities(&mut response);
+                Ok(Some(response))
+            }
+            None if request.method == Method::Message => {
                 Ok(Some(with_allow(reply(request, Status::OK), &ALLOWED)))
             }
             None => Ok(Some(reply(request, Status::CALL_DOES_NOT_EXIST))),
@@ -231,6 +236,7 @@ impl AnsweringMachine {
                 call.session.renew(now, grant, &mut response);
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
             }
+            Method::Options => tell_capabilities(&mut response),
             _ => {}
         }
         self.attend(now, id);
@@ -516,6 +522,13 @@ impl AnsweringMachine {
 }
 
 /// A 2xx that goes through its transaction the first time, and past it when it is sent again.
+/// What the response to OPTIONS says (RFC 3261 section 11.2).
+fn tell_capabilities(response: &mut Response) {
+    allow(&mut response.headers, &ALLOWED);
+    response.headers.push(Name::Accept, SDP_TYPE);
+    response.headers.push(Name::Supported, format!("{RELIABLE}, {TIMER}"));
+}
+
 fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {
     let mut acceptance = Acceptance::new(now, invite, response.clone(), timing);
     let _ = acceptance.poll_transmit();

@@ -288,6 +288,18 @@ fn provisional_responses_arrive() {
     assert_eq!(all[1].1.body().len(), 0, "the answer was said already");
 }
 
+/// RFC 3261 section 11.2.
+#[test]
+fn options_tell_what_it_can() {
+    let mut machine = machine(manners());
+    machine.handle(at(0.0), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
+    let all = run(&mut machine, 0.1);
+    let told = all[0].1.headers();
+    assert!(told.has_token(&Name::Allow, "UPDATE"));
+    assert_eq!(told.get(&Name::Accept), Some("application/sdp"));
+    assert!(told.has_token(&Name::Supported, "100rel") && told.has_token(&Name::Supported, "timer"));
+}
+
 #[test]
 fn what_it_cannot_do_is_said() {
     let mut machine = machine(manners());

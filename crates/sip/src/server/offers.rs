@@ -7,7 +7,7 @@ use super::answering::Call;
 use super::manners::Manners;
 use super::reply;
 use crate::dialog::{Acceptance, Outcome, Refusal};
-use crate::sdp::Description;
+use crate::sdp::{Description, SDP_TYPE};
 use crate::{Name, Request, Response, Status};
 
 impl Call {
@@ -37,7 +37,7 @@ impl Call {
 }
 
 pub(super) fn describe(response: &mut Response, description: &Description) {
-    response.headers.push(Name::ContentType, "application/sdp");
+    response.headers.push(Name::ContentType, SDP_TYPE);
     response.body = description.to_string().into();
 }
 
@@ -63,7 +63,7 @@ pub(super) fn answer_offer(manners: &Manners, call: &mut Call, request: &Request
 pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     let mut response = reply(request, status);
     if status == Status::UNSUPPORTED_MEDIA_TYPE {
-        response.headers.push(Name::Accept, "application/sdp");
+        response.headers.push(Name::Accept, SDP_TYPE);
         response.headers.push(Name::new("Accept-Encoding"), "identity");
     }
     response
@@ -81,7 +81,7 @@ pub(super) fn description(manners: &Manners, request: &Request) -> Result<Descri
     let of = |name: Name| request.headers.get(&name);
     let kind = of(Name::ContentType).unwrap_or_default().split(';').next().unwrap_or_default();
     let is_plain = of(Name::ContentEncoding).is_none_or(|own| own.eq_ignore_ascii_case("identity"));
-    if !is_plain || !kind.trim().eq_ignore_ascii_case("application/sdp") {
+    if !is_plain || !kind.trim().eq_ignore_ascii_case(SDP_TYPE) {
         return Err(Status::UNSUPPORTED_MEDIA_TYPE);
     }
     let offer = std::str::from_utf8(&request.body).ok().and_then(|text| Description::parse(text).ok());

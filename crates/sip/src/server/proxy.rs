@@ -152,13 +152,19 @@ impl Proxy {
         is_meant && self.registry.is_own(&own.uri) && own.headers.get(&Name::Route).is_none()
     }
 
-    /// Who speaks for a user of this domain proves it, once for each dialog. An ACK asks nobody to answer a challenge.
-    /// Whether they have.
-    fn challenge(&mut self, now: Instant, request: &Request) -> Result<bool, Box<Response>> {
-        let own = self.speaks_for(request).filter(|_| request.method != Method::Ack);
-        let Some(own) = own else { return Ok(false) };
+    /// Whether the request has the credentials of `user`. An ACK is not challenged (RFC 3261 section 22.1).
+    ///
+    /// # Errors
+    /// The challenge, or 403 for another user's credentials.
+    fn challenge(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        user: Option<&str>,
+    ) -> Result<bool, Box<Response>> {
+        let Some(user) = user.filter(|_| request.method != Method::Ack) else { return Ok(false) };
         match self.registry.authenticate(now, request)? {
-            Some(user) if user != own => Err(Box::new(reply(request, Status::FORBIDDEN))),
+            Some(proven) if proven != user => Err(Box::new(reply(request, Status::FORBIDDEN))),
             proven => Ok(proven.is_some()),
         }
     }
@@ -229,24 +235,26 @@ impl Proxy {
         has(&request.uri) || routes(request).iter().any(|route| has(&route.uri))
     }
 
-    /// The user of this domain that a request which begins something is from.
-    fn speaks_for(&self, request: &Request) -> Option<String> {
-        let headers = &request.headers;
-        let (from, to) = (headers.from().ok()??, headers.to().ok()??);
-        (to.tag().is_none() && self.registry.is_own(&from.uri)).then(|| user_of(&from.uri))
+    /// The user of this domain that a request is from.
+    fn own_user(&self, request: &Request) -> Option<String> {
+        let from = request.headers.from().ok()??;
+        self.registry.is_own(&from.uri).then(|| user_of(&from.uri))
     }
 
     /// A copy for each target, with its `Via`.
     fn hops(&mut self, now: Instant, request: &Request, own: Request) -> Result<Vec<Hop>, Box<Response>> {
-        let is_proven = self.challenge(now, request)?;
+        // Users prove who they are once for each dialog, and wherever a request is to leave the domain without the dialog's token.
+        let user = self.own_user(request);
+        let begins = request.headers.to().ok().flatten().is_some_and(|to| to.tag().is_none());
+        let is_proven = self.challenge(now, request, user.as_deref().filter(|_| begins))?;
         let token = self.token_for_callee(request);
-        let domain = &self.registry.domain;
         let way = way(request);
         // A stranger is led to the users of this domain, and on to nobody else.
         let may_leave = self.registry.relays || is_proven || self.has_token(request, &own);
-        if !may_leave && leads_away(&self.registry, &own) {
+        if !may_leave && leads_away(&self.registry, &own) && !self.challenge(now, request, user.as_deref())? {
             return Err(Box::new(reply(request, Status::FORBIDDEN)));
         }
+        let domain = &self.registry.domain;
         let targets =
             targets(&self.registry, now, &own).map_err(|status| Box::new(reply(request, status)))?;
         let mut hops = Vec::with_capacity(targets.len());

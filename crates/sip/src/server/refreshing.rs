@@ -10,6 +10,7 @@ use crate::dialog::{
     TimerEvent, TimerGrant,
 };
 use crate::header::MAGIC_COOKIE;
+use crate::sdp::SDP_TYPE;
 use crate::transaction::ClientKey;
 use crate::{Method, Name, Request, Response, Status};
 
@@ -101,7 +102,7 @@ impl AnsweringMachine {
         request.headers.push(Name::Supported, format!("{RELIABLE}, {TIMER}"));
         allow(&mut request.headers, &ALLOWED);
         if method == Method::Invite {
-            request.headers.push(Name::ContentType, "application/sdp");
+            request.headers.push(Name::ContentType, SDP_TYPE);
             request.body = call.description.to_string().into();
         }
         let Some(hop) = self.hop_within(request.clone()) else { return };

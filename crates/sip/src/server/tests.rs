@@ -824,6 +824,10 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     ] {
         assert_eq!(within(&mut proxy, "MESSAGE", BOB, edits), ["403"], "{edits:?}");
     }
+    // A user of the domain is asked for credentials, which take the place of the token.
+    let user = ("caller@elsewhere.com", "carol@biloxi.com");
+    let edits = [(contact.as_str(), way_on.as_str()), ("1", "c500"), user, same];
+    assert_eq!(within(&mut proxy, "MESSAGE", BOB, edits), ["407"]);
     // The caller is not told the callee's token, and has none without a dialog.
     let answered = |proxy: &mut Proxy, invite: &Message, code: u16| {
         let mut response = invite.as_request().unwrap().response(Status::new(code).unwrap());

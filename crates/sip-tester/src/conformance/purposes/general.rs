@@ -10,9 +10,6 @@ use netrig_sip::{Host, Message, Name, Request, Response};
 use super::super::case::{Answered, TestAgent, TestCase, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, require};
 
-/// Long enough for a server on the same network, and short enough for a purpose that expects silence or a repetition.
-const SOON: Duration = Duration::from_millis(1000);
-
 /// A request that is right, and how the server answers it.
 #[derive(Clone, Copy)]
 pub struct Subject {
@@ -325,11 +322,17 @@ pub fn adds_received(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcom
 
 /// RFC 3261 sections 8.2.7 and 17.2.2: a request that is sent again gets the same response.
 pub fn answers_again_alike(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
-    let request = subject.make(case)?;
-    let Answered { request, response, .. } = case.ask(&request)?;
-    let bytes = Message::Request(request.clone()).to_bytes();
-    case.send_bytes(TestAgent::First, &bytes)?;
-    let Some(again) = case.response(TestAgent::First, &request, SOON)? else {
+    let request = authorized(case, subject)?;
+    let patience = case.target().patience;
+    case.send(&request)?;
+    let Some(response) = case.response(TestAgent::First, &request, patience)? else {
+        return Err(PurposeEnd::Fail(format!("no response within {patience}")));
+    };
+    // Once more before any ACK: after it an INVITE is absorbed (RFC 3261 section 17.2.1).
+    case.send(&request)?;
+    let again = case.response(TestAgent::First, &request, patience)?;
+    case.acknowledge_failure(TestAgent::First, &request, &response)?;
+    let Some(again) = again else {
         return Err(PurposeEnd::Fail("a request that was sent again got no response".to_owned()));
     };
     ensure!(

@@ -3,8 +3,10 @@
 mod general;
 mod malformed;
 mod proxy;
+mod redirect;
 mod registrar;
 mod registrar_credentials;
+mod uas;
 
 use super::TestPurpose;
 
@@ -24,6 +26,21 @@ mod of_each {
         use crate::conformance::purposes::proxy::SUBJECT;
         crate::conformance::purposes::general::rules_of_each_server! { Proxy "PRX", SUBJECT }
     }
+
+    pub mod redirect {
+        use crate::conformance::purposes::redirect::SUBJECT;
+        crate::conformance::purposes::general::rules_of_each_server! { Redirect "RED", SUBJECT }
+    }
+
+    pub mod uas {
+        use crate::conformance::purposes::uas::SUBJECT;
+        crate::conformance::purposes::general::rules_of_each_server! { Uas "UAS", SUBJECT }
+    }
+
+    pub mod uas_itself {
+        use crate::conformance::purposes::uas::SUBJECT;
+        crate::conformance::purposes::general::rules_of_each_recipient! { Uas "UAS", SUBJECT }
+    }
 }
 
 /// All purposes, by role and group.
@@ -35,6 +52,11 @@ pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {
         of_each::registrar_itself::PURPOSES,
         proxy::PURPOSES,
         of_each::proxy::PURPOSES,
+        redirect::PURPOSES,
+        of_each::redirect::PURPOSES,
+        uas::PURPOSES,
+        of_each::uas::PURPOSES,
+        of_each::uas_itself::PURPOSES,
     ];
     tables.into_iter().flatten()
 }

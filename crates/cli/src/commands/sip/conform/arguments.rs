@@ -117,6 +117,10 @@ pub enum RoleName {
     Registrar,
     /// It forwards requests
     Proxy,
+    /// It answers requests with other addresses
+    Redirect,
+    /// It answers calls
+    Uas,
 }
 
 impl From<RoleName> for TestedRole {
@@ -124,6 +128,8 @@ impl From<RoleName> for TestedRole {
         match typed {
             RoleName::Registrar => Self::Registrar,
             RoleName::Proxy => Self::Proxy,
+            RoleName::Redirect => Self::Redirect,
+            RoleName::Uas => Self::Uas,
         }
     }
 }

@@ -1,0 +1,217 @@
+//! What a redirect server answers (RFC 3261 section 8.3).
+
+use netrig_core::Duration;
+use netrig_sip::header::NameAddr;
+use netrig_sip::{Method, Name, Request, Response, Uri};
+
+use super::super::case::{TestAgent, TestCase, line_of};
+use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::general::Subject;
+
+const FIRST: TestAgent = TestAgent::First;
+const SECOND: TestAgent = TestAgent::Second;
+const THIRD: TestAgent = TestAgent::Third;
+
+/// Long enough for a server on the same network.
+const SOON: Duration = Duration::from_millis(400);
+
+purposes! {
+    Redirect "RED";
+    "redirection" {
+        "RED-01" Must "RFC 3261 section 8.3" "An INVITE for a registered user is answered with a status of class 3." => redirects, in basic;
+        "RED-02" Must "RFC 3261 section 8.3" "The response names the contact of the user." => names_the_contact, in basic;
+        "RED-03" Must "RFC 3261 section 8.3" "The response names all contacts of the user." => names_all_contacts, needs [SeveralContacts];
+        "RED-04" Must "RFC 3261 section 8.3" "The response does not name the Request-URI." => does_not_name_the_request_uri;
+        "RED-05" Must "RFC 3261 section 8.3" "The request is not forwarded." => does_not_forward, in basic;
+        "RED-06" Must "RFC 3261 section 21.3.3" "A user with one contact is redirected with 302, or 301." => says_moved, in basic;
+        "RED-07" Must "RFC 3261 section 8.3" "A request that is no INVITE is redirected, too." => redirects_other_requests;
+        "RED-08" Must "RFC 3261 section 21.4.5" "A user that nobody has registered is refused." => refuses_unknown_users, in basic;
+        "RED-09" Must "RFC 3261 section 8.3" "A user whose contact was removed is not redirected." => forgets_removed_contacts;
+        "RED-10" Must "RFC 3261 section 8.3" "The contact that was registered last is named." => names_the_last_contact;
+        "RED-11" Must "RFC 3261 section 17.2.1" "The ACK of a redirection gets no response." => takes_the_ack, in basic;
+        "RED-12" Must "RFC 3261 section 8.3" "A CANCEL is answered 200 or 481." => answers_cancel;
+        "RED-13" Must "RFC 3261 section 20.10" "Parameters of the contact's URI are named as they were registered." => keeps_parameters_of_uris;
+    }
+}
+
+/// An INVITE for the second user, which is answered with a redirection.
+pub(super) const SUBJECT: Subject =
+    Subject { make: invite_somebody, takes: |response| (300..400).contains(&response.status.code()) };
+
+fn invite_somebody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+    case.register(SECOND)?;
+    invite(case)
+}
+
+fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+    let uri = case.address_of_record(SECOND);
+    case.invite_request(Uri::Sip(uri))
+}
+
+/// The redirection of an INVITE for the second user, whose contact is the second user agent.
+fn redirected(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
+    let request = invite_somebody(case)?;
+    let response = case.ask(&request)?.response;
+    let code = response.status.code();
+    ensure!(
+        (300..400).contains(&code),
+        "an INVITE for a registered user was answered {}",
+        line_of(&response)
+    );
+    Ok(response)
+}
+
+fn contacts(response: &Response) -> Result<Vec<NameAddr>, PurposeEnd> {
+    let contacts = response.headers.addresses(&Name::Contact);
+    contacts
+        .map_err(|error| PurposeEnd::Fail(format!("Contact of the redirection breaks the grammar: {error}")))
+}
+
+fn shown(response: &Response) -> String {
+    let all: Vec<&str> = response.headers.all(&Name::Contact).collect();
+    if all.is_empty() { "no Contact".to_owned() } else { format!("Contact: {}", all.join(", ")) }
+}
+
+fn names(response: &Response, uri: &Uri) -> Result<bool, PurposeEnd> {
+    Ok(contacts(response)?.iter().any(|contact| contact.uri.is_equivalent(uri)))
+}
+
+fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
+    redirected(case).map(drop)
+}
+
+fn names_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = redirected(case)?;
+    let own = Uri::Sip(case.contact(SECOND)?);
+    ensure!(names(&response, &own)?, "a user at {own} is redirected with {}", shown(&response));
+    Ok(())
+}
+
+fn names_all_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let both = [Uri::Sip(case.contact(SECOND)?), Uri::Sip(case.contact(THIRD)?)];
+    case.register_contacts(SECOND, &both.clone().map(|uri| NameAddr::new(uri).to_string()))?;
+    let request = invite(case)?;
+    let response = case.ask(&request)?.response;
+    for uri in &both {
+        ensure!(names(&response, uri)?, "a user with two contacts is redirected with {}", shown(&response));
+    }
+    Ok(())
+}
+
+fn does_not_name_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = redirected(case)?;
+    let own = Uri::Sip(case.address_of_record(SECOND));
+    ensure!(!names(&response, &own)?, "{own} is redirected to itself: {}", shown(&response));
+    Ok(())
+}
+
+fn does_not_forward(case: &mut TestCase<'_>) -> PurposeOutcome {
+    redirected(case)?;
+    let arrived = case.arriving(SECOND, &Method::Invite, SOON)?;
+    ensure!(arrived.is_none(), "the INVITE was forwarded, too");
+    Ok(())
+}
+
+fn says_moved(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = redirected(case)?;
+    let code = response.status.code();
+    ensure!([301, 302].contains(&code), "a user with one contact is redirected with {}", line_of(&response));
+    Ok(())
+}
+
+fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
+    case.register(SECOND)?;
+    let uri = case.address_of_record(SECOND);
+    let request = case.request(Method::Options, Uri::Sip(uri))?;
+    let response = case.ask(&request)?.response;
+    let code = response.status.code();
+    ensure!(
+        (300..400).contains(&code),
+        "an OPTIONS for a registered user was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let name = format!("nobody{}", case.token());
+    let uri = case.uri_of_user(&name);
+    let request = case.invite_request(Uri::Sip(uri))?;
+    let response = case.ask(&request)?.response;
+    let code = response.status.code();
+    ensure!(
+        [404, 410, 480, 604].contains(&code),
+        "an INVITE for a user that nobody knows was answered {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+fn forgets_removed_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
+    redirected(case)?;
+    case.clear_bindings(SECOND)?;
+    let request = invite(case)?;
+    let response = case.ask(&request)?.response;
+    let code = response.status.code();
+    ensure!(
+        (400..700).contains(&code),
+        "a user without a contact was answered {} with {}",
+        line_of(&response),
+        shown(&response)
+    );
+    Ok(())
+}
+
+fn names_the_last_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
+    redirected(case)?;
+    let third = Uri::Sip(case.contact(THIRD)?);
+    case.register_contacts(SECOND, &[NameAddr::new(third.clone()).to_string()])?;
+    let request = invite(case)?;
+    let response = case.ask(&request)?.response;
+    ensure!(
+        names(&response, &third)?,
+        "a user that moved to {third} is redirected with {}",
+        shown(&response)
+    );
+    Ok(())
+}
+
+fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let request = invite_somebody(case)?;
+    let answered = case.ask(&request)?;
+    require!(
+        answered.response.status.code() >= 300,
+        "the INVITE was answered {}",
+        line_of(&answered.response)
+    );
+    // The ACK has been sent: nothing is to follow, neither a response to it nor the redirection again.
+    let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
+    ensure!(again.is_none(), "after its ACK the redirection {:?} came", again.as_ref().map(line_of));
+    Ok(())
+}
+
+fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let request = invite_somebody(case)?;
+    let answered = case.ask(&request)?;
+    let cancel = case.cancel_of(&answered.request);
+    let response = case.ask_plainly(FIRST, &cancel)?.response;
+    let code = response.status.code();
+    ensure!([200, 481].contains(&code), "a CANCEL was answered {}", line_of(&response));
+    Ok(())
+}
+
+fn keeps_parameters_of_uris(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let uri = case.contact(SECOND)?.with_parameter("netrig", Some("kept"));
+    case.register_contacts(SECOND, &[NameAddr::new(Uri::Sip(uri)).to_string()])?;
+    let request = invite(case)?;
+    let response = case.ask(&request)?.response;
+    let kept = |contact: &NameAddr| {
+        contact.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))
+    };
+    ensure!(
+        contacts(&response)?.iter().any(kept),
+        "a parameter of the contact's URI is gone: {}",
+        shown(&response)
+    );
+    Ok(())
+}
