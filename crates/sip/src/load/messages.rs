@@ -403,7 +403,7 @@ mod tests {
 
     macro_rules! corpus {
         ($($name:literal)*) => {
-            [$(include_bytes!(concat!("../../tests/it/torture/", $name, ".msg")) as &[u8]),*]
+            [$(include_bytes!(concat!("../../torture/", $name, ".msg")) as &[u8]),*]
         };
     }
 

@@ -460,13 +460,13 @@ fn what_is_not_fit_is_not_forwarded() {
         told(&said(&mut server)).remove(0)
     };
     let torture = |bytes: &'static [u8]| Message::parse(&Bytes::from_static(bytes)).unwrap();
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/zeromf.msg"))), "483");
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/unkscm.msg"))), "416");
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/novelsc.msg"))), "416");
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/bext01.msg"))), "420");
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/multi01.msg"))), "400");
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/insuf.msg"))), "400");
-    assert_eq!(refused(torture(include_bytes!("../../tests/it/torture/mismatch01.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../torture/zeromf.msg"))), "483");
+    assert_eq!(refused(torture(include_bytes!("../../torture/unkscm.msg"))), "416");
+    assert_eq!(refused(torture(include_bytes!("../../torture/novelsc.msg"))), "416");
+    assert_eq!(refused(torture(include_bytes!("../../torture/bext01.msg"))), "420");
+    assert_eq!(refused(torture(include_bytes!("../../torture/multi01.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../torture/insuf.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../torture/mismatch01.msg"))), "400");
     assert_eq!(refused(request("INVITE", "sip:nobody@biloxi.com", ALICE, 3, "")), "480");
     assert_eq!(refused(request("OPTIONS", "sip:biloxi.com", ALICE, 3, "")), "200");
 }

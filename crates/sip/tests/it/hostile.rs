@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const MOST: usize = 8;
 
 macro_rules! corpus {
-    ($($name:literal)*) => { [$(include_bytes!(concat!("torture/", $name, ".msg")) as &[u8]),*] };
+    ($($name:literal)*) => { [$(include_bytes!(concat!("../../torture/", $name, ".msg")) as &[u8]),*] };
 }
 
 const CORPUS: [&[u8]; 14] = corpus!["wsinv" "intmeth" "esc01" "longreq" "dblreq" "semiuri" "unreason" "badinv01"

@@ -21,7 +21,7 @@ const FINE: Outcome = Breaks(&[]);
 macro_rules! corpus {
     ($($name:ident $outcome:expr;)*) => {
         const CORPUS: &[(&str, &[u8], Outcome)] =
-            &[$((stringify!($name), include_bytes!(concat!("torture/", stringify!($name), ".msg")), $outcome)),*];
+            &[$((stringify!($name), include_bytes!(concat!("../../torture/", stringify!($name), ".msg")), $outcome)),*];
     };
 }
 
