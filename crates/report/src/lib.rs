@@ -20,7 +20,6 @@ mod figure;
 mod html;
 mod json;
 mod markdown;
-mod markup;
 pub mod number;
 mod prose;
 mod report;

@@ -7,7 +7,7 @@ use super::marks::{Marker, dashes, taken};
 use super::panels::PANEL_LINE;
 use super::text::{lines, shortened, width};
 use super::{Chart, Marks, Palette, Panel, Theme, Words};
-use crate::markup::escaped;
+use netrig_core::xml::escaped;
 
 /// The drawing of one chart in one theme.
 pub(crate) struct Drawing<'a> {

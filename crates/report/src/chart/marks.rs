@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::draw::{Drawing, put};
 use super::layout::Frame;
 use super::{AxisKind, Chart, Layer, Mark, Marks};
-use crate::markup::escaped;
+use netrig_core::xml::escaped;
 
 /// Marks that are nearer to each other than this touch, in pixels.
 const TOUCH: f64 = 9.0;

@@ -6,9 +6,9 @@ use super::points::OPEN;
 use super::{details, headings, judged, table, verdict_class};
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
-use crate::markup::Markup;
 use crate::number::Estimate;
 use crate::sheet::{Sheet, counted};
+use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let sheet = Sheet::new(report);

@@ -6,7 +6,7 @@ use super::interval::Scale;
 use super::{aside, headings, table, verdict, verdict_class};
 use crate::Report;
 use crate::board::{ClaimLine, Decided, Seen};
-use crate::markup::Markup;
+use netrig_core::xml::Markup;
 
 /// How wide an interval is drawn, pixels.
 const DRAWN: f64 = 110.0;

@@ -6,9 +6,9 @@ use super::interval::Scale;
 use super::{details, headings, table, verdict, verdict_class};
 use crate::Report;
 use crate::board::{claim_unit, contrast};
-use crate::markup::Markup;
 use crate::number::{Estimate, Unit, p_value};
 use crate::sheet::{in_order, is_ratio, level_in_words, sentence};
+use netrig_core::xml::Markup;
 
 /// Comparisons up to which they stand open.
 const OPEN: usize = 4;

@@ -8,9 +8,9 @@ use netrig_store::Provenance;
 
 use super::{details, factor_heading, headings, substrates, table};
 use crate::Report;
-use crate::markup::Markup;
 use crate::number::percent;
 use crate::sheet::words;
+use netrig_core::xml::Markup;
 
 pub(super) fn definitions(m: &mut Markup, report: &Report<'_>) {
     table(m, "words", "Responses and their definitions", |m| {

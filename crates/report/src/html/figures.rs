@@ -7,9 +7,9 @@ use netrig_experiment::{FigureData, FigureSpec};
 use super::{aside, details, headings, table};
 use crate::chart::{Chart, Marks};
 use crate::figure;
-use crate::markup::Markup;
 use crate::sheet::{level_in_words, words};
 use crate::{Picture, Report};
+use netrig_core::xml::Markup;
 
 /// Panels are drawn anew for a page this narrow, in pixels; below what width that is, the style says.
 const NARROW: f64 = 440.0;

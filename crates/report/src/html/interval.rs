@@ -2,7 +2,7 @@
 
 use netrig_experiment::ClaimPoint;
 
-use crate::markup::Markup;
+use netrig_core::xml::Markup;
 
 /// The scale on which all comparisons of a claim are drawn under each other.
 pub(super) struct Scale {

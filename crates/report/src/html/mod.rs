@@ -14,10 +14,10 @@ use netrig_experiment::Verdict;
 
 use crate::Report;
 use crate::chart::{Palette, Theme};
-use crate::markup::Markup;
 use crate::number::percent;
 use crate::prose;
 use crate::sheet::{counted, counts, sign, unit_words, words};
+use netrig_core::xml::Markup;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

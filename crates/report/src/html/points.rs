@@ -4,9 +4,9 @@ use netrig_experiment::{PointResult, Status};
 
 use super::{aside, details, factor_heading, headings, table, tables};
 use crate::Report;
-use crate::markup::Markup;
 use crate::number::Estimate;
 use crate::sheet::{Sheet, replications, word, words};
+use netrig_core::xml::Markup;
 
 /// Points up to which the table stands open.
 pub(super) const OPEN: usize = 24;

@@ -4,9 +4,9 @@ use netrig_experiment::{PaperCell, TableCell, TableResult};
 
 use super::{aside, factor_heading, table};
 use crate::Report;
-use crate::markup::Markup;
 use crate::number::{Estimate, Unit, as_given, relative};
 use crate::sheet::{column_units, replications, words};
+use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let several =

@@ -1,8 +1,8 @@
 //! What ought to be looked at before the results are trusted.
 
 use crate::Report;
-use crate::markup::Markup;
 use crate::warnings::ResultWarning;
+use netrig_core::xml::Markup;
 
 pub(super) fn are_there(report: &Report<'_>) -> bool {
     !ResultWarning::all(report).is_empty()
