@@ -41,6 +41,7 @@ pub mod sdp;
 pub mod server;
 pub mod settings;
 mod status;
+pub mod torture;
 pub mod transaction;
 mod uri;
 pub mod user_list;

@@ -27,6 +27,8 @@ pub enum Of {
     SipLoad,
     /// The document of `netrig sip capacity --json`
     SipCapacity,
+    /// The document of `netrig sip conform --json`
+    SipConform,
     /// The document of `netrig sip show --json`
     SipShow,
     /// The document of `netrig speed HOST --json`
@@ -41,6 +43,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::Experiment => netrig_experiment::schema(),
         Of::SipLoad => written::<LoadDocument>(),
         Of::SipCapacity => written::<CapacityDocument<'_>>(),
+        Of::SipConform => written::<netrig_sip_tester::conformance::ConformanceDocument>(),
         Of::SipShow => written::<netrig_sip_tester::ladder::TraceDocument>(),
         Of::Speed => written::<netrig_speed::measure::Report>(),
         Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),

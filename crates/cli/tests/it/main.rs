@@ -33,6 +33,7 @@ mod sip_conform;
 mod sip_documents;
 mod sip_environment;
 mod sip_experiment;
+mod sip_faults;
 mod sip_kamailio;
 mod sip_keep;
 mod sip_load;

@@ -7,19 +7,13 @@
     reason = "a test of a program starts it beside a server, and what cannot go on has failed"
 )]
 
-use std::net::UdpSocket;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::capture::{Capture, found, found_calls};
-use crate::common::free_port::free_port;
-
-/// Longer than it takes to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::kamailio::Kamailio;
 
 /// A variable of the environment of the tester.
 const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
@@ -38,85 +32,7 @@ const CARRIERS: [(&str, &[&str]); 7] = [
     ("tls", &["--connections", "per-attempt"]),
 ];
 
-/// A server that is ended with the test.
-struct Kamailio {
-    child: Child,
-    port: u16,
-    tls_port: u16,
-    folder: tempfile::TempDir,
-}
-
-/// What else a server needs: `None`, with a line that says so, where this machine has not got it.
-fn certificate(folder: &Path) -> Option<()> {
-    let modules =
-        ["/usr/lib/x86_64-linux-gnu/kamailio/modules", "/usr/lib/aarch64-linux-gnu/kamailio/modules"];
-    if !modules.iter().any(|modules| Path::new(modules).join("tls.so").exists()) {
-        eprintln!("skipped: needs kamailio and kamailio-tls-modules");
-        return None;
-    }
-    let mut command = Command::new("openssl");
-    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
-    command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
-    command.arg("-keyout").arg(folder.join("key.pem")).arg("-out").arg(folder.join("certificate.pem"));
-    let made = command.output();
-    if !made.is_ok_and(|made| made.status.success()) {
-        eprintln!("skipped: needs openssl");
-        return None;
-    }
-    Some(())
-}
-
 impl Kamailio {
-    /// `None` where there is none. It waits until it answers.
-    fn start(defines: &[&str]) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        certificate(folder.path())?;
-        let (port, tls_port) = (free_port(), free_port());
-        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/kamailio/server.cfg");
-        let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let mut command = Command::new("kamailio");
-        command.args(["-f", config, "-DD", "-E", "-m", "512", "-M", "16"]);
-        command.arg("-Y").arg(folder.path()).arg("-w").arg(folder.path());
-        let file = |name: &str| format!("\"{}\"", folder.path().join(name).to_str().unwrap());
-        let mut all = vec![format!("PORT={port}"), format!("TLSPORT={tls_port}")];
-        all.extend([format!("KEY={}", file("key.pem")), format!("CERTIFICATE={}", file("certificate.pem"))]);
-        all.extend(defines.iter().map(|define| (*define).to_owned()));
-        all.iter().for_each(|define| {
-            command.args(["-A", define]);
-        });
-        let Ok(child) = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn() else {
-            eprintln!("skipped: needs kamailio");
-            return None;
-        };
-        let mut server = Self { child, port, tls_port, folder };
-        let until = Instant::now() + PATIENCE;
-        while server.asked("OPTIONS").is_none() {
-            let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < until, "{ended:?}: {}", server.said());
-        }
-        Some(server)
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-
-    /// What it answers to a request of nobody's, if it does soon.
-    fn asked(&self, method: &str) -> Option<String> {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let request = format!(
-            "{method} sip:127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP {};rport;branch=z9hG4bK{method}\r\nMax-Forwards: 70\r\n\
-             From: <sip:a@example.com>;tag=1\r\nTo: <sip:a@example.com>\r\nCall-ID: {method}\r\nCSeq: 1 {method}\r\n\
-             Contact: <sip:a@192.0.2.1>\r\nContent-Length: 0\r\n\r\n",
-            socket.local_addr().unwrap()
-        );
-        let mut buffer = [0; 65_535];
-        socket.send_to(request.as_bytes(), ("127.0.0.1", self.port)).unwrap();
-        let len = socket.recv(&mut buffer).ok()?;
-        Some(String::from_utf8_lossy(&buffer[..len]).into_owned())
-    }
-
     /// So many users, who have this password, do what the arguments say.
     fn load(&self, transport: &str, password: &str, arguments: &[&str]) -> Value {
         let port = if transport == "tls" { self.tls_port } else { self.port };
@@ -144,15 +60,6 @@ impl Kamailio {
                 self.said()
             );
         }
-    }
-}
-
-impl Drop for Kamailio {
-    fn drop(&mut self) {
-        // Its children end with it, if it is told as an operator tells it.
-        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
-        let _ = kill_process(pid, Signal::TERM);
-        let _ = self.child.wait();
     }
 }
 

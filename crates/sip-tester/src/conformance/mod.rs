@@ -10,22 +10,31 @@
     reason = "it speaks to a server over sockets, in real time"
 )]
 
+mod background;
 mod capability;
 mod case;
 mod check;
+mod comparison;
+mod coverage;
 mod dialog;
 mod end;
+mod gate;
+mod page;
 mod purpose;
 mod purposes;
 mod report;
 mod run;
 
+pub use self::background::{BackgroundLoad, BackgroundReport};
 pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
 pub use self::case::{
     Answered, Arrival, ConformanceTarget, EvidenceMessage, Forwarded, TestAgent, TestCall, TestCase, TestUser,
 };
+pub use self::comparison::{ConformanceComparison, OtherRole, VerdictChange};
+pub use self::coverage::{CoverageRow, ETSI_GROUPS, EtsiGroup, etsi_purposes};
 pub use self::dialog::TestDialog;
 pub use self::end::{ArrivalPath, EndAddress};
+pub use self::gate::{GateError, GateReport};
 pub use self::purpose::{
     PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole,
 };

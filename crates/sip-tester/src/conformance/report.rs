@@ -6,6 +6,7 @@ use netrig_core::xml::escaped;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::background::BackgroundReport;
 use super::capability::Capability;
 use super::case::EvidenceMessage;
 use super::purpose::{RequirementLevel, TestedRole};
@@ -19,6 +20,9 @@ pub struct ConformanceDocument {
     pub format: u32,
     /// Version and commit of netrig.
     pub tester: String,
+    /// The machine that netrig ran on: system, kernel, processors.
+    #[serde(default)]
+    pub machine: String,
     /// The server, as it was typed.
     pub target: String,
     /// What the server says of itself (Server header field), if it does.
@@ -41,6 +45,9 @@ pub struct ConformanceDocument {
     /// Whether it was stopped before its end.
     #[serde(default)]
     pub interrupted: bool,
+    /// The load that went on meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundReport>,
     /// The static review: what is claimed, and what was seen.
     pub capabilities: Vec<CapabilityRow>,
     /// How many purposes ended in each way.
@@ -127,8 +134,14 @@ impl ConformanceDocument {
     /// The version that this netrig writes.
     pub const FORMAT: u32 = 1;
 
-    /// That of a run of a plan. `target` is the server as it was typed, and `tester` is netrig's version.
-    pub fn new(plan: &ConformancePlan, result: &ConformanceResult, target: &str, tester: &str) -> Self {
+    /// That of a run of a plan. `target` is the server as it was typed, `tester` is netrig's version, and `machine` is where it ran.
+    pub fn new(
+        plan: &ConformancePlan,
+        result: &ConformanceResult,
+        target: &str,
+        tester: &str,
+        machine: &str,
+    ) -> Self {
         let capabilities = result.capabilities.iter().map(|state| CapabilityRow {
             name: state.capability,
             mandatory: state.capability.is_mandatory(),
@@ -148,6 +161,7 @@ impl ConformanceDocument {
         Self {
             format: Self::FORMAT,
             tester: tester.to_owned(),
+            machine: machine.to_owned(),
             target: target.to_owned(),
             product: product(result),
             role: plan.role,
@@ -158,10 +172,30 @@ impl ConformanceDocument {
             patience_s: plan.target.patience.as_secs_f64(),
             jobs: plan.jobs,
             interrupted: result.is_interrupted,
+            background: result.background.clone(),
             capabilities: capabilities.collect(),
             counts,
             purposes: result.purposes.iter().map(PurposeRow::of).collect(),
         }
+    }
+
+    /// The whole run in some words.
+    pub const fn answer(&self) -> &'static str {
+        let counts = self.counts;
+        match (self.interrupted, counts.fail, counts.inconc, counts.run) {
+            (true, ..) => "interrupted",
+            (_, 1.., ..) => "breaks rules",
+            (_, _, _, 0) => "not tested",
+            (_, _, inconc, run) if inconc == run => "no verdict",
+            (_, _, 0, _) => "keeps all rules that were tested",
+            _ => "breaks no rule that could be tried",
+        }
+    }
+
+    /// The server, and what it says of itself.
+    pub fn subject(&self) -> String {
+        let product = self.product.as_ref().map_or_else(String::new, |product| format!(" ({product})"));
+        format!("{}{product}", self.target)
     }
 
     /// Purposes with this verdict.

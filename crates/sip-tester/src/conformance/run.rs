@@ -5,10 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use netrig_agent::realtime_nanos;
+use netrig_agent::sip::load::LoadError;
 use netrig_core::{Duration, Seeds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::background::{BackgroundLoad, BackgroundReport};
 use super::capability::{Capability, CapabilityClaims};
 use super::case::{ConformanceTarget, EvidenceMessage, TestCase, TestUser};
 use super::check::check;
@@ -107,7 +109,7 @@ pub struct ConformancePlan {
     pub role: TestedRole,
     /// The purposes.
     pub purposes: Vec<&'static TestPurpose>,
-    /// Users of the server: three for each job.
+    /// Users of the server: three for each job, and behind them those of the background load.
     pub users: Vec<TestUser>,
     /// Cases at the same time.
     pub jobs: usize,
@@ -115,6 +117,8 @@ pub struct ConformancePlan {
     pub seed: u64,
     /// What the server claims.
     pub claims: CapabilityClaims,
+    /// The load that goes on meanwhile.
+    pub background: Option<BackgroundLoad>,
 }
 
 /// How a purpose went.
@@ -183,11 +187,26 @@ pub struct ConformanceResult {
     pub purposes: Vec<PurposeResult>,
     /// Whether it was stopped before its end.
     pub is_interrupted: bool,
+    /// The load that went on meanwhile, if there was one.
+    pub background: Option<BackgroundReport>,
 }
 
 impl ConformancePlan {
-    /// Carries all purposes out. `each` is called after each of them.
-    pub fn run(&self, stop: &AtomicBool, each: &(dyn Fn(&PurposeResult) + Sync)) -> ConformanceResult {
+    /// Carries all purposes out, beside the load if there is one. `each` is called after each of them.
+    ///
+    /// # Errors
+    /// The load cannot be what was ordered.
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        each: &(dyn Fn(&PurposeResult) + Sync),
+    ) -> Result<ConformanceResult, LoadError> {
+        let Some(load) = self.background else { return Ok(self.run_cases(stop, each)) };
+        let (result, report) = load.beside(self, || self.run_cases(stop, each))?;
+        Ok(ConformanceResult { background: Some(report), ..result })
+    }
+
+    fn run_cases(&self, stop: &AtomicBool, each: &(dyn Fn(&PurposeResult) + Sync)) -> ConformanceResult {
         let began_ns = realtime_nanos();
         let seeds = Seeds::new(self.seed);
         let capabilities = self.check_capabilities(&seeds, stop);
@@ -217,7 +236,7 @@ impl ConformancePlan {
         };
         let purposes = self.purposes.iter().enumerate().map(result).collect();
         let took = Duration::from_nanos(realtime_nanos().saturating_sub(began_ns));
-        ConformanceResult { began_ns, took, capabilities, purposes, is_interrupted }
+        ConformanceResult { began_ns, took, capabilities, purposes, is_interrupted, background: None }
     }
 
     /// The users of a job's user agents.

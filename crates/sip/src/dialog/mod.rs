@@ -21,7 +21,7 @@ pub use session_timer::{
     IntervalTooSmall, LEAST_INTERVAL, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent, TimerGrant,
 };
 
-use crate::header::{CSeq, NameAddr};
+use crate::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use crate::{Headers, Method, Name, Request, Response, Scheme, SipUri, Status, Uri, Violation};
 
 /// What a hop starts with (RFC 3261 section 8.1.1.6).
@@ -150,6 +150,18 @@ fn contact(headers: &Headers) -> Result<NameAddr, Violation> {
     }
 }
 
+/// Where the requests of a callee go: the caller's `Contact`. An INVITE of RFC 2543, which its branch tells, may have none: its `From` is
+/// the target then (RFC 2543 section 6.13).
+fn target_of(invite: &Request) -> Result<Uri, Violation> {
+    let headers = &invite.headers;
+    let branch = headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
+    let is_of_today = branch.is_some_and(|branch| branch.starts_with(MAGIC_COOKIE));
+    match headers.from() {
+        Ok(Some(from)) if !is_of_today && headers.get(&Name::Contact).is_none() => Ok(from.uri),
+        _ => contact(headers).map(|contact| contact.uri),
+    }
+}
+
 fn record_routes(headers: &Headers) -> Result<Vec<NameAddr>, Violation> {
     let routes = headers.addresses(&Name::RecordRoute);
     routes.map_err(|error| Violation::new("RFC 3261 section 20.30", format!("Record-Route: {error}")))
@@ -215,7 +227,7 @@ impl Dialog {
         }
         // "taken in order and preserving all URI parameters" (RFC 3261 section 12.1.1).
         let routes = record_routes(&request.headers)?;
-        let target = contact(&request.headers)?.uri;
+        let target = target_of(request)?;
         if needs_sips(request) && !is_sips(&contact_is.uri) {
             return Err(Violation::new("RFC 3261 section 12.1.1", "Contact of the response is no SIPS URI"));
         }

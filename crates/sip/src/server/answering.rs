@@ -10,7 +10,7 @@ use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, describe, description, not_understood};
 use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{Destination, Domain, allow, is_readable, reply, unsupported, with_allow};
+use super::{Destination, Domain, allow, is_readable, reply, tell_capabilities, unsupported, with_allow};
 use crate::dialog::{
     Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
     is_sips, needs_sips,
@@ -160,11 +160,7 @@ impl AnsweringMachine {
         match DialogId::of_request(request) {
             Some(id) => self.within(now, key, &id, request).map(Some),
             None if request.method == Method::Invite => Ok(None),
-            None if request.method == Method::Options => {
-                let mut response = reply(request, Status::OK);
-                tell_capabilities(&mut response);
-                Ok(Some(response))
-            }
+            None if request.method == Method::Options => Ok(Some(capable(reply(request, Status::OK)))),
             None if request.method == Method::Message => {
                 Ok(Some(with_allow(reply(request, Status::OK), &ALLOWED)))
             }
@@ -236,7 +232,7 @@ impl AnsweringMachine {
                 call.session.renew(now, grant, &mut response);
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
             }
-            Method::Options => tell_capabilities(&mut response),
+            Method::Options => response = capable(response),
             _ => {}
         }
         self.attend(now, id);
@@ -280,7 +276,8 @@ impl AnsweringMachine {
             self.transactions.respond(now, &key, refuse(Status::SERVICE_UNAVAILABLE));
             return;
         }
-        let description = match description(&self.manners, request) {
+        let accepted = if accepts_descriptions(request) { Ok(()) } else { Err(Status::NOT_ACCEPTABLE) };
+        let description = match accepted.and_then(|()| description(&self.manners, request)) {
             Ok(description) => description,
             Err(status) => {
                 self.transactions.respond(now, &key, not_understood(request, status));
@@ -522,11 +519,22 @@ impl AnsweringMachine {
 }
 
 /// A 2xx that goes through its transaction the first time, and past it when it is sent again.
-/// What the response to OPTIONS says (RFC 3261 section 11.2).
-fn tell_capabilities(response: &mut Response) {
+/// The response to OPTIONS.
+fn capable(mut response: Response) -> Response {
     allow(&mut response.headers, &ALLOWED);
-    response.headers.push(Name::Accept, SDP_TYPE);
-    response.headers.push(Name::Supported, format!("{RELIABLE}, {TIMER}"));
+    tell_capabilities(&mut response.headers, SDP_TYPE, &format!("{RELIABLE}, {TIMER}"));
+    response
+}
+
+/// Whether the sender takes a session description in the response: without Accept it does (RFC 3261 section 20.1).
+fn accepts_descriptions(request: &Request) -> bool {
+    let mut types = request
+        .headers
+        .all(&Name::Accept)
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    request.headers.get(&Name::Accept).is_none()
+        || types.any(|kind| ["*/*", "application/*", SDP_TYPE].contains(&&*kind))
 }
 
 fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {

@@ -266,6 +266,14 @@ pub(crate) fn allow(headers: &mut Headers, methods: &[Method]) {
     headers.push(Name::Allow, names.join(", "));
 }
 
+/// What the response to OPTIONS tells (RFC 3261 section 11.2) beside `Allow`, which a proxy leaves out.
+pub(crate) fn tell_capabilities(headers: &mut Headers, accept: &str, supported: &str) {
+    headers.push(Name::Accept, accept);
+    headers.push(Name::new("Accept-Encoding"), "identity");
+    headers.push(Name::new("Accept-Language"), "en");
+    headers.push(Name::Supported, supported);
+}
+
 /// Whether a request can be served at all: what makes its transaction and dialog can be read, and what it demands (RFC 3261
 /// section 8.2).
 pub(crate) fn is_readable(request: &Request) -> bool {

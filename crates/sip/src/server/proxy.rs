@@ -7,9 +7,9 @@ use netrig_core::{Duration, Instant, Stream};
 use super::element::Element;
 use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
 use super::hop::Hop;
-use super::registry::user_of;
+use super::registry::{EXTENSIONS, user_of};
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, keyed_fingerprint, reply, transport_of};
+use super::{Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of};
 use crate::digest::is_same_proof;
 use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
 use crate::status::Class;
@@ -136,7 +136,11 @@ impl Proxy {
         }
         match request.method {
             Method::Register if ends_here => Err(Box::new(self.registry.register(now, request))),
-            _ if ends_here => answer(Status::OK),
+            _ if ends_here => {
+                let mut response = reply(request, Status::OK);
+                tell_capabilities(&mut response.headers, "*/*", EXTENSIONS);
+                Err(Box::new(response))
+            }
             _ => self.hops(now, request, own),
         }
     }

@@ -3,8 +3,9 @@
 use netrig_core::Instant;
 
 use super::element::Element;
+use super::registry::EXTENSIONS;
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply, with_allow};
+use super::{Registry, is_readable, reply, tell_capabilities, with_allow};
 use crate::transaction::Timing;
 use crate::{Method, Request, Response, Status};
 
@@ -31,7 +32,11 @@ impl Registrar {
         match request.method {
             _ if !is_readable(request) => reply(request, Status::BAD_REQUEST),
             Method::Register => self.registry.register(now, request),
-            Method::Options => with_allow(reply(request, Status::OK), &ALLOWED),
+            Method::Options => {
+                let mut response = with_allow(reply(request, Status::OK), &ALLOWED);
+                tell_capabilities(&mut response.headers, "*/*", EXTENSIONS);
+                response
+            }
             _ => with_allow(reply(request, Status::METHOD_NOT_ALLOWED), &ALLOWED),
         }
     }

@@ -12,6 +12,9 @@ use crate::digest::Secret;
 use crate::header::{NameAddr, Transport};
 use crate::{Host, Method, Name, Request, Response, SipUri, Status, Uri};
 
+/// The extension that registrations may require (RFC 3327).
+pub(super) const EXTENSIONS: &str = "path";
+
 /// What a server answers for.
 #[derive(Clone, Debug)]
 pub struct Domain {
@@ -208,7 +211,7 @@ impl Registry {
         if !self.is_own(&request.uri) {
             return Err(refuse(Status::NOT_FOUND));
         }
-        let unknown = unknown_options(request, &Name::Require, &["path"]);
+        let unknown = unknown_options(request, &Name::Require, &[EXTENSIONS]);
         if !unknown.is_empty() {
             return Err(Box::new(unsupported(request, &unknown)));
         }

@@ -6,6 +6,7 @@ use netrig_core::{Duration, Instant, Seeds};
 use super::*;
 use crate::digest::{Algorithm, Challenge, Session};
 use crate::header::NameAddr;
+use crate::torture;
 use crate::transaction::Timing;
 use crate::{Method, Uri};
 
@@ -459,14 +460,14 @@ fn what_is_not_fit_is_not_forwarded() {
         server.handle(at(50.0), message, source(ALICE));
         told(&said(&mut server)).remove(0)
     };
-    let torture = |bytes: &'static [u8]| Message::parse(&Bytes::from_static(bytes)).unwrap();
-    assert_eq!(refused(torture(include_bytes!("../../torture/zeromf.msg"))), "483");
-    assert_eq!(refused(torture(include_bytes!("../../torture/unkscm.msg"))), "416");
-    assert_eq!(refused(torture(include_bytes!("../../torture/novelsc.msg"))), "416");
-    assert_eq!(refused(torture(include_bytes!("../../torture/bext01.msg"))), "420");
-    assert_eq!(refused(torture(include_bytes!("../../torture/multi01.msg"))), "400");
-    assert_eq!(refused(torture(include_bytes!("../../torture/insuf.msg"))), "400");
-    assert_eq!(refused(torture(include_bytes!("../../torture/mismatch01.msg"))), "400");
+    let torture = |name| Message::parse(&torture::message(name).unwrap().bytes.into()).unwrap();
+    assert_eq!(refused(torture("zeromf")), "483");
+    assert_eq!(refused(torture("unkscm")), "416");
+    assert_eq!(refused(torture("novelsc")), "416");
+    assert_eq!(refused(torture("bext01")), "420");
+    assert_eq!(refused(torture("multi01")), "400");
+    assert_eq!(refused(torture("insuf")), "400");
+    assert_eq!(refused(torture("mismatch01")), "400");
     assert_eq!(refused(request("INVITE", "sip:nobody@biloxi.com", ALICE, 3, "")), "480");
     assert_eq!(refused(request("OPTIONS", "sip:biloxi.com", ALICE, 3, "")), "200");
 }

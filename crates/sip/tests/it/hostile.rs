@@ -7,18 +7,12 @@ use netrig_sip::server::{
     Answer, AnsweringMachine, Domain, Manners, Proxy, Redirect, Registrar, Registry, Server, Source,
     StatelessProxy,
 };
+use netrig_sip::torture::MESSAGES;
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Message};
 use proptest::prelude::*;
 
 const MOST: usize = 8;
-
-macro_rules! corpus {
-    ($($name:literal)*) => { [$(include_bytes!(concat!("../../torture/", $name, ".msg")) as &[u8]),*] };
-}
-
-const CORPUS: [&[u8]; 14] = corpus!["wsinv" "intmeth" "esc01" "longreq" "dblreq" "semiuri" "unreason" "badinv01"
-    "multi01" "insuf" "cparam01" "regescrt" "inv2543" "bcast"];
 
 fn servers() -> Vec<Box<dyn Server>> {
     let registry = || {
@@ -83,13 +77,13 @@ proptest! {
     #[test]
     fn servers_survive_what_comes(
         choices in prop::collection::vec(
-            (0..CORPUS.len(), prop::collection::vec((any::<prop::sample::Index>(), 0..3u8, any::<u8>()), 0..4)),
+            (0..MESSAGES.len(), prop::collection::vec((any::<prop::sample::Index>(), 0..3u8, any::<u8>()), 0..4)),
             1..12,
         ),
     ) {
         let mut messages = Vec::new();
         for (place, changes) in choices {
-            let mut bytes = CORPUS[place].to_vec();
+            let mut bytes = MESSAGES[place].bytes.to_vec();
             for (index, kind, byte) in changes {
                 let at = index.index(bytes.len());
                 match kind {

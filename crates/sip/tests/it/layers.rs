@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// From the ground up; modules of one layer are one thing, and may import each other.
 const LAYERS: [&[&str]; 14] = [
-    &["digits", "deadline"],
+    &["digits", "deadline", "torture"],
     &["error", "grammar", "method", "status", "uri", "header", "message", "framer"],
     &["sdp"],
     &["fault"],

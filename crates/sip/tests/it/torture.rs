@@ -2,6 +2,7 @@
 //! has the rule named.
 
 use bytes::Bytes;
+use netrig_sip::torture::{self, MESSAGES, TortureMessage};
 use netrig_sip::{Headers, Message, Name};
 use proptest::prelude::*;
 
@@ -18,14 +19,13 @@ use Outcome::{Breaks, Refused};
 /// A well-formed message that a strict peer takes. Where RFC 4475 expects another refusal than 400, that is a server's affair.
 const FINE: Outcome = Breaks(&[]);
 
-macro_rules! corpus {
+macro_rules! outcomes {
     ($($name:ident $outcome:expr;)*) => {
-        const CORPUS: &[(&str, &[u8], Outcome)] =
-            &[$((stringify!($name), include_bytes!(concat!("../../torture/", stringify!($name), ".msg")), $outcome)),*];
+        const OUTCOMES: &[(&str, Outcome)] = &[$((stringify!($name), $outcome)),*];
     };
 }
 
-corpus! {
+outcomes! {
     // Section 3.1.1, valid messages. Two of them have branches of RFC 2543's kind, which a sender of today does not make.
     wsinv Breaks(&["RFC 3261 section 8.1.1.7"]);
     intmeth FINE;
@@ -37,6 +37,7 @@ corpus! {
     dblreq FINE;
     semiuri FINE;
     transports FINE;
+    mpart01 FINE;
     unreason FINE;
     noreason FINE;
     // Section 3.1.2, invalid messages.
@@ -101,7 +102,9 @@ corpus! {
 
 #[test]
 fn each_message_is_judged_as_the_rfc_says() {
-    for (name, bytes, outcome) in CORPUS {
+    let names: Vec<_> = MESSAGES.iter().map(|message| message.name).collect();
+    assert_eq!(names, OUTCOMES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (TortureMessage { name, bytes, .. }, (_, outcome)) in MESSAGES.iter().zip(OUTCOMES) {
         match (Message::parse(&Bytes::from_static(bytes)), outcome) {
             (Ok(message), Breaks(rules)) => {
                 let violations = message.violations();
@@ -118,10 +121,8 @@ fn each_message_is_judged_as_the_rfc_says() {
 /// What the RFC says of what stands in the well-formed ones.
 #[test]
 fn what_stands_in_them_is_found() {
-    let message = |name: &str| {
-        let (_, bytes, _) = CORPUS.iter().find(|(own, ..)| *own == name).unwrap();
-        Message::parse(&Bytes::from_static(bytes)).unwrap()
-    };
+    let message =
+        |name: &str| Message::parse(&Bytes::from_static(torture::message(name).unwrap().bytes)).unwrap();
     let headers = |name: &str| message(name).headers().clone();
     let vias = headers("wsinv").vias().unwrap();
     let branches: Vec<_> = vias.iter().map(|via| via.branch().unwrap()).collect();
@@ -195,7 +196,7 @@ fn fields_come_back(headers: &Headers) -> Result<(), TestCaseError> {
 
 #[test]
 fn what_is_read_comes_back_as_it_was() {
-    for (_, bytes, _) in CORPUS {
+    for TortureMessage { bytes, .. } in MESSAGES {
         comes_back(bytes).unwrap();
         if let Ok(message) = Message::parse(&Bytes::from_static(bytes)) {
             fields_come_back(message.headers()).unwrap();
@@ -207,10 +208,10 @@ proptest! {
     /// The same of each of them with some bytes changed, taken out or put in.
     #[test]
     fn what_is_broken_comes_back_or_is_refused(
-        place in 0..CORPUS.len(),
+        place in 0..MESSAGES.len(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0..3u8, any::<u8>()), 0..6),
     ) {
-        let mut bytes = CORPUS[place].1.to_vec();
+        let mut bytes = MESSAGES[place].bytes.to_vec();
         for (index, kind, byte) in changes {
             let at = index.index(bytes.len());
             match kind {

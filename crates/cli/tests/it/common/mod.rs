@@ -5,6 +5,7 @@ pub mod capture;
 pub mod carried_out;
 pub mod far_end;
 pub mod free_port;
+pub mod kamailio;
 pub mod machine;
 pub mod namespace;
 pub mod path_lab;

@@ -68,7 +68,8 @@ pub fn ask_changed(
     Err(PurposeEnd::Inconclusive("the server challenged the request again and again".to_owned()))
 }
 
-fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Option<Response>, PurposeEnd> {
+/// The final response to a request that was sent; `None` if it does not come in time.
+pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Option<Response>, PurposeEnd> {
     let patience = case.target().patience;
     while let Some(response) = case.response(TestAgent::First, request, patience)? {
         if response.status.is_final() {

@@ -59,7 +59,8 @@ pub fn survives(case: &mut TestCase<'_>, subject: Subject, bytes: &Bytes) -> Pur
     lives_on(case, subject, true)
 }
 
-fn lives_on(case: &mut TestCase<'_>, subject: Subject, was_answered: bool) -> PurposeOutcome {
+/// Afterwards the server answers a request that is right. What got no answer over a connection may have ended it.
+pub fn lives_on(case: &mut TestCase<'_>, subject: Subject, was_answered: bool) -> PurposeOutcome {
     if !was_answered {
         case.disconnect_if_over_connections(TestAgent::First);
     }

@@ -3,9 +3,11 @@
 mod general;
 mod malformed;
 mod proxy;
+mod proxy_capabilities;
 mod redirect;
 mod registrar;
 mod registrar_credentials;
+mod torture;
 mod uas;
 
 use super::TestPurpose;
@@ -50,13 +52,18 @@ pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {
         registrar_credentials::PURPOSES,
         of_each::registrar::PURPOSES,
         of_each::registrar_itself::PURPOSES,
+        torture::OF_REGISTRARS,
         proxy::PURPOSES,
+        proxy_capabilities::PURPOSES,
         of_each::proxy::PURPOSES,
+        torture::OF_PROXIES,
         redirect::PURPOSES,
         of_each::redirect::PURPOSES,
+        torture::OF_REDIRECT_SERVERS,
         uas::PURPOSES,
         of_each::uas::PURPOSES,
         of_each::uas_itself::PURPOSES,
+        torture::OF_USER_AGENTS,
     ];
     tables.into_iter().flatten()
 }

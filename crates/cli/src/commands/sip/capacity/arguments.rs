@@ -21,6 +21,9 @@ pub struct Capacity {
     pub watching: Watching,
     #[command(flatten)]
     pub environment: EnvironmentArguments,
+    /// Test first whether the server keeps the rules of basic calls and registrations (`netrig sip conform --set basic-call`)
+    #[arg(long)]
+    pub conform: bool,
     /// Where each step is written down; a search that was interrupted goes on from there
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,

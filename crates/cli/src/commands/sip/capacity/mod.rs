@@ -13,14 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_agent::sip::load::Offered;
+use netrig_agent::sip::load::{LoadOrder, Offered};
 use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
+
+use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 
 use self::arguments::ModeName;
 use self::show::SearchEnd;
 use self::sight::Sight;
 use super::screen::{Hand, State};
 use super::watching::Watchers;
+use crate::commands::sip::load;
 use crate::commands::sip::subject::work;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
@@ -43,6 +46,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let hand = Hand { stop: Arc::clone(&stop), control: None };
     let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
     let watchers = Watchers::open(&typed.watching, state, hand)?;
+    let gate = if typed.conform { Some(gate(&order, &stop, &watchers)?) } else { None };
     let mut sight = Sight::open(&order)?;
     let mut search = SearchDrive { typed, search, baseline: known, notes: Vec::new(), since: Instant::now() };
     let verdict = search.carry_out((&stop, &watchers), &mut sight)?;
@@ -50,13 +54,25 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let SearchDrive { search, baseline, notes, .. } = search;
     let journal = search.journal();
     let (baseline, verdict) = (baseline.as_ref(), verdict.as_ref());
-    let end = SearchEnd { journal: &journal, baseline, verdict, notes: &notes };
+    let end = SearchEnd { gate: gate.as_ref(), journal: &journal, baseline, verdict, notes: &notes };
     if typed.json {
         print(show::document(typed, Offered::of(&order), end)?)?;
     } else {
         print(show::table(typed, end).trim_end())?;
     }
     Ok(exit_code(verdict))
+}
+
+/// Whether the server keeps the rules of basic calls, before anything is offered to it.
+fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<GateReport, Failure> {
+    let plan = ConformancePlan::before_load(order).map_err(Failure::request)?;
+    watchers.show(|state| state.title = "conformance before the search".to_owned());
+    let result = plan.run(stop, &|_| {}).map_err(load::failure)?;
+    let report = GateReport::of(plan.role, &result);
+    for line in report.lines() {
+        watchers.say(|| line.clone());
+    }
+    Ok(report)
 }
 
 /// A search while it goes on.

@@ -6,6 +6,7 @@ use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{
     Baseline, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
 };
+use netrig_sip_tester::conformance::GateReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,6 +32,8 @@ pub fn step(record: &Record) -> String {
 /// The result of a search.
 #[derive(Clone, Copy)]
 pub struct SearchEnd<'a> {
+    /// How the server kept to the rules before, if that was asked for.
+    pub gate: Option<&'a GateReport>,
     pub journal: &'a Journal,
     /// Tester limit, if it was measured.
     pub baseline: Option<&'a Baseline>,
@@ -42,10 +45,13 @@ pub struct SearchEnd<'a> {
 
 /// All that was found.
 pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
-    let SearchEnd { journal, baseline, verdict, notes } = end;
+    let SearchEnd { gate, journal, baseline, verdict, notes } = end;
     let unit = unit(work(&typed.subject));
     let mut text = String::new();
     let _ = writeln!(text, "{}: {}", typed.subject.target, sentence(journal, verdict, unit));
+    for line in gate.into_iter().flat_map(GateReport::lines) {
+        let _ = writeln!(text, "  {line}");
+    }
     if let Some(details) = verdict.and_then(Verdict::details) {
         let _ = writeln!(text, "  {details}");
     }
@@ -128,6 +134,9 @@ pub struct Document<'a> {
     unit: &'static str,
     /// What was offered, but for the rate.
     offered: Offered,
+    /// How the server kept to the rules of basic calls and registrations before the search, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conformance: Option<&'a GateReport>,
     /// Per second, if it is a number.
     capacity: Option<f64>,
     /// What was found, in a sentence.
@@ -149,13 +158,14 @@ pub struct Document<'a> {
 
 /// One JSON document.
 pub fn document(typed: &Capacity, offered: Offered, end: SearchEnd<'_>) -> Result<String, Failure> {
-    let SearchEnd { journal, baseline, verdict, notes } = end;
+    let SearchEnd { gate, journal, baseline, verdict, notes } = end;
     let unit = unit(work(&typed.subject));
     let document = Document {
         format: FORMAT,
         target: &typed.subject.target,
         unit,
         offered,
+        conformance: gate,
         capacity: verdict.and_then(Verdict::rate),
         sentence: sentence(journal, verdict, unit),
         causes: causes(journal),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use netrig_agent::sip::load::{LoadReport, Offered};
 use netrig_runner::capacity::Verdict;
+use netrig_sip_tester::conformance::ConformanceDocument;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ pub enum Document {
     Load(Load),
     /// Of a search.
     Capacity(Capacity),
+    /// Of conformance.
+    Conformance(Box<ConformanceDocument>),
 }
 
 /// A load, as far as it is compared.
@@ -81,29 +84,45 @@ pub struct Journal {
 pub fn read(file: &Path) -> Result<Document, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         Failure::request(format!(
-            "{} is no result of `netrig sip load --json` or `netrig sip capacity --json`: {why}",
+            "{} is no result of `netrig sip load`, `netrig sip capacity` or `netrig sip conform` with --json: {why}",
             file.display()
         ))
     };
     let value: Value = serde_json::from_str(&read_file(file)?).map_err(|error| refuse(&error))?;
     let is_search = value.get("journal").is_some();
-    let format = if is_search { CAPACITY_FORMAT } else { LoadReport::FORMAT };
+    let is_conformance = value.get("purposes").is_some();
+    let format = match (is_search, is_conformance) {
+        (true, _) => CAPACITY_FORMAT,
+        (_, true) => ConformanceDocument::FORMAT,
+        _ => LoadReport::FORMAT,
+    };
     if value["format"] != format {
         return Err(refuse(&format!("its `format` is {}, and this netrig knows {format}", value["format"])));
     }
-    if is_search {
-        serde_json::from_value(value).map(Document::Capacity).map_err(|error| refuse(&error))
-    } else {
-        serde_json::from_value(value).map(Document::Load).map_err(|error| refuse(&error))
-    }
+    let document = match (is_search, is_conformance) {
+        (true, _) => serde_json::from_value(value).map(Document::Capacity),
+        (_, true) => serde_json::from_value(value).map(Document::Conformance),
+        _ => serde_json::from_value(value).map(Document::Load),
+    };
+    document.map_err(|error| refuse(&error))
 }
 
 impl Document {
+    /// What it is the result of.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Load(_) => "a load",
+            Self::Capacity(_) => "a search for a capacity",
+            Self::Conformance(_) => "a test of conformance",
+        }
+    }
+
     /// What was tested.
     pub fn target(&self) -> &str {
         match self {
             Self::Load(load) => &load.target,
             Self::Capacity(capacity) => &capacity.target,
+            Self::Conformance(document) => &document.target,
         }
     }
 

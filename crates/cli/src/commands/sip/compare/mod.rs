@@ -1,6 +1,7 @@
-//! `netrig sip compare`: two results of loads or of searches, index by index.
+//! `netrig sip compare`: two results of loads or of searches, index by index, or of conformance, purpose by purpose.
 
 mod capacities;
+mod conformance;
 mod document;
 mod loads;
 mod show;
@@ -22,7 +23,7 @@ const UNSAID: u8 = 2;
 /// `netrig sip compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// What it was before: a document of `netrig sip load --json` or of `netrig sip capacity --json`
+    /// What it was before: a document of `netrig sip load`, `netrig sip capacity` or `netrig sip conform`, with --json
     #[arg(value_name = "BEFORE.json")]
     pub before: PathBuf,
     /// What it is now
@@ -142,7 +143,12 @@ pub struct Comparison {
 /// Compares two results.
 pub fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let [before, now] = [&typed.before, &typed.now].map(|file| document::read(file));
-    let (before, now) = (before?, now?);
+    let (before, now) = match (before?, now?) {
+        (Document::Conformance(before), Document::Conformance(now)) => {
+            return conformance::compare(&before, &now, typed.json);
+        }
+        other => other,
+    };
     let mut notes = vec![
         "what varies within each run is in the intervals; what differs between two runs of the same server is not: \
          repeat them"
@@ -162,7 +168,13 @@ pub fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         (Document::Capacity(before), Document::Capacity(now)) => {
             vec![capacities::index(before, now)]
         }
-        _ => return Err(Failure::request("one is of a load, the other of a search for a capacity")),
+        (before, now) => {
+            return Err(Failure::request(format!(
+                "one is of {}, the other of {}",
+                before.kind(),
+                now.kind()
+            )));
+        }
     };
     judge(&mut indices, settings)?;
     if indices.iter().all(|index| index.verdict == Verdict::NotTested) {

@@ -8,6 +8,8 @@ use netrig_core::Duration;
 use netrig_sip::Uri;
 use netrig_sip_tester::conformance::TestedRole;
 
+use crate::commands::sip::rate::Rate;
+
 /// `netrig sip conform`.
 #[derive(Debug, Args)]
 pub struct Conform {
@@ -33,6 +35,12 @@ pub struct Conform {
     /// Test cases at the same time; each needs three users
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
+    /// Test while a load goes on: so many registrations or calls per second, by users behind those of the test cases
+    #[arg(long, value_name = "RATE")]
+    pub beside: Option<Rate>,
+    /// Users of that load who register or call
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "beside", value_parser = clap::value_parser!(u32).range(1..))]
+    pub beside_users: u32,
     /// How long a response is waited for
     #[arg(long, value_name = "TIME", default_value = "4s")]
     pub patience: Duration,
@@ -60,6 +68,9 @@ pub struct Conform {
     /// Write the document (JSON) to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Write a page in the form of a protocol conformance test report (ITU-T X.294) to this file
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
     /// Write a report for build servers (JUnit) to this file
     #[arg(long, value_name = "FILE.xml")]
     pub junit: Option<PathBuf>,

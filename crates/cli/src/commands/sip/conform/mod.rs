@@ -6,11 +6,13 @@ mod show;
 
 use std::process::ExitCode;
 
+use netrig_runner::provenance;
 use netrig_sip_tester::conformance::{
     CapabilityClaims, ConformanceDocument, PurposeResult, PurposeVerdict, write_evidence,
 };
 
 use crate::build::BUILD;
+use crate::commands::sip::load;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 use crate::output;
@@ -38,10 +40,13 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
             eprintln!("{line}");
         }
     };
-    let result = plan.run(&stop, &say);
-    let document = ConformanceDocument::new(&plan, &result, plan::typed_target(typed)?, &BUILD);
+    let result = plan.run(&stop, &say).map_err(load::failure)?;
+    let document = ConformanceDocument::new(&plan, &result, plan::typed_target(typed)?, &BUILD, &machine());
     if let Some(out) = &typed.junit {
         output::replace(out, document.to_junit().as_bytes())?;
+    }
+    if let Some(out) = &typed.html {
+        output::replace(out, document.to_html().as_bytes())?;
     }
     if let Some(out) = &typed.out {
         let text = serde_json::to_string_pretty(&document).map_err(Failure::failed)?;
@@ -63,4 +68,10 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
         (_, true) => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// System, kernel and processors.
+fn machine() -> String {
+    let found = provenance(&BUILD, &[]);
+    format!("{}, Linux {}, {}, {} processors", found.os, found.kernel, found.cpu, found.cpus)
 }

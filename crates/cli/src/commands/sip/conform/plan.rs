@@ -5,8 +5,8 @@ use netrig_agent::sip::{LineTls, Transport, server_name};
 use netrig_agent::{random, tls, user_file};
 use netrig_sip::{Host, Uri};
 use netrig_sip_tester::conformance::{
-    CapabilityClaims, ConformancePlan, ConformanceTarget, EndAddress, PurposeSelection, TestPurpose,
-    TestUser, USERS_OF_A_CASE,
+    BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, EndAddress, PurposeSelection,
+    TestPurpose, TestUser, USERS_OF_A_CASE,
 };
 
 use super::arguments::{Conform, SetName};
@@ -60,6 +60,8 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
         Some(name) => domain(name)?,
     };
     let jobs = usize::from(typed.jobs);
+    let background = typed.beside.map(|rate| BackgroundLoad { rate: rate.0, users: typed.beside_users });
+    let beside = background.map_or(0, |load| load.users_needed(typed.role.into()));
     let claims = match &typed.capabilities {
         None => CapabilityClaims::default(),
         Some(file) => {
@@ -85,10 +87,11 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
         },
         role: typed.role.into(),
         purposes,
-        users: users(typed, jobs * USERS_OF_A_CASE)?,
+        users: users(typed, jobs * USERS_OF_A_CASE + beside)?,
         jobs,
         seed,
         claims,
+        background,
     })
 }
 
@@ -118,10 +121,9 @@ fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
             .collect();
         if users.len() < needed {
             return Err(Failure::request(format!(
-                "{} has {} users, and {} jobs need {needed}: three for each",
+                "{} has {} users, and {needed} are needed: three for each job, and those of the load beside them",
                 file.display(),
-                users.len(),
-                typed.jobs
+                users.len()
             )));
         }
         return Ok(users);

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use netrig_report::wrapped;
 use netrig_sip_tester::conformance::{
-    ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel, TestPurpose,
+    BackgroundReport, ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel,
+    TestPurpose,
 };
 
 /// Test purposes, a line or more for each.
@@ -18,7 +19,7 @@ pub fn list(purposes: &[&TestPurpose]) -> String {
         }
         let basic = if purpose.is_basic { "  (basic-call)" } else { "" };
         let should = if purpose.level == RequirementLevel::Should { "  (SHOULD)" } else { "" };
-        let _ = writeln!(text, "  {:<15}{}{basic}{should}", purpose.id, purpose.section);
+        let _ = writeln!(text, "  {:<15} {}{basic}{should}", purpose.id, purpose.section);
         let _ = writeln!(text, "{}", indented(purpose.requirement, 80, 4));
     }
     text
@@ -27,21 +28,23 @@ pub fn list(purposes: &[&TestPurpose]) -> String {
 /// A line about a purpose that did not pass.
 pub fn progress(result: &PurposeResult) -> Option<String> {
     let verdict = result.verdict.filter(|verdict| *verdict != PurposeVerdict::Pass)?;
-    Some(format!("{:<7}{:<15}{}", verdict.name(), result.purpose.id, result.observation))
+    Some(format!("{:<7}{:<15} {}", verdict.name(), result.purpose.id, result.observation))
 }
 
 /// The whole report.
 pub fn report(document: &ConformanceDocument, width: usize) -> String {
-    let ConformanceDocument { counts, target, role, .. } = document;
+    let ConformanceDocument { counts, role, .. } = document;
     let mut text = String::new();
     // Writing to a text does not fail.
-    let product = document.product.as_ref().map_or_else(String::new, |product| format!(" ({product})"));
-    let _ = writeln!(text, "{}: {target}{product} as {}", verdict_of(document), role.name());
+    let _ = writeln!(text, "{}: {} as {}", document.answer(), document.subject(), role.name());
     let _ = writeln!(
         text,
         "{} of {} test purposes in {:.0} s: {} PASS, {} FAIL, {} INCONC",
         counts.run, counts.selected, document.took_s, counts.pass, counts.fail, counts.inconc
     );
+    if let Some(load) = &document.background {
+        text += &beside(load, width);
+    }
     let _ = writeln!(text, "\n{:<14} selected   run  PASS  FAIL  INCONC", "group");
     for (name, counts) in document.groups() {
         let _ = writeln!(
@@ -55,7 +58,7 @@ pub fn report(document: &ConformanceDocument, width: usize) -> String {
         text.push_str("\nFAIL\n");
     }
     for PurposeRow { id, section, requirement, observation, .. } in failed {
-        let _ = writeln!(text, "  {id:<15}{section}");
+        let _ = writeln!(text, "  {id:<15} {section}");
         let _ = writeln!(text, "{}", indented(requirement, width, 4));
         let _ = writeln!(text, "{}", indented(&format!("Here {observation}."), width, 4));
     }
@@ -65,6 +68,16 @@ pub fn report(document: &ConformanceDocument, width: usize) -> String {
     text += &by_reason("not tested", left_out, width);
     let _ = writeln!(text, "\nseed {}; the same seed makes the same identifiers", document.seed);
     text
+}
+
+/// The load that went on meanwhile.
+fn beside(load: &BackgroundReport, width: usize) -> String {
+    let BackgroundReport { rate, what, begun, succeeded, failed, failures, faults } = load;
+    let told =
+        format!("beside a load of {rate}/s ({what}): {begun} begun, {succeeded} succeeded, {failed} failed");
+    let faults = faults.iter().map(|fault| format!("warning: the load was not what was ordered: {fault}"));
+    let failures = failures.iter().map(|failure| format!("  {failure}"));
+    std::iter::once(told).chain(failures).chain(faults).map(|line| wrapped(&line, width, 2) + "\n").collect()
 }
 
 /// Purposes without a verdict, those with one reason together.
@@ -82,19 +95,6 @@ fn by_reason<'a>(title: &str, rows: impl Iterator<Item = &'a PurposeRow>, width:
         let _ = writeln!(text, "{}", indented(reason, width, 4));
     }
     text
-}
-
-/// The answer first.
-fn verdict_of(document: &ConformanceDocument) -> &'static str {
-    let counts = document.counts;
-    match (document.interrupted, counts.fail, counts.inconc, counts.run) {
-        (true, ..) => "interrupted",
-        (_, fail, ..) if fail > 0 => "breaks rules",
-        (_, _, _, 0) => "not tested",
-        (_, _, inconc, run) if inconc == run => "no verdict",
-        (_, _, 0, _) => "keeps all rules that were tested",
-        _ => "breaks no rule that could be tried",
-    }
 }
 
 fn indented(text: &str, width: usize, indent: usize) -> String {

@@ -1,0 +1,145 @@
+//! Faults that a relay plants between `netrig sip conform` and servers: each is caught, and each test purpose catches at least one.
+//! FAULTS.md has the list.
+
+mod faults;
+mod passing;
+mod relay;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde_json::Value;
+
+use self::faults::{FAULTS, OF_CONNECTIONS, PlantedFault};
+use self::relay::FaultyRelay;
+use crate::common::kamailio::Kamailio;
+use crate::common::sip_server::{PASSWORD_ENV, SipServer};
+
+const ROLES: [&str; 4] = ["registrar", "proxy", "redirect", "uas"];
+
+/// Ids with their verdicts; those without are left out.
+type Verdicts = BTreeMap<String, String>;
+
+/// A server in a role.
+struct FaultSubject {
+    role: &'static str,
+    udp: SocketAddr,
+    tcp: SocketAddr,
+    /// Held as long as it is needed.
+    _server: ServerWithFaults,
+}
+
+enum ServerWithFaults {
+    Kamailio(#[expect(dead_code, reason = "it is ended when it is dropped")] Kamailio),
+    Own(#[expect(dead_code, reason = "it is ended when it is dropped")] SipServer),
+}
+
+impl FaultSubject {
+    /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` where Kamailio is not installed.
+    fn start(role: &'static str) -> Option<Self> {
+        if role == "uas" {
+            let server = SipServer::start(&[
+                "uas",
+                "--listen",
+                "udp:127.0.0.1:0",
+                "--listen",
+                "tcp:127.0.0.1:0",
+                "--ring",
+                "1s",
+            ]);
+            let [udp, tcp] = ["udp", "tcp"].map(|transport| server.address(transport).parse().unwrap());
+            return Some(Self { role, udp, tcp, _server: ServerWithFaults::Own(server) });
+        }
+        let defines = match role {
+            "registrar" => "REGISTRAR",
+            "proxy" => "PROXY",
+            _ => "REDIRECT",
+        };
+        let server = Kamailio::start_with("conformance.cfg", &[defines])?;
+        let address: SocketAddr = ([127, 0, 0, 1], server.port).into();
+        Some(Self { role, udp: address, tcp: address, _server: ServerWithFaults::Kamailio(server) })
+    }
+
+    /// The verdicts of a run with a fault. `only` are the ids; all if there are none.
+    fn with_fault(&self, fault: &'static PlantedFault, only: &[&str]) -> Verdicts {
+        if OF_CONNECTIONS.contains(&fault.name) {
+            self.over_connections(fault.name, only)
+        } else {
+            self.over_datagrams(Some(fault), only)
+        }
+    }
+
+    fn over_datagrams(&self, fault: Option<&'static PlantedFault>, only: &[&str]) -> Verdicts {
+        let relay = FaultyRelay::over_datagrams(self.udp, fault);
+        self.verdicts(&format!("udp:{}", relay.address), only)
+    }
+
+    /// With the name of a fault; any other name is none.
+    fn over_connections(&self, fault: &'static str, only: &[&str]) -> Verdicts {
+        let relay = FaultyRelay::over_connections(self.tcp, fault);
+        self.verdicts(&format!("tcp:{}", relay.address), only)
+    }
+
+    fn verdicts(&self, target: &str, only: &[&str]) -> Verdicts {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        command.args(["sip", "conform", target, "--role", self.role, "--domain", "example.com", "--json"]);
+        command.args(["--jobs", "12", "--patience", "1500ms", "--silence", "500ms"]);
+        command.args(["--password-env", PASSWORD_ENV]).env(PASSWORD_ENV, "zanzibar");
+        for id in only {
+            command.args(["--only", id]);
+        }
+        let output = command.output().unwrap();
+        let document: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let rows = document["purposes"].as_array().unwrap().iter();
+        let verdict =
+            |row: &Value| Some((row["id"].as_str()?.to_owned(), row["verdict"].as_str()?.to_owned()));
+        rows.filter_map(verdict).collect()
+    }
+}
+
+/// Ids that passed without the fault, and do not with it.
+fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
+    let passes = |verdicts: &Verdicts, id: &str| verdicts.get(id).is_some_and(|verdict| verdict == "PASS");
+    without.keys().filter(|id| passes(without, id) && !passes(with, id)).cloned().collect()
+}
+
+/// The list in FAULTS.md.
+#[test]
+fn the_faults_that_are_planted_are_those_of_the_list() {
+    let listed =
+        include_str!("FAULTS.md").lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(FAULTS.iter().map(|fault| fault.name).collect::<Vec<_>>(), listed.collect::<Vec<_>>());
+}
+
+mod validate {
+    use super::*;
+
+    /// All purposes against all faults.
+    #[test]
+    #[ignore = "half an hour: make validate runs it"]
+    fn each_purpose_catches_a_fault_and_each_fault_is_caught() {
+        let mut missed: BTreeSet<&str> = FAULTS.iter().map(|fault| fault.name).collect();
+        let mut idle = BTreeSet::new();
+        for role in ROLES {
+            let Some(subject) = FaultSubject::start(role) else { return };
+            let datagrams = subject.over_datagrams(None, &[]);
+            let connections = subject.over_connections("none", &[]);
+            let all = datagrams.iter().chain(&connections).filter(|(_, verdict)| *verdict == "PASS");
+            let mut passing: BTreeSet<String> = all.map(|(id, _)| id.clone()).collect();
+            for fault in FAULTS {
+                let is_of_connections = OF_CONNECTIONS.contains(&fault.name);
+                let without = if is_of_connections { &connections } else { &datagrams };
+                let found = caught(without, &subject.with_fault(fault, &[]));
+                println!("{role} {}: {}", fault.name, found.iter().cloned().collect::<Vec<_>>().join(" "));
+                if !found.is_empty() {
+                    missed.remove(fault.name);
+                }
+                passing.retain(|id| !found.contains(id));
+            }
+            idle.extend(passing);
+        }
+        assert!(missed.is_empty() && idle.is_empty(), "not caught: {missed:?}; caught nothing: {idle:?}");
+    }
+}

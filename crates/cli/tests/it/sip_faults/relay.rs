@@ -1,0 +1,291 @@
+//! A relay between the tester and a server that plants one fault.
+//!
+//! Each end of the tester has a socket of the relay towards the server. Addresses in messages are rewritten on the way, so that what the
+//! server sends to a contact comes along the relay as well.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::faults::PlantedFault;
+use super::passing::{FaultMemory, Passing};
+
+/// Longest wait before the relay looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs until it is dropped.
+pub struct FaultyRelay {
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl FaultyRelay {
+    /// Over UDP. Without a fault it passes everything on.
+    pub fn over_datagrams(server: SocketAddr, fault: Option<&'static PlantedFault>) -> Self {
+        let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = front.local_addr().unwrap();
+        Self::start(address, move |stop| Datagrams::new(front, server, fault).run(stop))
+    }
+
+    /// Over TCP: connections of the tester to the server.
+    pub fn over_connections(server: SocketAddr, fault: &'static str) -> Self {
+        let front = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        front.set_nonblocking(true).unwrap();
+        let address = front.local_addr().unwrap();
+        Self::start(address, move |stop| {
+            std::thread::scope(|scope| {
+                while !stop.load(Ordering::Relaxed) {
+                    match front.accept() {
+                        Ok((tester, _)) => {
+                            scope.spawn(move || connection(tester, server, fault, stop));
+                        }
+                        Err(_) => std::thread::sleep(LOOK),
+                    }
+                }
+            });
+        })
+    }
+
+    fn start(address: SocketAddr, run: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        Self { address, stop, threads: vec![std::thread::spawn(move || run(&flag))] }
+    }
+}
+
+impl Drop for FaultyRelay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A relay that panicked has failed the test already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A message that waits.
+struct Waiting {
+    due: Instant,
+    /// The socket that it goes from: that of an end of the tester, or the front.
+    from: Option<usize>,
+    to: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+struct Datagrams {
+    front: UdpSocket,
+    server: SocketAddr,
+    fault: Option<&'static PlantedFault>,
+    /// The ends of the tester, and the socket that stands for each.
+    ends: Vec<(SocketAddr, UdpSocket)>,
+    waiting: Vec<Waiting>,
+    memory: FaultMemory,
+}
+
+impl Datagrams {
+    fn new(front: UdpSocket, server: SocketAddr, fault: Option<&'static PlantedFault>) -> Self {
+        front.set_nonblocking(true).unwrap();
+        Self { front, server, fault, ends: Vec::new(), waiting: Vec::new(), memory: FaultMemory::default() }
+    }
+
+    fn run(mut self, stop: &AtomicBool) {
+        let mut buffer = vec![0; 65_536];
+        while !stop.load(Ordering::Relaxed) {
+            let mut is_idle = true;
+            while let Ok((len, tester)) = self.front.recv_from(&mut buffer) {
+                is_idle = false;
+                let end = self.end_of(tester);
+                let text = self.towards_server(&latin1(&buffer[..len]));
+                self.pass(end, false, text);
+            }
+            for end in 0..self.ends.len() {
+                while let Ok((len, _)) = self.ends[end].1.recv_from(&mut buffer) {
+                    is_idle = false;
+                    self.pass(end, true, latin1(&buffer[..len]));
+                }
+            }
+            let now = Instant::now();
+            let (due, later) = self.waiting.drain(..).partition(|waiting| waiting.due <= now);
+            self.waiting = later;
+            let due: Vec<Waiting> = due;
+            for Waiting { from, to, bytes, .. } in due {
+                let socket = from.map_or(&self.front, |end| &self.ends[end].1);
+                // Where nobody listens the message is lost, as it would be without a relay.
+                let _ = socket.send_to(&bytes, to);
+            }
+            if is_idle {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        }
+    }
+
+    fn end_of(&mut self, tester: SocketAddr) -> usize {
+        self.ends.iter().position(|(known, _)| *known == tester).unwrap_or_else(|| {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            self.ends.push((tester, socket));
+            self.ends.len() - 1
+        })
+    }
+
+    fn pass(&mut self, end: usize, to_tester: bool, text: String) {
+        let tester = self.ends[end].0;
+        let mut passing = Passing {
+            to_tester,
+            tester,
+            server: self.server,
+            text,
+            memory: &mut self.memory,
+            is_dropped: false,
+            delay: Duration::ZERO,
+            to_next_port: false,
+            copies: Vec::new(),
+            to_caller: None,
+        };
+        if let Some(fault) = self.fault {
+            (fault.plant)(&mut passing);
+        }
+        let Passing { text, is_dropped, delay, to_next_port, mut copies, to_caller, .. } = passing;
+        if !is_dropped {
+            copies.push((delay, text));
+        }
+        let now = Instant::now();
+        for (after, text) in copies {
+            let (from, to, text) = if to_tester {
+                let port = tester.port() + u16::from(to_next_port);
+                (None, SocketAddr::new(tester.ip(), port), self.towards_tester(&text))
+            } else {
+                (Some(end), self.server, text)
+            };
+            self.waiting.push(Waiting { due: now + after, from, to, bytes: bytes_of(&text) });
+        }
+        if let Some(text) = to_caller {
+            // Without the server's Via, to the end of the tester that the last Via names.
+            let text = self.towards_tester(&text);
+            let vias = text.match_indices("\r\nVia: ").map(|(place, _)| place).collect::<Vec<_>>();
+            let caller = vias.last().and_then(|place| address_in(&text[*place..]));
+            if let (Some(caller), [first, second, ..]) = (caller, &*vias) {
+                let text = format!("{}{}", &text[..*first], &text[*second..]);
+                self.waiting.push(Waiting { due: now, from: None, to: caller, bytes: bytes_of(&text) });
+            }
+        }
+    }
+
+    /// Addresses of the tester become those of the relay, and the relay's front becomes the server.
+    fn towards_server(&mut self, text: &str) -> String {
+        let (front, server) = (self.front.local_addr().unwrap().port(), self.server.port());
+        each_port(text, |port| {
+            if port == front {
+                return server;
+            }
+            if port == server {
+                return port;
+            }
+            let end = self.end_of((Ipv4Addr::LOCALHOST, port).into());
+            self.ends[end].1.local_addr().unwrap().port()
+        })
+    }
+
+    fn towards_tester(&self, text: &str) -> String {
+        let (front, server) = (self.front.local_addr().unwrap().port(), self.server.port());
+        let of = |port: u16| {
+            let end = self.ends.iter().find(|(_, socket)| socket.local_addr().unwrap().port() == port);
+            end.map_or(port, |(tester, _)| tester.port())
+        };
+        let text = each_port(text, |port| if port == server { front } else { of(port) });
+        each_number(&text, "rport=", of)
+    }
+}
+
+/// Each port behind 127.0.0.1, but those in the `uri` of credentials, which their response is computed over.
+fn each_port(text: &str, mut change: impl FnMut(u16) -> u16) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (place, part) in text.split("uri=\"").enumerate() {
+        let (kept, rest) = match part.find('"') {
+            Some(end) if place > 0 => part.split_at(end),
+            _ => ("", part),
+        };
+        if place > 0 {
+            out.push_str("uri=\"");
+        }
+        out.push_str(kept);
+        out.push_str(&each_number(rest, "127.0.0.1:", &mut change));
+    }
+    out
+}
+
+fn each_number(text: &str, before: &str, mut change: impl FnMut(u16) -> u16) -> String {
+    let mut parts = text.split(before);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        let number = part[..digits]
+            .parse()
+            .map_or_else(|_| part[..digits].to_owned(), |port| change(port).to_string());
+        out.push_str(before);
+        out.push_str(&number);
+        out.push_str(&part[digits..]);
+    }
+    out
+}
+
+fn address_in(text: &str) -> Option<SocketAddr> {
+    let rest = text.split("127.0.0.1:").nth(1)?;
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+    Some((Ipv4Addr::LOCALHOST, rest[..digits].parse().ok()?).into())
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+fn bytes_of(text: &str) -> Vec<u8> {
+    text.chars().filter_map(|letter| u8::try_from(u32::from(letter)).ok()).collect()
+}
+
+/// Carries bytes between a connection of the tester and one to the server.
+fn connection(tester: TcpStream, server: SocketAddr, fault: &str, stop: &AtomicBool) {
+    let Ok(towards) = TcpStream::connect(server) else { return };
+    let mut ends = [tester, towards];
+    for end in &ends {
+        end.set_nonblocking(true).unwrap();
+    }
+    let mut buffer = vec![0; 65_536];
+    while !stop.load(Ordering::Relaxed) {
+        let mut is_idle = true;
+        for from in 0..2 {
+            let len = match ends[from].read(&mut buffer) {
+                Ok(0) => return,
+                Ok(len) => len,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                Err(_) => return,
+            };
+            is_idle = false;
+            let mut bytes = &buffer[..len];
+            let is_of_tester = from == 0;
+            let is_between = bytes.iter().all(|byte| [b'\r', b'\n'].contains(byte));
+            let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|place| place + 4);
+            match fault {
+                "first-message-only" if is_of_tester => bytes = &bytes[..end.unwrap_or(len)],
+                "pieces-refused" if is_of_tester && end.is_none() && !is_between => return,
+                "empty-lines-end-it" if is_of_tester && is_between => return,
+                _ => {}
+            }
+            ends[1 - from].set_nonblocking(false).unwrap();
+            if ends[1 - from].write_all(bytes).is_err() {
+                return;
+            }
+            ends[1 - from].set_nonblocking(true).unwrap();
+            if fault == "connections-closed" && !is_of_tester {
+                return;
+            }
+        }
+        if is_idle {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

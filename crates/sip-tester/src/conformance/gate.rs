@@ -1,0 +1,157 @@
+//! The rules of basic calls and registrations, before a server's performance means anything.
+
+use netrig_agent::sip::load::{Carrier, LoadOrder};
+use netrig_core::Duration;
+use netrig_sip::load::{CalleeOrder, Directory, Scenario, Work};
+use netrig_sip::{Host, Uri};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::capability::CapabilityClaims;
+use super::case::{ConformanceTarget, TestUser};
+use super::end::EndAddress;
+use super::purpose::TestedRole;
+use super::run::{ConformancePlan, ConformanceResult, PurposeSelection, PurposeVerdict, USERS_OF_A_CASE};
+
+/// How long a response is waited for: the server has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// How long the tester waits where nothing is to come.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Cases at the same time at most.
+const MOST_JOBS: usize = 4;
+
+/// Why the rules cannot be tested before a load.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// The domain of the users is none.
+    #[error("the domain `{0}` is no host")]
+    Domain(String),
+    /// There is no way to the server.
+    #[error("there is no way to the server: {0}")]
+    Way(#[from] std::io::Error),
+    /// A case needs three users.
+    #[error("conformance needs three users, and there are {0}")]
+    Users(u32),
+}
+
+/// How a server kept to the rules before its load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateReport {
+    /// The role that it was tested in.
+    pub role: TestedRole,
+    /// Purposes that were carried out.
+    pub run: usize,
+    /// PASS.
+    pub pass: usize,
+    /// Purposes that failed, with what the server did.
+    pub failed: Vec<String>,
+    /// Purposes without a verdict, with the reason.
+    pub inconclusive: Vec<String>,
+}
+
+impl ConformancePlan {
+    /// The set `basic-call` for the server of a load, with the users of the load: as registrar, proxy, redirect server or user agent,
+    /// by what the load does.
+    ///
+    /// # Errors
+    /// The load has less than three users, or there is no way to the server.
+    pub fn before_load(order: &LoadOrder) -> Result<Self, GateError> {
+        let load = &order.plan;
+        let role = match (load.work, &load.callee) {
+            (work, _) if work.registers() => TestedRole::Registrar,
+            (Work::Call(Scenario::Redirect), _) => TestedRole::Redirect,
+            (_, CalleeOrder::Own { .. }) => TestedRole::Proxy,
+            _ => TestedRole::Uas,
+        };
+        let tls = match &order.carrier {
+            Carrier::Tls(_, tls) => Some((tls.client.clone(), tls.name.clone())),
+            _ => None,
+        };
+        let transport = order.carrier.transport();
+        let address = EndAddress::towards(order.target, transport, order.local, tls)?;
+        let default_domain = order.target.to_string();
+        let domain = load.domain.as_deref().unwrap_or(&default_domain);
+        let uri: Option<Uri> = format!("sip:{domain}").parse().ok();
+        let uri = uri.as_ref().and_then(Uri::as_sip).ok_or_else(|| GateError::Domain(domain.to_owned()))?;
+        let (domain, domain_port): (Host, Option<u16>) =
+            (uri.host.clone(), uri.port.filter(|port| load.domain.is_some() || *port != 5060));
+        // Peers have names behind those of the users.
+        let names = if role == TestedRole::Proxy || role == TestedRole::Redirect {
+            2 * load.users
+        } else {
+            load.users
+        };
+        let jobs = (names as usize / USERS_OF_A_CASE).min(MOST_JOBS);
+        if jobs == 0 {
+            return Err(GateError::Users(names));
+        }
+        let text = |directory: &Directory, user: u32| {
+            String::from_utf8_lossy(directory.of(user).as_bytes()).into_owned()
+        };
+        let user = |number: usize| {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            let password = text(&load.passwords, number);
+            TestUser { name: text(&load.names, number), password: (!password.is_empty()).then_some(password) }
+        };
+        let purposes = PurposeSelection { only_basic: true, ..PurposeSelection::default() };
+        Ok(Self {
+            target: ConformanceTarget {
+                address,
+                domain,
+                domain_port,
+                callee: None,
+                patience: PATIENCE,
+                silence: SILENCE,
+            },
+            role,
+            // Each role has purposes in the set.
+            purposes: purposes.of(role).unwrap_or_default(),
+            users: (0..jobs * USERS_OF_A_CASE).map(user).collect(),
+            jobs,
+            seed: load.seed,
+            claims: CapabilityClaims::default(),
+            background: None,
+        })
+    }
+}
+
+impl GateReport {
+    /// That of a run.
+    pub fn of(role: TestedRole, result: &ConformanceResult) -> Self {
+        let with = |verdict: PurposeVerdict| {
+            let rows = result.purposes.iter().filter(move |row| row.verdict == Some(verdict));
+            rows.map(|row| format!("{} ({}): {}", row.purpose.id, row.purpose.section, row.observation))
+                .collect()
+        };
+        let passed: Vec<String> = with(PurposeVerdict::Pass);
+        Self {
+            role,
+            run: result.purposes.iter().filter(|row| row.verdict.is_some()).count(),
+            pass: passed.len(),
+            failed: with(PurposeVerdict::Fail),
+            inconclusive: with(PurposeVerdict::Inconclusive),
+        }
+    }
+
+    /// In lines: first whether it keeps the rules.
+    pub fn lines(&self) -> Vec<String> {
+        let Self { role, run, pass, failed, inconclusive } = self;
+        let role = role.name();
+        let counts = format!("{pass} of {run} test purposes of basic calls and registrations pass");
+        let first = match failed.len() {
+            0 if *run == inconclusive.len() => format!("conformance as {role}: no verdict"),
+            0 => format!("conformance as {role}: breaks no rule that was tried; {counts}"),
+            1 => format!(
+                "conformance as {role}: BREAKS 1 RULE, and the rates are those of such a server; {counts}"
+            ),
+            n => format!(
+                "conformance as {role}: BREAKS {n} RULES, and the rates are those of such a server; {counts}"
+            ),
+        };
+        let failed = failed.iter().map(|line| format!("  FAIL {line}"));
+        let inconclusive = inconclusive.iter().map(|line| format!("  INCONC {line}"));
+        std::iter::once(first).chain(failed).chain(inconclusive).collect()
+    }
+}
