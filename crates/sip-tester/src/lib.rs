@@ -6,6 +6,7 @@
 pub mod conformance;
 pub mod keep;
 pub mod ladder;
+pub mod scenario;
 pub mod trace;
 
 // The tests of the public interface, in one test binary with the unit tests.

@@ -41,6 +41,7 @@ mod sip_metrics;
 mod sip_names;
 mod sip_namespaces;
 mod sip_peers;
+mod sip_scenario;
 mod sip_screen;
 mod sip_serve;
 mod sip_show;

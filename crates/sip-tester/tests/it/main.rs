@@ -2,3 +2,4 @@
 
 mod any_trace;
 mod corpus;
+mod scenario;

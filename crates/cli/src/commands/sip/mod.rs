@@ -9,6 +9,7 @@ mod keeping;
 mod load;
 mod metrics;
 mod rate;
+mod scenario;
 mod screen;
 mod serve;
 mod show;
@@ -48,6 +49,8 @@ pub enum Kind {
     Conform(Box<conform::Conform>),
     /// Compare two results of loads or of searches: which index is worse, and not by chance
     Compare(compare::Compare),
+    /// Check files that say what a call does, message by message
+    Scenario(scenario::ScenarioArguments),
     /// Show the calls of a capture or message log, and draw the ladder diagram of one
     Show(show::Show),
 }
@@ -61,6 +64,7 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
         Kind::Call(arguments) => call::call(arguments),
         Kind::Conform(arguments) => conform::conform(arguments),
         Kind::Compare(arguments) => compare::compare(arguments),
+        Kind::Scenario(arguments) => scenario::scenario(arguments),
         Kind::Show(arguments) => show::show(arguments),
     }
 }

@@ -1,0 +1,728 @@
+//! A call that follows a script, without sockets: messages and moments come in, messages and events go out.
+
+mod actions;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_sip::digest::DigestClient;
+use netrig_sip::header::{MAGIC_COOKIE, Transport};
+
+use super::received::ReceivedText;
+use super::render::{RenderedCall, render};
+use super::run::ScriptRun;
+use super::script::{
+    ExpectedMessage, MessagePresence, ReceiveStep, ScriptDistribution, ScriptMedia, ScriptPause, ScriptStep,
+    SendStep, StepKind,
+};
+use super::template::ScriptTemplate;
+use super::values::ScriptValues;
+use super::variables::VariableScope;
+
+/// Steps that a call takes without waiting at most: beyond it is a loop.
+const MOST_STEPS_AT_ONCE: usize = 10_000;
+
+/// Messages whose repetitions a call knows.
+const MOST_KNOWN: usize = 64;
+
+/// How long a call answers repetitions behind its end.
+pub const LINGERS: Duration = Duration::from_secs(32);
+
+/// What a call wants of whoever drives it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScriptOutput {
+    /// A message goes out.
+    Send(Bytes),
+    /// Messages go elsewhere from now on: host, port and transport in words.
+    Destination {
+        /// Address or name.
+        host: String,
+        /// Port.
+        port: String,
+        /// `udp`, `tcp` or `tls`.
+        protocol: String,
+    },
+    /// The connection is closed.
+    CloseConnection,
+    /// A line for the log.
+    Log(String),
+    /// A warning.
+    Warn(String),
+    /// A program to start.
+    Command(String),
+    /// Media.
+    Media(ScriptMedia),
+    /// Media are sent back, or not.
+    Echo(bool),
+    /// A message to another process.
+    SendCommand {
+        /// Which.
+        to: Option<String>,
+        /// The message.
+        text: String,
+    },
+    /// A response time was measured.
+    ResponseTime {
+        /// Which.
+        name: usize,
+        /// How long.
+        took: Duration,
+    },
+    /// No more calls are to begin.
+    StopGracefully,
+    /// The run is to end.
+    StopNow(Option<String>),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptOutcome {
+    /// It went through its last step.
+    Succeeded,
+    /// It did not.
+    Failed {
+        /// The step that it was at, from 0.
+        step: usize,
+        /// Why.
+        why: ScriptFailure,
+    },
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptFailure {
+    /// A message came that no step awaits: its first line.
+    Unexpected(String),
+    /// A message did not come in time.
+    Timeout,
+    /// A request was sent as often as it may be, and nothing came.
+    NoAnswer,
+    /// A regular expression was not found, or was.
+    Extraction(String),
+    /// A test failed.
+    Test,
+    /// The script ended it.
+    Stopped,
+    /// The script cannot be carried out further.
+    Script(String),
+}
+
+/// A request that is sent again until an answer comes.
+#[derive(Clone, Debug)]
+struct Repetition {
+    bytes: Bytes,
+    /// Method of CSeq.
+    method: String,
+    due: Instant,
+    pause: Duration,
+    left: u32,
+}
+
+/// A message that came, and what is sent when it comes again.
+#[derive(Clone, Debug)]
+struct KnownMessage {
+    text: String,
+    answer: Option<Bytes>,
+}
+
+/// A call.
+#[derive(Debug)]
+pub struct ScriptCall {
+    /// Number of the call, from 1.
+    pub number: u64,
+    /// Its Call-ID, without a prefix that ends with `///`.
+    pub call_id: String,
+    /// What it wants; whoever drives it takes it.
+    pub outputs: VecDeque<ScriptOutput>,
+    /// How it ended.
+    pub outcome: Option<ScriptOutcome>,
+    user: Option<usize>,
+    step: usize,
+    values: ScriptValues,
+    lines: BTreeMap<String, usize>,
+    cseq: u32,
+    last: Option<ReceivedText>,
+    last_request_uri: String,
+    server: SocketAddr,
+    peer_tag: Option<String>,
+    routes: Vec<String>,
+    next_url: String,
+    digest: DigestClient,
+    repetition: Option<Repetition>,
+    known: VecDeque<KnownMessage>,
+    /// Branches of transactions by their places in the script, and of steps.
+    transactions: BTreeMap<usize, String>,
+    /// Where the call goes on by an action.
+    jump: Option<usize>,
+    /// When the pause or the wait of the step is over.
+    due: Option<Instant>,
+    began: BTreeMap<usize, Instant>,
+    ended: Vec<usize>,
+    /// ns since 1970 when the run began.
+    began_ns: u64,
+}
+
+impl ScriptCall {
+    /// A call before its first step.
+    ///
+    /// # Errors
+    /// An injection file has fewer lines than there are users.
+    pub fn new(
+        run: &mut ScriptRun,
+        number: u64,
+        call_id: String,
+        user: Option<usize>,
+        began_ns: u64,
+    ) -> Result<Self, super::injection::InjectionError> {
+        let lines = run.lines_of_call(user)?;
+        Ok(Self {
+            number,
+            call_id,
+            outputs: VecDeque::new(),
+            outcome: None,
+            user,
+            step: 0,
+            values: ScriptValues::new(run.script.variables.iter().count()),
+            lines,
+            cseq: 0,
+            last: None,
+            last_request_uri: String::new(),
+            server: run.settings.local,
+            peer_tag: None,
+            routes: Vec::new(),
+            next_url: String::new(),
+            digest: DigestClient::default(),
+            repetition: None,
+            known: VecDeque::new(),
+            transactions: BTreeMap::new(),
+            jump: None,
+            due: None,
+            began: BTreeMap::new(),
+            ended: Vec::new(),
+            began_ns,
+        })
+    }
+
+    /// Whether it is over.
+    pub const fn is_over(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Place of its step.
+    pub const fn step(&self) -> usize {
+        self.step
+    }
+
+    /// Begins it.
+    pub fn begin(&mut self, run: &mut ScriptRun, now: Instant) {
+        self.advance(run, now);
+    }
+
+    /// When it next wants to be told the time.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let repetition = self.repetition.as_ref().map(|repetition| repetition.due);
+        self.due.into_iter().chain(repetition).min()
+    }
+
+    /// The time has come, or not.
+    pub fn handle_timeout(&mut self, run: &mut ScriptRun, now: Instant) {
+        if self.is_over() {
+            (self.due, self.repetition) = (None, None);
+            return;
+        }
+        self.repeat(run, now);
+        if self.due.is_some_and(|due| due <= now) && !self.is_over() {
+            self.due = None;
+            let step = run.script.steps[self.step].clone();
+            match &step.kind {
+                StepKind::Receive(_) | StepKind::ReceiveCommand { .. } => match step.on_timeout {
+                    Some(label) => {
+                        self.repetition = None;
+                        self.step = label;
+                        self.advance(run, now);
+                    }
+                    None => self.fail(ScriptFailure::Timeout),
+                },
+                _ => {
+                    self.next(run, &step);
+                    self.advance(run, now);
+                }
+            }
+        }
+    }
+
+    fn repeat(&mut self, run: &ScriptRun, now: Instant) {
+        let Some(repetition) = &mut self.repetition else { return };
+        if repetition.due > now {
+            return;
+        }
+        if repetition.left == 0 {
+            return self.fail(ScriptFailure::NoAnswer);
+        }
+        repetition.left -= 1;
+        repetition.pause = repetition.pause.saturating_mul(2);
+        if repetition.method != "INVITE" {
+            repetition.pause = repetition.pause.min(run.settings.t2);
+        }
+        repetition.due = now + repetition.pause;
+        self.outputs.push_back(ScriptOutput::Send(repetition.bytes.clone()));
+    }
+
+    /// A message of the call has come to `server`.
+    pub fn receive(&mut self, run: &mut ScriptRun, now: Instant, bytes: &[u8], server: SocketAddr) {
+        let message = ReceivedText::new(bytes);
+        if let Some(known) = self.known.iter().find(|known| known.text == message.text) {
+            if let Some(answer) = &known.answer {
+                self.outputs.push_back(ScriptOutput::Send(answer.clone()));
+            }
+            return;
+        }
+        if self.is_over() {
+            return;
+        }
+        self.server = server;
+        // A response to a request ends its repetition, an ACK that of a response.
+        let is_of = |method: &str| self.repetition.as_ref().is_some_and(|sent| sent.method == method);
+        let answers = match message.request() {
+            Some((method, _)) => method == "ACK" && is_of("ACK"),
+            None => message.cseq().is_some_and(|(_, method)| is_of(method)),
+        };
+        if answers {
+            self.repetition = None;
+        }
+        match self.awaited(run, &message) {
+            Some(place) => self.take(run, now, place, message),
+            None => self.unexpected(run, now, message),
+        }
+    }
+
+    /// The step that awaits a message: from this one on over optional ones, then optional ones before it.
+    fn awaited(&self, run: &ScriptRun, message: &ReceivedText) -> Option<usize> {
+        let steps = &run.script.steps;
+        for (place, step) in steps.iter().enumerate().skip(self.step) {
+            let StepKind::Receive(receive) = &step.kind else { break };
+            if self.fits(place, receive, message) {
+                return Some(place);
+            }
+            if receive.presence == MessagePresence::Mandatory {
+                break;
+            }
+        }
+        let mut is_near = true;
+        for (place, step) in steps.iter().enumerate().take(self.step).rev() {
+            let StepKind::Receive(receive) = &step.kind else {
+                is_near = false;
+                continue;
+            };
+            is_near &= receive.presence != MessagePresence::Mandatory;
+            let may_come = is_near || receive.presence == MessagePresence::OptionalEverywhere;
+            if may_come && self.fits(place, receive, message) {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn fits(&self, place: usize, receive: &ReceiveStep, message: &ReceivedText) -> bool {
+        match &receive.expected {
+            ExpectedMessage::Response(status, methods) => {
+                let is_of_transaction = match receive.transaction {
+                    Some(transaction) => {
+                        let branch = self.transactions.get(&transaction);
+                        branch.is_some_and(|branch| message.branch() == Some(branch))
+                    }
+                    None => {
+                        let method = message.cseq().map_or("", |(_, method)| method);
+                        place == 0 || methods.is_empty() || methods.iter().any(|known| known == method)
+                    }
+                };
+                message.status() == Some(*status) && is_of_transaction
+            }
+            ExpectedMessage::Request(method) => message.request().is_some_and(|(found, _)| found == method),
+            ExpectedMessage::Matching(pattern) => {
+                let found = message.request().map(|(method, _)| method.to_owned());
+                let found =
+                    found.or_else(|| message.status().map(|status| status.to_string())).unwrap_or_default();
+                regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&found))
+            }
+        }
+    }
+
+    fn take(&mut self, run: &mut ScriptRun, now: Instant, place: usize, message: ReceivedText) {
+        let step = run.script.steps[place].clone();
+        let StepKind::Receive(receive) = &step.kind else { return };
+        self.learn(&message, receive);
+        self.know(message.text.clone());
+        self.last = Some(message);
+        self.book(run, &step, now);
+        if !self.act(run, now, &step) {
+            return;
+        }
+        let is_behind = place < self.step;
+        if is_behind || (receive.presence != MessagePresence::Mandatory && !receive.moves_on) {
+            // An optional message of before, or one that moves nothing: the call waits on.
+            return;
+        }
+        self.due = None;
+        self.step = place;
+        self.next(run, &step);
+        self.advance(run, now);
+    }
+
+    /// What a message tells for later ones.
+    fn learn(&mut self, message: &ReceivedText, receive: &ReceiveStep) {
+        let is_request = message.request().is_some();
+        if let Some((_, uri)) = message.request() {
+            self.last_request_uri = uri.to_owned();
+        }
+        let tag = message.tag_of(if is_request { "From" } else { "To" });
+        if let Some(tag) = tag {
+            self.peer_tag = Some(tag.to_owned());
+        }
+        if let Some(contact) = message.contact() {
+            self.next_url = contact.to_owned();
+        }
+        if receive.keeps_routes {
+            let lines = message.lines_of("Record-Route");
+            let values = lines.iter().filter_map(|line| Some(line.split_once(':')?.1.trim().to_owned()));
+            self.routes = values.collect();
+            if !is_request {
+                self.routes = self.routes.iter().rev().map(|value| reversed(value)).collect();
+            }
+        }
+    }
+
+    fn know(&mut self, text: String) {
+        if self.known.len() == MOST_KNOWN {
+            self.known.pop_front();
+        }
+        self.known.push_back(KnownMessage { text, answer: None });
+    }
+
+    fn unexpected(&mut self, run: &mut ScriptRun, now: Instant, message: ReceivedText) {
+        if let Some(label) = run.script.on_unexpected {
+            self.know(message.text.clone());
+            self.last = Some(message);
+            self.due = None;
+            self.step = label;
+            return self.advance(run, now);
+        }
+        let first = message.text.lines().next().unwrap_or_default().to_owned();
+        match message.request() {
+            Some(("ACK", _)) => {}
+            Some((method, _))
+                if run.settings.answers_by_itself
+                    && ["INFO", "NOTIFY", "OPTIONS", "UPDATE"].contains(&method) =>
+            {
+                self.reply(&message, "200 OK");
+            }
+            Some(("PING", _)) => self.reply(&message, "200 OK"),
+            Some(("BYE" | "CANCEL", _)) => {
+                self.reply(&message, "200 OK");
+                self.fail(ScriptFailure::Unexpected(first));
+            }
+            Some(_) => {
+                self.reply(&message, "481 Call/Transaction Does Not Exist");
+                self.fail(ScriptFailure::Unexpected(first));
+            }
+            // A provisional response that no step names does no harm (RFC 3261 section 13.2.2.1).
+            None if message.status() == Some(100) => self.know(message.text),
+            None => self.fail(ScriptFailure::Unexpected(first)),
+        }
+    }
+
+    /// A response that the script does not have.
+    fn reply(&mut self, message: &ReceivedText, line: &str) {
+        let names = ["Via", "From", "To", "Call-ID", "CSeq"];
+        let fields: String =
+            names.iter().flat_map(|name| message.lines_of(name)).map(|line| format!("{line}\r\n")).collect();
+        let bytes = Bytes::from(format!("SIP/2.0 {line}\r\n{fields}Content-Length: 0\r\n\r\n"));
+        self.know(message.text.clone());
+        self.answered_by(&bytes);
+        self.outputs.push_back(ScriptOutput::Send(bytes));
+    }
+
+    /// What is sent answers the last message: it is sent again if that comes again.
+    fn answered_by(&mut self, bytes: &Bytes) {
+        if let Some(known) = self.known.back_mut() {
+            known.answer = Some(bytes.clone());
+        }
+    }
+
+    /// Times and counters of a step.
+    fn book(&mut self, run: &mut ScriptRun, step: &ScriptStep, now: Instant) {
+        if let Some(counter) = step.counter.and_then(|counter| run.counters.get_mut(counter)) {
+            *counter += 1;
+        }
+        if let Some(name) = step.ends
+            && let Some(began) = self.began.get(&name)
+            && (step.ends_again || !self.ended.contains(&name))
+        {
+            self.outputs.push_back(ScriptOutput::ResponseTime { name, took: now.since(*began) });
+            self.ended.push(name);
+        }
+        for name in &step.starts {
+            self.began.insert(*name, now);
+            self.ended.retain(|ended| ended != name);
+        }
+    }
+
+    fn fail(&mut self, why: ScriptFailure) {
+        self.end(ScriptOutcome::Failed { step: self.step, why });
+    }
+
+    fn end(&mut self, outcome: ScriptOutcome) {
+        if self.outcome.is_none() {
+            self.outcome = Some(outcome);
+        }
+        (self.due, self.repetition) = (None, None);
+    }
+
+    /// The step behind one, by its branch.
+    fn next(&mut self, run: &mut ScriptRun, step: &ScriptStep) {
+        self.step += 1;
+        if let Some(to) = self.jump.take() {
+            self.step = to;
+            return;
+        }
+        if let Some(branch) = step.branch {
+            let is_set = branch.test.is_none_or(|variable| self.values.get(variable).is_set());
+            if is_set && (branch.chance >= 1.0 || run.draws.chance(branch.chance)) {
+                self.step = branch.to;
+            }
+        }
+    }
+
+    /// Carries steps out until one waits.
+    fn advance(&mut self, run: &mut ScriptRun, now: Instant) {
+        for _ in 0..MOST_STEPS_AT_ONCE {
+            if self.is_over() {
+                return;
+            }
+            let Some(step) = run.script.steps.get(self.step).cloned() else {
+                return self.end(ScriptOutcome::Succeeded);
+            };
+            let is_carried_out = step
+                .condition
+                .is_none_or(|condition| self.values.get(condition.variable).is_set() != condition.is_inverse);
+            if !is_carried_out {
+                self.step += 1;
+                continue;
+            }
+            match &step.kind {
+                StepKind::Receive(receive) => {
+                    let patience = receive.timeout.or(run.settings.patience);
+                    self.due = patience.map(|patience| now + patience);
+                    return;
+                }
+                StepKind::ReceiveCommand { .. } => {
+                    self.due = run.settings.patience.map(|patience| now + patience);
+                    return;
+                }
+                StepKind::Pause(pause) | StepKind::TimeWait(pause) => {
+                    self.book(run, &step, now);
+                    if !self.act(run, now, &step) {
+                        return;
+                    }
+                    let time = self.pause(run, pause);
+                    self.due = Some(now + time);
+                    return;
+                }
+                StepKind::Nothing => {
+                    self.book(run, &step, now);
+                    if !self.act(run, now, &step) {
+                        return;
+                    }
+                    self.next(run, &step);
+                }
+                StepKind::Send(send) => {
+                    if let Err(why) = self.send(run, now, &step, send) {
+                        return self.fail(ScriptFailure::Script(why));
+                    }
+                    self.book(run, &step, now);
+                    if !self.act(run, now, &step) {
+                        return;
+                    }
+                    self.next(run, &step);
+                }
+                StepKind::SendCommand { to, message } => match self.text(run, message, now, false) {
+                    Ok(text) => {
+                        self.outputs.push_back(ScriptOutput::SendCommand { to: to.clone(), text });
+                        self.next(run, &step);
+                    }
+                    Err(why) => return self.fail(ScriptFailure::Script(why)),
+                },
+            }
+        }
+        self.fail(ScriptFailure::Script("the scenario goes on without end, and never waits".to_owned()));
+    }
+
+    fn pause(&self, run: &mut ScriptRun, pause: &ScriptPause) -> Duration {
+        let milliseconds = match pause {
+            ScriptPause::Default => return run.settings.pause,
+            ScriptPause::Variable(variable) => self.values.get(*variable).to_number(),
+            ScriptPause::Drawn(distribution) => drawn(*distribution, run),
+        };
+        Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e9))
+    }
+
+    fn send(
+        &mut self,
+        run: &mut ScriptRun,
+        now: Instant,
+        step: &ScriptStep,
+        send: &SendStep,
+    ) -> Result<(), String> {
+        let start = send.message.beginning();
+        let is_response = start.starts_with("SIP/2.0");
+        let method = start.split([' ', '\r']).next().unwrap_or_default().to_owned();
+        if !is_response && method != "ACK" && method != "CANCEL" {
+            self.cseq += 1;
+        }
+        if let Some(transaction) = send.begins {
+            self.transactions.insert(transaction, branch(run, self.number, self.step as i64));
+        }
+        let text = self.text(run, &send.message, now, true)?;
+        let bytes = Bytes::from(text);
+        let is_lost = step.lost > 0.0 && run.draws.chance(step.lost);
+        if is_response {
+            self.answered_by(&bytes);
+        } else if method == "ACK" {
+            // A 2xx that comes again is acknowledged again.
+            self.answered_by(&bytes);
+        }
+        let is_over_datagrams = run.settings.transport == Transport::Udp;
+        if let Some(pause) = send.again_after.filter(|_| is_over_datagrams && method != "ACK") {
+            let settings = &run.settings;
+            let left = if method == "INVITE" { settings.most_invites_again } else { settings.most_again };
+            let method = if is_response { "ACK".to_owned() } else { method };
+            self.repetition =
+                Some(Repetition { bytes: bytes.clone(), method, due: now + pause, pause, left });
+        }
+        if !is_lost {
+            self.outputs.push_back(ScriptOutput::Send(bytes));
+        }
+        Ok(())
+    }
+
+    /// The text of a template.
+    fn text(
+        &mut self,
+        run: &mut ScriptRun,
+        template: &ScriptTemplate,
+        now: Instant,
+        is_message: bool,
+    ) -> Result<String, String> {
+        for scope in [VariableScope::Global, VariableScope::User] {
+            let others = match (scope, self.user) {
+                (VariableScope::Global, _) => Some(&run.globals),
+                (_, Some(user)) => run.of_users.get(&user),
+                _ => None,
+            };
+            if let Some(others) = others.cloned() {
+                self.values.take_scope(&others, run.script.variables.iter(), scope);
+            }
+        }
+        let (number, step, pid) = (self.number, self.step as i64, run.settings.run_number);
+        let own = run.script.steps.get(self.step).and_then(|own| match &own.kind {
+            StepKind::Send(send) => send.begins.or(send.acknowledges),
+            _ => None,
+        });
+        let of_transaction = own.and_then(|transaction| self.transactions.get(&transaction)).cloned();
+        let branch = move |offset: i64| match (&of_transaction, offset) {
+            (Some(branch), 0) => branch.clone(),
+            _ => format!("{MAGIC_COOKIE}-{pid}-{number}-{}", step + offset),
+        };
+        let mut digest = std::mem::take(&mut self.digest);
+        let call = RenderedCall {
+            number: self.number,
+            call_id: &self.call_id,
+            cseq: self.cseq,
+            step: self.step,
+            branch: &branch,
+            last: self.last.as_ref(),
+            last_request_uri: &self.last_request_uri,
+            server: self.server,
+            peer_tag: self.peer_tag.as_deref(),
+            routes: &self.routes,
+            next_url: &self.next_url,
+            lines: &self.lines,
+            user: self.user,
+            values: &self.values,
+            now,
+            began_ns: self.began_ns,
+        };
+        let text = render(template, &call, run, is_message.then_some(&mut digest));
+        self.digest = digest;
+        text
+    }
+}
+
+/// The branch of a step of a call.
+fn branch(run: &ScriptRun, number: u64, step: i64) -> String {
+    format!("{MAGIC_COOKIE}-{}-{number}-{step}", run.settings.run_number)
+}
+
+/// Values of a header field in the other order.
+fn reversed(value: &str) -> String {
+    let mut values: Vec<&str> = value.split(',').map(str::trim).collect();
+    values.reverse();
+    values.join(", ")
+}
+
+/// A number from a distribution.
+fn drawn(distribution: ScriptDistribution, run: &mut ScriptRun) -> f64 {
+    let draws = &mut run.draws;
+    match distribution {
+        ScriptDistribution::Fixed(value) => value,
+        ScriptDistribution::Uniform(least, most) => least + (most - least) * draws.uniform(),
+        ScriptDistribution::Normal(mean, deviation) => draws.normal(mean, deviation),
+        ScriptDistribution::LogNormal(mean, deviation) => libm::exp(draws.normal(mean, deviation)),
+        ScriptDistribution::Exponential(mean) => draws.exponential(mean),
+        ScriptDistribution::Weibull(scale, shape) => scale * libm::pow(draws.exponential(1.0), 1.0 / shape),
+        ScriptDistribution::Pareto(shape, least) => draws.pareto(least, shape),
+        ScriptDistribution::GeneralizedPareto(shape, scale, location) => {
+            let rest = 1.0 - draws.uniform();
+            if shape == 0.0 {
+                location - scale * libm::log(rest)
+            } else {
+                location + scale * (libm::pow(rest, -shape) - 1.0) / shape
+            }
+        }
+        ScriptDistribution::Gamma(shape, scale) => scale * gamma(shape, draws),
+        ScriptDistribution::NegativeBinomial(successes, probability) => {
+            let mean = gamma(successes, draws) * (1.0 - probability) / probability;
+            poisson(mean, draws)
+        }
+    }
+}
+
+/// Gamma with scale 1, by the method of Marsaglia and Tsang (2000).
+fn gamma(shape: f64, draws: &mut netrig_core::Stream) -> f64 {
+    if shape < 1.0 {
+        return gamma(shape + 1.0, draws) * libm::pow(1.0 - draws.uniform(), 1.0 / shape);
+    }
+    let d = shape - 1.0 / 3.0;
+    let c = 1.0 / (9.0 * d).sqrt();
+    loop {
+        let normal = draws.normal(0.0, 1.0);
+        let root = 1.0 + c * normal;
+        let v = root * root * root;
+        if v > 0.0 && libm::log(1.0 - draws.uniform()) < 0.5 * normal * normal + d - d * v + d * libm::log(v)
+        {
+            return d * v;
+        }
+    }
+}
+
+/// Poisson, by arrivals with exponential gaps.
+fn poisson(mean: f64, draws: &mut netrig_core::Stream) -> f64 {
+    let (mut time, mut count) = (draws.exponential(1.0), 0.0);
+    while time < mean && count < 1e6 {
+        time += draws.exponential(1.0);
+        count += 1.0;
+    }
+    count
+}

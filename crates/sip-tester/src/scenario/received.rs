@@ -1,0 +1,130 @@
+//! What a scenario takes from a message that was received: header fields as they are written.
+
+/// A message as text, with its parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceivedText {
+    /// The whole message.
+    pub text: String,
+}
+
+impl ReceivedText {
+    /// Bytes that are no UTF-8 are replaced.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self { text: String::from_utf8_lossy(bytes).into_owned() }
+    }
+
+    fn head(&self) -> &str {
+        self.text.split("\r\n\r\n").next().unwrap_or_default()
+    }
+
+    /// What stands behind the empty line.
+    pub fn body(&self) -> &str {
+        self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    }
+
+    /// Method and Request-URI of a request.
+    pub fn request(&self) -> Option<(&str, &str)> {
+        let mut words = self.text.lines().next()?.split(' ');
+        let (method, uri) = (words.next()?, words.next()?);
+        (!method.starts_with("SIP/")).then_some((method, uri))
+    }
+
+    /// Status of a response.
+    pub fn status(&self) -> Option<u16> {
+        self.text.strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()
+    }
+
+    /// Lines of all header fields with this name, in its long or compact form, whole and with what they go on in.
+    pub fn lines_of(&self, name: &str) -> Vec<&str> {
+        let name = name.trim().trim_end_matches(':').trim_end();
+        let mut found = Vec::new();
+        let mut is_within = false;
+        for line in self.head().split("\r\n").skip(1) {
+            if line.starts_with([' ', '\t']) {
+                if is_within {
+                    found.push(line);
+                }
+                continue;
+            }
+            let own = line.split(':').next().unwrap_or_default().trim_end();
+            is_within = own.eq_ignore_ascii_case(name)
+                || compact(name).is_some_and(|short| own.eq_ignore_ascii_case(short));
+            if is_within {
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    /// The value of the first header field with this name.
+    pub fn value_of(&self, name: &str) -> Option<&str> {
+        self.lines_of(name).first().and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
+    }
+
+    /// Number and method of CSeq.
+    pub fn cseq(&self) -> Option<(u32, &str)> {
+        let (number, method) = self.value_of("CSeq")?.split_once(' ')?;
+        Some((number.trim().parse().ok()?, method.trim()))
+    }
+
+    /// The tag of a header field, From or To.
+    pub fn tag_of(&self, name: &str) -> Option<&str> {
+        let value = self.value_of(name)?;
+        let behind = value.rsplit_once('>').map_or(value, |(_, parameters)| parameters);
+        let tag = behind.split(';').find_map(|part| part.trim().strip_prefix("tag="))?;
+        Some(tag.trim())
+    }
+
+    /// The branch of the topmost Via.
+    pub fn branch(&self) -> Option<&str> {
+        let via = self.value_of("Via")?.split(',').next()?;
+        via.split(';').find_map(|part| part.trim().strip_prefix("branch=")).map(str::trim)
+    }
+
+    /// The URI of the first Contact, without its angle brackets.
+    pub fn contact(&self) -> Option<&str> {
+        let value = self.value_of("Contact")?;
+        match value.split_once('<') {
+            Some((_, rest)) => rest.split('>').next(),
+            None => value.split(';').next().map(str::trim),
+        }
+    }
+}
+
+/// Compact form of a name (RFC 3261 section 7.3.3).
+fn compact(name: &str) -> Option<&'static str> {
+    let known = [
+        ("Call-ID", "i"),
+        ("Contact", "m"),
+        ("Content-Encoding", "e"),
+        ("Content-Length", "l"),
+        ("Content-Type", "c"),
+        ("From", "f"),
+        ("Subject", "s"),
+        ("Supported", "k"),
+        ("To", "t"),
+        ("Via", "v"),
+    ];
+    known.iter().find(|(long, _)| long.eq_ignore_ascii_case(name)).map(|(_, short)| *short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_messages_are_found() {
+        let text = "SIP/2.0 200 OK\r\nv: SIP/2.0/UDP a;branch=z9hG4bKx;rport, SIP/2.0/UDP b\r\nVia: SIP/2.0/UDP c;\r\n branch=y\r\n\
+                    From: \"A; tag=no\" <sip:a@b;tag=no>;tag=1\r\nTo: sip:c@d;tag=2\r\nContact: \"x\" <sip:e@f;lr>;q=1\r\n\
+                    CSeq: 7 INVITE\r\n\r\nVia: none";
+        let message = ReceivedText::new(text.as_bytes());
+        assert_eq!((message.status(), message.request()), (Some(200), None));
+        assert_eq!(message.lines_of("Via:").len(), 3, "{:?}", message.lines_of("Via:"));
+        assert_eq!((message.tag_of("From"), message.tag_of("To")), (Some("1"), Some("2")));
+        assert_eq!((message.branch(), message.contact()), (Some("z9hG4bKx"), Some("sip:e@f;lr")));
+        assert_eq!((message.cseq(), message.body()), (Some((7, "INVITE")), "Via: none"));
+        let request = ReceivedText::new(b"BYE sip:a@b SIP/2.0\r\nCall-ID: 1\r\n\r\n");
+        assert_eq!((request.request(), request.status()), (Some(("BYE", "sip:a@b")), None));
+        assert_eq!((request.value_of("Call-ID"), request.value_of("Via")), (Some("1"), None));
+    }
+}

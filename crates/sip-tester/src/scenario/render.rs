@@ -1,0 +1,341 @@
+//! Templates become messages.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use netrig_agent::user_file;
+use netrig_core::Instant;
+use netrig_sip::Method;
+use netrig_sip::digest::DigestClient;
+
+use super::received::ReceivedText;
+use super::run::ScriptRun;
+use super::template::{CredentialsKeyword, InjectedField, ScriptKeyword, ScriptPiece, ScriptTemplate};
+use super::values::ScriptValues;
+
+/// What keywords stand for in one call.
+pub struct RenderedCall<'a> {
+    /// Number of the call, from 1.
+    pub number: u64,
+    /// Its Call-ID.
+    pub call_id: &'a str,
+    /// CSeq number of the next request.
+    pub cseq: u32,
+    /// Number of the step.
+    pub step: usize,
+    /// Branch of the step's transaction, with a number that is added to the step.
+    pub branch: &'a dyn Fn(i64) -> String,
+    /// The last message that was received.
+    pub last: Option<&'a ReceivedText>,
+    /// Request-URI of the last request that was received.
+    pub last_request_uri: &'a str,
+    /// The address that it came to.
+    pub server: SocketAddr,
+    /// Tag of the other side.
+    pub peer_tag: Option<&'a str>,
+    /// Values of the route set, in the order of use.
+    pub routes: &'a [String],
+    /// Contact of the other side.
+    pub next_url: &'a str,
+    /// Lines of injection files.
+    pub lines: &'a BTreeMap<String, usize>,
+    /// Number of the user, from 0.
+    pub user: Option<usize>,
+    /// Variables.
+    pub values: &'a ScriptValues,
+    /// Now, since the run began.
+    pub now: Instant,
+    /// ns since 1970 when the run began.
+    pub began_ns: u64,
+}
+
+/// The text of a template, in which `[len]` is the length of the body. Credentials answer the challenges that `digest` has.
+///
+/// # Errors
+/// Something that a keyword stands for is absent, in words.
+pub fn render(
+    template: &ScriptTemplate,
+    call: &RenderedCall<'_>,
+    run: &mut ScriptRun,
+    digest: Option<&mut DigestClient>,
+) -> Result<String, String> {
+    let mut renderer =
+        Renderer { call, run, digest, text: String::new(), lengths: Vec::new(), leaves_out: false, depth: 0 };
+    renderer.template(template)?;
+    let Renderer { mut text, lengths, .. } = renderer;
+    let body = text.find("\r\n\r\n").map_or(0, |place| text.len() - place - 4);
+    for (place, offset) in lengths.into_iter().rev() {
+        text.insert_str(place, &(body as i64 + offset).max(0).to_string());
+    }
+    Ok(text)
+}
+
+struct Renderer<'a, 'b> {
+    call: &'a RenderedCall<'a>,
+    run: &'b mut ScriptRun,
+    digest: Option<&'b mut DigestClient>,
+    text: String,
+    /// Where lengths of the body belong, and what is added to them.
+    lengths: Vec<(usize, i64)>,
+    /// The rest of the line is left out.
+    leaves_out: bool,
+    depth: usize,
+}
+
+impl Renderer<'_, '_> {
+    fn template(&mut self, template: &ScriptTemplate) -> Result<(), String> {
+        self.depth += 1;
+        if self.depth > 8 {
+            return Err("templates stand within each other without end".to_owned());
+        }
+        for piece in &template.pieces {
+            self.piece(piece)?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// The text of a template within another.
+    fn inner(&mut self, template: &ScriptTemplate) -> Result<String, String> {
+        let outer = std::mem::take(&mut self.text);
+        let end = self.template(template);
+        let inner = std::mem::replace(&mut self.text, outer);
+        end.map(|()| inner)
+    }
+
+    fn piece(&mut self, piece: &ScriptPiece) -> Result<(), String> {
+        match piece {
+            ScriptPiece::Literal(text) => {
+                let kept = match (self.leaves_out, text.split_once('\n')) {
+                    (false, _) => text,
+                    (true, Some((_, rest))) => {
+                        self.leaves_out = false;
+                        rest
+                    }
+                    (true, None) => "",
+                };
+                self.text.push_str(kept);
+            }
+            // What stands behind an absent header field in its line is left out, too.
+            _ if self.leaves_out => {}
+            ScriptPiece::Keyword(ScriptKeyword::Length, offset) => {
+                self.lengths.push((self.text.len(), *offset))
+            }
+            ScriptPiece::Keyword(keyword, offset) => self.keyword(*keyword, *offset),
+            ScriptPiece::Variable(variable) => {
+                let text = self.call.values.get(*variable).to_text();
+                self.text.push_str(&text);
+            }
+            ScriptPiece::Field(field) => self.field(field)?,
+            ScriptPiece::LastHeader(name) => {
+                let lines = self.call.last.map(|last| last.lines_of(name)).unwrap_or_default();
+                if lines.is_empty() {
+                    self.leaves_out = true;
+                }
+                let lines = lines.join("\r\n");
+                self.text.push_str(&lines);
+            }
+            ScriptPiece::File(name) => {
+                let name = self.inner(name)?;
+                let text = user_file::read_text(Path::new(&name), user_file::LONGEST_SETTINGS)
+                    .map_err(|error| format!("cannot read {name}: {error}"))?;
+                self.text.push_str(text.trim_end_matches('\n'));
+            }
+            ScriptPiece::Fill(text, variable) => {
+                let times = self.call.values.get(*variable).to_number().clamp(0.0, 65_535.0) as usize;
+                let filled: String = text.chars().cycle().take(times).collect();
+                self.text.push_str(&filled);
+            }
+            ScriptPiece::Credentials(credentials) => self.credentials(credentials)?,
+        }
+        Ok(())
+    }
+
+    fn keyword(&mut self, keyword: ScriptKeyword, offset: i64) {
+        use ScriptKeyword as K;
+        let (call, settings) = (self.call, &self.run.settings);
+        let counted = |number: i64| (number + offset).to_string();
+        let port = |address: SocketAddr| counted(i64::from(address.port()));
+        let text = match keyword {
+            K::RemoteIp => host(settings.remote.ip()),
+            K::RemoteHost => settings.remote_host.clone(),
+            K::RemotePort => port(settings.remote),
+            K::TransportName => settings.transport.name().to_owned(),
+            K::LocalIp => host(settings.local.ip()),
+            K::LocalIpType => family(settings.local.ip()).to_owned(),
+            K::LocalPort => port(settings.local),
+            K::ServerIp => host(call.server.ip()),
+            K::MediaIp => host(settings.media.ip()),
+            K::MediaIpType => family(settings.media.ip()).to_owned(),
+            K::MediaPort | K::RtpStreamAudioPort | K::RtpStreamVideoPort => port(settings.media),
+            // Each call has ports of its own, four apart.
+            K::AutoMediaPort => {
+                counted(i64::from(settings.media.port()) + 4 * ((call.number as i64 - 1) % 10_000))
+            }
+            K::CallNumber => counted(call.number as i64),
+            K::DynamicId => {
+                self.run.dynamic_id += 1;
+                (self.run.dynamic_id as i64 + offset).to_string()
+            }
+            K::CallId => call.call_id.to_owned(),
+            K::CseqNumber => counted(i64::from(call.cseq)),
+            K::Pid => counted(i64::from(settings.run_number)),
+            K::Service => settings.service.clone(),
+            K::BranchOfStep => (call.branch)(offset),
+            K::MessageIndex => counted(call.step as i64),
+            K::NextUrl => call.next_url.to_owned(),
+            // It is put in when the whole text is known.
+            K::Length => String::new(),
+            K::PeerTagParameter => call.peer_tag.map(|tag| format!(";tag={tag}")).unwrap_or_default(),
+            K::LastRequestUri => call.last_request_uri.to_owned(),
+            K::LastCseqNumber => {
+                counted(call.last.and_then(ReceivedText::cseq).map_or(0, |(number, _)| i64::from(number)))
+            }
+            K::LastMessage => call.last.map(|last| last.text.clone()).unwrap_or_default(),
+            K::Routes if call.routes.is_empty() => {
+                self.leaves_out = self.text.ends_with('\n');
+                String::new()
+            }
+            K::Routes => format!("Route: {}", call.routes.join(", ")),
+            K::ClockTick => counted(call.now.as_nanos().div_euclid(1_000_000) as i64),
+            K::Users => settings.users.to_string(),
+            K::UserId => counted(call.user.map_or(0, |user| user as i64 + 1)),
+            K::Timestamp => timestamp(call),
+            K::DateValue => date(call),
+            K::TesterVersion => settings.version.clone(),
+        };
+        self.text.push_str(&text);
+    }
+
+    fn field(&mut self, field: &InjectedField) -> Result<(), String> {
+        let name = self.run.file_of(field)?.to_owned();
+        let line = match &field.line {
+            None => self.call.lines.get(&name).copied(),
+            Some(line) => {
+                let text = self.inner(line)?;
+                // A negative line is none: what a lookup has not found.
+                let line: f64 =
+                    text.trim().parse().map_err(|_| format!("expected a line of {name}, found `{text}`"))?;
+                (line >= 0.0).then_some(line as usize)
+            }
+        };
+        let Some(line) = line else { return Ok(()) };
+        let value = match self.run.files.get(&name) {
+            Some(file) => file.field(line, field.field).map_err(|error| format!("{name}: {error}"))?,
+            None => String::new(),
+        };
+        // Credentials may stand in a field.
+        match value
+            .split_once("[authentication")
+            .and_then(|(before, rest)| Some((before, rest.split_once(']')?)))
+        {
+            None => self.text.push_str(&value),
+            Some((before, (inside, behind))) => {
+                self.text.push_str(before);
+                let of = |name: &str| {
+                    let value = inside.split_once(name)?.1.split(' ').next()?;
+                    Some(ScriptTemplate { pieces: vec![ScriptPiece::Literal(value.to_owned())] })
+                };
+                self.credentials(&CredentialsKeyword {
+                    username: of("username="),
+                    password: of("password="),
+                })?;
+                self.text.push_str(behind);
+            }
+        }
+        Ok(())
+    }
+
+    fn credentials(&mut self, keyword: &CredentialsKeyword) -> Result<(), String> {
+        let (username, password) = (self.run.settings.username.clone(), self.run.settings.password.clone());
+        let mut of = |template: &Option<ScriptTemplate>, default: &str| match template {
+            Some(template) => self.inner(template),
+            None => Ok(default.to_owned()),
+        };
+        let (username, password) = (of(&keyword.username, &username)?, of(&keyword.password, &password)?);
+        let challenges = self.call.last.map(challenges).unwrap_or_default();
+        let Some(digest) = self.digest.as_deref_mut() else {
+            return Err("[authentication] stands where no request is".to_owned());
+        };
+        if !challenges.is_empty() {
+            digest.challenged(challenges, &username, &password).map_err(|error| error.to_string())?;
+        }
+        let mut words = self.text.split(' ');
+        let (method, uri) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let method: Method = method.parse().map_err(|_| format!("`{method}` is no method"))?;
+        let cnonce = format!("{:016x}", self.run.draws.bits());
+        let account = u32::try_from(self.call.user.unwrap_or(0)).unwrap_or(0);
+        let answers = digest.answers(&method, uri, b"", &cnonce, (account, &mut self.run.nonces));
+        let lines: Vec<String> =
+            answers.map(|(name, answer)| format!("{name}: {}", answer.write())).collect();
+        if lines.is_empty() {
+            return Err(
+                "[authentication] stands where no challenge was received: expected auth=\"true\" in a <recv>"
+                    .to_owned(),
+            );
+        }
+        self.text.push_str(&lines.join("\r\n"));
+        Ok(())
+    }
+}
+
+/// Challenges of a response.
+fn challenges(message: &ReceivedText) -> Vec<(netrig_sip::Name, netrig_sip::digest::Challenge)> {
+    use netrig_sip::Name;
+    use netrig_sip::digest::Challenge;
+    let of = |name: Name| {
+        let lines = message.lines_of(&name.to_string());
+        let values: Vec<String> =
+            lines.iter().filter_map(|line| Some(line.split_once(':')?.1.trim().to_owned())).collect();
+        values.into_iter().filter_map(move |value| Some((name.clone(), Challenge::of_value(&value)?)))
+    };
+    of(Name::WwwAuthenticate).chain(of(Name::ProxyAuthenticate)).collect()
+}
+
+/// An address as it stands in URIs.
+fn host(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+const fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "4" } else { "6" }
+}
+
+fn moment(call: &RenderedCall<'_>) -> Option<time::OffsetDateTime> {
+    let nanos = i128::from(call.began_ns) + i128::from(call.now.as_nanos());
+    time::OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()
+}
+
+fn timestamp(call: &RenderedCall<'_>) -> String {
+    let Some(now) = moment(call) else { return String::new() };
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}",
+        now.year(),
+        u8::from(now.month()),
+        now.day(),
+        now.hour(),
+        now.minute(),
+        now.second(),
+        now.microsecond()
+    )
+}
+
+/// RFC 3261 section 20.17.
+fn date(call: &RenderedCall<'_>) -> String {
+    let Some(now) = moment(call) else { return String::new() };
+    let (weekday, month) = (now.weekday().to_string(), now.month().to_string());
+    format!(
+        "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+        weekday.get(..3).unwrap_or_default(),
+        now.day(),
+        month.get(..3).unwrap_or_default(),
+        now.year(),
+        now.hour(),
+        now.minute(),
+        now.second()
+    )
+}

@@ -1,0 +1,244 @@
+//! Actions of scenarios of SIPp.
+
+use super::super::script::{
+    ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptMedia, ScriptNumber, ScriptText,
+    SearchPlace,
+};
+use super::super::template::ScriptTemplate;
+use super::super::variables::VariableId;
+use super::super::xml::LaxElement;
+use super::{ScenarioError, SippReader, error};
+
+impl SippReader<'_> {
+    pub(super) fn action(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
+        let line = element.line;
+        let arithmetic = |kind: &str| match kind {
+            "assign" => Some(ScriptArithmetic::Assign),
+            "add" => Some(ScriptArithmetic::Add),
+            "subtract" => Some(ScriptArithmetic::Subtract),
+            "multiply" => Some(ScriptArithmetic::Multiply),
+            "divide" => Some(ScriptArithmetic::Divide),
+            _ => None,
+        };
+        if let Some(kind) = arithmetic(&element.name) {
+            let into = self.assigned(element)?;
+            let number = self.operand(element)?;
+            if kind == ScriptArithmetic::Divide && number == ScriptNumber::Value(0.0) {
+                return error(line, "<divide> by zero");
+            }
+            return Ok(ScriptAction::Calculate(into, kind, number));
+        }
+        Ok(match &*element.name {
+            "ereg" => self.extract(element)?,
+            "log" => ScriptAction::Log(self.of(element, "message")?),
+            "warning" => ScriptAction::Warn(self.of(element, "message")?),
+            "error" => ScriptAction::Fail(self.of(element, "message")?),
+            "assignstr" => ScriptAction::Text(self.assigned(element)?, self.of(element, "value")?),
+            "gettimeofday" => match &*self.assigned_list(element)? {
+                [seconds, microseconds] => ScriptAction::TimeOfDay(*seconds, *microseconds),
+                _ => return error(line, "<gettimeofday>: expected two variables in assign_to"),
+            },
+            "index" => ScriptAction::StepNumber(self.assigned(element)?),
+            "jump" => ScriptAction::Jump(self.operand(element)?),
+            "pauserestore" => ScriptAction::RestorePause(self.operand(element)?),
+            "sample" => {
+                let name = self.required(element, "distribution")?;
+                ScriptAction::Sample(self.assigned(element)?, self.distribution(element, &name)?)
+            }
+            "todouble" => ScriptAction::ToNumber {
+                into: self.assigned(element)?,
+                from: self.needed_variable(element, "variable")?,
+            },
+            "test" => self.test(element)?,
+            "strcmp" => self.compare_texts(element)?,
+            "trim" => ScriptAction::Trim(self.assigned(element)?),
+            "urldecode" => ScriptAction::DecodeUrl(self.needed_variable(element, "variable")?),
+            "urlencode" => ScriptAction::EncodeUrl(self.needed_variable(element, "variable")?),
+            "verifyauth" => ScriptAction::VerifyCredentials {
+                into: self.assigned(element)?,
+                username: self.of(element, "username")?,
+                password: self.of(element, "password")?,
+            },
+            "lookup" => ScriptAction::Lookup {
+                into: self.assigned(element)?,
+                file: self.of(element, "file")?,
+                key: self.of(element, "key")?,
+            },
+            "insert" => ScriptAction::Insert(self.of(element, "file")?, self.of(element, "value")?),
+            "replace" => ScriptAction::Replace(
+                self.of(element, "file")?,
+                self.of(element, "line")?,
+                self.of(element, "value")?,
+            ),
+            "setdest" => ScriptAction::Destination {
+                host: self.of(element, "host")?,
+                port: self.of(element, "port")?,
+                protocol: self.of(element, "protocol")?,
+            },
+            "closecon" => ScriptAction::CloseConnection,
+            "rtp_echo" => ScriptAction::Echo(self.operand(element)?),
+            "exec" => self.execution(element)?,
+            other => return error(line, format!("<{other}> is no action")),
+        })
+    }
+
+    fn extract(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
+        let pattern = self.required(element, "regexp")?;
+        let place = match element.attribute("search_in").map(|place| (&*place.value, place.line)) {
+            None | Some(("msg", _)) => SearchPlace::Message,
+            Some(("body", _)) => SearchPlace::Body,
+            Some(("var", _)) => SearchPlace::Variable(self.needed_variable(element, "variable")?),
+            Some(("hdr", line)) => {
+                let name = element.attribute("header").map(|name| name.value.clone()).unwrap_or_default();
+                if name.is_empty() {
+                    return error(line, "search_in=\"hdr\": expected header");
+                }
+                // SIPp takes an old misspelling.
+                let occurrence = match self.number(element, "occurrence")? {
+                    Some(occurrence) => Some(occurrence),
+                    None => self.number(element, "occurence")?,
+                };
+                SearchPlace::Header {
+                    name,
+                    occurrence: occurrence.map_or(1, |occurrence| occurrence as usize),
+                    any_case: self.truth(element, "case_indep")?.unwrap_or(false),
+                    at_line_start: self.truth(element, "start_line")?.unwrap_or(false),
+                }
+            }
+            Some((other, line)) => {
+                return error(line, format!("search_in: expected msg, body, hdr or var, found `{other}`"));
+            }
+        };
+        let check = self.check(element)?;
+        Ok(ScriptAction::Extract { pattern, place, into: self.assigned_list(element)?, check })
+    }
+
+    fn test(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
+        let check = self.check(element)?;
+        let into = self.result(element, check)?;
+        let left = self.needed_variable(element, "variable")?;
+        let right = match (self.number(element, "value")?, self.variable(element, "variable2")?) {
+            (Some(value), None) => ScriptNumber::Value(value),
+            (None, Some(variable)) => ScriptNumber::Variable(variable),
+            _ => return error(element.line, "<test>: expected value or variable2"),
+        };
+        let comparison = match &*self.required(element, "compare")? {
+            "equal" => ScriptComparison::Equal,
+            "not_equal" => ScriptComparison::NotEqual,
+            "greater_than" => ScriptComparison::Greater,
+            "less_than" => ScriptComparison::Less,
+            "greater_than_equal" => ScriptComparison::GreaterOrEqual,
+            "less_than_equal" => ScriptComparison::LessOrEqual,
+            other => {
+                return error(
+                    element.line,
+                    format!(
+                        "compare: expected equal, not_equal, greater_than, less_than, greater_than_equal or less_than_equal, \
+                         found `{other}`"
+                    ),
+                );
+            }
+        };
+        Ok(ScriptAction::Test { into, left, comparison, right, check })
+    }
+
+    fn compare_texts(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
+        let check = self.check(element)?;
+        let into = self.result(element, check)?;
+        let left = self.needed_variable(element, "variable")?;
+        let right = match (element.attribute("value"), self.variable(element, "variable2")?) {
+            (Some(value), None) => ScriptText::Value(value.value.clone()),
+            (None, Some(variable)) => ScriptText::Variable(variable),
+            _ => return error(element.line, "<strcmp>: expected value or variable2"),
+        };
+        Ok(ScriptAction::CompareTexts { into, left, right, check })
+    }
+
+    fn execution(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
+        let value = |name: &str| element.attribute(name).map(|found| found.value.clone());
+        if element.attribute("command").is_some() {
+            return Ok(ScriptAction::Command(self.of(element, "command")?));
+        }
+        if let Some(command) = value("int_cmd") {
+            return Ok(match &*command {
+                "stop_now" => ScriptAction::StopNow,
+                "stop_gracefully" => ScriptAction::StopGracefully,
+                _ => ScriptAction::StopCall,
+            });
+        }
+        if let Some(file) =
+            ["play_pcap_audio", "play_pcap_video", "play_pcap_image"].into_iter().find_map(value)
+        {
+            return Ok(ScriptAction::Media(ScriptMedia::Capture(file)));
+        }
+        if let Some(digits) = value("play_dtmf") {
+            return Ok(ScriptAction::Media(ScriptMedia::Digits(digits)));
+        }
+        if let Some(stream) = value("rtp_stream") {
+            let is_control = ["pause", "resume"].iter().any(|word| stream.starts_with(word));
+            let media = if is_control { ScriptMedia::Control } else { ScriptMedia::Stream };
+            return Ok(ScriptAction::Media(media(stream)));
+        }
+        if let Some(echo) = value("rtp_echo") {
+            return Ok(ScriptAction::Media(ScriptMedia::Control(echo)));
+        }
+        error(
+            element.line,
+            "<exec>: expected command, int_cmd, play_pcap_audio, play_dtmf, rtp_stream or rtp_echo",
+        )
+    }
+
+    /// The template of an attribute.
+    fn of(&mut self, element: &LaxElement, name: &str) -> Result<ScriptTemplate, ScenarioError> {
+        let text = self.required(element, name)?;
+        self.template(&text, element.line)
+    }
+
+    fn assigned(&mut self, element: &LaxElement) -> Result<VariableId, ScenarioError> {
+        self.needed_variable(element, "assign_to")
+    }
+
+    fn assigned_list(&mut self, element: &LaxElement) -> Result<Vec<VariableId>, ScenarioError> {
+        let names = self.required(element, "assign_to")?;
+        Ok(names.split(',').map(|name| self.script.variables.used(name)).collect())
+    }
+
+    fn needed_variable(&mut self, element: &LaxElement, name: &str) -> Result<VariableId, ScenarioError> {
+        self.required(element, name)?;
+        match self.variable(element, name)? {
+            Some(variable) => Ok(variable),
+            None => error(element.line, format!("{name}: expected a variable")),
+        }
+    }
+
+    /// Where a result goes; it may go nowhere if the call is checked by it.
+    fn result(
+        &mut self,
+        element: &LaxElement,
+        check: ScriptCheck,
+    ) -> Result<Option<VariableId>, ScenarioError> {
+        match self.variable(element, "assign_to")? {
+            None if check == ScriptCheck::None => {
+                error(element.line, format!("expected assign_to in <{}>", element.name))
+            }
+            into => Ok(into),
+        }
+    }
+
+    fn operand(&mut self, element: &LaxElement) -> Result<ScriptNumber, ScenarioError> {
+        match (self.number(element, "value")?, self.variable(element, "variable")?) {
+            (Some(value), None) => Ok(ScriptNumber::Value(value)),
+            (None, Some(variable)) => Ok(ScriptNumber::Variable(variable)),
+            _ => error(element.line, format!("<{}>: expected value or variable", element.name)),
+        }
+    }
+
+    fn check(&mut self, element: &LaxElement) -> Result<ScriptCheck, ScenarioError> {
+        match (self.truth(element, "check_it")?, self.truth(element, "check_it_inverse")?) {
+            (Some(_), Some(_)) => error(element.line, "expected check_it or check_it_inverse, found both"),
+            (Some(true), None) => Ok(ScriptCheck::Holds),
+            (None, Some(true)) => Ok(ScriptCheck::HoldsNot),
+            _ => Ok(ScriptCheck::None),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Messages with keywords, as SIPp's `[call_id]`.
+
+use super::variables::{VariableId, VariableTable};
+
+/// A text with keywords.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScriptTemplate {
+    /// In their order.
+    pub pieces: Vec<ScriptPiece>,
+}
+
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScriptPiece {
+    /// As it is.
+    Literal(String),
+    /// The value of a keyword, and a number that is added to it where it is a number.
+    Keyword(ScriptKeyword, i64),
+    /// The value of a variable.
+    Variable(VariableId),
+    /// A field of an injection file.
+    Field(InjectedField),
+    /// A header field of the last message that was received, with its name; without it the line is left out.
+    LastHeader(String),
+    /// The contents of a file.
+    File(Box<ScriptTemplate>),
+    /// A text as often as a variable says.
+    Fill(String, VariableId),
+    /// Credentials for the last challenge.
+    Credentials(Box<CredentialsKeyword>),
+}
+
+/// A field of an injection file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InjectedField {
+    /// The file; the first of `-inf` if absent.
+    pub file: Option<String>,
+    /// From 0.
+    pub field: usize,
+    /// The line, if the scenario names it; else that of the call.
+    pub line: Option<Box<ScriptTemplate>>,
+}
+
+/// What the keyword `authentication` says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CredentialsKeyword {
+    /// `username=`.
+    pub username: Option<ScriptTemplate>,
+    /// `password=`.
+    pub password: Option<ScriptTemplate>,
+}
+
+macro_rules! keywords {
+    ($($(#[doc = $doc:literal])+ $name:ident $text:literal;)+) => {
+        /// A keyword without parameters.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ScriptKeyword {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl ScriptKeyword {
+            /// All of them with their names.
+            pub const ALL: &[(Self, &str)] = &[$((Self::$name, $text)),+];
+        }
+    };
+}
+
+keywords! {
+    /// Address of the server.
+    RemoteIp "remote_ip";
+    /// The server as it was typed.
+    RemoteHost "remote_host";
+    /// Port of the server.
+    RemotePort "remote_port";
+    /// `UDP`, `TCP` or `TLS`.
+    TransportName "transport";
+    /// Address of the tester.
+    LocalIp "local_ip";
+    /// `4` or `6`.
+    LocalIpType "local_ip_type";
+    /// Port of the tester.
+    LocalPort "local_port";
+    /// The address that the last message came to.
+    ServerIp "server_ip";
+    /// Address for media.
+    MediaIp "media_ip";
+    /// `4` or `6`.
+    MediaIpType "media_ip_type";
+    /// Port for media.
+    MediaPort "media_port";
+    /// Port for media of this call.
+    AutoMediaPort "auto_media_port";
+    /// Port of a media stream.
+    RtpStreamAudioPort "rtpstream_audio_port";
+    /// Port of a video stream.
+    RtpStreamVideoPort "rtpstream_video_port";
+    /// Number of the call, from 1.
+    CallNumber "call_number";
+    /// A number that is counted up.
+    DynamicId "dynamic_id";
+    /// Call-ID of the call.
+    CallId "call_id";
+    /// Number of the next request.
+    CseqNumber "cseq";
+    /// A number of this run.
+    Pid "pid";
+    /// User part of whom is called.
+    Service "service";
+    /// Branch of the message's transaction.
+    BranchOfStep "branch";
+    /// Number of the step.
+    MessageIndex "msg_index";
+    /// Contact of the last response or request.
+    NextUrl "next_url";
+    /// Length of the body.
+    Length "len";
+    /// `;tag=…` of the other side, once it is known.
+    PeerTagParameter "peer_tag_param";
+    /// Request-URI of the last request.
+    LastRequestUri "last_Request_URI";
+    /// Number of CSeq of the last message.
+    LastCseqNumber "last_cseq_number";
+    /// The whole last message.
+    LastMessage "last_message";
+    /// The route set.
+    Routes "routes";
+    /// Milliseconds since the run began.
+    ClockTick "clock_tick";
+    /// Number of users.
+    Users "users";
+    /// Number of the user.
+    UserId "userid";
+    /// Date and time of day.
+    Timestamp "timestamp";
+    /// The same in the form of the Date header field.
+    DateValue "date";
+    /// Version of the tester.
+    TesterVersion "sipp_version";
+}
+
+/// A keyword that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptTemplateError {
+    /// A bracket is open.
+    #[error("[{0} does not end: expected ]; an [ that is no keyword is written \\x5B")]
+    Open(String),
+    /// There is no such keyword.
+    #[error("there is no keyword [{0}]; a word of one's own is set with --key {0} VALUE")]
+    Unknown(String),
+    /// It is known, and not supported.
+    #[error("the keyword [{0}] is not supported")]
+    Unsupported(String),
+    /// A field has no number.
+    #[error("expected a number in [{0}], as in [field0]")]
+    FieldNumber(String),
+    /// `file` has no name.
+    #[error("expected name= in [{0}]")]
+    FileName(String),
+}
+
+/// What keywords may refer to.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptWords<'a> {
+    /// Words of the user's own, from `--key`.
+    pub keys: &'a [(String, String)],
+}
+
+impl ScriptTemplate {
+    /// Reads a text with keywords. `\xHH` is the character of that code. Variables are added to the table.
+    ///
+    /// # Errors
+    /// A keyword is unknown or not written rightly.
+    pub fn parse(
+        text: &str,
+        words: ScriptWords<'_>,
+        variables: &mut VariableTable,
+    ) -> Result<Self, ScriptTemplateError> {
+        let mut template = Self::default();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(place) = rest.find(['[', '\\']) {
+            literal.push_str(&rest[..place]);
+            rest = &rest[place..];
+            if let Some((letter, length)) = hexadecimal(rest) {
+                literal.push(letter);
+                rest = &rest[length..];
+                continue;
+            }
+            if rest.starts_with('\\') {
+                literal.push('\\');
+                rest = &rest[1..];
+                continue;
+            }
+            let inside = &rest[1..];
+            // A bracket that another follows before it ends is no keyword.
+            let (end, another) = (unquoted(inside, ']'), unquoted(inside, '['));
+            match (end, another) {
+                (Some(end), Some(another)) if another < end => {
+                    literal.push_str(&rest[..=another]);
+                    rest = &rest[another + 1..];
+                }
+                (Some(end), _) => {
+                    let piece = piece(&inside[..end], words, variables)?;
+                    template.push_literal(&mut literal);
+                    template.pieces.push(piece);
+                    rest = &inside[end + 1..];
+                }
+                (None, _) => {
+                    let line = inside.lines().next().unwrap_or_default();
+                    return Err(ScriptTemplateError::Open(line.chars().take(40).collect()));
+                }
+            }
+        }
+        literal.push_str(rest);
+        template.push_literal(&mut literal);
+        Ok(template)
+    }
+
+    fn push_literal(&mut self, literal: &mut String) {
+        if !literal.is_empty() {
+            self.pieces.push(ScriptPiece::Literal(std::mem::take(literal)));
+        }
+    }
+
+    /// The text before the first keyword.
+    pub fn beginning(&self) -> &str {
+        match self.pieces.first() {
+            Some(ScriptPiece::Literal(text)) => text,
+            _ => "",
+        }
+    }
+}
+
+/// The character of `\xHH`, and its length in the text.
+fn hexadecimal(text: &str) -> Option<(char, usize)> {
+    let digits = text.strip_prefix("\\x")?;
+    let count = digits.chars().take(2).take_while(char::is_ascii_hexdigit).count();
+    let code = u8::from_str_radix(digits.get(..count)?, 16).ok()?;
+    Some((char::from(code), 2 + count))
+}
+
+/// The place of a character that stands in no quotation.
+fn unquoted(text: &str, wanted: char) -> Option<usize> {
+    let mut is_quoted = false;
+    text.char_indices().find_map(|(place, letter)| {
+        is_quoted ^= letter == '"';
+        (letter == wanted && !is_quoted).then_some(place)
+    })
+}
+
+fn piece(
+    keyword: &str,
+    words: ScriptWords<'_>,
+    variables: &mut VariableTable,
+) -> Result<ScriptPiece, ScriptTemplateError> {
+    if let Some(rest) = keyword.strip_prefix("authentication") {
+        let mut of = |name: &str| {
+            parameter(rest, name).map(|text| ScriptTemplate::parse(&text, words, variables)).transpose()
+        };
+        let credentials = CredentialsKeyword { username: of("username=")?, password: of("password=")? };
+        return Ok(ScriptPiece::Credentials(Box::new(credentials)));
+    }
+    let (name, offset) = with_offset(keyword);
+    let first_word = name.split(' ').next().unwrap_or_default();
+    if let Some((_, value)) = words.keys.iter().find(|(key, _)| key == first_word) {
+        return Ok(ScriptPiece::Literal(value.clone()));
+    }
+    if let Some((known, _)) = ScriptKeyword::ALL.iter().find(|(_, text)| *text == name) {
+        return Ok(ScriptPiece::Keyword(*known, offset));
+    }
+    if name.starts_with("crypto") || name.starts_with("ueaes") || name == "tdmmap" {
+        return Err(ScriptTemplateError::Unsupported(name.to_owned()));
+    }
+    if let Some(rest) = name.strip_prefix("field") {
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let field = digits.parse().map_err(|_| ScriptTemplateError::FieldNumber(keyword.to_owned()))?;
+        let line = parameter(rest, "line=")
+            .map(|text| ScriptTemplate::parse(&text, words, variables))
+            .transpose()?;
+        let file = parameter(rest, "file=");
+        return Ok(ScriptPiece::Field(InjectedField { file, field, line: line.map(Box::new) }));
+    }
+    if let Some(rest) = name.strip_prefix("file") {
+        let file =
+            parameter(rest, "name=").ok_or_else(|| ScriptTemplateError::FileName(keyword.to_owned()))?;
+        return Ok(ScriptPiece::File(Box::new(ScriptTemplate::parse(&file, words, variables)?)));
+    }
+    if let Some(variable) = name.strip_prefix('$') {
+        return Ok(ScriptPiece::Variable(variables.used(variable)));
+    }
+    if let Some(rest) = name.strip_prefix("fill") {
+        let text = parameter(rest, "text=").unwrap_or_else(|| "X".to_owned());
+        let variable = parameter(rest, "variable=").unwrap_or_default();
+        return Ok(ScriptPiece::Fill(text, variables.used(&variable)));
+    }
+    if let Some(header) = name.strip_prefix("last_") {
+        return Ok(ScriptPiece::LastHeader(header.to_owned()));
+    }
+    Err(ScriptTemplateError::Unknown(keyword.to_owned()))
+}
+
+/// A keyword and the number behind its sign: `cseq+1`.
+fn with_offset(keyword: &str) -> (&str, i64) {
+    let Some(place) = keyword.find(['+', '-']) else { return (keyword, 0) };
+    let digits = &keyword[place + 1..];
+    let count = digits.chars().take_while(char::is_ascii_digit).count();
+    let number = keyword[place..=place + count].parse();
+    number.map_or((keyword, 0), |offset| (&keyword[..place], offset))
+}
+
+/// The value behind a name such as `file=`, in quotation marks or up to the next space.
+fn parameter(text: &str, name: &str) -> Option<String> {
+    let value = text.split_once(name)?.1;
+    let value = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+        None => value.split(' ').next().unwrap_or_default(),
+    };
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<ScriptPiece>, ScriptTemplateError> {
+        let keys = [("tenant".to_owned(), "acme".to_owned())];
+        let words = ScriptWords { keys: &keys };
+        ScriptTemplate::parse(text, words, &mut VariableTable::default()).map(|template| template.pieces)
+    }
+
+    #[test]
+    fn keywords_are_read_with_their_parameters() {
+        let literal = |text: &str| ScriptPiece::Literal(text.to_owned());
+        assert_eq!(
+            parse("CSeq: [cseq+1] A\r\n[tenant]\\x5Bx]").unwrap(),
+            [
+                literal("CSeq: "),
+                ScriptPiece::Keyword(ScriptKeyword::CseqNumber, 1),
+                literal(" A\r\n"),
+                literal("acme"),
+                literal("[x]")
+            ]
+        );
+        assert_eq!(parse("[last_Via:]").unwrap(), [ScriptPiece::LastHeader("Via:".to_owned())]);
+        let pieces = parse("[field2 file=\"users.csv\" line=\"[$line]\"]").unwrap();
+        let [ScriptPiece::Field(field)] = &*pieces else { panic!("{pieces:?}") };
+        assert_eq!((field.field, field.file.as_deref()), (2, Some("users.csv")));
+        let pieces = parse("[authentication username=joe password=secret]").unwrap();
+        let [ScriptPiece::Credentials(credentials)] = &*pieces else { panic!("{pieces:?}") };
+        assert_eq!(credentials.username.as_ref().unwrap().beginning(), "joe");
+        assert_eq!(credentials.password.as_ref().unwrap().beginning(), "secret");
+    }
+
+    #[test]
+    fn what_is_no_keyword_is_named() {
+        assert_eq!(parse("[nonsense]"), Err(ScriptTemplateError::Unknown("nonsense".to_owned())));
+        assert_eq!(parse("a [call_id"), Err(ScriptTemplateError::Open("call_id".to_owned())));
+        assert_eq!(parse("[fieldx]"), Err(ScriptTemplateError::FieldNumber("fieldx".to_owned())));
+        assert_eq!(parse("[tdmmap]"), Err(ScriptTemplateError::Unsupported("tdmmap".to_owned())));
+        // A bracket within another is text.
+        assert_eq!(parse("[a [pid]").unwrap().len(), 2);
+    }
+}

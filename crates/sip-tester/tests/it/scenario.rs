@@ -1,0 +1,376 @@
+//! Scenarios of SIPp, both sides of a call against each other, in virtual time.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_sip::header::Transport;
+use netrig_sip_tester::scenario::{
+    InjectionFile, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput, ScriptRun, ScriptSettings,
+    ScriptWords, read_sipp_scenario,
+};
+
+const CALLER: &str = "192.0.2.1:5060";
+const CALLEE: &str = "192.0.2.2:5060";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn settings(local: &str, remote: &str) -> ScriptSettings {
+    ScriptSettings {
+        remote: address(remote),
+        remote_host: remote.to_owned(),
+        local: address(local),
+        media: address("192.0.2.1:6000"),
+        transport: Transport::Udp,
+        service: "service".to_owned(),
+        pause: Duration::from_secs(1),
+        patience: None,
+        username: "alice".to_owned(),
+        password: "zanzibar".to_owned(),
+        t1: Duration::from_millis(500),
+        t2: Duration::from_secs(4),
+        most_invites_again: 5,
+        most_again: 10,
+        answers_by_itself: false,
+        run_number: 7,
+        users: 1,
+        version: "netrig".to_owned(),
+    }
+}
+
+fn run_of(text: &str, local: &str, remote: &str) -> ScriptRun {
+    let text = format!("<?xml version=\"1.0\"?>\n<scenario name=\"test\">\n{text}\n</scenario>");
+    let (script, warnings) = read_sipp_scenario(&text, ScriptWords { keys: &[] }).unwrap();
+    assert_eq!(warnings, []);
+    ScriptRun::new(script, settings(local, remote), Seeds::new(1).stream("scenario"))
+}
+
+/// A call and what it shares.
+struct Side {
+    run: ScriptRun,
+    call: ScriptCall,
+    local: SocketAddr,
+    /// What it did beside sending.
+    did: Vec<ScriptOutput>,
+}
+
+impl Side {
+    fn new(text: &str, local: &str, remote: &str) -> Self {
+        Self::with(run_of(text, local, remote), local)
+    }
+
+    fn with(mut run: ScriptRun, local: &str) -> Self {
+        let call = ScriptCall::new(&mut run, 1, "1-7@192.0.2.1".to_owned(), Some(0), 0).unwrap();
+        Self { run, call, local: address(local), did: Vec::new() }
+    }
+
+    fn sent(&mut self) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        while let Some(output) = self.call.outputs.pop_front() {
+            match output {
+                ScriptOutput::Send(bytes) => sent.push(bytes),
+                other => self.did.push(other),
+            }
+        }
+        sent
+    }
+}
+
+/// Both sides until nothing more happens, over a line that takes 10 ms; the messages in their order.
+fn exchange(caller: &mut Side, callee: &mut Side) -> Vec<String> {
+    let mut now = Instant::ZERO;
+    let mut wire: Vec<(Instant, bool, Bytes)> = Vec::new();
+    let mut seen = Vec::new();
+    caller.call.begin(&mut caller.run, now);
+    callee.call.begin(&mut callee.run, now);
+    for _ in 0..200 {
+        for (is_caller, side) in [(true, &mut *caller), (false, &mut *callee)] {
+            let sent = side.sent();
+            wire.extend(sent.into_iter().map(|bytes| (now + Duration::from_millis(10), is_caller, bytes)));
+        }
+        let due = wire
+            .iter()
+            .map(|(due, ..)| *due)
+            .chain(caller.call.poll_timeout())
+            .chain(callee.call.poll_timeout())
+            .min();
+        let Some(due) = due else { break };
+        now = due.max(now);
+        let arrived = wire.iter().position(|(due, ..)| *due <= now).map(|place| wire.remove(place));
+        if let Some((_, of_caller, bytes)) = arrived {
+            seen.push(String::from_utf8_lossy(&bytes).into_owned());
+            let side = if of_caller { &mut *callee } else { &mut *caller };
+            side.call.receive(&mut side.run, now, &bytes, side.local);
+        }
+        for side in [&mut *caller, &mut *callee] {
+            side.call.handle_timeout(&mut side.run, now);
+        }
+    }
+    seen
+}
+
+fn first_lines(messages: &[String]) -> Vec<&str> {
+    messages.iter().map(|message| message.lines().next().unwrap()).collect()
+}
+
+const INVITE: &str = "<send retrans=\"500\" start_rtd=\"1\"><![CDATA[
+    INVITE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:a@[local_ip]>;tag=[pid]Tag[call_number]
+    To: <sip:b@[remote_ip]>[peer_tag_param]
+    Call-ID: [call_id]
+    CSeq: [cseq] INVITE
+    Contact: <sip:a@[local_ip]:[local_port]>
+    Content-Type: application/sdp
+    Content-Length: [len]
+
+    v=0
+    c=IN IP[media_ip_type] [media_ip]
+    m=audio [media_port] RTP/AVP 0
+]]></send>";
+
+const CALL: &str = "<recv response=\"100\" optional=\"true\"/>
+<recv response=\"180\" optional=\"true\"/>
+<recv response=\"200\" rtd=\"1\" rrs=\"true\"/>
+<send><![CDATA[
+    ACK [next_url] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    [routes]
+    From: <sip:a@[local_ip]>;tag=[pid]Tag[call_number]
+    To: <sip:b@[remote_ip]>[peer_tag_param]
+    Call-ID: [call_id]
+    CSeq: [cseq] ACK
+    Content-Length: 0
+]]></send>
+<pause/>
+<send retrans=\"500\"><![CDATA[
+    BYE [next_url] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    [routes]
+    From: <sip:a@[local_ip]>;tag=[pid]Tag[call_number]
+    To: <sip:b@[remote_ip]>[peer_tag_param]
+    Call-ID: [call_id]
+    CSeq: [cseq] BYE
+    Content-Length: 0
+]]></send>
+<recv response=\"200\"/>";
+
+const ANSWER: &str = "<recv request=\"INVITE\"/>
+<send><![CDATA[
+    SIP/2.0 180 Ringing
+    [last_Via:]
+    [last_From:]
+    [last_To:];tag=[pid]B[call_number]
+    [last_Call-ID:]
+    [last_CSeq:]
+    [last_X-Absent:] left out
+    Contact: <sip:b@[local_ip]:[local_port]>
+    Content-Length: 0
+]]></send>
+<send retrans=\"500\"><![CDATA[
+    SIP/2.0 200 OK
+    [last_Via:]
+    Record-Route: <sip:one.example;lr>, <sip:two.example;lr>
+    [last_From:]
+    [last_To:];tag=[pid]B[call_number]
+    [last_Call-ID:]
+    [last_CSeq:]
+    Contact: <sip:b@[local_ip]:[local_port]>
+    Content-Length: 0
+]]></send>
+<recv request=\"ACK\" optional=\"true\" crlf=\"true\"/>
+<recv request=\"BYE\"/>
+<send><![CDATA[
+    SIP/2.0 200 OK
+    [last_Via:]
+    [last_From:]
+    [last_To:]
+    [last_Call-ID:]
+    [last_CSeq:]
+    Content-Length: 0
+]]></send>
+<timewait milliseconds=\"4000\"/>";
+
+#[test]
+fn both_sides_of_a_call_succeed() {
+    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let mut callee = Side::new(ANSWER, CALLEE, CALLER);
+    let messages = exchange(&mut caller, &mut callee);
+    assert_eq!(
+        first_lines(&messages),
+        [
+            "INVITE sip:service@192.0.2.2:5060 SIP/2.0",
+            "SIP/2.0 180 Ringing",
+            "SIP/2.0 200 OK",
+            "ACK sip:b@192.0.2.2:5060 SIP/2.0",
+            "BYE sip:b@192.0.2.2:5060 SIP/2.0",
+            "SIP/2.0 200 OK"
+        ]
+    );
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Succeeded));
+    assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded));
+    // The body is counted, the route set is turned round, and a line whose header field is absent is left out.
+    assert!(
+        messages[0]
+            .contains("Content-Length: 49\r\n\r\nv=0\r\nc=IN IP4 192.0.2.1\r\nm=audio 6000 RTP/AVP 0\r\n"),
+        "{}",
+        messages[0]
+    );
+    assert!(messages[3].contains("Route: <sip:two.example;lr>, <sip:one.example;lr>\r\n"), "{}", messages[3]);
+    assert!(
+        !messages[1].contains("left out") && messages[1].contains("CSeq: 1 INVITE\r\nContact:"),
+        "{}",
+        messages[1]
+    );
+    assert!(messages[3].contains("CSeq: 1 ACK") && messages[4].contains("CSeq: 2 BYE"));
+    let took = caller.did.iter().find_map(|did| match did {
+        ScriptOutput::ResponseTime { took, .. } => Some(*took),
+        _ => None,
+    });
+    assert_eq!(took, Some(Duration::from_millis(20)));
+}
+
+#[test]
+fn a_request_is_sent_again_until_it_is_given_up() {
+    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let mut nobody = Side::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
+    // Nobody takes it: an ACK is what the other side never answers.
+    nobody.call.outcome = Some(ScriptOutcome::Succeeded);
+    let messages = exchange(&mut caller, &mut nobody);
+    assert_eq!(messages.len(), 6, "five times again: {:?}", first_lines(&messages));
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 1, why: ScriptFailure::NoAnswer }));
+}
+
+#[test]
+fn a_message_that_no_step_awaits_fails_a_call() {
+    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let busy = ANSWER.replace("SIP/2.0 180 Ringing", "SIP/2.0 486 Busy Here");
+    let mut callee = Side::new(&busy, CALLEE, CALLER);
+    exchange(&mut caller, &mut callee);
+    let why = ScriptFailure::Unexpected("SIP/2.0 486 Busy Here".to_owned());
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 1, why }));
+}
+
+#[test]
+fn repetitions_get_the_answer_again() {
+    let mut callee = Side::new(ANSWER, CALLEE, CALLER);
+    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    caller.call.begin(&mut caller.run, Instant::ZERO);
+    let invite = caller.sent().remove(0);
+    callee.call.begin(&mut callee.run, Instant::ZERO);
+    callee.call.receive(&mut callee.run, Instant::ZERO, &invite, address(CALLEE));
+    assert_eq!(callee.sent().len(), 2);
+    callee.call.receive(&mut callee.run, Instant::ZERO, &invite, address(CALLEE));
+    let again: Vec<_> =
+        callee.sent().iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+    assert_eq!(first_lines(&again), ["SIP/2.0 200 OK"]);
+}
+
+#[test]
+fn actions_take_values_from_messages_and_decide() {
+    let script = format!(
+        "{INVITE}
+        <recv response=\"180\"><action>
+          <ereg regexp=\"tag=([0-9]+)([A-Z])\" search_in=\"hdr\" header=\"To:\" check_it=\"true\" assign_to=\"all,digits,letter\"/>
+          <todouble assign_to=\"number\" variable=\"digits\"/>
+          <add assign_to=\"number\" value=\"0.5\"/>
+          <multiply assign_to=\"number\" value=\"2\"/>
+          <test assign_to=\"is15\" variable=\"number\" compare=\"equal\" value=\"15\"/>
+          <strcmp assign_to=\"order\" variable=\"letter\" value=\"B\"/>
+          <assignstr assign_to=\"text\" value=\"  [$letter]-[$number]-[$all] \"/>
+          <trim assign_to=\"text\"/>
+          <log message=\"[$text] [$order] [$is15]\"/>
+        </action></recv>
+        <nop next=\"end\" test=\"is15\"/>
+        <recv request=\"NEVER\"/>
+        <label id=\"end\"/>
+        <nop><action><exec int_cmd=\"stop_call\"/></action></nop>"
+    );
+    let mut caller = Side::new(&script, CALLER, CALLEE);
+    let mut callee = Side::new(ANSWER, CALLEE, CALLER);
+    exchange(&mut caller, &mut callee);
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 4, why: ScriptFailure::Stopped }));
+    let logged = caller.did.iter().find_map(|did| match did {
+        ScriptOutput::Log(text) => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(logged, Some("B-15-tag=7B 0 true"));
+}
+
+#[test]
+fn credentials_answer_a_challenge_and_are_verified() {
+    let register = |more: &str| {
+        format!(
+            "<send><![CDATA[
+                REGISTER sip:[remote_ip] SIP/2.0
+                Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+                From: <sip:[field0]@[remote_ip]>;tag=1
+                To: <sip:[field0]@[remote_ip]>
+                Call-ID: [call_id]
+                CSeq: [cseq] REGISTER
+                {more}
+                Content-Length: 0
+            ]]></send>"
+        )
+    };
+    let script = format!(
+        "{}<recv response=\"401\" auth=\"true\"/>{}<recv response=\"200\"/>",
+        register("X-First: yes"),
+        register("[field1]")
+    );
+    let registrar = "<recv request=\"REGISTER\"/>
+        <send><![CDATA[
+            SIP/2.0 401 Unauthorized
+            [last_Via:]
+            [last_From:]
+            [last_To:];tag=2
+            [last_Call-ID:]
+            [last_CSeq:]
+            WWW-Authenticate: Digest realm=\"lab\", nonce=\"n1\", qop=\"auth\"
+            Content-Length: 0
+        ]]></send>
+        <recv request=\"REGISTER\"><action>
+            <verifyauth assign_to=\"is_right\" username=\"alice\" password=\"zanzibar\"/>
+        </action></recv>
+        <nop next=\"right\" test=\"is_right\"/>
+        <nop><action><exec int_cmd=\"stop_call\"/></action></nop>
+        <label id=\"right\"/>
+        <send><![CDATA[
+            SIP/2.0 200 OK
+            [last_Via:]
+            [last_From:]
+            [last_To:];tag=2
+            [last_Call-ID:]
+            [last_CSeq:]
+            Content-Length: 0
+        ]]></send>";
+    let mut run = run_of(&script, CALLER, CALLEE);
+    let file = InjectionFile::parse("SEQUENTIAL\nalice;[authentication username=alice password=zanzibar]\n")
+        .unwrap();
+    run.files.insert("users.csv".to_owned(), file);
+    run.default_file = Some("users.csv".to_owned());
+    let mut caller = Side::with(run, CALLER);
+    let mut callee = Side::new(registrar, CALLEE, CALLER);
+    let messages = exchange(&mut caller, &mut callee);
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Succeeded), "{messages:#?}");
+    assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded));
+    assert!(
+        messages[2].contains("Authorization: Digest ") && messages[2].contains("CSeq: 2 REGISTER"),
+        "{}",
+        messages[2]
+    );
+}
+
+#[test]
+fn a_scenario_without_end_ends() {
+    let mut caller =
+        Side::new("<label id=\"again\"/><nop next=\"again\"/><recv request=\"NEVER\"/>", CALLER, CALLEE);
+    caller.call.begin(&mut caller.run, Instant::ZERO);
+    let Some(ScriptOutcome::Failed { why: ScriptFailure::Script(why), .. }) = &caller.call.outcome else {
+        panic!("{:?}", caller.call.outcome)
+    };
+    assert!(why.contains("without end"), "{why}");
+}
