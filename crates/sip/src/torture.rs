@@ -24,17 +24,15 @@ pub enum TortureTreatment {
     Taken,
     /// It is refused, with one of these status codes.
     Refused(&'static [u16]),
-    /// The same by user agents and registrars. Proxies read it.
+    /// The same by user agents. Others read it.
     RefusedByEndpoints(&'static [u16]),
-    /// The same by proxies. Others read it.
-    RefusedByProxies(&'static [u16]),
-    /// A strict element refuses it with 400, and a lenient one reads it. Both answer it.
+    /// The RFC leaves it to the element, which answers it.
     Any,
     /// It is a response that belongs to no request.
     Discarded,
 }
 
-use TortureTreatment::{Any, Discarded, Refused, RefusedByEndpoints, RefusedByProxies, Taken};
+use TortureTreatment::{Any, Discarded, Refused, RefusedByEndpoints, Taken};
 
 /// A table of messages: name, section, treatment and requirement. The file of a message has its name.
 macro_rules! torture_messages {
@@ -95,7 +93,7 @@ pub const MESSAGES: &[TortureMessage] = torture_messages! {
     multi01 "3.3.8" Refused(&[400]), "A request with several values of fields that have one is refused with 400.";
     mcl01 "3.3.9" Refused(&[400]), "A request with two different values of Content-Length is refused with 400.";
     bcast "3.3.10" Discarded, "A response whose second Via is a broadcast address goes nowhere.";
-    zeromf "3.3.11" RefusedByProxies(&[483]), "A request with Max-Forwards 0 is not forwarded.";
+    zeromf "3.3.11" Any, "An OPTIONS with Max-Forwards 0 is answered: by whom it reaches, or with 483.";
     cparam01 "3.3.12" Taken, "A REGISTER with an unknown parameter of the Contact is read.";
     cparam02 "3.3.13" Taken, "A REGISTER with an unknown parameter of the Contact's URI is read.";
     regescrt "3.3.14" Taken, "A REGISTER with an escaped Route in the Contact's URI is read.";

@@ -935,6 +935,10 @@ impl<'a> TestCase<'a> {
     pub fn response_of(&mut self, forwarded: &Forwarded, code: u16) -> Result<Response, PurposeEnd> {
         let Forwarded { arrived, at, .. } = forwarded;
         let mut response = arrived.response(status(code));
+        if response.reason.is_empty() {
+            // An empty reason is another rule's affair (RFC 4475 section 3.1.1.13).
+            response.reason = "Unknown Status".to_owned();
+        }
         if code > 100 {
             let to = arrived.headers.to().ok().flatten();
             if let Some(to) = to.filter(|to| to.tag().is_none()) {

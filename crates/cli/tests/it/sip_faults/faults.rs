@@ -207,7 +207,7 @@ faults! {
         p.remove(&["Authorization", "Proxy-Authorization"]);
     };
     "challenges-lost" => |p| if p.status() > 0 {
-        p.edit("WWW-Authenticate", |value| value.contains("lab.test").then(|| value.to_owned()));
+        p.edit("WWW-Authenticate", |value| value.contains("example.com").then(|| value.to_owned()));
     };
     "no-record-route" => |p| if p.to_tester {
         p.remove(&["Record-Route"]);

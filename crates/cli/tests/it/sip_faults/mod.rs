@@ -105,6 +105,88 @@ fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
     without.keys().filter(|id| passes(without, id) && !passes(with, id)).cloned().collect()
 }
 
+/// A fault of a registrar, and a purpose that catches it.
+const OF_REGISTRARS: &[(&str, &str)] = &[
+    ("nothing-again", "REG-WAY-05"),
+    ("no-to-tag", "REG-MSG-03"),
+    ("another-from-tag", "REG-MSG-02"),
+    ("one-via-only", "REG-MSG-01"),
+    ("no-received", "REG-WAY-03"),
+    ("success-fails", "REG-BIND-01"),
+    ("challenge-succeeds", "REG-AUTH-01"),
+    ("refusal-succeeds", "REG-REMOVE-05"),
+    ("refusal-is-another", "REG-BAD-09"),
+    ("no-contact", "REG-BIND-02"),
+    ("one-contact", "REG-BIND-04"),
+    ("wrong-expires", "REG-EXPIRE-01"),
+    ("bindings-stay", "REG-REMOVE-01"),
+    ("bindings-never-made", "REG-BIND-06"),
+    ("order-ignored", "REG-ORDER-01"),
+    ("no-challenge", "REG-AUTH-02"),
+    ("no-realm", "REG-AUTH-04"),
+    ("no-qop", "REG-AUTH-03"),
+    ("another-version", "REG-MSG-04"),
+    ("wrong-contact", "REG-BIND-05"),
+];
+
+/// The same of a proxy.
+const OF_PROXIES: &[(&str, &str)] = &[
+    ("no-trying", "PRX-TRANS-01"),
+    ("hops-not-counted", "PRX-FWD-03"),
+    ("no-max-forwards", "PRX-FWD-10"),
+    ("old-branch", "PRX-FWD-04"),
+    ("one-branch", "PRX-FWD-17"),
+    ("vias-lost", "PRX-FWD-05"),
+    ("from-changed", "PRX-FWD-07"),
+    ("unknown-fields-lost", "PRX-FWD-08"),
+    ("body-lost", "PRX-FWD-09"),
+    ("credentials-lost", "PRX-AUTH-05"),
+    ("no-record-route", "PRX-DLG-03"),
+    ("strict-record-route", "PRX-DLG-02"),
+    ("forwarded-twice", "PRX-TRANS-02"),
+    ("no-second-branch", "PRX-FORK-01"),
+    ("no-ack", "PRX-DLG-01"),
+    ("no-bye", "PRX-DLG-03"),
+    ("no-cancel", "PRX-TRANS-10"),
+    ("another-cancel", "PRX-TRANS-11"),
+    ("cancel-refused", "PRX-TRANS-09"),
+    ("statuses-changed", "PRX-RSP-08"),
+    ("failure-at-once", "PRX-FORK-03"),
+    ("own-ack-lost", "PRX-TRANS-05"),
+    ("no-ringing", "PRX-RSP-01"),
+    ("contact-not-used", "PRX-FWD-02"),
+    ("sender-lost", "PRX-FWD-19"),
+    ("own-route-stays", "PRX-DLG-04"),
+    ("to-changed", "PRX-FWD-07"),
+    ("reasons-changed", "PRX-RSP-07"),
+];
+
+/// Each purpose passes without its fault, and does not pass with it.
+fn each_is_caught(role: &'static str, faults: &[(&str, &str)]) {
+    let Some(subject) = FaultSubject::start(role) else { return };
+    let mut ids: Vec<&str> = faults.iter().map(|(_, id)| *id).collect();
+    ids.dedup();
+    let without = subject.over_datagrams(None, &ids);
+    let mut missed = Vec::new();
+    for (name, id) in faults {
+        let fault = FAULTS.iter().find(|fault| fault.name == *name).unwrap();
+        if !caught(&without, &subject.with_fault(fault, &[id])).contains(*id) {
+            missed.push((name, id));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}: {without:?}");
+}
+
+#[test]
+fn planted_faults_of_a_registrar_are_caught() {
+    each_is_caught("registrar", OF_REGISTRARS);
+}
+
+#[test]
+fn planted_faults_of_a_proxy_are_caught() {
+    each_is_caught("proxy", OF_PROXIES);
+}
+
 /// The list in FAULTS.md.
 #[test]
 fn the_faults_that_are_planted_are_those_of_the_list() {

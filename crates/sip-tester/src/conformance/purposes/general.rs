@@ -7,7 +7,7 @@ use netrig_core::Duration;
 use netrig_sip::header::{Transport, Via};
 use netrig_sip::{Host, Message, Name, Request, Response};
 
-use super::super::case::{Answered, TestAgent, TestCase, line_of};
+use super::super::case::{Answered, TestAgent, TestCase, as_inconclusive, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, require};
 
 /// A request that is right, and how the server answers it.
@@ -28,6 +28,18 @@ impl Subject {
     pub fn takes(self, response: &Response) -> bool {
         (self.takes)(response)
     }
+}
+
+/// A server that does not answer the request at all shows nothing by not answering it in another form.
+pub fn requires_an_answer(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+    let request = subject.make(case)?;
+    let answered = case.ask(&request).map_err(as_inconclusive)?;
+    require!(
+        subject.takes(&answered.response),
+        "a request that is right was answered {}",
+        line_of(&answered.response)
+    );
+    Ok(())
 }
 
 /// The request with credentials, as the server takes it: its first form is sent, and challenges are answered. `None` if the server does
@@ -498,7 +510,7 @@ macro_rules! rules_of_each_recipient {
                 "BAD-05" Must "RFC 3261 section 8.1.1.5" "A request whose CSeq has another method is not taken." => refuses_another_method;
                 "BAD-06" Must "RFC 3261 section 20.16" "A request whose CSeq is no number is not taken." => refuses_a_garbled_cseq;
                 "BAD-07" Must "RFC 3261 section 20.39" "A To with an open quotation is not taken." => refuses_an_open_quotation;
-                "BAD-08" Must "RFC 3261 section 21.5.6" "A request of SIP/7.0 is refused with 505." => refuses_another_version;
+                "BAD-08" Should "RFC 3261 section 21.5.6" "A request of SIP/7.0 is refused with 505." => refuses_another_version;
                 "BAD-09" Must "RFC 3261 section 8.2.1" "A method that is not known is refused with 405 or 501." => refuses_an_unknown_method;
                 "BAD-10" Must "RFC 3261 section 8.2.2.3" "A request that requires an unknown extension is refused with 420, which names it in Unsupported." => refuses_unknown_extensions;
             }
@@ -516,6 +528,7 @@ macro_rules! rules_of_each_recipient {
 macro_rules! bound {
     ($subject:expr; $module:ident: $($name:ident)+) => {
         $(fn $name(case: &mut TestCase<'_>) -> PurposeOutcome {
+            $crate::conformance::purposes::general::requires_an_answer(case, $subject)?;
             $crate::conformance::purposes::$module::$name(case, $subject)
         })+
     };

@@ -40,7 +40,7 @@ purposes! {
     }
     "responses" {
         "RSP-01" Must "RFC 3261 section 16.7" "A provisional response other than 100 is forwarded." => forwards_ringing, in basic;
-        "RSP-02" Must "RFC 3261 section 16.7" "A 100 of the recipient is not forwarded." => keeps_trying_to_itself;
+        "RSP-02" Must "RFC 3261 section 16.7" "A 100 of the recipient is not forwarded." => keeps_trying_to_itself, needs [Transactions];
         "RSP-03" Must "RFC 3261 section 16.7" "A 200 is forwarded." => forwards_success, in basic;
         "RSP-04" Must "RFC 3261 section 16.7" "A failure is forwarded." => forwards_failures, in basic;
         "RSP-05" Must "RFC 3261 section 16.7" "The Via of the proxy is taken off a response." => removes_its_via, in basic;

@@ -9,7 +9,7 @@ use super::super::dialog::TestDialog;
 use super::super::purpose::{
     PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole, ensure, require,
 };
-use super::general::{Subject, final_response};
+use super::general::{Subject, final_response, requires_an_answer};
 use super::malformed::{lives_on, survives};
 use super::{proxy, redirect, registrar, uas};
 
@@ -72,13 +72,13 @@ const fn subject_of(role: TestedRole) -> Subject {
 }
 
 fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -> PurposeOutcome {
+    requires_an_answer(case, subject_of(role))?;
     let codes: &[u16] = match message.treatment {
         TortureTreatment::Discarded => {
             return survives(case, subject_of(role), &Bytes::from_static(message.bytes));
         }
         TortureTreatment::Refused(codes) => codes,
         TortureTreatment::RefusedByEndpoints(codes) if role == TestedRole::Uas => codes,
-        TortureTreatment::RefusedByProxies(codes) if role == TestedRole::Proxy => codes,
         TortureTreatment::Any => {
             let response = answer_to(case, message)?;
             lives_on(case, subject_of(role), response.is_some())?;
@@ -87,6 +87,9 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
         }
         _ => {
             let Some(response) = answer_to(case, message)? else {
+                lives_on(case, subject_of(role), false)?;
+                // A proxy may have forwarded it to the domain that it names. A user agent answers.
+                require!(role == TestedRole::Uas, "the message got no response, and may have been forwarded");
                 return Err(PurposeEnd::Fail("the message got no response".to_owned()));
             };
             ensure!(response.status.code() != 400, "the message was answered {}", line_of(&response));
