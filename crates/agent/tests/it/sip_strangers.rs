@@ -246,37 +246,60 @@ fn who_has_proved_who_it_is_gets_its_whole_list() {
     running.finish();
 }
 
-/// The server's own time and its stop flag are looked at between batches, however many questions wait.
+/// The server's own time and its stop flag are looked at between batches, however many questions wait, and another's question is answered.
 #[test]
 fn a_flood_of_questions_ends_with_the_server() {
-    let server = NameServer::open(NameServerOrder {
-        listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-        zone: Arc::new(Zone::parse("$TTL 60\na.test A 192.0.2.1\n").unwrap()),
-        delay: None,
-        loss: 0.0,
-        slots: NameServerOrder::SLOTS,
-        seeds: Seeds::new(1),
-    });
-    let server = server.unwrap();
-    let to = server.listens()[0].address;
-    let question = query(7, &Question { kind: Kind::A, name: "a.test".to_owned() }).unwrap();
-    let (over, never) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
-    let floods: Vec<_> = (0..2)
-        .map(|_| {
-            let (over, question) = (Arc::clone(&over), question.clone());
+    for by_flag in [false, true] {
+        let server = NameServer::open(NameServerOrder {
+            listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
+            zone: Arc::new(Zone::parse("$TTL 60\na.test A 192.0.2.1\n").unwrap()),
+            delay: None,
+            loss: 0.0,
+            slots: NameServerOrder::SLOTS,
+            seeds: Seeds::new(1),
+        });
+        let server = server.unwrap();
+        let to = server.listens()[0].address;
+        let question = query(7, &Question { kind: Kind::A, name: "a.test".to_owned() }).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let floods: Vec<_> = (0..2)
+            .map(|_| {
+                let (over, question) = (Arc::clone(&over), question.clone());
+                std::thread::spawn(move || {
+                    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    let until = StdInstant::now() + StdDuration::from_secs(60);
+                    // It goes on until the server has ended, whatever that takes.
+                    while !over.load(Ordering::Relaxed) {
+                        assert!(StdInstant::now() < until, "the server ends while it is flooded");
+                        let _ = socket.send_to(&question, to);
+                    }
+                })
+            })
+            .collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let asker = by_flag.then(|| {
+            let (stop, question) = (Arc::clone(&stop), question.clone());
             std::thread::spawn(move || {
                 let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-                let until = StdInstant::now() + StdDuration::from_secs(60);
-                // It goes on until the server has ended, whatever that takes.
-                while !over.load(Ordering::Relaxed) {
-                    assert!(StdInstant::now() < until, "the server ends while it is flooded");
+                socket.set_read_timeout(Some(StdDuration::from_millis(50))).unwrap();
+                // What finds no room among the flood is asked again.
+                let is_answered = (0..600).any(|_| {
                     let _ = socket.send_to(&question, to);
-                }
+                    socket.recv(&mut [0; 512]).is_ok()
+                });
+                stop.store(true, Ordering::Relaxed);
+                is_answered
             })
-        })
-        .collect();
-    let tally = server.serve(Some(Duration::from_millis(500)), &never).unwrap();
-    over.store(true, Ordering::Relaxed);
-    floods.into_iter().for_each(|flood| flood.join().unwrap());
-    assert!(tally.over_udp > 0 && tally.answered > 0, "{tally:?}");
+        });
+        let time = if by_flag { Duration::from_secs(60) } else { Duration::from_millis(500) };
+        let began = StdInstant::now();
+        let tally = server.serve(Some(time), &stop).unwrap();
+        over.store(true, Ordering::Relaxed);
+        floods.into_iter().for_each(|flood| flood.join().unwrap());
+        assert!(tally.over_udp > 0 && tally.answered > 0, "{tally:?}");
+        if let Some(asker) = asker {
+            assert!(asker.join().unwrap(), "another's question is answered");
+            assert!(began.elapsed() < StdDuration::from_secs(50), "its flag ends it, not its time");
+        }
+    }
 }

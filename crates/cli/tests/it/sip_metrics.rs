@@ -12,6 +12,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::common;
+use crate::common::free_port::free_port;
 use crate::common::sip_server::SipServer;
 use crate::common::text;
 
@@ -189,7 +190,7 @@ fn failures_have_their_kinds() {
 fn a_server_is_scraped_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.prom");
-    let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let place = format!("127.0.0.1:{}", free_port());
     let server = SipServer::start(&[
         "uas",
         "--listen",

@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::far_end::{interrupt, until_it_worked};
+use crate::common::free_port::free_port;
 use crate::common::{connect_from, write_secret};
 
 fn netrig(arguments: &[&str]) -> Command {
@@ -107,7 +108,7 @@ const SHORT: [&str; 6] = ["--down", "--only", "connections", "--time", "1s", "-P
 #[test]
 fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
     // A second port, for clients that know no other, is any that is free.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let free = free_port().to_string();
     let server = Server::start(&["--iperf3-port", &free, "--json"], 2);
     let [own, iperf3] = [0, 1].map(|which| server.addresses[which].clone());
     for (host, way) in [(&own, None), (&own, Some("--iperf3")), (&iperf3, Some("--iperf3"))] {

@@ -47,7 +47,11 @@ impl ConformanceDocument {
     /// The answer, before all details.
     fn status(&self, m: &mut Markup) {
         let VerdictCounts { selected, run, pass, fail, inconc } = self.counts;
-        let class = if fail > 0 { "fail" } else { "pass" };
+        let class = match (fail, pass, self.interrupted) {
+            (1.., ..) => "fail",
+            (_, 0, _) | (_, _, true) => "inconc",
+            _ => "pass",
+        };
         m.inside("section", &[("class", &format!("answer {class}"))], |m| {
             m.inside("p", &[], |m| {
                 m.element("strong", &[], self.answer());
@@ -176,10 +180,10 @@ impl ConformanceDocument {
 
     fn dynamic_summary(&self, m: &mut Markup) {
         m.element("h2", &[], "3 Dynamic conformance summary");
-        let text = if self.counts.fail > 0 {
-            "The test campaign did reveal errors in the implementation."
-        } else {
-            "The test campaign did not reveal errors in the implementation."
+        let text = match (self.counts.fail, self.counts.pass) {
+            (0, 0) => "The test campaign has no verdict.",
+            (0, _) => "The test campaign did not reveal errors in the implementation.",
+            _ => "The test campaign did reveal errors in the implementation.",
         };
         m.element("p", &[], text);
         table(m, &["group", "selected", "carried out", "PASS", "FAIL", "INCONC"], |m| {

@@ -14,15 +14,15 @@ use super::received::ReceivedText;
 use super::render::{RenderedCall, render};
 use super::run::ScriptRun;
 use super::script::{
-    ExpectedMessage, MessagePresence, ReceiveStep, ScriptDistribution, ScriptMedia, ScriptPause, ScriptStep,
-    SendStep, StepKind,
+    ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptDistribution, ScriptMedia,
+    ScriptPause, ScriptStep, SendStep, StepKind,
 };
 use super::template::ScriptTemplate;
 use super::values::ScriptValues;
 use super::variables::VariableScope;
 
 /// Steps that a call takes without waiting at most: beyond it is a loop.
-const MOST_STEPS_AT_ONCE: usize = 10_000;
+const MOST_STEPS_AT_ONCE: usize = 1000;
 
 /// Messages whose repetitions a call knows.
 const MOST_KNOWN: usize = 64;
@@ -565,7 +565,8 @@ impl ScriptCall {
             ScriptPause::Variable(variable) => self.values.get(*variable).to_number(),
             ScriptPause::Drawn(distribution) => drawn(*distribution, run),
         };
-        Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e9))
+        let seconds = if milliseconds.is_finite() { milliseconds / 1000.0 } else { 0.0 };
+        Duration::from_secs_f64(seconds.clamp(0.0, LONGEST_TIME))
     }
 
     fn send(

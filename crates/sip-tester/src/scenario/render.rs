@@ -14,6 +14,9 @@ use super::run::ScriptRun;
 use super::template::{CredentialsKeyword, InjectedField, ScriptKeyword, ScriptPiece, ScriptTemplate};
 use super::values::ScriptValues;
 
+/// Bytes of a text at most: those of a datagram.
+const LONGEST_TEXT: usize = 65_535;
+
 /// What keywords stand for in one call.
 pub struct RenderedCall<'a> {
     /// Number of the call, from 1.
@@ -91,6 +94,9 @@ impl Renderer<'_, '_> {
         }
         for piece in &template.pieces {
             self.piece(piece)?;
+            if self.text.len() > LONGEST_TEXT {
+                return Err(format!("a text is longer than {LONGEST_TEXT} bytes"));
+            }
         }
         self.depth -= 1;
         Ok(())
@@ -98,9 +104,12 @@ impl Renderer<'_, '_> {
 
     /// The text of a template within another.
     fn inner(&mut self, template: &ScriptTemplate) -> Result<String, String> {
-        let outer = std::mem::take(&mut self.text);
+        // `[len]` and lines that are left out are of the message, and not of a text within it.
+        let outer = (std::mem::take(&mut self.text), std::mem::take(&mut self.lengths), self.leaves_out);
+        self.leaves_out = false;
         let end = self.template(template);
-        let inner = std::mem::replace(&mut self.text, outer);
+        let inner = std::mem::take(&mut self.text);
+        (self.text, self.lengths, self.leaves_out) = outer;
         end.map(|()| inner)
     }
 

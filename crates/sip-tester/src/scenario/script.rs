@@ -5,6 +5,9 @@ use netrig_core::Duration;
 use super::template::ScriptTemplate;
 use super::variables::{VariableId, VariableTable};
 
+/// The longest time of a step, s.
+pub(super) const LONGEST_TIME: f64 = 1e6;
+
 /// A scenario: what one call does, step by step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallScript {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use netrig_core::Duration;
 
 use super::script::{
-    CallScript, ExpectedMessage, MessagePresence, ReceiveStep, ScriptDistribution, ScriptPause, ScriptStep,
-    SendStep, StepBranch, StepCondition, StepKind,
+    CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptDistribution, ScriptPause,
+    ScriptStep, SendStep, StepBranch, StepCondition, StepKind,
 };
 use super::template::{ScriptTemplate, ScriptWords};
 use super::variables::{VariableId, VariableScope};
@@ -445,7 +445,7 @@ impl SippReader<'_> {
     fn milliseconds(&self, element: &LaxElement, name: &str) -> Result<Option<Duration>, ScenarioError> {
         let Some(number) = self.number(element, name)? else { return Ok(None) };
         // SIPp's zero is no time.
-        Ok((number > 0.0).then(|| Duration::from_secs_f64(number / 1000.0)))
+        Ok((number > 0.0).then(|| Duration::from_secs_f64((number / 1000.0).min(LONGEST_TIME))))
     }
 
     fn truth(&self, element: &LaxElement, name: &str) -> Result<Option<bool>, ScenarioError> {

@@ -1,5 +1,6 @@
 //! XML as SIPp 3.6 reads it. It takes more than XML allows; each such place is a warning.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Elements within each other at most.
@@ -71,7 +72,7 @@ impl LaxElement {
 /// # Errors
 /// It does not begin as XML does, has no element, or a comment, tag or CDATA section does not end.
 pub fn read_lax_xml(text: &str) -> Result<(LaxElement, Vec<ScenarioWarning>), LaxXmlError> {
-    let mut reader = LaxReader { text, at: 0, warnings: Vec::new() };
+    let mut reader = LaxReader { text, at: 0, known: Cell::new((0, 1)), warnings: Vec::new() };
     reader.prolog()?;
     let mut root = None;
     while let Some(found) = reader.next_markup()? {
@@ -103,6 +104,8 @@ struct LaxReader<'a> {
     text: &'a str,
     /// Byte offset.
     at: usize,
+    /// An offset, and its line.
+    known: Cell<(usize, usize)>,
     warnings: Vec<ScenarioWarning>,
 }
 
@@ -116,7 +119,11 @@ impl<'a> LaxReader<'a> {
     }
 
     fn line_of(&self, at: usize) -> usize {
-        self.text[..at].matches('\n').count() + 1
+        // Lines are counted on from the last place that was asked for.
+        let (from, line) = if self.known.get().0 <= at { self.known.get() } else { (0, 1) };
+        let line = line + self.text[from..at].matches('\n').count();
+        self.known.set((at, line));
+        line
     }
 
     fn warn(&mut self, line: usize, what: impl Into<String>) {

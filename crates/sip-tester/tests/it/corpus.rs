@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::it::any_trace;
+use crate::it::{any_scenario, any_trace};
 
 #[test]
 fn traces_are_survived() {
@@ -16,6 +16,22 @@ fn traces_are_survived() {
         any_trace::check(&bytes);
         // Also cut anywhere, as a capture that is being written is.
         (0..bytes.len()).step_by(7).for_each(|end| any_trace::check(&bytes[..end]));
+        inputs += 1;
+    }
+    assert!(inputs >= 20, "{inputs} inputs");
+}
+
+#[test]
+fn scenarios_are_survived() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sip_scenario");
+    let mut inputs = 0;
+    for file in folder.read_dir().expect("the corpus is there") {
+        let path = file.expect("the corpus can be read").path();
+        println!("{}", path.display());
+        let bytes = std::fs::read(path).expect("the corpus can be read");
+        any_scenario::check(&bytes);
+        // Also cut anywhere.
+        (0..bytes.len()).step_by(13).for_each(|end| any_scenario::check(&bytes[..end]));
         inputs += 1;
     }
     assert!(inputs >= 20, "{inputs} inputs");

@@ -120,7 +120,7 @@ const OF_REGISTRARS: &[(&str, &str)] = &[
     ("one-contact", "REG-BIND-04"),
     ("wrong-expires", "REG-EXPIRE-01"),
     ("bindings-stay", "REG-REMOVE-01"),
-    ("bindings-never-made", "REG-BIND-06"),
+    ("bindings-never-made", "REG-BIND-02"),
     ("order-ignored", "REG-ORDER-01"),
     ("no-challenge", "REG-AUTH-02"),
     ("no-realm", "REG-AUTH-04"),

@@ -12,6 +12,9 @@ use netrig_sip_tester::scenario::{CallScript, ScenarioWarning, ScriptWords, read
 use crate::failure::{Failure, print};
 use crate::output::terminal_width;
 
+/// Bytes of a scenario at most: sixteen times what SIPp takes.
+const LONGEST_SCENARIO: u64 = 1 << 20;
+
 /// `netrig sip scenario`.
 #[derive(Debug, Args)]
 pub struct ScenarioArguments {
@@ -54,7 +57,7 @@ pub fn scenario(typed: &ScenarioArguments) -> Result<ExitCode, Failure> {
 
 fn check(typed: &CheckArguments) -> Result<ExitCode, Failure> {
     let file = typed.file.display();
-    let bytes = user_file::read(&typed.file, user_file::LONGEST_SETTINGS);
+    let bytes = user_file::read(&typed.file, LONGEST_SCENARIO);
     let bytes = bytes.map_err(|error| Failure::request(format!("cannot read {file}: {error}")))?;
     // SIPp's own scenarios say ISO 8859-1, in which each byte is a character.
     let text = String::from_utf8(bytes)
