@@ -195,10 +195,7 @@ impl<'a> LaxReader<'a> {
                     self.warn(self.line(), what);
                     return Ok(element);
                 }
-                Some(LaxMarkup::End { name, line }) if name == element.name => {
-                    let _ = line;
-                    return Ok(element);
-                }
+                Some(LaxMarkup::End { name, .. }) if name == element.name => return Ok(element),
                 Some(LaxMarkup::End { name, line }) => {
                     let what = format!("</{name}> ends <{}> of line {}", element.name, element.line);
                     return Err(LaxXmlError { line, what });
