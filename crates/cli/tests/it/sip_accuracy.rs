@@ -94,7 +94,7 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
 }
 
 /// Every percentile up to the 99th, within 5 % or 20 µs. What held the tester up before a call by more than that may hold it up between
-/// its stamp and the wire as well: there the two are not compared.
+/// its stamp and the wire as well: there the tail is not compared. The median always is.
 fn assert_agree(told: &Value, name: &str, spans: &mut [u64]) {
     let row = told["delays"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(row["n"].as_u64(), Some(spans.len() as u64), "{name}");
@@ -102,7 +102,7 @@ fn assert_agree(told: &Value, name: &str, spans: &mut [u64]) {
         let (delay, seen) = (row[place].as_f64().unwrap(), percentile(spans, share));
         let (bound, late) =
             (f64::max(0.05 * seen, 20.0), told["tester"]["lateness"][place].as_f64().unwrap());
-        if late > bound {
+        if late > bound && share > 0.5 {
             eprintln!("skipped: {name}, {place}: the tester was {late} µs late");
             continue;
         }

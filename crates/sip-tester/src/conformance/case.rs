@@ -72,7 +72,7 @@ impl TestAgent {
 
 /// A message that a user agent received.
 #[derive(Clone, Debug)]
-pub struct Arrival {
+pub struct ArrivedMessage {
     /// Since the case began.
     pub at: Instant,
     /// Where from, and where an answer goes.
@@ -83,7 +83,7 @@ pub struct Arrival {
     pub message: Option<Message>,
 }
 
-impl Arrival {
+impl ArrivedMessage {
     /// The response that it is.
     pub fn response(&self) -> Option<&Response> {
         self.message.as_ref().and_then(Message::as_response)
@@ -114,7 +114,7 @@ pub struct EvidenceMessage {
 
 /// A request as it was sent last, and the final response to it.
 #[derive(Clone, Debug)]
-pub struct Answered {
+pub struct AnsweredRequest {
     /// With credentials, if the server asked for them.
     pub request: Request,
     /// The final response.
@@ -140,7 +140,7 @@ pub struct Forwarded {
 struct CaseAgent {
     user: TestUser,
     end: Option<TestEnd>,
-    inbox: VecDeque<Arrival>,
+    inbox: VecDeque<ArrivedMessage>,
     digest: DigestClient,
     /// Call-ID and CSeq of its registrations.
     registration: Option<(String, u32)>,
@@ -498,7 +498,7 @@ impl<'a> TestCase<'a> {
         &mut self,
         agent: TestAgent,
         within: Duration,
-        mut pick: impl FnMut(&Arrival) -> Option<T>,
+        mut pick: impl FnMut(&ArrivedMessage) -> Option<T>,
     ) -> Result<Option<T>, PurposeEnd> {
         let end = self.now() + within;
         let mut seen = 0;
@@ -531,7 +531,7 @@ impl<'a> TestCase<'a> {
     }
 
     /// How many messages have come to a user agent that nothing has taken yet and that `pick` wants.
-    pub fn count(&self, agent: TestAgent, mut pick: impl FnMut(&Arrival) -> bool) -> usize {
+    pub fn count(&self, agent: TestAgent, mut pick: impl FnMut(&ArrivedMessage) -> bool) -> usize {
         self.agents[agent as usize].inbox.iter().filter(|arrival| pick(arrival)).count()
     }
 
@@ -557,7 +557,7 @@ impl<'a> TestCase<'a> {
             for (path, bytes) in end.receive() {
                 self.note(agent, false, path.peer(), &bytes)?;
                 let message = Message::parse(&bytes).ok();
-                let arrival = Arrival { at: self.clock.now(), path, bytes, message };
+                let arrival = ArrivedMessage { at: self.clock.now(), path, bytes, message };
                 self.agents[agent as usize].inbox.push_back(arrival);
             }
         }
@@ -597,7 +597,11 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// No final response came in time.
-    pub fn ask_plainly(&mut self, agent: TestAgent, request: &Request) -> Result<Answered, PurposeEnd> {
+    pub fn ask_plainly(
+        &mut self,
+        agent: TestAgent,
+        request: &Request,
+    ) -> Result<AnsweredRequest, PurposeEnd> {
         self.send_of(agent, request)?;
         let mut provisional = Vec::new();
         let end = self.now() + self.target.patience;
@@ -611,7 +615,7 @@ impl<'a> TestCase<'a> {
             match self.response(agent, request, until)? {
                 Some(response) if response.status.is_final() => {
                     self.final_response(agent, request, &response)?;
-                    return Ok(Answered { request: request.clone(), response, provisional });
+                    return Ok(AnsweredRequest { request: request.clone(), response, provisional });
                 }
                 Some(response) => {
                     if request.method == Method::Invite {
@@ -676,7 +680,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// No final response came in time, or the server refuses the credentials.
-    pub fn ask(&mut self, request: &Request) -> Result<Answered, PurposeEnd> {
+    pub fn ask(&mut self, request: &Request) -> Result<AnsweredRequest, PurposeEnd> {
         self.ask_of(TestAgent::First, request)
     }
 
@@ -684,7 +688,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// No final response came in time, or the server refuses the credentials.
-    pub fn ask_of(&mut self, agent: TestAgent, request: &Request) -> Result<Answered, PurposeEnd> {
+    pub fn ask_of(&mut self, agent: TestAgent, request: &Request) -> Result<AnsweredRequest, PurposeEnd> {
         let mut request = request.clone();
         for _ in 0..MOST_CHALLENGES {
             let answered = self.ask_plainly(agent, &request)?;
@@ -1045,7 +1049,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// There is no such call.
-    pub fn call_server(&mut self) -> Result<(Answered, TestDialog), PurposeEnd> {
+    pub fn call_server(&mut self) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
         let uri = self.callee_uri();
         let request = self.invite_request(uri)?;
         self.call_server_with(&request)
@@ -1055,7 +1059,10 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// There is no such call.
-    pub fn call_server_with(&mut self, request: &Request) -> Result<(Answered, TestDialog), PurposeEnd> {
+    pub fn call_server_with(
+        &mut self,
+        request: &Request,
+    ) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
         let answered = self.ask(request)?;
         ensure!(
             answered.response.status.is_success(),
@@ -1096,7 +1103,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// The BYE is not answered.
-    pub fn hang_up(&mut self, dialog: &mut TestDialog) -> Result<Answered, PurposeEnd> {
+    pub fn hang_up(&mut self, dialog: &mut TestDialog) -> Result<AnsweredRequest, PurposeEnd> {
         self.is_over(dialog);
         let bye = self.within(dialog, Method::Bye)?;
         self.ask_of(dialog.agent, &bye)

@@ -5,7 +5,7 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Response, Uri};
 
 use super::capability::Capability;
-use super::case::{Answered, Forwarded, TestAgent, TestCase, line_of};
+use super::case::{AnsweredRequest, Forwarded, TestAgent, TestCase, line_of};
 use super::purpose::{PurposeEnd, PurposeOutcome, require};
 
 /// Tries a capability. `Ok` if the server shows it; else why not.
@@ -144,7 +144,7 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A call to the server, ended; the 2xx.
-fn answers(case: &mut TestCase<'_>) -> Result<Answered, PurposeEnd> {
+fn answers(case: &mut TestCase<'_>) -> Result<AnsweredRequest, PurposeEnd> {
     let (answered, mut dialog) = case.call_server()?;
     case.hang_up(&mut dialog)?;
     Ok(answered)

@@ -28,7 +28,8 @@ mod run;
 pub use self::background::{BackgroundLoad, BackgroundReport};
 pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
 pub use self::case::{
-    Answered, Arrival, ConformanceTarget, EvidenceMessage, Forwarded, TestAgent, TestCall, TestCase, TestUser,
+    AnsweredRequest, ArrivedMessage, ConformanceTarget, EvidenceMessage, Forwarded, TestAgent, TestCall,
+    TestCase, TestUser,
 };
 pub use self::comparison::{ConformanceComparison, OtherRole, VerdictChange};
 pub use self::coverage::{CoverageRow, ETSI_GROUPS, EtsiGroup, etsi_purposes};

@@ -49,7 +49,7 @@ fn run_of(text: &str, local: &str, remote: &str) -> ScriptRun {
 }
 
 /// A call and what it shares.
-struct Side {
+struct CallSide {
     run: ScriptRun,
     call: ScriptCall,
     local: SocketAddr,
@@ -57,7 +57,7 @@ struct Side {
     did: Vec<ScriptOutput>,
 }
 
-impl Side {
+impl CallSide {
     fn new(text: &str, local: &str, remote: &str) -> Self {
         Self::with(run_of(text, local, remote), local)
     }
@@ -80,7 +80,7 @@ impl Side {
 }
 
 /// Both sides until nothing more happens, over a line that takes 10 ms; the messages in their order.
-fn exchange(caller: &mut Side, callee: &mut Side) -> Vec<String> {
+fn exchange(caller: &mut CallSide, callee: &mut CallSide) -> Vec<String> {
     let mut now = Instant::ZERO;
     let mut wire: Vec<(Instant, bool, Bytes)> = Vec::new();
     let mut seen = Vec::new();
@@ -196,8 +196,8 @@ const ANSWER: &str = "<recv request=\"INVITE\"/>
 
 #[test]
 fn both_sides_of_a_call_succeed() {
-    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
-    let mut callee = Side::new(ANSWER, CALLEE, CALLER);
+    let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let mut callee = CallSide::new(ANSWER, CALLEE, CALLER);
     let messages = exchange(&mut caller, &mut callee);
     assert_eq!(
         first_lines(&messages),
@@ -235,8 +235,8 @@ fn both_sides_of_a_call_succeed() {
 
 #[test]
 fn a_request_is_sent_again_until_it_is_given_up() {
-    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
-    let mut nobody = Side::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
+    let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let mut nobody = CallSide::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
     // Nobody takes it: an ACK is what the other side never answers.
     nobody.call.outcome = Some(ScriptOutcome::Succeeded);
     let messages = exchange(&mut caller, &mut nobody);
@@ -246,9 +246,9 @@ fn a_request_is_sent_again_until_it_is_given_up() {
 
 #[test]
 fn a_message_that_no_step_awaits_fails_a_call() {
-    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
     let busy = ANSWER.replace("SIP/2.0 180 Ringing", "SIP/2.0 486 Busy Here");
-    let mut callee = Side::new(&busy, CALLEE, CALLER);
+    let mut callee = CallSide::new(&busy, CALLEE, CALLER);
     exchange(&mut caller, &mut callee);
     let why = ScriptFailure::Unexpected("SIP/2.0 486 Busy Here".to_owned());
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 1, why }));
@@ -256,8 +256,8 @@ fn a_message_that_no_step_awaits_fails_a_call() {
 
 #[test]
 fn repetitions_get_the_answer_again() {
-    let mut callee = Side::new(ANSWER, CALLEE, CALLER);
-    let mut caller = Side::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    let mut callee = CallSide::new(ANSWER, CALLEE, CALLER);
+    let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
     caller.call.begin(&mut caller.run, Instant::ZERO);
     let invite = caller.sent().remove(0);
     callee.call.begin(&mut callee.run, Instant::ZERO);
@@ -289,8 +289,8 @@ fn actions_take_values_from_messages_and_decide() {
         <label id=\"end\"/>
         <nop><action><exec int_cmd=\"stop_call\"/></action></nop>"
     );
-    let mut caller = Side::new(&script, CALLER, CALLEE);
-    let mut callee = Side::new(ANSWER, CALLEE, CALLER);
+    let mut caller = CallSide::new(&script, CALLER, CALLEE);
+    let mut callee = CallSide::new(ANSWER, CALLEE, CALLER);
     exchange(&mut caller, &mut callee);
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 4, why: ScriptFailure::Stopped }));
     let logged = caller.did.iter().find_map(|did| match did {
@@ -352,8 +352,8 @@ fn credentials_answer_a_challenge_and_are_verified() {
         .unwrap();
     run.files.insert("users.csv".to_owned(), file);
     run.default_file = Some("users.csv".to_owned());
-    let mut caller = Side::with(run, CALLER);
-    let mut callee = Side::new(registrar, CALLEE, CALLER);
+    let mut caller = CallSide::with(run, CALLER);
+    let mut callee = CallSide::new(registrar, CALLEE, CALLER);
     let messages = exchange(&mut caller, &mut callee);
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Succeeded), "{messages:#?}");
     assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded));
@@ -367,7 +367,7 @@ fn credentials_answer_a_challenge_and_are_verified() {
 #[test]
 fn a_scenario_without_end_ends() {
     let mut caller =
-        Side::new("<label id=\"again\"/><nop next=\"again\"/><recv request=\"NEVER\"/>", CALLER, CALLEE);
+        CallSide::new("<label id=\"again\"/><nop next=\"again\"/><recv request=\"NEVER\"/>", CALLER, CALLEE);
     caller.call.begin(&mut caller.run, Instant::ZERO);
     let Some(ScriptOutcome::Failed { why: ScriptFailure::Script(why), .. }) = &caller.call.outcome else {
         panic!("{:?}", caller.call.outcome)

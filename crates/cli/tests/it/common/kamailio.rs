@@ -1,4 +1,4 @@
-//! Kamailio, a server that nobody here wrote, as long as a test needs it.
+//! Kamailio, started for a test and stopped with it.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -80,7 +80,7 @@ impl Kamailio {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// What it answers to a request of nobody's, if it does soon.
+    /// The response to a request of an unknown user, if it comes within 200 ms.
     pub fn asked(&self, method: &str) -> Option<String> {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::passing::Passing;
+use super::passing::PassingMessage;
 
 /// A fault of a server.
 pub struct PlantedFault {
     pub name: &'static str,
-    pub plant: fn(&mut Passing<'_>),
+    pub plant: fn(&mut PassingMessage<'_>),
 }
 
 macro_rules! faults {
@@ -314,16 +314,16 @@ faults! {
     "empty-lines-end-it" => |_| {};
 }
 
-fn is_challenge(p: &Passing<'_>) -> bool {
+fn is_challenge(p: &PassingMessage<'_>) -> bool {
     [401, 407].contains(&p.status())
 }
 
-fn is_register(p: &Passing<'_>) -> bool {
+fn is_register(p: &PassingMessage<'_>) -> bool {
     !p.to_tester && p.text.starts_with("REGISTER ")
 }
 
 /// Via values of a message.
-fn vias(p: &Passing<'_>) -> usize {
+fn vias(p: &PassingMessage<'_>) -> usize {
     p.text.matches("SIP/2.0/").count()
 }
 

@@ -23,7 +23,7 @@ pub struct FaultMemory {
 
 /// A message on its way. Each byte of it is a letter of `text` (ISO 8859-1), so that what is no UTF-8 passes unchanged.
 #[derive(Debug)]
-pub struct Passing<'a> {
+pub struct PassingMessage<'a> {
     /// From the server to the tester, or the other way.
     pub to_tester: bool,
     /// The end of the tester.
@@ -44,7 +44,7 @@ pub struct Passing<'a> {
     pub to_caller: Option<String>,
 }
 
-impl Passing<'_> {
+impl PassingMessage<'_> {
     pub fn is_request(&self) -> bool {
         !self.text.starts_with("SIP/2.0 ")
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::faults::PlantedFault;
-use super::passing::{FaultMemory, Passing};
+use super::passing::{FaultMemory, PassingMessage};
 
 /// Longest wait before the relay looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ impl FaultyRelay {
     pub fn over_datagrams(server: SocketAddr, fault: Option<&'static PlantedFault>) -> Self {
         let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = front.local_addr().unwrap();
-        Self::start(address, move |stop| Datagrams::new(front, server, fault).run(stop))
+        Self::start(address, move |stop| RelayedDatagrams::new(front, server, fault).run(stop))
     }
 
     /// Over TCP: connections of the tester to the server.
@@ -68,7 +68,7 @@ impl Drop for FaultyRelay {
 }
 
 /// A message that waits.
-struct Waiting {
+struct DelayedMessage {
     due: Instant,
     /// The socket that it goes from: that of an end of the tester, or the front.
     from: Option<usize>,
@@ -76,17 +76,17 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-struct Datagrams {
+struct RelayedDatagrams {
     front: UdpSocket,
     server: SocketAddr,
     fault: Option<&'static PlantedFault>,
     /// The ends of the tester, and the socket that stands for each.
     ends: Vec<(SocketAddr, UdpSocket)>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<DelayedMessage>,
     memory: FaultMemory,
 }
 
-impl Datagrams {
+impl RelayedDatagrams {
     fn new(front: UdpSocket, server: SocketAddr, fault: Option<&'static PlantedFault>) -> Self {
         front.set_nonblocking(true).unwrap();
         Self { front, server, fault, ends: Vec::new(), waiting: Vec::new(), memory: FaultMemory::default() }
@@ -111,8 +111,8 @@ impl Datagrams {
             let now = Instant::now();
             let (due, later) = self.waiting.drain(..).partition(|waiting| waiting.due <= now);
             self.waiting = later;
-            let due: Vec<Waiting> = due;
-            for Waiting { from, to, bytes, .. } in due {
+            let due: Vec<DelayedMessage> = due;
+            for DelayedMessage { from, to, bytes, .. } in due {
                 let socket = from.map_or(&self.front, |end| &self.ends[end].1);
                 // Where nobody listens the message is lost, as it would be without a relay.
                 let _ = socket.send_to(&bytes, to);
@@ -134,7 +134,7 @@ impl Datagrams {
 
     fn pass(&mut self, end: usize, to_tester: bool, text: String) {
         let tester = self.ends[end].0;
-        let mut passing = Passing {
+        let mut passing = PassingMessage {
             to_tester,
             tester,
             server: self.server,
@@ -149,7 +149,7 @@ impl Datagrams {
         if let Some(fault) = self.fault {
             (fault.plant)(&mut passing);
         }
-        let Passing { text, is_dropped, delay, to_next_port, mut copies, to_caller, .. } = passing;
+        let PassingMessage { text, is_dropped, delay, to_next_port, mut copies, to_caller, .. } = passing;
         if !is_dropped {
             copies.push((delay, text));
         }
@@ -161,7 +161,7 @@ impl Datagrams {
             } else {
                 (Some(end), self.server, text)
             };
-            self.waiting.push(Waiting { due: now + after, from, to, bytes: bytes_of(&text) });
+            self.waiting.push(DelayedMessage { due: now + after, from, to, bytes: bytes_of(&text) });
         }
         if let Some(text) = to_caller {
             // Without the server's Via, to the end of the tester that the last Via names.
@@ -170,7 +170,12 @@ impl Datagrams {
             let caller = vias.last().and_then(|place| address_in(&text[*place..]));
             if let (Some(caller), [first, second, ..]) = (caller, &*vias) {
                 let text = format!("{}{}", &text[..*first], &text[*second..]);
-                self.waiting.push(Waiting { due: now, from: None, to: caller, bytes: bytes_of(&text) });
+                self.waiting.push(DelayedMessage {
+                    due: now,
+                    from: None,
+                    to: caller,
+                    bytes: bytes_of(&text),
+                });
             }
         }
     }

@@ -7,19 +7,19 @@ use netrig_core::Duration;
 use netrig_sip::header::{Transport, Via};
 use netrig_sip::{Host, Message, Name, Request, Response};
 
-use super::super::case::{Answered, TestAgent, TestCase, as_inconclusive, line_of};
+use super::super::case::{AnsweredRequest, TestAgent, TestCase, as_inconclusive, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, require};
 
 /// A request that is right, and how the server answers it.
 #[derive(Clone, Copy)]
-pub struct Subject {
+pub struct SubjectRequest {
     /// Makes the request.
     pub make: fn(&mut TestCase<'_>) -> Result<Request, PurposeEnd>,
     /// Whether a final response shows that the server has understood the request. One that it has not gets 400 and the like.
     pub takes: fn(&Response) -> bool,
 }
 
-impl Subject {
+impl SubjectRequest {
     fn make(self, case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
         (self.make)(case)
     }
@@ -31,7 +31,7 @@ impl Subject {
 }
 
 /// A server that does not answer the request at all shows nothing by not answering it in another form.
-pub fn requires_an_answer(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn requires_an_answer(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let answered = case.ask(&request).map_err(as_inconclusive)?;
     require!(
@@ -44,7 +44,7 @@ pub fn requires_an_answer(case: &mut TestCase<'_>, subject: Subject) -> PurposeO
 
 /// The request with credentials, as the server takes it: its first form is sent, and challenges are answered. `None` if the server does
 /// not ask. What follows uses the credentials that are known then.
-fn authorized(case: &mut TestCase<'_>, subject: Subject) -> Result<Request, PurposeEnd> {
+fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> Result<Request, PurposeEnd> {
     let request = subject.make(case)?;
     let answered = case.ask(&request)?;
     require!(
@@ -60,7 +60,7 @@ fn authorized(case: &mut TestCase<'_>, subject: Subject) -> Result<Request, Purp
 /// The bytes of a request after `change`, sent with credentials that the server has just asked for, and its final response.
 pub fn ask_changed(
     case: &mut TestCase<'_>,
-    subject: Subject,
+    subject: SubjectRequest,
     change: impl Fn(String) -> String,
 ) -> Result<Response, PurposeEnd> {
     for _ in 0..3 {
@@ -94,7 +94,7 @@ pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Opti
 /// The server takes a request that is written in another way.
 pub fn takes_changed(
     case: &mut TestCase<'_>,
-    subject: Subject,
+    subject: SubjectRequest,
     change: impl Fn(String) -> String,
 ) -> PurposeOutcome {
     let response = ask_changed(case, subject, change)?;
@@ -103,7 +103,7 @@ pub fn takes_changed(
 }
 
 /// RFC 3261 section 7.3.1: names of header fields have no case.
-pub fn takes_names_in_any_case(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn takes_names_in_any_case(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace("Call-ID:", "cALL-iD:")
             .replace("CSeq:", "CSEQ:")
@@ -113,7 +113,7 @@ pub fn takes_names_in_any_case(case: &mut TestCase<'_>, subject: Subject) -> Pur
 }
 
 /// RFC 3261 section 7.3.3: compact forms.
-pub fn takes_compact_names(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn takes_compact_names(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         let short = [("Call-ID:", "i:"), ("From:", "f:"), ("To:", "t:"), ("Via:", "v:"), ("Contact:", "m:")];
         short
@@ -123,14 +123,14 @@ pub fn takes_compact_names(case: &mut TestCase<'_>, subject: Subject) -> Purpose
 }
 
 /// RFC 3261 section 7.3.1: a header field goes on in a line that begins with white space.
-pub fn takes_folded_lines(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn takes_folded_lines(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace("\r\nMax-Forwards: 70", "\r\nSubject: one\r\n two\r\n\tthree\r\nMax-Forwards:\r\n 70")
     })
 }
 
 /// RFC 3261 section 25.1 (HCOLON, SEMI): white space around separators.
-pub fn takes_white_space(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn takes_white_space(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace("\r\nTo: ", "\r\nTo  :   ")
             .replace("\r\nCSeq: ", "\r\nCSeq\t:  ")
@@ -140,7 +140,7 @@ pub fn takes_white_space(case: &mut TestCase<'_>, subject: Subject) -> PurposeOu
 }
 
 /// RFC 3261 section 8.2.2: header fields that are not known are ignored.
-pub fn ignores_unknown_fields(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn ignores_unknown_fields(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace(
             "\r\nMax-Forwards:",
@@ -150,12 +150,12 @@ pub fn ignores_unknown_fields(case: &mut TestCase<'_>, subject: Subject) -> Purp
 }
 
 /// RFC 3261 section 7.5: empty lines before a message are skipped.
-pub fn skips_empty_lines(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn skips_empty_lines(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| format!("\r\n\r\n{text}"))
 }
 
 /// RFC 3261 section 7.3.1: parameters that are not known are ignored.
-pub fn ignores_unknown_parameters(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn ignores_unknown_parameters(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace(";tag=", ";netrig-unknown=\"a;b\\\"c\";flag;tag=")
             .replace(";branch=", ";netrig=1;branch=")
@@ -163,19 +163,19 @@ pub fn ignores_unknown_parameters(case: &mut TestCase<'_>, subject: Subject) -> 
 }
 
 /// RFC 3261 section 18.3: what stands behind the body in a datagram is no part of the message.
-pub fn ignores_what_follows_the_body(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn ignores_what_follows_the_body(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| format!("{text}INVITE sip:nobody@example.invalid SIP/2.0\r\n\r\n"))
 }
 
 /// RFC 3261 section 8.2.6.2: the Via header fields of a response are those of the request in their order.
-pub fn copies_vias(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn copies_vias(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     let branch = case.branch();
     let mut below = Via::new(Transport::Udp, Host::Name("below.example.invalid".to_owned()), None, &branch);
     below.parameters.push("netrig", Some("kept"));
     let vias = [request.headers.get(&Name::Via).unwrap_or_default().to_owned(), below.to_string()];
     request.headers.set_all(&Name::Via, vias);
-    let Answered { request, response, .. } = case.ask(&request)?;
+    let AnsweredRequest { request, response, .. } = case.ask(&request)?;
     let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.vias());
     let (Ok(sent), Ok(came)) = (sent, came) else {
         return Err(PurposeEnd::Fail("the Via of the response breaks the grammar".to_owned()));
@@ -198,9 +198,9 @@ pub fn copies_vias(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome 
 }
 
 /// RFC 3261 section 8.2.6.2: From, Call-ID and CSeq of a response are those of the request.
-pub fn copies_from_call_id_and_cseq(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn copies_from_call_id_and_cseq(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
-    let Answered { request, response, .. } = case.ask(&request)?;
+    let AnsweredRequest { request, response, .. } = case.ask(&request)?;
     let same = |name: &Name| request.headers.get(name) == response.headers.get(name);
     ensure!(same(&Name::CallId), "Call-ID is {:?}", response.headers.get(&Name::CallId));
     let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.cseq().ok().flatten());
@@ -217,9 +217,9 @@ pub fn copies_from_call_id_and_cseq(case: &mut TestCase<'_>, subject: Subject) -
 }
 
 /// RFC 3261 section 8.2.6.2: To of a response is that of the request, with a tag if the request has none.
-pub fn adds_a_tag(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn adds_a_tag(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
-    let Answered { request, response, .. } = case.ask(&request)?;
+    let AnsweredRequest { request, response, .. } = case.ask(&request)?;
     let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.to().ok().flatten());
     let (Some(sent), Some(came)) = (sent, came) else {
         return Err(PurposeEnd::Fail("To of the response is missing, or breaks the grammar".to_owned()));
@@ -230,7 +230,7 @@ pub fn adds_a_tag(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
 }
 
 /// RFC 3261 sections 7 and 20: each message that the server sends keeps to the grammar.
-pub fn writes_right_messages(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn writes_right_messages(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let response = case.ask(&request)?.response;
     let violations = Message::Response(response).violations();
@@ -240,7 +240,7 @@ pub fn writes_right_messages(case: &mut TestCase<'_>, subject: Subject) -> Purpo
 }
 
 /// RFC 3261 section 8.2.2.3: an extension that is required and not known is refused with 420, and named in Unsupported.
-pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     request.headers.set(Name::Require, "netrig-unknown");
     let response = case.ask(&request)?.response;
@@ -255,7 +255,7 @@ pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: Subject) -> 
 }
 
 /// RFC 3261 section 18.2.2: without `rport` a response goes to the port of `sent-by`, not to that of the sender.
-pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let port = case.local(TestAgent::Second)?.port();
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
@@ -276,7 +276,7 @@ pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: Subject) -> PurposeO
 }
 
 /// RFC 3581 section 4: with `rport` it goes to the port that the request came from.
-pub fn answers_to_rport(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn answers_to_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let port = case.local(TestAgent::Second)?.port();
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
@@ -297,7 +297,7 @@ pub fn answers_to_rport(case: &mut TestCase<'_>, subject: Subject) -> PurposeOut
 }
 
 /// RFC 3581 section 4: `rport` gets the port that the request came from, and `received` the address.
-pub fn fills_in_rport(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn fills_in_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let local = case.local(TestAgent::First)?;
     let response = case.ask(&request)?.response;
@@ -316,7 +316,7 @@ pub fn fills_in_rport(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutco
 }
 
 /// RFC 3261 section 18.2.1: `received` tells the address that a request came from where Via names a host.
-pub fn adds_received(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn adds_received(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
     via.parameters = without_rport(&via);
@@ -334,7 +334,7 @@ pub fn adds_received(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcom
 }
 
 /// RFC 3261 sections 8.2.7 and 17.2.2: a request that is sent again gets the same response.
-pub fn answers_again_alike(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = authorized(case, subject)?;
     let patience = case.target().patience;
     case.send(&request)?;
@@ -361,7 +361,7 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: Subject) -> Purpose
 }
 
 /// RFC 3261 section 18.3: a message in a stream ends where Content-Length says, and the next begins there.
-pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let first = authorized(case, subject)?;
     let mut second = subject.make(case)?;
     case.authorize(TestAgent::First, &mut second);
@@ -378,7 +378,7 @@ pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: Subject) -> 
 }
 
 /// RFC 3261 section 18.3: a message in a stream may come in pieces.
-pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = authorized(case, subject)?;
     let bytes = Message::Request(request.clone()).to_bytes();
     for piece in [bytes.slice(..20), bytes.slice(20..bytes.len() / 2), bytes.slice(bytes.len() / 2..)] {
@@ -391,7 +391,7 @@ pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: Subject) -> P
 }
 
 /// RFC 3261 section 18.2.2: over a connection a response comes back on it.
-pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
     // A port at which nothing listens: a response that went there would be lost.
@@ -406,7 +406,10 @@ pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: Subject) -> P
 }
 
 /// RFC 5626 section 4.4.1, RFC 3261 section 7.5: empty lines between messages do no harm.
-pub fn keeps_a_connection_with_empty_lines(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn keeps_a_connection_with_empty_lines(
+    case: &mut TestCase<'_>,
+    subject: SubjectRequest,
+) -> PurposeOutcome {
     let request = subject.make(case)?;
     case.ask(&request)?;
     case.send_bytes(TestAgent::First, &Bytes::from_static(b"\r\n\r\n"))?;

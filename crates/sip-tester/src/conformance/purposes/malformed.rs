@@ -6,7 +6,7 @@ use netrig_sip::Response;
 
 use super::super::case::{TestAgent, TestCase, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure};
-use super::general::{Subject, ask_changed};
+use super::general::{SubjectRequest, ask_changed};
 
 /// How long a server may take to discard a message.
 const SOON: Duration = Duration::from_millis(700);
@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_millis(700);
 /// The server does not take a request after `change`: it refuses it, or discards it. Afterwards it takes one that is right.
 pub fn does_not_take(
     case: &mut TestCase<'_>,
-    subject: Subject,
+    subject: SubjectRequest,
     change: impl Fn(String) -> String,
 ) -> PurposeOutcome {
     let answered = ask_changed(case, subject, change);
@@ -33,7 +33,7 @@ pub fn does_not_take(
 /// The server refuses a request after `change` with one of these status codes.
 pub fn refuses_with(
     case: &mut TestCase<'_>,
-    subject: Subject,
+    subject: SubjectRequest,
     codes: &[u16],
     change: impl Fn(String) -> String,
 ) -> PurposeOutcome {
@@ -50,7 +50,7 @@ pub fn refuses_with(
 }
 
 /// Bytes that are no message do no harm.
-pub fn survives(case: &mut TestCase<'_>, subject: Subject, bytes: &Bytes) -> PurposeOutcome {
+pub fn survives(case: &mut TestCase<'_>, subject: SubjectRequest, bytes: &Bytes) -> PurposeOutcome {
     case.send_bytes(TestAgent::First, bytes)?;
     case.pause(SOON)?;
     // A stream that cannot be read further may be closed.
@@ -60,7 +60,7 @@ pub fn survives(case: &mut TestCase<'_>, subject: Subject, bytes: &Bytes) -> Pur
 }
 
 /// Afterwards the server answers a request that is right. What got no answer over a connection may have ended it.
-pub fn lives_on(case: &mut TestCase<'_>, subject: Subject, was_answered: bool) -> PurposeOutcome {
+pub fn lives_on(case: &mut TestCase<'_>, subject: SubjectRequest, was_answered: bool) -> PurposeOutcome {
     if !was_answered {
         case.disconnect_if_over_connections(TestAgent::First);
     }
@@ -74,28 +74,28 @@ pub fn lives_on(case: &mut TestCase<'_>, subject: Subject, was_answered: bool) -
     }
 }
 
-pub fn refuses_without_call_id(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_without_call_id(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "Call-ID", None))
 }
 
-pub fn refuses_without_cseq(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_without_cseq(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "CSeq", None))
 }
 
-pub fn refuses_without_to(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_without_to(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "To", None))
 }
 
-pub fn refuses_without_from(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_without_from(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "From", None))
 }
 
 /// RFC 3261 section 8.1.1.5: the method of CSeq is that of the request.
-pub fn refuses_another_method(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_another_method(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "CSeq", Some("1 NETRIG")))
 }
 
-pub fn refuses_a_garbled_cseq(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_a_garbled_cseq(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| {
         let method = text.split(' ').next().unwrap_or_default().to_owned();
         with_field(&text, "CSeq", Some(&format!("one {method}")))
@@ -103,25 +103,25 @@ pub fn refuses_a_garbled_cseq(case: &mut TestCase<'_>, subject: Subject) -> Purp
 }
 
 /// RFC 3261 section 18.3: the datagram ends before the body that Content-Length announces.
-pub fn refuses_too_short_a_body(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_too_short_a_body(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "Content-Length", Some("9999")))
 }
 
-pub fn refuses_another_version(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_another_version(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     refuses_with(case, subject, &[505], |text| text.replacen(" SIP/2.0\r\n", " SIP/7.0\r\n", 1))
 }
 
-pub fn refuses_an_open_quotation(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_an_open_quotation(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let to = format!("\"Alice <{}>", case.address_of_record(TestAgent::First));
     does_not_take(case, subject, |text| with_field(&text, "To", Some(&to)))
 }
 
-pub fn survives_garbage(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn survives_garbage(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     survives(case, subject, &Bytes::from_static(b"\x00\xff\x80GARBAGE sip:\x01 SIP/2.0\r\n:::\r\n\r\n"))
 }
 
 /// RFC 3261 section 8.2.1: a method that the server does not know.
-pub fn refuses_an_unknown_method(case: &mut TestCase<'_>, subject: Subject) -> PurposeOutcome {
+pub fn refuses_an_unknown_method(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     refuses_with(case, subject, &[405, 501], |text| {
         let method = text.split(' ').next().unwrap_or_default().to_owned();
         text.replacen(&format!("{method} "), "NETRIG ", 1).replace(&format!(" {method}\r\n"), " NETRIG\r\n")

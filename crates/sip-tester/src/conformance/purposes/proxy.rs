@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
 use super::super::case::{Forwarded, TestAgent, TestCase, line_of, status};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
-use super::general::Subject;
+use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;
@@ -32,7 +32,7 @@ purposes! {
         "FWD-12" Must "RFC 3261 section 16.1" "A request of a method that the proxy does not know is forwarded." => forwards_unknown_methods;
         "FWD-13" Must "RFC 3261 section 16.3" "A request that requires an unknown extension of the proxy is refused with 420, which names it in Unsupported." => refuses_proxy_require;
         "FWD-14" Must "RFC 3261 section 20.32" "What a request requires of its recipient is not the proxy's affair." => ignores_require;
-        "FWD-15" Must "RFC 3261 section 16.5" "A request for a user that nobody has registered is refused." => refuses_unknown_users, in basic;
+        "FWD-15" Must "RFC 3261 section 16.5" "A request for a user without a registration is refused." => refuses_unknown_users, in basic;
         "FWD-16" Should "RFC 3261 section 16.3" "A Request-URI of a scheme that the proxy does not know is refused with 416." => refuses_unknown_schemes;
         "FWD-17" Must "RFC 3261 section 8.1.1.7" "Each request that is forwarded has a branch of its own." => draws_branches;
         "FWD-18" Must "RFC 3261 section 7" "What is forwarded keeps to the grammar and to the rules of its header fields." => writes_right_requests;
@@ -100,12 +100,14 @@ purposes! {
     }
 }
 
-/// An OPTIONS for a user that nobody has registered, which the proxy answers itself.
-pub(super) const SUBJECT: Subject =
-    Subject { make: for_nobody, takes: |response| [404, 410, 480, 604].contains(&response.status.code()) };
+/// An OPTIONS for a user without a registration, which the proxy answers itself.
+pub(super) const SUBJECT: SubjectRequest = SubjectRequest {
+    make: for_nobody,
+    takes: |response| [404, 410, 480, 604].contains(&response.status.code()),
+};
 
 fn for_nobody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let name = format!("nobody{}", case.token());
+    let name = format!("unregistered{}", case.token());
     let uri = case.uri_of_user(&name);
     case.request(Method::Options, Uri::Sip(uri))
 }
@@ -344,21 +346,21 @@ fn ignores_require(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let name = format!("nobody{}", case.token());
+    let name = format!("unregistered{}", case.token());
     let uri = case.uri_of_user(&name);
     let request = case.invite_request(Uri::Sip(uri))?;
     let response = case.ask(&request)?.response;
     let code = response.status.code();
     ensure!(
         [404, 410, 480, 604].contains(&code),
-        "an INVITE for a user that nobody knows was answered {}",
+        "an INVITE for a user without a registration was answered {}",
         line_of(&response)
     );
     Ok(())
 }
 
 fn refuses_unknown_schemes(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let uri = Uri::Other { scheme: "netrig".to_owned(), rest: "somebody".to_owned() };
+    let uri = Uri::Other { scheme: "netrig".to_owned(), rest: "user".to_owned() };
     let mut request = case.request(Method::Options, uri)?;
     request.headers.set(Name::To, NameAddr::new(Uri::Sip(case.address_of_record(SECOND))));
     let response = case.ask(&request)?.response;

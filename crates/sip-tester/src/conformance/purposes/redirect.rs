@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::{TestAgent, TestCase, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
-use super::general::Subject;
+use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;
@@ -25,7 +25,7 @@ purposes! {
         "RED-05" Must "RFC 3261 section 8.3" "The request is not forwarded." => does_not_forward, in basic;
         "RED-06" Must "RFC 3261 section 21.3.3" "A user with one contact is redirected with 302, or 301." => says_moved, in basic;
         "RED-07" Must "RFC 3261 section 8.3" "A request that is no INVITE is redirected, too." => redirects_other_requests;
-        "RED-08" Must "RFC 3261 section 21.4.5" "A user that nobody has registered is refused." => refuses_unknown_users, in basic;
+        "RED-08" Must "RFC 3261 section 21.4.5" "A user without a registration is refused." => refuses_unknown_users, in basic;
         "RED-09" Must "RFC 3261 section 8.3" "A user whose contact was removed is not redirected." => forgets_removed_contacts;
         "RED-10" Must "RFC 3261 section 8.3" "The contact that was registered last is named." => names_the_last_contact;
         "RED-11" Must "RFC 3261 section 17.2.1" "The ACK of a redirection gets no response." => takes_the_ack, in basic;
@@ -35,8 +35,8 @@ purposes! {
 }
 
 /// An INVITE for the second user, which is answered with a redirection.
-pub(super) const SUBJECT: Subject =
-    Subject { make: invite_somebody, takes: |response| (300..400).contains(&response.status.code()) };
+pub(super) const SUBJECT: SubjectRequest =
+    SubjectRequest { make: invite_somebody, takes: |response| (300..400).contains(&response.status.code()) };
 
 fn invite_somebody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     case.register(SECOND)?;
@@ -134,14 +134,14 @@ fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let name = format!("nobody{}", case.token());
+    let name = format!("unregistered{}", case.token());
     let uri = case.uri_of_user(&name);
     let request = case.invite_request(Uri::Sip(uri))?;
     let response = case.ask(&request)?.response;
     let code = response.status.code();
     ensure!(
         [404, 410, 480, 604].contains(&code),
-        "an INVITE for a user that nobody knows was answered {}",
+        "an INVITE for a user without a registration was answered {}",
         line_of(&response)
     );
     Ok(())

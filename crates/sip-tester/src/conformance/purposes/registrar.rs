@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
 use super::super::case::{TestAgent, TestCase, as_inconclusive, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
-use super::general::Subject;
+use super::general::SubjectRequest;
 use super::malformed::{does_not_take, with_field};
 
 const FIRST: TestAgent = TestAgent::First;
@@ -63,7 +63,8 @@ purposes! {
 }
 
 /// A REGISTER, which the registrar answers with a 2xx.
-pub(super) const SUBJECT: Subject = Subject { make: plain, takes: |response| response.status.is_success() };
+pub(super) const SUBJECT: SubjectRequest =
+    SubjectRequest { make: plain, takes: |response| response.status.is_success() };
 
 /// A REGISTER of the first user's own contact.
 fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {

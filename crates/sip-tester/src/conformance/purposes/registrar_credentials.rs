@@ -175,7 +175,7 @@ fn keeps_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let name = format!("nobody{}", case.token());
+    let name = format!("unregistered{}", case.token());
     let response = spoilt(case, |_, request, credentials| {
         request.headers.set(Name::Authorization, replaced(credentials, "username", &name));
     })?;

@@ -9,7 +9,7 @@ use super::super::dialog::TestDialog;
 use super::super::purpose::{
     PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole, ensure, require,
 };
-use super::general::{Subject, final_response, requires_an_answer};
+use super::general::{SubjectRequest, final_response, requires_an_answer};
 use super::malformed::{lives_on, survives};
 use super::{proxy, redirect, registrar, uas};
 
@@ -62,7 +62,7 @@ const fn level_of(treatment: TortureTreatment) -> RequirementLevel {
     }
 }
 
-const fn subject_of(role: TestedRole) -> Subject {
+const fn subject_of(role: TestedRole) -> SubjectRequest {
     match role {
         TestedRole::Registrar => registrar::SUBJECT,
         TestedRole::Proxy => proxy::SUBJECT,

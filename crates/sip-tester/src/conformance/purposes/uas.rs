@@ -6,10 +6,10 @@ use netrig_sip::header::{CSeq, NameAddr, RAck};
 use netrig_sip::sdp::Description;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{Answered, TestAgent, TestCase, line_of};
+use super::super::case::{AnsweredRequest, TestAgent, TestCase, line_of};
 use super::super::dialog::TestDialog;
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
-use super::general::Subject;
+use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;
 
@@ -94,7 +94,8 @@ purposes! {
 }
 
 /// OPTIONS, which is answered with a 2xx.
-pub(super) const SUBJECT: Subject = Subject { make: options, takes: |response| response.status.is_success() };
+pub(super) const SUBJECT: SubjectRequest =
+    SubjectRequest { make: options, takes: |response| response.status.is_success() };
 
 fn options(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     let uri = case.callee_uri();
@@ -114,7 +115,7 @@ fn success(response: &Response, what: &str) -> PurposeOutcome {
 /// A call, ended after `look`.
 fn within_a_call(
     case: &mut TestCase<'_>,
-    look: impl FnOnce(&mut TestCase<'_>, &Answered, &mut TestDialog) -> PurposeOutcome,
+    look: impl FnOnce(&mut TestCase<'_>, &AnsweredRequest, &mut TestDialog) -> PurposeOutcome,
 ) -> PurposeOutcome {
     let (answered, mut dialog) = case.call_server()?;
     look(case, &answered, &mut dialog)?;
