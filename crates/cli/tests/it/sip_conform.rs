@@ -220,7 +220,9 @@ fn a_server_that_breaks_rules_is_told() {
         ),
         "{told}"
     );
-    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let progress = text(&output.stderr);
+    assert!(progress.contains("INCONC REG-BIND-01"), "{progress}");
+    assert!(told.lines().chain(progress.lines()).all(|line| line.chars().count() <= 80), "{told}{progress}");
     let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(junit.contains("tests=\"2\" failures=\"0\" skipped=\"2\""), "{junit}");
     assert!(folder.path().join("report.json").exists() && folder.path().join("messages.log").exists());

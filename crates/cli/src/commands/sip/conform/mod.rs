@@ -36,7 +36,7 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
         if typed.json || typed.quiet {
             return;
         }
-        if let Some(line) = show::progress(result) {
+        if let Some(line) = show::progress(result, output::terminal_width()) {
             eprintln!("{line}");
         }
     };

@@ -26,9 +26,10 @@ pub fn list(purposes: &[&TestPurpose]) -> String {
 }
 
 /// A line about a purpose that did not pass.
-pub fn progress(result: &PurposeResult) -> Option<String> {
+pub fn progress(result: &PurposeResult, width: usize) -> Option<String> {
     let verdict = result.verdict.filter(|verdict| *verdict != PurposeVerdict::Pass)?;
-    Some(format!("{:<7}{:<15} {}", verdict.name(), result.purpose.id, result.observation))
+    let line = format!("{:<7}{:<15} {}", verdict.name(), result.purpose.id, result.observation);
+    Some(wrapped(&line, width, 23))
 }
 
 /// The whole report.
