@@ -14,6 +14,7 @@ mod answers;
 mod call;
 mod datagrams;
 pub mod dns;
+mod end;
 mod flow;
 mod ledger;
 pub mod load;
@@ -26,6 +27,7 @@ pub mod tap;
 
 pub use answers::answers;
 pub use call::{Line, LineTls};
+pub use end::{ArrivalPath, EndAddress, TestEnd};
 pub(crate) use flow::SipEnd;
 pub use netrig_sip::header::Transport;
 pub use point::{ListeningPoint, PointError, source_towards};

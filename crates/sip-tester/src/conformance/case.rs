@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use netrig_agent::sip::{ArrivalPath, EndAddress, TestEnd};
 use netrig_agent::{Clock, random, realtime_nanos};
 use netrig_core::{Duration, Instant, Seeds, Stream};
 use netrig_sip::digest::{Challenge, DigestClient, NonceCounts};
@@ -14,7 +15,6 @@ use netrig_sip::{Host, Message, Method, Name, Request, Response, SipUri, Status,
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::dialog::TestDialog;
-use super::end::{ArrivalPath, EndAddress, TestEnd};
 use super::purpose::{PurposeEnd, ensure, require};
 
 /// The longest pause between two looks at the sockets.

@@ -1,5 +1,6 @@
 //! The rules of basic calls and registrations, before a server's performance means anything.
 
+use netrig_agent::sip::EndAddress;
 use netrig_agent::sip::load::{Carrier, LoadOrder};
 use netrig_core::Duration;
 use netrig_sip::load::{CalleeOrder, Directory, Scenario, Work};
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::capability::CapabilityClaims;
 use super::case::{ConformanceTarget, TestUser};
-use super::end::EndAddress;
 use super::purpose::TestedRole;
 use super::run::{ConformancePlan, ConformanceResult, PurposeSelection, PurposeVerdict, USERS_OF_A_CASE};
 

@@ -17,7 +17,6 @@ mod check;
 mod comparison;
 mod coverage;
 mod dialog;
-mod end;
 mod gate;
 mod page;
 mod purpose;
@@ -34,7 +33,6 @@ pub use self::case::{
 pub use self::comparison::{ConformanceComparison, OtherRole, VerdictChange};
 pub use self::coverage::{CoverageRow, ETSI_GROUPS, EtsiGroup, etsi_purposes};
 pub use self::dialog::TestDialog;
-pub use self::end::{ArrivalPath, EndAddress};
 pub use self::gate::{GateError, GateReport};
 pub use self::purpose::{
     PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole,

@@ -1,12 +1,12 @@
 //! From what was typed to a plan.
 
 use netrig_agent::sip::load::is_public;
-use netrig_agent::sip::{LineTls, Transport, server_name};
+use netrig_agent::sip::{EndAddress, LineTls, Transport, server_name};
 use netrig_agent::{random, tls, user_file};
 use netrig_sip::{Host, Uri};
 use netrig_sip_tester::conformance::{
-    BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, EndAddress, PurposeSelection,
-    TestPurpose, TestUser, USERS_OF_A_CASE,
+    BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
+    TestUser, USERS_OF_A_CASE,
 };
 
 use super::arguments::{Conform, SetName};

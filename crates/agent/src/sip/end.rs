@@ -5,10 +5,13 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use bytes::Bytes;
-use netrig_agent::HostAddress;
-use netrig_agent::sip::{Bounds, LineTls, SipStream, StreamError, source_towards};
 use netrig_sip::Framed;
 use netrig_sip::header::Transport;
+
+use super::call::LineTls;
+use super::point::source_towards;
+use super::stream::{Bounds, SipStream, StreamError};
+use crate::HostAddress;
 
 /// Connections that a server may have opened to one user agent at a time.
 const MOST_ACCEPTED: usize = 16;
