@@ -1,16 +1,31 @@
-//! A UDP socket that carries SIP messages: of a server, or of a thread of a load.
+//! A UDP socket that carries SIP messages or media: of a server, of a thread of a load, or of a call.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{SocketType, ipproto};
+use netrig_core::Instant;
+use rustix::net::{SendFlags, SocketType, ipproto};
 
+use crate::clock::{Clock, RealtimeOffset};
 use crate::socket::{Making, SocketError, Stamped, drops};
 use crate::sys::{Incoming, MESSAGES, Outgoing, ReceiveBatch, send_many};
 
+/// Buffers for datagrams that come.
+pub struct DatagramBatch {
+    batch: ReceiveBatch,
+    offset: RealtimeOffset,
+}
+
+impl DatagramBatch {
+    /// Buffers that keep so many bytes of each datagram.
+    pub fn new(keep: usize) -> Self {
+        Self { batch: ReceiveBatch::new(keep), offset: RealtimeOffset::measure() }
+    }
+}
+
 /// A bound UDP socket.
-pub(super) struct DatagramSocket {
+pub struct DatagramSocket {
     socket: OwnedFd,
     local: SocketAddr,
     room: u32,
@@ -23,8 +38,46 @@ impl DatagramSocket {
     ///
     /// # Errors
     /// It is not to be had as it was asked for.
-    pub fn open(address: SocketAddr, room: u32, stamped: Option<Stamped>) -> Result<Self, SocketError> {
+    pub(super) fn open(
+        address: SocketAddr,
+        room: u32,
+        stamped: Option<Stamped>,
+    ) -> Result<Self, SocketError> {
         Self::made(Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?, address, room, stamped)
+    }
+
+    /// The same, whose datagrams the kernel stamps when they come.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub fn open_stamped(address: SocketAddr, room: u32) -> Result<Self, SocketError> {
+        Self::open(address, room, Some(Stamped::Received))
+    }
+
+    /// Takes what has arrived, no more than a batch, and gives the sender of each datagram, its bytes, and when the kernel received it.
+    /// Whether there may be more.
+    ///
+    /// # Errors
+    /// What the kernel answers; also what the network has said of a datagram that was sent.
+    pub fn receive_stamped(
+        &self,
+        batch: &mut DatagramBatch,
+        clock: &Clock,
+        mut each: impl FnMut(SocketAddr, &[u8], Instant),
+    ) -> io::Result<bool> {
+        let DatagramBatch { batch, offset } = batch;
+        self.receive(batch, MESSAGES, |incoming| {
+            let now = clock.now();
+            let at = incoming.stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now));
+            each(incoming.from, incoming.head, at);
+        })
+    }
+
+    /// Sends a datagram. Whether the kernel took it.
+    pub fn send_one(&self, to: SocketAddr, bytes: &[u8]) -> bool {
+        let sent = || rustix::net::sendto(&self.socket, bytes, SendFlags::DONTWAIT, &to);
+        // The first error may be what ICMP has said of an earlier datagram.
+        sent().or_else(|_| sent()).is_ok()
     }
 
     /// The same, with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call, and to
@@ -32,7 +85,11 @@ impl DatagramSocket {
     ///
     /// # Errors
     /// It is not to be had as it was asked for.
-    pub fn open_told(address: SocketAddr, room: u32, stamped: Option<Stamped>) -> Result<Self, SocketError> {
+    pub(super) fn open_told(
+        address: SocketAddr,
+        room: u32,
+        stamped: Option<Stamped>,
+    ) -> Result<Self, SocketError> {
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
         making.told_of_errors()?;
         Self::made(making, address, room, stamped)
@@ -71,7 +128,7 @@ impl DatagramSocket {
     }
 
     /// Takes what has arrived, so many at most and no more than a batch. Whether there may be more.
-    pub fn receive(
+    pub(super) fn receive(
         &self,
         batch: &mut ReceiveBatch,
         most: usize,
@@ -89,7 +146,7 @@ impl DatagramSocket {
 
     /// Sends datagrams, as many with a call as it takes. Of each that the kernel does not take `refused` is told why; it is not
     /// sent again.
-    pub fn send<'a>(
+    pub(super) fn send<'a>(
         &self,
         datagrams: impl IntoIterator<Item = (SocketAddr, &'a [u8])>,
         mut refused: impl FnMut(&'a [u8], io::Error),
@@ -138,6 +195,9 @@ impl DatagramSocket {
     }
 
     /// Datagrams that reached this machine and for which there was no room, since this was last asked.
+    ///
+    /// # Errors
+    /// What the kernel answers.
     pub fn take_drops(&mut self) -> io::Result<u64> {
         let all = drops(&self.socket)?;
         let new = all.wrapping_sub(self.drops);

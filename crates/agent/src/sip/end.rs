@@ -1,29 +1,36 @@
-//! One user agent's sockets.
+//! One user agent's sockets: what it sends to a server, what a server sends to it, and connections between them.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use netrig_core::{Duration, Instant};
 use netrig_sip::Framed;
 use netrig_sip::header::Transport;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SendFlags;
+use rustls::ServerConfig;
 
 use super::call::LineTls;
+use super::datagrams::{DatagramBatch, DatagramSocket, is_without_room};
 use super::point::source_towards;
 use super::stream::{Bounds, SipStream, StreamError};
-use crate::HostAddress;
-
-/// Connections that a server may have opened to one user agent at a time.
-const MOST_ACCEPTED: usize = 16;
+use crate::clock::RealtimeOffset;
+use crate::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
+use crate::sys::MESSAGES;
+use crate::{Clock, HostAddress};
 
 /// Where a message came from, and where its answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalPath {
     /// A datagram from this address.
     Datagram(SocketAddr),
-    /// The connection that the user agent opened.
-    Own(SocketAddr),
-    /// A connection that the server opened, by its number.
+    /// A connection that the user agent opened, by its key.
+    Own(u64, SocketAddr),
+    /// A connection that the peer opened, by its number.
     Accepted(u64, SocketAddr),
 }
 
@@ -31,25 +38,50 @@ impl ArrivalPath {
     /// The address of the peer.
     pub const fn peer(self) -> SocketAddr {
         match self {
-            Self::Datagram(peer) | Self::Own(peer) | Self::Accepted(_, peer) => peer,
+            Self::Datagram(peer) | Self::Own(_, peer) | Self::Accepted(_, peer) => peer,
         }
     }
 }
 
-/// How to reach the server.
+/// A message that has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivedBytes {
+    /// When the kernel received it, or its last part.
+    pub at: Instant,
+    /// Where it came from.
+    pub path: ArrivalPath,
+    /// The message.
+    pub bytes: Bytes,
+}
+
+/// How to reach a server, and how to be reached.
 #[derive(Clone, Debug)]
 pub struct EndAddress {
     /// UDP, TCP or TLS.
     pub transport: Transport,
     /// The server.
     pub server: SocketAddr,
-    /// Address to send from; its port is chosen by the system.
+    /// Address to send from and to be reached at.
     pub local: HostAddress,
-    /// For TLS.
+    /// Its port; 0 for one that the system chooses.
+    pub port: u16,
+    /// For TLS to the server.
     pub tls: Option<LineTls>,
+    /// For TLS on connections that a peer opens; without it they are plain.
+    pub server_tls: Option<Arc<ServerConfig>>,
+    /// Size of the receive buffer over UDP that is asked for, bytes.
+    pub room: u32,
+    /// Connections that peers may have opened at a time.
+    pub most_accepted: usize,
 }
 
 impl EndAddress {
+    /// Size of the receive buffer of an end that has one exchange at a time, bytes.
+    const ROOM: u32 = 256 * 1024;
+
+    /// Connections that a server may have opened to such an end.
+    const MOST_ACCEPTED: usize = 16;
+
     /// To a server, from `local` or the address from which the system sends to it.
     ///
     /// # Errors
@@ -64,50 +96,80 @@ impl EndAddress {
             Some(local) => local,
             None => source_towards(server)?,
         };
-        Ok(Self { transport, server, local, tls })
+        let (room, most_accepted) = (Self::ROOM, Self::MOST_ACCEPTED);
+        Ok(Self { transport, server, local, port: 0, tls, server_tls: None, room, most_accepted })
     }
 }
 
-/// The sockets: a UDP socket; or a listening socket, a connection to the server, and connections that the server opens.
+/// A connection of a user agent that has ended.
 #[derive(Debug)]
-pub struct TestEnd {
+pub struct EndedConnection {
+    /// Which.
+    pub path: ArrivalPath,
+    /// Why.
+    pub why: StreamError,
+}
+
+/// The sockets: a UDP socket; or a listening socket, connections to servers, and connections that peers open.
+#[derive(Debug)]
+pub struct UserAgentEnd {
     address: EndAddress,
     local: SocketAddr,
+    offset: RealtimeOffset,
     way: EndWay,
 }
 
 #[derive(Debug)]
 enum EndWay {
-    Datagrams(UdpSocket),
-    Connections {
-        listener: TcpListener,
-        own: Option<Box<SipStream>>,
-        accepted: Vec<(u64, SipStream)>,
-        next: u64,
-    },
+    Datagrams(Box<EndDatagrams>),
+    Connections(EndConnections),
 }
 
-impl TestEnd {
+struct EndDatagrams {
+    socket: DatagramSocket,
+    batch: DatagramBatch,
+    /// Datagrams that the kernel did not take.
+    unsent: u64,
+}
+
+impl std::fmt::Debug for EndDatagrams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EndDatagrams").field("unsent", &self.unsent).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct EndConnections {
+    listener: TcpListener,
+    own: BTreeMap<u64, SipStream>,
+    accepted: BTreeMap<u64, SipStream>,
+    next: u64,
+    ended: Vec<EndedConnection>,
+}
+
+impl UserAgentEnd {
     /// Opens the sockets. A connection to the server is opened by the first message that is sent.
     ///
     /// # Errors
     /// The system refuses a socket.
-    pub fn open(address: &EndAddress) -> io::Result<Self> {
+    pub fn open(address: &EndAddress) -> Result<Self, SocketError> {
         let address = address.clone();
+        let at = address.local.at(address.port);
+        let offset = RealtimeOffset::measure();
         if address.transport == Transport::Udp {
-            let socket = UdpSocket::bind(address.local.at(0))?;
-            socket.set_nonblocking(true)?;
-            let local = socket.local_addr()?;
-            return Ok(Self { address, local, way: EndWay::Datagrams(socket) });
+            let socket = DatagramSocket::open_stamped(at, address.room)?;
+            let local = socket.local();
+            let batch = DatagramBatch::new(LONGEST_DATAGRAM);
+            let way = EndWay::Datagrams(Box::new(EndDatagrams { socket, batch, unsent: 0 }));
+            return Ok(Self { address, local, offset, way });
         }
-        let listener = TcpListener::bind(address.local.at(0))?;
-        listener.set_nonblocking(true)?;
-        let local = listener.local_addr()?;
-        Ok(Self {
-            address,
-            local,
-            way: EndWay::Connections { listener, own: None, accepted: Vec::new(), next: 0 },
-        })
+        let refused = |source| SocketError::Refused { what: "listen", address: at, source };
+        let listener = TcpListener::bind(at).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let local = listener.local_addr().map_err(refused)?;
+        let (own, accepted) = (BTreeMap::new(), BTreeMap::new());
+        let way = EndWay::Connections(EndConnections { listener, own, accepted, next: 0, ended: Vec::new() });
+        Ok(Self { address, local, offset, way })
     }
 
     /// Where requests to this user agent go: what its Contact and Via name.
@@ -115,26 +177,34 @@ impl TestEnd {
         self.local
     }
 
-    /// Sends to the server. Over a connection that has ended, a new one is opened.
+    /// Sends to the server, over its connection. If that has ended, a new one is opened.
     ///
     /// # Errors
     /// There is no way to the server.
     pub fn send(&mut self, bytes: &Bytes) -> Result<(), StreamError> {
-        let Self { address, local, way } = self;
+        self.send_by(0, self.address.server, bytes)
+    }
+
+    /// Sends to `to`, over the connection with this key. If there is none, or another peer is at its end, a new one is opened.
+    ///
+    /// # Errors
+    /// There is no way there.
+    pub fn send_by(&mut self, key: u64, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
+        let Self { address, local, way, .. } = self;
         match way {
-            EndWay::Datagrams(socket) => datagram(socket, bytes, address.server),
-            EndWay::Connections { own, .. } => {
-                if own.is_none() {
+            EndWay::Datagrams(datagrams) => datagrams.send(bytes, to),
+            EndWay::Connections(EndConnections { own, .. }) => {
+                if own.get(&key).is_none_or(|stream| stream.peer() != to) {
                     let from = HostAddress::from(*local).at(0);
                     let tls = address.tls.as_ref().map(|(config, name)| (config, name.clone()));
-                    *own = Some(Box::new(SipStream::connect(from, address.server, tls, Bounds::default())?));
+                    let stream = SipStream::connect(from, to, tls, Bounds::default())?;
+                    own.insert(key, stream.stamped()?);
                 }
                 // It was just made if it was not there.
-                let Some(stream) = own else { return Ok(()) };
-                stream.queue(bytes.clone())?;
-                let sent = stream.flush();
+                let Some(stream) = own.get_mut(&key) else { return Ok(()) };
+                let sent = stream.queue(bytes.clone()).and_then(|()| stream.flush());
                 if sent.is_err() {
-                    *own = None;
+                    own.remove(&key);
                 }
                 sent
             }
@@ -147,22 +217,29 @@ impl TestEnd {
     /// The connection is gone.
     pub fn answer(&mut self, path: ArrivalPath, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
         match (&mut self.way, path) {
-            (EndWay::Datagrams(socket), _) => datagram(socket, bytes, to),
-            (EndWay::Connections { accepted, .. }, ArrivalPath::Accepted(number, _)) => {
-                let found = accepted.iter_mut().find(|(own, _)| *own == number);
-                let (_, stream) = found.ok_or(StreamError::Closed)?;
+            (EndWay::Datagrams(datagrams), _) => datagrams.send(bytes, to),
+            (EndWay::Connections(EndConnections { accepted, .. }), ArrivalPath::Accepted(number, _)) => {
+                let stream = accepted.get_mut(&number).ok_or(StreamError::Closed)?;
                 stream.queue(bytes.clone())?;
                 stream.flush()
             }
-            (EndWay::Connections { .. }, _) => self.send(bytes),
+            (EndWay::Connections { .. }, ArrivalPath::Own(key, peer)) => self.send_by(key, peer, bytes),
+            (EndWay::Connections { .. }, ArrivalPath::Datagram(_)) => Err(StreamError::Closed),
         }
     }
 
-    /// Ends the connection to the server, and all that it opened.
+    /// Ends the connections to servers, and all that peers opened.
     pub fn disconnect(&mut self) {
-        if let EndWay::Connections { own, accepted, .. } = &mut self.way {
-            *own = None;
+        if let EndWay::Connections(EndConnections { own, accepted, .. }) = &mut self.way {
+            own.clear();
             accepted.clear();
+        }
+    }
+
+    /// Ends the connection with this key.
+    pub fn disconnect_own(&mut self, key: u64) {
+        if let EndWay::Connections(EndConnections { own, .. }) = &mut self.way {
+            own.remove(&key);
         }
     }
 
@@ -170,16 +247,37 @@ impl TestEnd {
     pub fn is_connected(&self) -> bool {
         match &self.way {
             EndWay::Datagrams(_) => true,
-            EndWay::Connections { own, .. } => own.is_some(),
+            EndWay::Connections(EndConnections { own, .. }) => own.contains_key(&0),
+        }
+    }
+
+    /// Connections that have ended by themselves since this was last asked.
+    pub fn take_ended(&mut self) -> Vec<EndedConnection> {
+        match &mut self.way {
+            EndWay::Datagrams(_) => Vec::new(),
+            EndWay::Connections(EndConnections { ended, .. }) => std::mem::take(ended),
+        }
+    }
+
+    /// Datagrams that the socket had no room for, and those that the kernel did not take, since this was last asked.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn take_losses(&mut self) -> io::Result<(u64, u64)> {
+        match &mut self.way {
+            EndWay::Datagrams(datagrams) => {
+                Ok((datagrams.socket.take_drops()?, std::mem::take(&mut datagrams.unsent)))
+            }
+            EndWay::Connections { .. } => Ok((0, 0)),
         }
     }
 
     /// Descriptors to be watched, each with whether it waits to be written.
     pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
         match &self.way {
-            EndWay::Datagrams(socket) => vec![(socket.as_fd(), false)],
-            EndWay::Connections { listener, own, accepted, .. } => {
-                let streams = own.iter().map(|own| &**own).chain(accepted.iter().map(|(_, stream)| stream));
+            EndWay::Datagrams(datagrams) => vec![(datagrams.socket.fd(), false)],
+            EndWay::Connections(EndConnections { listener, own, accepted, .. }) => {
+                let streams = own.values().chain(accepted.values());
                 let streams =
                     streams.map(|stream| (stream.fd(), stream.has_unsent() || !stream.is_established()));
                 std::iter::once((listener.as_fd(), false)).chain(streams).collect()
@@ -187,58 +285,120 @@ impl TestEnd {
         }
     }
 
-    /// What has come. It does not wait.
-    pub fn receive(&mut self) -> Vec<(ArrivalPath, Bytes)> {
+    /// What has come, by this clock. It does not wait.
+    pub fn receive(&mut self, clock: &Clock) -> Vec<ArrivedBytes> {
+        let Self { address, offset, way, .. } = self;
+        let at = |stamp: Option<u64>| {
+            let now = clock.now();
+            stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now))
+        };
         let mut came = Vec::new();
-        match &mut self.way {
-            EndWay::Datagrams(socket) => {
-                let mut buffer = vec![0; 65_535];
-                // An error is what the network has said of a datagram that was sent, or that nothing is there.
-                while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-                    came.push((ArrivalPath::Datagram(from), Bytes::copy_from_slice(&buffer[..length])));
-                }
-            }
-            EndWay::Connections { listener, own, accepted, next } => {
-                while let Ok((socket, peer)) = listener.accept() {
-                    let _ = socket.set_nonblocking(true);
-                    if let Ok(stream) = SipStream::accepted(socket.into(), peer, None, Bounds::default())
-                        && accepted.len() < MOST_ACCEPTED
-                    {
-                        accepted.push((*next, stream));
-                        *next += 1;
+        match way {
+            EndWay::Datagrams(datagrams) => {
+                let EndDatagrams { socket, batch, .. } = &mut **datagrams;
+                loop {
+                    let more = socket.receive_stamped(batch, clock, |from, bytes, at| {
+                        let (path, bytes) = (ArrivalPath::Datagram(from), Bytes::copy_from_slice(bytes));
+                        came.push(ArrivedBytes { at, path, bytes });
+                    });
+                    // An error is what the network has said of a datagram that was sent.
+                    if came.len() >= MOST_AT_ONCE || !matches!(more, Ok(true)) {
+                        break;
                     }
                 }
-                if let Some(stream) = own {
-                    let path = ArrivalPath::Own(stream.peer());
-                    if !turn(stream, path, &mut came) {
-                        *own = None;
-                    }
-                }
-                accepted.retain_mut(|(number, stream)| {
-                    let path = ArrivalPath::Accepted(*number, stream.peer());
-                    turn(stream, path, &mut came)
-                });
             }
+            EndWay::Connections(connections) => connections.receive(address, at, &mut came),
         }
         came
     }
 }
 
-/// Reads and writes what a connection has; false if it is over.
-fn turn(stream: &mut SipStream, path: ArrivalPath, came: &mut Vec<(ArrivalPath, Bytes)>) -> bool {
-    let flushed = stream.flush();
-    let received = stream.receive(true, |framed, _| {
-        if let Framed::Message(message) = framed {
-            came.push((path, message));
-        }
-    });
-    flushed.and(received).and_then(|_| stream.flush()).is_ok()
+/// Datagrams that are taken in a row, so that timers are looked at.
+const MOST_AT_ONCE: usize = 4 * MESSAGES;
+
+/// Ended connections that are remembered until somebody asks.
+const MOST_ENDED: usize = 4096;
+
+/// Waits so long at most until one of these descriptors is ready.
+pub fn wait_for_ends(watched: &[(BorrowedFd<'_>, bool)], within: Duration) {
+    let flags = |writes: bool| if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let mut polled: Vec<_> =
+        watched.iter().map(|(fd, writes)| PollFd::from_borrowed_fd(*fd, flags(*writes))).collect();
+    let timeout = Timespec::try_from(std::time::Duration::from(within)).ok();
+    // An interruption is a wait that was shorter.
+    let _ = poll(&mut polled, timeout.as_ref());
 }
 
-/// What a socket of datagrams does not take is lost as it could be on the way.
-fn datagram(socket: &UdpSocket, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
-    match socket.send_to(bytes, to) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(error.into()),
-        _ => Ok(()),
+impl EndDatagrams {
+    /// What a socket of datagrams does not take is lost as it could be on the way, and counted.
+    fn send(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
+        /// How long what finds no room waits for it.
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let deadline = Clock::starting_in(Duration::ZERO);
+        let mut was_told = false;
+        loop {
+            let error = match rustix::net::sendto(self.socket.fd(), bytes, SendFlags::DONTWAIT, &to) {
+                Ok(_) => return Ok(()),
+                Err(error) => io::Error::from(error),
+            };
+            match error.kind() {
+                io::ErrorKind::InvalidInput => return Err(error.into()),
+                io::ErrorKind::Interrupted => {}
+                _ if is_without_room(&error) && deadline.now() < Instant::ZERO + PATIENCE => {
+                    let timeout = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+                    let _ = poll(
+                        &mut [PollFd::from_borrowed_fd(self.socket.fd(), PollFlags::OUT)],
+                        Some(&timeout),
+                    );
+                }
+                // It may be of an earlier datagram, of which ICMP has told: this one was not tried yet.
+                _ if is_loss(&error) && !was_told => was_told = true,
+                _ => {
+                    self.unsent += 1;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+impl EndConnections {
+    fn receive(
+        &mut self,
+        address: &EndAddress,
+        at: impl Fn(Option<u64>) -> Instant,
+        came: &mut Vec<ArrivedBytes>,
+    ) {
+        while let Ok((socket, peer)) = self.listener.accept() {
+            let _ = socket.set_nonblocking(true);
+            let tls = address.server_tls.as_ref();
+            let stream = SipStream::accepted(socket.into(), peer, tls, Bounds::default());
+            if let Ok(stream) = stream.and_then(SipStream::stamped)
+                && self.accepted.len() < address.most_accepted
+            {
+                self.accepted.insert(self.next, stream);
+                self.next += 1;
+            }
+        }
+        let Self { own, accepted, ended, .. } = self;
+        let mut turn = |stream: &mut SipStream, path: ArrivalPath| {
+            let flushed = stream.flush();
+            let received = stream.receive(true, |framed, stamp| {
+                if let Framed::Message(bytes) = framed {
+                    came.push(ArrivedBytes { at: at(stamp), path, bytes });
+                }
+            });
+            match flushed.and(received).and_then(|_| stream.flush()) {
+                Ok(()) => true,
+                Err(why) => {
+                    if ended.len() < MOST_ENDED {
+                        ended.push(EndedConnection { path, why });
+                    }
+                    false
+                }
+            }
+        };
+        own.retain(|key, stream| turn(stream, ArrivalPath::Own(*key, stream.peer())));
+        accepted.retain(|number, stream| turn(stream, ArrivalPath::Accepted(*number, stream.peer())));
     }
 }

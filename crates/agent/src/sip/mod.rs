@@ -6,6 +6,7 @@
 //! * [`load`]: who asks. Threads with sockets of their own, which drive many users and measure what becomes of them.
 //! * [`dns`]: where a server is, by a table or the DNS, and who answers such questions.
 //! * [`Line`]: one socket for one user agent in the hands of a person.
+//! * [`UserAgentEnd`]: the sockets of one user agent that is called, too.
 //! * [`answers`]: whether somebody is there.
 //! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
 //!   TCP or [TLS](crate::tls); and a UDP socket, which is bound to its address alone.
@@ -27,7 +28,8 @@ pub mod tap;
 
 pub use answers::answers;
 pub use call::{Line, LineTls};
-pub use end::{ArrivalPath, EndAddress, TestEnd};
+pub use datagrams::{DatagramBatch, DatagramSocket};
+pub use end::{ArrivalPath, ArrivedBytes, EndAddress, EndedConnection, UserAgentEnd, wait_for_ends};
 pub(crate) use flow::SipEnd;
 pub use netrig_sip::header::Transport;
 pub use point::{ListeningPoint, PointError, source_towards};

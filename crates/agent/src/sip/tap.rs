@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::load::Record;
 use schemars::JsonSchema;
@@ -21,6 +22,8 @@ pub struct PassedMessage<'a> {
     pub peer: SocketAddr,
     /// What carried it.
     pub transport: Transport,
+    /// Its attempt is told by the Call-ID alone, and ends with [`MessageTap::call_ended`].
+    pub is_of_script: bool,
     /// The whole message, as it is within TLS.
     pub bytes: &'a [u8],
 }
@@ -32,6 +35,9 @@ pub trait MessageTap: Send {
 
     /// An attempt has ended.
     fn ended(&mut self, record: &Record);
+
+    /// A call of a script has ended, whose messages have this Call-ID. `lasted`: from its first step to its last.
+    fn call_ended(&mut self, call_id: &str, has_failed: bool, lasted: Duration);
 
     /// Hands on what it has collected; called at least once a second.
     fn hand_on(&mut self);

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use netrig_agent::sip::{ArrivalPath, EndAddress, TestEnd};
+use netrig_agent::sip::{ArrivalPath, ArrivedBytes, EndAddress, UserAgentEnd, wait_for_ends};
 use netrig_agent::{Clock, random, realtime_nanos};
 use netrig_core::{Duration, Instant, Seeds, Stream};
 use netrig_sip::digest::{Challenge, DigestClient, NonceCounts};
 use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr, Transport, Via};
 use netrig_sip::sdp::Description;
 use netrig_sip::{Host, Message, Method, Name, Request, Response, SipUri, Status, Uri};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::dialog::TestDialog;
 use super::purpose::{PurposeEnd, ensure, require};
@@ -139,7 +138,7 @@ pub struct Forwarded {
 /// One of the user agents.
 struct CaseAgent {
     user: TestUser,
-    end: Option<TestEnd>,
+    end: Option<UserAgentEnd>,
     inbox: VecDeque<ArrivedMessage>,
     digest: DigestClient,
     /// Call-ID and CSeq of its registrations.
@@ -268,10 +267,10 @@ impl<'a> TestCase<'a> {
         Ok(if self.is_over_datagrams() { uri } else { uri.with_parameter("transport", Some("tcp")) })
     }
 
-    fn end(&mut self, agent: TestAgent) -> Result<&mut TestEnd, PurposeEnd> {
+    fn end(&mut self, agent: TestAgent) -> Result<&mut UserAgentEnd, PurposeEnd> {
         let slot = &mut self.agents[agent as usize].end;
         if slot.is_none() {
-            let opened = TestEnd::open(&self.target.address);
+            let opened = UserAgentEnd::open(&self.target.address);
             *slot = Some(opened.map_err(|error| PurposeEnd::Inconclusive(format!("no socket: {error}")))?);
         }
         // It was just opened if it was not there.
@@ -485,7 +484,7 @@ impl<'a> TestCase<'a> {
 
     /// Whether the connection of a user agent to the server stands.
     pub fn is_connected(&self, agent: TestAgent) -> bool {
-        self.agents[agent as usize].end.as_ref().is_some_and(TestEnd::is_connected)
+        self.agents[agent as usize].end.as_ref().is_some_and(UserAgentEnd::is_connected)
     }
 
     // What comes.
@@ -544,20 +543,15 @@ impl<'a> TestCase<'a> {
     fn look(&mut self, within: Duration) -> Result<(), PurposeEnd> {
         {
             let ends = self.agents.iter().filter_map(|agent| agent.end.as_ref());
-            let watched: Vec<_> = ends.flat_map(TestEnd::watched).collect();
-            let flags = |writes: bool| if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            let mut polled: Vec<_> =
-                watched.iter().map(|(fd, writes)| PollFd::from_borrowed_fd(*fd, flags(*writes))).collect();
-            let timeout = Timespec::try_from(std::time::Duration::from(within)).ok();
-            // An interruption is a wait that was shorter.
-            let _ = poll(&mut polled, timeout.as_ref());
+            let watched: Vec<_> = ends.flat_map(UserAgentEnd::watched).collect();
+            wait_for_ends(&watched, within);
         }
         for agent in TestAgent::ALL {
             let Some(end) = &mut self.agents[agent as usize].end else { continue };
-            for (path, bytes) in end.receive() {
+            for ArrivedBytes { at, path, bytes } in end.receive(&self.clock) {
                 self.note(agent, false, path.peer(), &bytes)?;
                 let message = Message::parse(&bytes).ok();
-                let arrival = ArrivedMessage { at: self.clock.now(), path, bytes, message };
+                let arrival = ArrivedMessage { at, path, bytes, message };
                 self.agents[agent as usize].inbox.push_back(arrival);
             }
         }

@@ -38,13 +38,43 @@ pub(super) struct MessageEvent {
     pub transport: Transport,
     pub len: usize,
     /// Whose it is, as far as that was asked for and can be told.
-    pub attempt: Option<Token>,
+    pub attempt: Option<AttemptKey>,
+}
+
+/// An attempt: the hash of its token, or of the Call-ID of a call of a script (FNV-1a, 64 bits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AttemptKey(u64);
+
+impl AttemptKey {
+    fn of_bytes(bytes: impl IntoIterator<Item = u8>) -> Self {
+        let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        Self(bytes.into_iter().fold(0xCBF2_9CE4_8422_2325, fnv))
+    }
+
+    pub fn of_token(token: Token) -> Self {
+        Self::of_bytes(token.digits())
+    }
+
+    /// `///` in a Call-ID stands before the part that names the call.
+    fn of_call_id(call_id: &[u8]) -> Self {
+        let place = call_id.windows(3).rposition(|window| window == b"///").map_or(0, |place| place + 3);
+        Self::of_bytes(call_id[place..].iter().copied())
+    }
+
+    /// Whether it is one of this share of all.
+    pub const fn is_sampled(self, share: f64) -> bool {
+        let Self(mut hash) = self;
+        hash ^= hash >> 32;
+        hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash ^= hash >> 29;
+        (hash >> 11) as f64 / ((1_u64 << 53) as f64) < share
+    }
 }
 
 /// How an attempt went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndedAttempt {
-    pub attempt: Token,
+    pub attempt: AttemptKey,
     pub has_failed: bool,
     /// From the first request to the final response; [`Duration::MAX`] without one.
     pub answered_in: Duration,
@@ -66,8 +96,12 @@ impl Collector {
 
 impl MessageTap for Collector {
     fn message(&mut self, message: &PassedMessage<'_>) {
-        let PassedMessage { at_ns, is_sent, local, peer, transport, bytes } = *message;
-        let attempt = if self.needs_attempts { attempt_of(bytes) } else { None };
+        let PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script, bytes } = *message;
+        let attempt = match (self.needs_attempts, is_of_script) {
+            (false, _) => None,
+            (true, false) => attempt_of(bytes),
+            (true, true) => Scan::of(bytes).call_id.map(AttemptKey::of_call_id),
+        };
         self.batch.bytes.extend_from_slice(bytes);
         let len = bytes.len();
         self.batch.events.push(TapEvent::Message(MessageEvent {
@@ -93,8 +127,19 @@ impl MessageTap for Collector {
         let stamps = &record.stamps;
         let answered_in =
             if stamps.answered == Instant::NEVER { Duration::MAX } else { stamps.answered - stamps.request };
-        let (attempt, has_failed) = (record.token, record.failure.is_some());
+        let (attempt, has_failed) = (AttemptKey::of_token(record.token), record.failure.is_some());
         self.batch.events.push(TapEvent::Ended(EndedAttempt { attempt, has_failed, answered_in }));
+    }
+
+    fn call_ended(&mut self, call_id: &str, has_failed: bool, lasted: Duration) {
+        if self.needs_attempts {
+            let attempt = AttemptKey::of_call_id(call_id.as_bytes());
+            self.batch.events.push(TapEvent::Ended(EndedAttempt {
+                attempt,
+                has_failed,
+                answered_in: lasted,
+            }));
+        }
     }
 
     fn hand_on(&mut self) {
@@ -119,8 +164,8 @@ impl Drop for Collector {
 }
 
 /// The attempt that a message belongs to: its Call-ID is one of this test, or a tag is that of one of its callees.
-fn attempt_of(bytes: &[u8]) -> Option<Token> {
+fn attempt_of(bytes: &[u8]) -> Option<AttemptKey> {
     let scan = Scan::of(bytes);
     let tags = [scan.call_id, scan.to_tag, scan.from_tag];
-    tags.into_iter().flatten().find_map(Token::read)
+    tags.into_iter().flatten().find_map(Token::read).map(AttemptKey::of_token)
 }

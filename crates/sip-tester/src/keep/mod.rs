@@ -134,8 +134,15 @@ mod tests {
         let bytes =
             format!("{text} SIP/2.0\r\nCall-ID: {call_id}@h\r\nCSeq: 1 {text}\r\nContent-Length: 0\r\n\r\n");
         let (local, peer) = ("192.0.2.1:5060".parse().unwrap(), "192.0.2.2:5070".parse().unwrap());
-        let message =
-            PassedMessage { at_ns: 5, is_sent: true, local, peer, transport, bytes: bytes.as_bytes() };
+        let message = PassedMessage {
+            at_ns: 5,
+            is_sent: true,
+            local,
+            peer,
+            transport,
+            is_of_script: false,
+            bytes: bytes.as_bytes(),
+        };
         tap.message(&message);
     }
 

@@ -5,9 +5,8 @@ use std::sync::mpsc::Receiver;
 
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_core::Duration;
-use netrig_sip::load::Token;
 
-use super::batch::{Batch, EndedAttempt, MessageEvent, TapEvent};
+use super::batch::{AttemptKey, Batch, EndedAttempt, MessageEvent, TapEvent};
 use super::files::KeepFiles;
 use super::policy::KeepPolicy;
 
@@ -28,15 +27,15 @@ pub(super) struct Writer {
     policy: KeepPolicy,
     files: KeepFiles,
     /// Messages of attempts that have not ended.
-    open: BTreeMap<Token, Vec<Pending>>,
+    open: BTreeMap<AttemptKey, Vec<Pending>>,
     /// In the order in which they began; also those that have ended.
-    order: VecDeque<Token>,
+    order: VecDeque<AttemptKey>,
     pending_bytes: usize,
     /// Attempts that have ended, with whether they are kept.
-    known: BTreeMap<Token, bool>,
-    known_order: VecDeque<Token>,
+    known: BTreeMap<AttemptKey, bool>,
+    known_order: VecDeque<AttemptKey>,
     /// The slowest so far, the least slow first.
-    slowest: BTreeMap<(Duration, Token), Vec<Pending>>,
+    slowest: BTreeMap<(Duration, AttemptKey), Vec<Pending>>,
     /// Attempts that were kept.
     attempts: u64,
     without_room: u64,
@@ -82,7 +81,7 @@ impl Writer {
         match (self.policy, message.attempt) {
             (KeepPolicy::All, _) => self.write(&message, bytes),
             (KeepPolicy::Sample(share), Some(attempt)) => {
-                if is_sampled(attempt, share.get()) {
+                if attempt.is_sampled(share.get()) {
                     if !self.known.contains_key(&attempt) {
                         self.attempts += 1;
                         self.know(attempt, true);
@@ -100,7 +99,7 @@ impl Writer {
     }
 
     /// Keeps a message in memory until its attempt ends.
-    fn wait(&mut self, attempt: Token, message: MessageEvent, bytes: &[u8]) {
+    fn wait(&mut self, attempt: AttemptKey, message: MessageEvent, bytes: &[u8]) {
         let taken = bytes.len() + OVERHEAD;
         while self.pending_bytes + taken > MOST_PENDING {
             let Some(oldest) = self.order.pop_front() else {
@@ -154,7 +153,7 @@ impl Writer {
         }
     }
 
-    fn know(&mut self, attempt: Token, is_kept: bool) {
+    fn know(&mut self, attempt: AttemptKey, is_kept: bool) {
         if self.known.insert(attempt, is_kept).is_none() {
             self.known_order.push_back(attempt);
         }
@@ -185,16 +184,4 @@ impl Writer {
 
 fn size_of(pending: &[Pending]) -> usize {
     pending.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum()
-}
-
-/// Whether an attempt is one of this share of all: by the hash of its token (FNV-1a, 64 bits, and a finalizer).
-fn is_sampled(attempt: Token, share: f64) -> bool {
-    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
-    for digit in attempt.digits() {
-        hash = (hash ^ u64::from(digit)).wrapping_mul(0x0100_0000_01B3);
-    }
-    hash ^= hash >> 32;
-    hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    hash ^= hash >> 29;
-    (hash >> 11) as f64 / ((1_u64 << 53) as f64) < share
 }

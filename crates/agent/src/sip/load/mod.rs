@@ -37,7 +37,7 @@ pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
 pub use kind::{FailureKind, TimeLimit};
 pub use locating::LocationRow;
-pub use offered::Offered;
+pub use offered::{Offered, pace_words};
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
@@ -45,4 +45,4 @@ pub use report::{
 pub use run::{LoadStage, Next, Readiness, run};
 pub(crate) use run::{OpenLoad, Span};
 pub use streams::LoadTls;
-pub use tester::TesterSecond;
+pub use tester::{TesterSecond, TesterUse};

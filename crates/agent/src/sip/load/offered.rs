@@ -84,7 +84,7 @@ impl Offered {
                 Reconnecting::After(delay) => delay.to_string(),
             }),
             others: order.others.len(),
-            pace: words(&plan.pace),
+            pace: pace_words(&plan.pace),
             users: plan.users,
             population: plan.population,
             digest: !plan.passwords.is_empty(),
@@ -133,8 +133,8 @@ fn hold(plan: &Plan) -> Option<String> {
     Some(plan.hold.as_ref().map_or_else(|| span.to_string(), ToString::to_string))
 }
 
-/// `100/s..500/s in 30 s, 500/s; poisson`.
-fn words(pace: &Pace) -> String {
+/// When users begin, in words: `100/s..500/s in 30 s, 500/s; poisson`.
+pub fn pace_words(pace: &Pace) -> String {
     let (gaps, stages) = match pace {
         Pace::Closed(pause) => return format!("each again after {pause}"),
         Pace::Open(Arrivals::Trace(moments)) => {
@@ -178,11 +178,11 @@ mod tests {
         let stage = |from, to| Stage { from, to, lasts: Duration::from_secs(30) };
         let ramp =
             Arrivals::Rate { gaps: Gaps::Poisson, stages: vec![stage(100.0, 500.0), stage(500.0, 500.0)] };
-        assert_eq!(words(&Pace::Open(ramp)), "100/s..500/s in 30 s, 500/s in 30 s; poisson");
+        assert_eq!(pace_words(&Pace::Open(ramp)), "100/s..500/s in 30 s, 500/s in 30 s; poisson");
         let level = Pace::Open(Arrivals::at(3.3, Gaps::Burst(5)));
-        assert_eq!(words(&level), "3.3/s; bursts of 5");
+        assert_eq!(pace_words(&level), "3.3/s; bursts of 5");
         let pause = SpanDistribution::Uniform { min: Duration::from_secs(1), max: Duration::from_secs(2) };
-        assert_eq!(words(&Pace::Closed(pause)), "each again after uniform:1 s..2 s");
+        assert_eq!(pace_words(&Pace::Closed(pause)), "each again after uniform:1 s..2 s");
         let order = order(Plan::new(Work::Register, level, Duration::from_secs(9)));
         let offered = Offered::of(&order);
         assert_eq!((&*offered.transport, offered.connections, offered.hold), ("udp", None, None));

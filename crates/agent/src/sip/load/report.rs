@@ -382,22 +382,25 @@ impl SoFar<'_> {
     }
 }
 
-pub(super) fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
-    TesterReport {
-        lateness: row("lateness", None, &tester.lateness),
-        own_time: row("own_time", None, &tester.own_time),
-        sent: tester.sent,
-        received: tester.received,
-        foreign: tester.foreign,
-        strays: tester.strays,
-        unsent: tester.unsent,
-        without_room: tester.without_room,
-        dropped: tester.dropped,
-        omitted: tester.full + tester.busy,
-        dns: tester.dns,
-        cpu: tester.cpu,
-        switches: tester.switches,
-        threads,
+impl TesterReport {
+    /// Of all seconds of a load by so many threads.
+    pub fn of(tester: &TesterSecond, threads: u16) -> Self {
+        Self {
+            lateness: DelayRow::of("lateness", None, &tester.lateness),
+            own_time: DelayRow::of("own_time", None, &tester.own_time),
+            sent: tester.sent,
+            received: tester.received,
+            foreign: tester.foreign,
+            strays: tester.strays,
+            unsent: tester.unsent,
+            without_room: tester.without_room,
+            dropped: tester.dropped,
+            omitted: tester.full + tester.busy,
+            dns: tester.dns,
+            cpu: tester.cpu,
+            switches: tester.switches,
+            threads,
+        }
     }
 }
 
@@ -427,26 +430,33 @@ pub(super) fn failures(tally: &Tally) -> Vec<FailureRow> {
 }
 
 pub(super) fn delays(tally: &Tally) -> Vec<DelayRow> {
-    let rows = Delay::ALL.iter().map(|delay| row(delay.name(), delay.rfc_name(), tally.delay(*delay)));
+    let rows =
+        Delay::ALL.iter().map(|delay| DelayRow::of(delay.name(), delay.rfc_name(), tally.delay(*delay)));
     rows.flatten().collect()
 }
 
-/// `None` where there was none.
-fn row(name: &'static str, rfc6076: Option<&'static str>, spans: &Histogram) -> Option<DelayRow> {
-    let us = |span: Option<Duration>| span.map(micros);
-    let quantile = |p| us(spans.quantile(p));
-    Some(DelayRow {
-        name: name.into(),
-        rfc6076: rfc6076.map(Into::into),
-        n: spans.count(),
-        min_us: us(spans.min())?,
-        mean_us: us(spans.mean())?,
-        p50_us: quantile(0.5)?,
-        p95_us: quantile(0.95)?,
-        p99_us: quantile(0.99)?,
-        p999_us: quantile(0.999)?,
-        max_us: us(spans.max())?,
-    })
+impl DelayRow {
+    /// The delay with this name, and its name in RFC 6076; `None` where there was none.
+    pub fn of(
+        name: impl Into<Cow<'static, str>>,
+        rfc6076: Option<&'static str>,
+        spans: &Histogram,
+    ) -> Option<Self> {
+        let us = |span: Option<Duration>| span.map(micros);
+        let quantile = |p| us(spans.quantile(p));
+        Some(Self {
+            name: name.into(),
+            rfc6076: rfc6076.map(Into::into),
+            n: spans.count(),
+            min_us: us(spans.min())?,
+            mean_us: us(spans.mean())?,
+            p50_us: quantile(0.5)?,
+            p95_us: quantile(0.95)?,
+            p99_us: quantile(0.99)?,
+            p999_us: quantile(0.999)?,
+            max_us: us(spans.max())?,
+        })
+    }
 }
 
 pub(super) fn judged(thresholds: &Thresholds, tally: &Tally) -> Vec<ThresholdRow> {

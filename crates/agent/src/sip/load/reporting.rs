@@ -11,8 +11,8 @@ use super::locating::LocationRow;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::report::{
-    LoadReport, Ratios, SecondRow, SoFar, UnrequestedRow, delays, failures, is_of_others, judged, outcomes,
-    tester_report,
+    LoadReport, Ratios, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures, is_of_others,
+    judged, outcomes,
 };
 use super::shard::SecondOfShard;
 use super::spool::Spool;
@@ -173,7 +173,7 @@ impl Reporting {
             challenges: repetitions.challenges,
             surplus: repetitions.surplus,
             failed_over: repetitions.failed_over,
-            tester: tester_report(&tester, order.shards),
+            tester: TesterReport::of(&tester, order.shards),
             notes: notes(order, ending, lost, &measured),
             messages: None,
             seconds,

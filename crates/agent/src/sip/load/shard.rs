@@ -16,7 +16,7 @@ use super::locating::finder;
 use super::order::{Carrier, Connecting, LoadError, LoadOrder};
 use super::run::Span;
 use super::streams::Lost;
-use super::tester::{TesterSecond, Used};
+use super::tester::{TesterSecond, TesterUse};
 use super::wire::Wire;
 use crate::clock::RealtimeOffset;
 use crate::sip::dns::Finder;
@@ -146,7 +146,15 @@ impl ShardTap {
     ) {
         let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
         let transport = self.transport;
-        self.tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, bytes });
+        self.tap.message(&PassedMessage {
+            at_ns,
+            is_sent,
+            local,
+            peer,
+            transport,
+            is_of_script: false,
+            bytes,
+        });
     }
 }
 
@@ -283,7 +291,7 @@ impl<'a> Shard<'a> {
     /// The load itself: until all that was begun is done, or until it would never be. Its last second.
     fn load(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<u64, LoadError> {
         let clock = self.shared.clock;
-        let mut used = Used::read();
+        let mut used = TesterUse::read();
         let mut number = 0;
         let mut end = self.last_end();
         let mut is_done = false;
@@ -545,7 +553,7 @@ impl<'a> Shard<'a> {
     }
 
     /// Tells what a second was like, and begins the next.
-    fn tell(&mut self, number: u64, used: &mut Used, told: &Sender<Told>) -> Result<(), LoadError> {
+    fn tell(&mut self, number: u64, used: &mut TesterUse, told: &Sender<Told>) -> Result<(), LoadError> {
         used.tell(&mut self.second);
         if let Some(tap) = &mut self.tap {
             tap.tap.hand_on();

@@ -133,14 +133,14 @@ impl TesterSecond {
     }
 }
 
-/// What a thread has used so far.
+/// What a thread has used of the machine so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
+pub struct TesterUse {
     cpu: f64,
     counts: InterruptionCounts,
 }
 
-impl Used {
+impl TesterUse {
     /// By the thread that asks.
     pub fn read() -> Self {
         let time = clock_gettime(ClockId::ThreadCPUTime);
