@@ -18,7 +18,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("sim", &["core", "link", "transport", "sip", "traffic", "experiment"]),
     ("agent", &["core", "stats", "link", "transport", "sip", "traffic"]),
     ("netns", &["core", "link", "transport", "sip", "traffic", "experiment", "agent"]),
-    ("sip-tester", &["core", "sip", "agent"]),
+    ("sip-tester", &["core", "stats", "sip", "traffic", "experiment", "agent"]),
     ("speed", &["core", "stats", "agent"]),
     ("store", &["core", "experiment"]),
     ("runner", &["core", "experiment", "stats", "store"]),

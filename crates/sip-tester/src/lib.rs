@@ -6,6 +6,7 @@
 pub mod conformance;
 pub mod keep;
 pub mod ladder;
+pub mod media;
 pub mod scenario;
 pub mod trace;
 

@@ -1,8 +1,12 @@
 //! `netrig sip scenario`: files of SIPp are read, and what is wrong in one has its file and line.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
+
+use crate::common::free_port::free_port;
+use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
 #[test]
@@ -17,7 +21,7 @@ fn what_is_wrong_in_a_scenario_has_its_line() {
     for (arguments, code, words) in [
         (&["call.xml"][..], 2, "call.xml: line 3: there is no keyword [tenant]"),
         (&["call.xml", "--key", "tenant=acme"], 2, "call.xml: line 6: there is no label nowhere"),
-        (&["call.xml", "--key", "tenant"], 2, "expected KEYWORD=VALUE"),
+        (&["call.xml", "--key", "tenant"], 2, "expected NAME=VALUE"),
         (&["absent.xml"], 2, "cannot read absent.xml"),
     ] {
         let output = netrig(folder.path(), &[&["sip", "scenario", "check"][..], arguments].concat());
@@ -45,4 +49,199 @@ fn the_scenarios_of_sipp_are_read() {
         let told = text(&output.stdout);
         assert!(!told.contains("warning"), "{name}: {told}");
     }
+}
+
+/// Scenarios of SIPp, as it prints them itself.
+fn written_by_sipp(folder: &Path, names: &[&str]) -> bool {
+    for name in names {
+        let Ok(printed) = Command::new("sipp").args(["-sd", name]).output() else {
+            eprintln!("skipped: needs sipp");
+            return false;
+        };
+        std::fs::write(folder.join(format!("{name}.xml")), &printed.stdout).unwrap();
+    }
+    true
+}
+
+fn document(output: &std::process::Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// A SIPp that is ended with the test.
+struct SippProcess(Child);
+
+impl SippProcess {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new("sipp");
+        command.args(arguments).args(["-nostdin", "-timeout", "60"]).current_dir(folder);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Self(child.expect("sipp starts"))
+    }
+}
+
+impl Drop for SippProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Both sides are netrig, over each transport.
+#[test]
+fn a_scenario_calls_and_another_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    if !written_by_sipp(folder.path(), &["uac", "uas"]) {
+        return;
+    }
+    let uas = folder.path().join("uas.xml");
+    for transport in ["udp", "tcp", "tls"] {
+        let listen = format!("{transport}:127.0.0.1:0");
+        let server = SipServer::start(&["scenario", uas.to_str().unwrap(), "--listen", &listen, "--json"]);
+        let target = format!("{transport}:{}", server.address(transport));
+        for connections in [&[][..], &["--connections", "per-attempt"]] {
+            if transport == "udp" && !connections.is_empty() {
+                continue;
+            }
+            let load =
+                ["sip", "load", &target, "-sf", "uac.xml", "--rate", "100/s", "--count", "50", "--json"];
+            let output = netrig(folder.path(), &[&load[..], connections].concat());
+            let told = document(&output);
+            assert_eq!((&told["succeeded"], &told["failed"]), (&50.into(), &0.into()), "{transport}: {told}");
+            assert_eq!(output.status.code(), Some(0), "{transport}: {told}");
+            // INVITE, 100, 180, 183, 200, ACK, the pause, BYE, 200.
+            let done: Vec<u64> =
+                told["steps"].as_array().unwrap().iter().map(|step| step["done"].as_u64().unwrap()).collect();
+            assert_eq!(done, [50, 0, 50, 0, 50, 50, 50, 50, 50], "{transport}");
+            assert_eq!(told["delays"][0]["n"], 50, "{transport}");
+        }
+        let served = server.finish();
+        let calls = if transport == "udp" { 50 } else { 100 };
+        // The last call may wait for repetitions still.
+        assert_eq!(
+            (&served["begun"], &served["strays"]),
+            (&calls.into(), &0.into()),
+            "{transport}: {served}"
+        );
+    }
+}
+
+/// The other side is SIPp, with the scenarios that it has in itself.
+#[test]
+fn scenarios_call_sipp_and_answer_it() {
+    let folder = tempfile::tempdir().unwrap();
+    if !written_by_sipp(folder.path(), &["uac", "uas", "branchc", "branchs", "regexp"]) {
+        return;
+    }
+    for (own, other, kind) in [
+        ("uac", "uas", "udp"),
+        ("uac", "uas", "tcp"),
+        ("branchc", "branchs", "udp"),
+        ("regexp", "uas", "udp"),
+    ] {
+        let port = free_port().to_string();
+        let way = if kind == "udp" { "u1" } else { "t1" };
+        let _sipp =
+            SippProcess::start(folder.path(), &["-sn", other, "-i", "127.0.0.1", "-p", &port, "-t", way]);
+        let target = format!("{kind}:127.0.0.1:{port}");
+        // SIPp may not listen yet: over UDP the first request is sent again, over TCP the call is made again.
+        let file = format!("{own}.xml");
+        let load =
+            ["sip", "load", &target, "--scenario-file", &file, "--rate", "50/s", "--count", "20", "--json"];
+        let told = loop {
+            let output = netrig(folder.path(), &load);
+            let told = document(&output);
+            if kind == "udp" || !told["failures"].to_string().contains("refused") {
+                break told;
+            }
+        };
+        assert_eq!((&told["succeeded"], &told["failed"]), (&20.into(), &0.into()), "{own}: {told}");
+    }
+    for (own, other, kind) in [("uas", "uac", "udp"), ("uas", "uac", "tcp"), ("branchs", "branchc", "udp")] {
+        let file = folder.path().join(format!("{own}.xml"));
+        let listen = format!("{kind}:127.0.0.1:0");
+        let server = SipServer::start(&["scenario", file.to_str().unwrap(), "--listen", &listen, "--json"]);
+        let port = free_port().to_string();
+        let way = if kind == "udp" { "u1" } else { "t1" };
+        let sipp = Command::new("sipp")
+            .args(["-sn", other, server.address(kind), "-i", "127.0.0.1", "-p", &port, "-t", way])
+            .args(["-m", "20", "-r", "50", "-nostdin", "-timeout", "30"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(sipp.status.code(), Some(0), "{other}: {}", text(&sipp.stdout));
+        let served = server.finish();
+        assert_eq!(served["begun"], 20, "{own}: {served}");
+    }
+}
+
+#[test]
+fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario =
+        |steps: &str| format!("<?xml version=\"1.0\"?>\n<scenario name=\"x\">\n{steps}\n</scenario>\n");
+    let send = "<send><![CDATA[\nOPTIONS sip:[remote_ip] SIP/2.0\nCall-ID: [call_id]\n]]></send>";
+    for (name, steps) in [
+        ("send", send.to_owned()),
+        ("receive", "<recv request=\"OPTIONS\"/>".to_owned()),
+        ("exec", format!("{send}\n<nop><action><exec command=\"true\"/></action></nop>")),
+        ("play", format!("{send}\n<nop><action><exec play_pcap_audio=\"absent.pcap\"/></action></nop>")),
+        ("link", "<sendCmd><![CDATA[\nCall-ID: [call_id]\n]]></sendCmd>".to_owned()),
+    ] {
+        std::fs::write(folder.path().join(format!("{name}.xml")), scenario(&steps)).unwrap();
+    }
+    std::fs::write(folder.path().join("bad.csv"), "alice;secret\n").unwrap();
+    let target = "udp:127.0.0.1:9";
+    for (arguments, words) in [
+        (&["load", target, "--scenario-file", "receive.xml"][..], "netrig sip serve scenario receive.xml"),
+        (&["serve", "scenario", "send.xml"], "netrig sip load TARGET --scenario-file send.xml"),
+        (&["load", target, "--scenario-file", "exec.xml"], "line 7: the scenario starts a program"),
+        (&["load", target, "--scenario-file", "play.xml"], "line 7: cannot read absent.pcap"),
+        (&["load", target, "--scenario-file", "link.xml"], "line 3: <sendCmd> needs another process"),
+        (&["load", target, "-sf", "send.xml", "-inf", "bad.csv"], "bad.csv: line 1: expected SEQUENTIAL"),
+        (&["load", target, "-sf", "send.xml", "-set", "x", "1"], "no <Global> variable `x`"),
+        (&["load", target, "--service", "bob"], "--service belongs to a scenario"),
+        (&["load", target, "-sf", "send.xml", "--callee", "own"], "cannot be used with"),
+        (&["load", "udp:8.8.8.8:5060", "-sf", "send.xml"], "8.8.8.8 is a public address"),
+        (&["serve", "scenario", "receive.xml", "--listen", "udp:192.0.2.1:5060"], "with --open"),
+    ] {
+        let output = netrig(folder.path(), &[&["sip"][..], arguments].concat());
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(words), "{arguments:?}: {told}");
+    }
+}
+
+/// A scenario in netrig's own form does what it did in SIPp's, and so does one that is made from its captured call.
+#[test]
+fn a_scenario_is_converted_and_made_from_a_captured_call() {
+    let folder = tempfile::tempdir().unwrap();
+    if !written_by_sipp(folder.path(), &["uac", "uas"]) {
+        return;
+    }
+    let run = |arguments: &[&str]| {
+        let output = netrig(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    run(&["sip", "scenario", "convert", "uac.xml", "--out", "uac.toml"]);
+    run(&["sip", "scenario", "convert", "uas.xml", "--out", "uas.toml"]);
+    let listed = run(&["sip", "scenario", "check", "uac.toml"]);
+    assert!(listed.contains("sends INVITE, again after 500 ms"), "{listed}");
+    let answers = folder.path().join("uas.toml");
+    let server = SipServer::start(&["scenario", answers.to_str().unwrap(), "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    let load = ["sip", "load", &target, "--scenario-file", "uac.toml", "--count", "2", "--rate", "50/s"];
+    run(&[&load[..], &["--keep", "all", "--keep-to", "kept"]].concat());
+    let output = netrig(folder.path(), &["sip", "scenario", "from", "kept.pcapng"]);
+    assert!(text(&output.stderr).contains("it has 2 calls: say which"), "{}", text(&output.stderr));
+    let calls = run(&["sip", "show", "kept.pcapng"]);
+    let call =
+        calls.lines().find_map(|line| line.split(' ').next_back().filter(|word| word.contains("@127")));
+    run(&["sip", "scenario", "from", "kept.pcapng", call.unwrap(), "--out", "captured.toml"]);
+    run(&["sip", "load", &target, "--scenario-file", "captured.toml", "--count", "2", "--rate", "50/s"]);
+    run(&["sip", "scenario", "from", "kept.log", call.unwrap(), "--side", "callee", "--out", "callee.toml"]);
+    let answers = folder.path().join("callee.toml");
+    let server = SipServer::start(&["scenario", answers.to_str().unwrap(), "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    run(&["sip", "load", &target, "--scenario-file", "captured.toml", "--count", "2", "--rate", "50/s"]);
 }

@@ -1,21 +1,25 @@
 //! A call that follows a script, without sockets: messages and moments come in, messages and events go out.
 
 mod actions;
+mod session;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::digest::DigestClient;
 use netrig_sip::header::{MAGIC_COOKIE, Transport};
 
+use self::session::ScriptSession;
 use super::received::ReceivedText;
 use super::render::{RenderedCall, render};
 use super::run::ScriptRun;
 use super::script::{
-    ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptDistribution, ScriptMedia,
-    ScriptPause, ScriptStep, SendStep, StepKind,
+    ExpectedMessage, LONGEST_TIME, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptDistribution,
+    ScriptMedia, ScriptPause, ScriptStep, SendStep, StepKind,
 };
 use super::template::ScriptTemplate;
 use super::values::ScriptValues;
@@ -53,9 +57,13 @@ pub enum ScriptOutput {
     /// A program to start.
     Command(String),
     /// Media.
-    Media(ScriptMedia),
+    Media(ScriptMedia, Box<MediaEnds>),
     /// Media are sent back, or not.
     Echo(bool),
+    /// The session stands, and both sides have said where their media go.
+    SessionBegins(Box<MediaEnds>),
+    /// It is over.
+    SessionEnds,
     /// A message to another process.
     SendCommand {
         /// Which.
@@ -95,6 +103,10 @@ pub enum ScriptOutcome {
 pub enum ScriptFailure {
     /// A message came that no step awaits: its first line.
     Unexpected(String),
+    /// A message of another process came that no step awaits: its first line.
+    UnexpectedCommand(String),
+    /// A connection of it ended, or could not be opened: why.
+    Disconnected(String),
     /// A message did not come in time.
     Timeout,
     /// A request was sent as often as it may be, and nothing came.
@@ -113,6 +125,7 @@ pub enum ScriptFailure {
 #[derive(Clone, Debug)]
 struct Repetition {
     bytes: Bytes,
+    step: usize,
     /// Method of CSeq.
     method: String,
     due: Instant,
@@ -123,8 +136,19 @@ struct Repetition {
 /// A message that came, and what is sent when it comes again.
 #[derive(Clone, Debug)]
 struct KnownMessage {
-    text: String,
+    /// Hash of the message.
+    hash: u64,
+    /// The step that took it.
+    step: Option<usize>,
     answer: Option<Bytes>,
+    /// The step that sent the answer.
+    answered_by: Option<usize>,
+}
+
+fn hash_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A call.
@@ -152,6 +176,9 @@ pub struct ScriptCall {
     digest: DigestClient,
     repetition: Option<Repetition>,
     known: VecDeque<KnownMessage>,
+    session: Option<ScriptSession>,
+    media: MediaEnds,
+    has_media: bool,
     /// Branches of transactions by their places in the script, and of steps.
     transactions: BTreeMap<usize, String>,
     /// Where the call goes on by an action.
@@ -159,6 +186,10 @@ pub struct ScriptCall {
     /// When the pause or the wait of the step is over.
     due: Option<Instant>,
     began: BTreeMap<usize, Instant>,
+    /// The message that the step has sent whose actions are carried out.
+    sent: Option<ReceivedText>,
+    /// When the message came that is being looked at.
+    arrived: Option<Instant>,
     ended: Vec<usize>,
     /// ns since 1970 when the run began.
     began_ns: u64,
@@ -196,10 +227,15 @@ impl ScriptCall {
             digest: DigestClient::default(),
             repetition: None,
             known: VecDeque::new(),
+            session: None,
+            media: MediaEnds::new(run.settings.media),
+            has_media: false,
             transactions: BTreeMap::new(),
             jump: None,
             due: None,
             began: BTreeMap::new(),
+            sent: None,
+            arrived: None,
             ended: Vec::new(),
             began_ns,
         })
@@ -208,6 +244,28 @@ impl ScriptCall {
     /// Whether it is over.
     pub const fn is_over(&self) -> bool {
         self.outcome.is_some()
+    }
+
+    /// Whether a message has come before.
+    pub fn knows(&self, message: &ReceivedText) -> bool {
+        let hash = hash_of(&message.text);
+        self.known.iter().any(|known| known.hash == hash)
+    }
+
+    /// Gives back what a call that is over no longer needs: it still answers what comes again.
+    pub fn settle(&mut self) {
+        self.last = None;
+        self.values = ScriptValues::new(0);
+        self.lines.clear();
+        self.known.retain(|known| known.answer.is_some());
+        if self.outcome == Some(ScriptOutcome::Succeeded) {
+            self.session = None;
+        }
+    }
+
+    /// Its user, from 0.
+    pub const fn user(&self) -> Option<usize> {
+        self.user
     }
 
     /// Place of its step.
@@ -235,32 +293,37 @@ impl ScriptCall {
         self.repeat(run, now);
         if self.due.is_some_and(|due| due <= now) && !self.is_over() {
             self.due = None;
-            let step = run.script.steps[self.step].clone();
+            let script = Arc::clone(&run.script);
+            let step = &script.steps[self.step];
             match &step.kind {
-                StepKind::Receive(_) | StepKind::ReceiveCommand { .. } => match step.on_timeout {
-                    Some(label) => {
-                        self.repetition = None;
-                        self.step = label;
-                        self.advance(run, now);
+                StepKind::Receive(_) | StepKind::ReceiveCommand { .. } => {
+                    run.tallies[self.step].timeouts += 1;
+                    match step.on_timeout {
+                        Some(label) => {
+                            self.repetition = None;
+                            self.step = label;
+                            self.advance(run, now);
+                        }
+                        None => self.fail(run, ScriptFailure::Timeout),
                     }
-                    None => self.fail(ScriptFailure::Timeout),
-                },
+                }
                 _ => {
-                    self.next(run, &step);
+                    self.next(run, step);
                     self.advance(run, now);
                 }
             }
         }
     }
 
-    fn repeat(&mut self, run: &ScriptRun, now: Instant) {
+    fn repeat(&mut self, run: &mut ScriptRun, now: Instant) {
         let Some(repetition) = &mut self.repetition else { return };
         if repetition.due > now {
             return;
         }
         if repetition.left == 0 {
-            return self.fail(ScriptFailure::NoAnswer);
+            return self.fail(run, ScriptFailure::NoAnswer);
         }
+        run.tallies[repetition.step].again += 1;
         repetition.left -= 1;
         repetition.pause = repetition.pause.saturating_mul(2);
         if repetition.method != "INVITE" {
@@ -270,19 +333,30 @@ impl ScriptCall {
         self.outputs.push_back(ScriptOutput::Send(repetition.bytes.clone()));
     }
 
-    /// A message of the call has come to `server`.
-    pub fn receive(&mut self, run: &mut ScriptRun, now: Instant, bytes: &[u8], server: SocketAddr) {
+    /// A message of the call has come to `server` at a moment, and is looked at now.
+    pub fn receive(
+        &mut self,
+        run: &mut ScriptRun,
+        (at, now): (Instant, Instant),
+        bytes: &[u8],
+        server: SocketAddr,
+    ) {
         let message = ReceivedText::new(bytes);
-        if let Some(known) = self.known.iter().find(|known| known.text == message.text) {
+        let hash = hash_of(&message.text);
+        if let Some(known) = self.known.iter().find(|known| known.hash == hash) {
             if let Some(answer) = &known.answer {
                 self.outputs.push_back(ScriptOutput::Send(answer.clone()));
             }
+            for step in known.step.into_iter().chain(known.answered_by) {
+                run.tallies[step].again += 1;
+            }
             return;
         }
+        self.note(&message, false);
         if self.is_over() {
-            return;
+            return self.receive_late(run, &message);
         }
-        self.server = server;
+        (self.server, self.arrived) = (server, Some(at));
         // A response to a request ends its repetition, an ACK that of a response.
         let is_of = |method: &str| self.repetition.as_ref().is_some_and(|sent| sent.method == method);
         let answers = match message.request() {
@@ -295,6 +369,111 @@ impl ScriptCall {
         match self.awaited(run, &message) {
             Some(place) => self.take(run, now, place, message),
             None => self.unexpected(run, now, message),
+        }
+        self.arrived = None;
+    }
+
+    /// What a message says of the session and of its media.
+    fn note(&mut self, message: &ReceivedText, is_sent: bool) {
+        self.media.learn(&message.text, is_sent);
+        ScriptSession::note(&mut self.session, message, is_sent);
+        let stands = self.session.as_ref().is_some_and(ScriptSession::is_accepted);
+        if stands && !self.has_media && self.media.remote.contains_key(&MediaKind::Audio) {
+            self.has_media = true;
+            self.outputs.push_back(ScriptOutput::SessionBegins(Box::new(self.media.clone())));
+        }
+        if !stands {
+            self.end_media();
+        }
+    }
+
+    fn end_media(&mut self) {
+        if std::mem::take(&mut self.has_media) {
+            self.outputs.push_back(ScriptOutput::SessionEnds);
+        }
+    }
+
+    /// A message behind the end of the call.
+    fn receive_late(&mut self, run: &ScriptRun, message: &ReceivedText) {
+        match message.request() {
+            Some(("ACK", _)) => {}
+            Some(("BYE" | "CANCEL", _)) => self.reply(message, "200 OK"),
+            Some(_) if message.tag_of("To").is_some() => {
+                self.reply(message, "481 Call/Transaction Does Not Exist");
+            }
+            // What begins something new is not this call's.
+            Some(_) => {}
+            None => {
+                self.know(&message.text, None);
+                self.end_session(run);
+            }
+        }
+    }
+
+    /// A message of another process of the test has come.
+    pub fn receive_command(&mut self, run: &mut ScriptRun, now: Instant, from: Option<&str>, text: &str) {
+        if self.is_over() {
+            return;
+        }
+        let script = Arc::clone(&run.script);
+        let mut place = self.step;
+        while let Some(step) = script.steps.get(place) {
+            match &step.kind {
+                StepKind::ReceiveCommand { from: wanted, is_optional } => {
+                    if wanted.as_deref().is_none_or(|wanted| from.is_none_or(|from| from == wanted)) {
+                        break;
+                    }
+                    if !is_optional {
+                        return self.unexpected_command(run, text);
+                    }
+                }
+                StepKind::Receive(ReceiveStep { presence, .. })
+                    if *presence != MessagePresence::Mandatory => {}
+                _ => return self.unexpected_command(run, text),
+            }
+            place += 1;
+        }
+        let Some(step) = script.steps.get(place) else { return self.unexpected_command(run, text) };
+        self.last = Some(ReceivedText { text: text.to_owned() });
+        self.due = None;
+        self.step = place;
+        run.tallies[place].done += 1;
+        self.book(run, step, now);
+        if self.act(run, now, step) {
+            self.next(run, step);
+            self.advance(run, now);
+        }
+    }
+
+    fn unexpected_command(&mut self, run: &mut ScriptRun, text: &str) {
+        if let Some(tally) = run.tallies.get_mut(self.step) {
+            tally.unexpected += 1;
+        }
+        let first = text.lines().next().unwrap_or_default();
+        self.fail(run, ScriptFailure::UnexpectedCommand(first.to_owned()));
+    }
+
+    /// A connection of the call has ended, or could not be opened. One that only waits for repetitions has succeeded.
+    pub fn disconnected(&mut self, run: &ScriptRun, why: String) {
+        if self.is_waiting_for_repetitions(run) {
+            self.end(ScriptOutcome::Succeeded);
+        } else if !self.is_over() {
+            self.fail(run, ScriptFailure::Disconnected(why));
+        }
+    }
+
+    /// Whether it waits for nothing but messages that come again.
+    pub fn is_waiting_for_repetitions(&self, run: &ScriptRun) -> bool {
+        let step = run.script.steps.get(self.step);
+        !self.is_over() && step.is_some_and(|step| matches!(step.kind, StepKind::TimeWait(_)))
+    }
+
+    /// Ends the call before its time. One that only waits for repetitions has succeeded.
+    pub fn stop(&mut self, run: &ScriptRun) {
+        if self.is_waiting_for_repetitions(run) {
+            self.end(ScriptOutcome::Succeeded);
+        } else if !self.is_over() {
+            self.fail(run, ScriptFailure::Stopped);
         }
     }
 
@@ -351,13 +530,20 @@ impl ScriptCall {
     }
 
     fn take(&mut self, run: &mut ScriptRun, now: Instant, place: usize, message: ReceivedText) {
-        let step = run.script.steps[place].clone();
+        let script = Arc::clone(&run.script);
+        let step = &script.steps[place];
         let StepKind::Receive(receive) = &step.kind else { return };
+        run.tallies[place].done += 1;
+        // As in SIPp: who goes on has had the response, also without an ACK.
+        if self.repetition.as_ref().is_some_and(|sent| sent.method == "ACK") {
+            self.repetition = None;
+        }
         self.learn(&message, receive);
-        self.know(message.text.clone());
+        self.know(&message.text, Some(place));
         self.last = Some(message);
-        self.book(run, &step, now);
-        if !self.act(run, now, &step) {
+        self.book(run, step, now);
+        self.arrived = None;
+        if !self.act(run, now, step) {
             return;
         }
         let is_behind = place < self.step;
@@ -367,7 +553,7 @@ impl ScriptCall {
         }
         self.due = None;
         self.step = place;
-        self.next(run, &step);
+        self.next(run, step);
         self.advance(run, now);
     }
 
@@ -394,22 +580,28 @@ impl ScriptCall {
         }
     }
 
-    fn know(&mut self, text: String) {
+    fn know(&mut self, text: &str, step: Option<usize>) {
         if self.known.len() == MOST_KNOWN {
             self.known.pop_front();
         }
-        self.known.push_back(KnownMessage { text, answer: None });
+        self.known.push_back(KnownMessage { hash: hash_of(text), step, answer: None, answered_by: None });
     }
 
     fn unexpected(&mut self, run: &mut ScriptRun, now: Instant, message: ReceivedText) {
         if let Some(label) = run.script.on_unexpected {
-            self.know(message.text.clone());
+            self.know(&message.text, None);
             self.last = Some(message);
             self.due = None;
             self.step = label;
             return self.advance(run, now);
         }
         let first = message.text.lines().next().unwrap_or_default().to_owned();
+        if let Some(tally) = run.tallies.get_mut(self.step)
+            && !matches!(message.request(), Some(("ACK" | "PING", _)))
+            && message.status() != Some(100)
+        {
+            tally.unexpected += 1;
+        }
         match message.request() {
             Some(("ACK", _)) => {}
             Some((method, _))
@@ -421,15 +613,18 @@ impl ScriptCall {
             Some(("PING", _)) => self.reply(&message, "200 OK"),
             Some(("BYE" | "CANCEL", _)) => {
                 self.reply(&message, "200 OK");
-                self.fail(ScriptFailure::Unexpected(first));
+                self.fail(run, ScriptFailure::Unexpected(first));
             }
             Some(_) => {
                 self.reply(&message, "481 Call/Transaction Does Not Exist");
-                self.fail(ScriptFailure::Unexpected(first));
+                self.fail(run, ScriptFailure::Unexpected(first));
             }
             // A provisional response that no step names does no harm (RFC 3261 section 13.2.2.1).
-            None if message.status() == Some(100) => self.know(message.text),
-            None => self.fail(ScriptFailure::Unexpected(first)),
+            None if message.status() == Some(100) => self.know(&message.text, None),
+            None => {
+                self.know(&message.text, None);
+                self.fail(run, ScriptFailure::Unexpected(first));
+            }
         }
     }
 
@@ -439,15 +634,15 @@ impl ScriptCall {
         let fields: String =
             names.iter().flat_map(|name| message.lines_of(name)).map(|line| format!("{line}\r\n")).collect();
         let bytes = Bytes::from(format!("SIP/2.0 {line}\r\n{fields}Content-Length: 0\r\n\r\n"));
-        self.know(message.text.clone());
-        self.answered_by(&bytes);
+        self.know(&message.text, None);
+        self.answered_by(&bytes, None);
         self.outputs.push_back(ScriptOutput::Send(bytes));
     }
 
     /// What is sent answers the last message: it is sent again if that comes again.
-    fn answered_by(&mut self, bytes: &Bytes) {
+    fn answered_by(&mut self, bytes: &Bytes, step: Option<usize>) {
         if let Some(known) = self.known.back_mut() {
-            known.answer = Some(bytes.clone());
+            (known.answer, known.answered_by) = (Some(bytes.clone()), step);
         }
     }
 
@@ -460,7 +655,10 @@ impl ScriptCall {
             && let Some(began) = self.began.get(&name)
             && (step.ends_again || !self.ended.contains(&name))
         {
-            self.outputs.push_back(ScriptOutput::ResponseTime { name, took: now.since(*began) });
+            self.outputs.push_back(ScriptOutput::ResponseTime {
+                name,
+                took: self.arrived.unwrap_or(now).since(*began),
+            });
             self.ended.push(name);
         }
         for name in &step.starts {
@@ -469,8 +667,22 @@ impl ScriptCall {
         }
     }
 
-    fn fail(&mut self, why: ScriptFailure) {
+    fn fail(&mut self, run: &ScriptRun, why: ScriptFailure) {
         self.end(ScriptOutcome::Failed { step: self.step, why });
+        self.end_session(run);
+    }
+
+    /// Ends what a call that has failed has begun.
+    fn end_session(&mut self, run: &ScriptRun) {
+        let settings = &run.settings;
+        let has_failed = matches!(self.outcome, Some(ScriptOutcome::Failed { .. }));
+        let Some(session) = self.session.as_mut().filter(|_| settings.ends_sessions && has_failed) else {
+            return;
+        };
+        let (transport, local, number) = (settings.transport.name(), settings.local, self.number);
+        let via =
+            format!("SIP/2.0/{transport} {local};branch={MAGIC_COOKIE}-{}-{number}-end", settings.run_number);
+        self.outputs.extend(session.end(&via).into_iter().map(ScriptOutput::Send));
     }
 
     fn end(&mut self, outcome: ScriptOutcome) {
@@ -478,6 +690,7 @@ impl ScriptCall {
             self.outcome = Some(outcome);
         }
         (self.due, self.repetition) = (None, None);
+        self.end_media();
     }
 
     /// The step behind one, by its branch.
@@ -501,7 +714,8 @@ impl ScriptCall {
             if self.is_over() {
                 return;
             }
-            let Some(step) = run.script.steps.get(self.step).cloned() else {
+            let script = Arc::clone(&run.script);
+            let Some(step) = script.steps.get(self.step) else {
                 return self.end(ScriptOutcome::Succeeded);
             };
             let is_carried_out = step
@@ -522,8 +736,9 @@ impl ScriptCall {
                     return;
                 }
                 StepKind::Pause(pause) | StepKind::TimeWait(pause) => {
-                    self.book(run, &step, now);
-                    if !self.act(run, now, &step) {
+                    run.tallies[self.step].done += 1;
+                    self.book(run, step, now);
+                    if !self.act(run, now, step) {
                         return;
                     }
                     let time = self.pause(run, pause);
@@ -531,32 +746,38 @@ impl ScriptCall {
                     return;
                 }
                 StepKind::Nothing => {
-                    self.book(run, &step, now);
-                    if !self.act(run, now, &step) {
+                    run.tallies[self.step].done += 1;
+                    self.book(run, step, now);
+                    if !self.act(run, now, step) {
                         return;
                     }
-                    self.next(run, &step);
+                    self.next(run, step);
                 }
                 StepKind::Send(send) => {
-                    if let Err(why) = self.send(run, now, &step, send) {
-                        return self.fail(ScriptFailure::Script(why));
+                    if let Err(why) = self.send(run, now, step, send) {
+                        return self.fail(run, ScriptFailure::Script(why));
                     }
-                    self.book(run, &step, now);
-                    if !self.act(run, now, &step) {
+                    self.book(run, step, now);
+                    // Actions of a message that is sent are about it.
+                    let goes_on = self.act(run, now, step);
+                    self.sent = None;
+                    if !goes_on {
                         return;
                     }
-                    self.next(run, &step);
+                    self.next(run, step);
                 }
                 StepKind::SendCommand { to, message } => match self.text(run, message, now, false) {
                     Ok(text) => {
+                        run.tallies[self.step].done += 1;
+                        self.book(run, step, now);
                         self.outputs.push_back(ScriptOutput::SendCommand { to: to.clone(), text });
-                        self.next(run, &step);
+                        self.next(run, step);
                     }
-                    Err(why) => return self.fail(ScriptFailure::Script(why)),
+                    Err(why) => return self.fail(run, ScriptFailure::Script(why)),
                 },
             }
         }
-        self.fail(ScriptFailure::Script("the scenario goes on without end, and never waits".to_owned()));
+        self.fail(run, ScriptFailure::Script("the scenario goes on without end, and never waits".to_owned()));
     }
 
     fn pause(&self, run: &mut ScriptRun, pause: &ScriptPause) -> Duration {
@@ -586,25 +807,33 @@ impl ScriptCall {
             self.transactions.insert(transaction, branch(run, self.number, self.step as i64));
         }
         let text = self.text(run, &send.message, now, true)?;
+        let message = ReceivedText { text: text.clone() };
+        run.tallies[self.step].done += 1;
         let bytes = Bytes::from(text);
         let is_lost = step.lost > 0.0 && run.draws.chance(step.lost);
-        if is_response {
-            self.answered_by(&bytes);
-        } else if method == "ACK" {
-            // A 2xx that comes again is acknowledged again.
-            self.answered_by(&bytes);
+        // Of requests the ACK only: a 2xx that comes again is acknowledged again.
+        if is_response || method == "ACK" {
+            self.answered_by(&bytes, Some(self.step));
         }
         let is_over_datagrams = run.settings.transport == Transport::Udp;
         if let Some(pause) = send.again_after.filter(|_| is_over_datagrams && method != "ACK") {
             let settings = &run.settings;
             let left = if method == "INVITE" { settings.most_invites_again } else { settings.most_again };
             let method = if is_response { "ACK".to_owned() } else { method };
-            self.repetition =
-                Some(Repetition { bytes: bytes.clone(), method, due: now + pause, pause, left });
+            self.repetition = Some(Repetition {
+                bytes: bytes.clone(),
+                step: self.step,
+                method,
+                due: now + pause,
+                pause,
+                left,
+            });
         }
         if !is_lost {
             self.outputs.push_back(ScriptOutput::Send(bytes));
         }
+        self.note(&message, true);
+        self.sent = Some(message);
         Ok(())
     }
 

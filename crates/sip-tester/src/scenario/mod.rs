@@ -1,9 +1,25 @@
 //! Scenarios: what a call does, message by message.
 //!
-//! [`CallScript`] is a scenario as it is carried out. [`read_sipp_scenario`] reads those of SIPp.
+//! [`CallScript`] is a scenario as it is carried out. [`read_sipp_scenario`] reads those of SIPp, [`read_scenario_form`] those of
+//! netrig's own form. [`ScriptCall`] follows one without sockets, [`run_scenario`] over them.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a load of scenarios has sockets, and files that it plays"
+)]
+
+mod beginnings;
 mod call;
+mod calls;
+mod captured;
+mod document;
+mod form;
 mod injection;
+mod link;
+mod load;
+mod media;
+mod programs;
 mod received;
 mod render;
 mod run;
@@ -14,14 +30,28 @@ mod values;
 mod variables;
 mod xml;
 
+/// The scenario of a call with media.
+pub const OWN_CALL: &str = include_str!("own/call.xml");
+/// The scenario that answers a call with media.
+pub const OWN_ANSWER: &str = include_str!("own/answer.xml");
+
 pub use self::call::{LINGERS, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput};
+pub use self::calls::{CallOutput, EndedCall, ScriptCalls, ScriptSide, ScriptTally, StrayMessage};
+pub use self::captured::{CapturedScenarioError, CapturedSide, captured_scenario};
+pub use self::document::{
+    CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
+};
+pub use self::form::{ScenarioFormError, read_scenario_form, write_scenario_form};
 pub use self::injection::{InjectionError, InjectionFile, InjectionOrder};
+pub use self::link::LinkOrder;
+pub use self::load::{ScenarioLoadError, ScenarioOrder, ScenarioWatch, ScriptConnections, run_scenario};
+pub use self::media::ScriptMediaCounts;
 pub use self::received::ReceivedText;
-pub use self::run::{ScriptRun, ScriptSettings};
+pub use self::run::{ScriptRun, ScriptSettings, StepTally};
 pub use self::script::{
-    CallScript, ExpectedMessage, MessagePresence, ReceiveStep, ScriptAction, ScriptArithmetic, ScriptCheck,
-    ScriptComparison, ScriptDistribution, ScriptMedia, ScriptNumber, ScriptPause, ScriptStep, ScriptText,
-    SearchPlace, SendStep, StepBranch, StepCondition, StepKind,
+    CallScript, ExpectedMessage, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptAction,
+    ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptDistribution, ScriptMedia, ScriptNumber,
+    ScriptPause, ScriptStep, ScriptText, SearchPlace, SendStep, StepBranch, StepCondition, StepKind,
 };
 pub use self::sipp::{ScenarioError, read_sipp_scenario};
 pub use self::template::{

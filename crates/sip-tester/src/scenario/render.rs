@@ -11,8 +11,10 @@ use netrig_sip::digest::DigestClient;
 
 use super::received::ReceivedText;
 use super::run::ScriptRun;
+use super::script::EVENT_TYPE;
 use super::template::{CredentialsKeyword, InjectedField, ScriptKeyword, ScriptPiece, ScriptTemplate};
 use super::values::ScriptValues;
+use crate::media::MediaCodec;
 
 /// Bytes of a text at most: those of a datagram.
 const LONGEST_TEXT: usize = 65_535;
@@ -177,6 +179,11 @@ impl Renderer<'_, '_> {
             K::ServerIp => host(call.server.ip()),
             K::MediaIp => host(settings.media.ip()),
             K::MediaIpType => family(settings.media.ip()).to_owned(),
+            K::MediaFormats => settings
+                .codec
+                .map_or_else(|| "0".to_owned(), |codec| format!("{} {EVENT_TYPE}", codec.payload_type())),
+            K::MediaAttributes => attributes(settings.codec),
+            K::MediaPort if settings.codec.is_some() => counted(i64::from(settings.media_port(call.number))),
             K::MediaPort | K::RtpStreamAudioPort | K::RtpStreamVideoPort => port(settings.media),
             // Each call has ports of its own, four apart.
             K::AutoMediaPort => {
@@ -287,6 +294,17 @@ impl Renderer<'_, '_> {
         self.text.push_str(&lines.join("\r\n"));
         Ok(())
     }
+}
+
+/// Lines of a session description about a codec and telephone events.
+fn attributes(codec: Option<MediaCodec>) -> String {
+    let codec = codec.unwrap_or(MediaCodec::Pcmu);
+    let mut lines = format!("a=rtpmap:{} {}", codec.payload_type(), codec.rtpmap());
+    if codec == MediaCodec::G729 {
+        lines.push_str("\r\na=fmtp:18 annexb=no");
+    }
+    let rate = codec.clock_rate();
+    lines + &format!("\r\na=rtpmap:{EVENT_TYPE} telephone-event/{rate}\r\na=fmtp:{EVENT_TYPE} 0-15")
 }
 
 /// Challenges of a response.

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use netrig_core::{Duration, Stream};
 use netrig_sip::digest::NonceCounts;
 use netrig_sip::header::Transport;
+use regex::{Regex, RegexBuilder};
 
 use super::injection::{InjectionError, InjectionFile};
 use super::script::CallScript;
 use super::template::InjectedField;
-use super::values::ScriptValues;
+use super::values::{ScriptValue, ScriptValues};
+use super::variables::{VariableId, VariableScope};
+use crate::media::MediaCodec;
 
 /// How calls are carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +27,8 @@ pub struct ScriptSettings {
     pub local: SocketAddr,
     /// Where media go to.
     pub media: SocketAddr,
+    /// The codec of media, if calls have some: each call has a port of its own then.
+    pub codec: Option<MediaCodec>,
     /// What carries messages.
     pub transport: Transport,
     /// User part of whom is called (`-s`).
@@ -43,6 +49,8 @@ pub struct ScriptSettings {
     pub most_invites_again: u32,
     /// How often another request is sent again at most.
     pub most_again: u32,
+    /// What a call that fails has begun is ended: an INVITE by CANCEL, a session by BYE.
+    pub ends_sessions: bool,
     /// Requests that no step awaits are answered 200: INFO, NOTIFY, OPTIONS and UPDATE (`-aa`).
     pub answers_by_itself: bool,
     /// A number of this run, for tags and branches.
@@ -53,11 +61,36 @@ pub struct ScriptSettings {
     pub version: String,
 }
 
+impl ScriptSettings {
+    /// The port for media of a call, whose number is from 1: even, and with the next one free for RTCP.
+    pub fn media_port(&self, number: u64) -> u16 {
+        let first = self.media.port() & !1;
+        let pairs = u64::from((u16::MAX - first) / 2).max(1);
+        first + 2 * (number.saturating_sub(1) % pairs) as u16
+    }
+}
+
+/// How often the calls have carried out a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepTally {
+    /// Messages that were sent or received by it; of other steps how often they were carried out.
+    pub done: u64,
+    /// Messages of it that were sent again, or came again.
+    pub again: u64,
+    /// How often its time was over.
+    pub timeouts: u64,
+    /// How often a message came while a call was at it that the script does not have there.
+    pub unexpected: u64,
+}
+
+/// Regular expressions that are kept at most: a script whose expressions have variables makes new ones without end.
+const MOST_PATTERNS: usize = 256;
+
 /// What the calls of a scenario share: the script, the settings, files and variables.
 #[derive(Debug)]
 pub struct ScriptRun {
     /// The script.
-    pub script: CallScript,
+    pub script: Arc<CallScript>,
     /// The settings.
     pub settings: ScriptSettings,
     /// Variables of the whole run.
@@ -70,6 +103,9 @@ pub struct ScriptRun {
     pub default_file: Option<String>,
     /// Counters of the script.
     pub counters: Vec<u64>,
+    /// What became of each step.
+    pub tallies: Vec<StepTally>,
+    patterns: BTreeMap<String, Regex>,
     /// The keyword `dynamic_id`.
     pub dynamic_id: u64,
     /// Counts of nonces.
@@ -84,7 +120,9 @@ impl ScriptRun {
         let variables = script.variables.iter().count();
         let counters = vec![0; script.counters.len()];
         Self {
-            script,
+            tallies: vec![StepTally::default(); script.steps.len()],
+            patterns: BTreeMap::new(),
+            script: Arc::new(script),
             settings,
             globals: ScriptValues::new(variables),
             of_users: BTreeMap::new(),
@@ -95,6 +133,38 @@ impl ScriptRun {
             nonces: NonceCounts::default(),
             draws,
         }
+    }
+
+    /// A POSIX extended regular expression. `.` fits line ends, as in regcomp(3) without REG_NEWLINE.
+    ///
+    /// # Errors
+    /// It is none, in words.
+    pub fn pattern(&mut self, pattern: &str) -> Result<&Regex, String> {
+        if !self.patterns.contains_key(pattern) {
+            let built = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(1 << 20).build();
+            let built = built
+                .map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())?;
+            if self.patterns.len() == MOST_PATTERNS {
+                self.patterns.clear();
+            }
+            self.patterns.insert(pattern.to_owned(), built);
+        }
+        Ok(&self.patterns[pattern])
+    }
+
+    /// Sets variables of the whole run before the first call.
+    ///
+    /// # Errors
+    /// The script has no such variable of the whole run, in words.
+    pub fn set_globals(&mut self, values: &[(String, String)]) -> Result<(), String> {
+        for (name, value) in values {
+            let mut variables = self.script.variables.iter();
+            let place = variables
+                .position(|variable| variable.name == *name && variable.scope == VariableScope::Global)
+                .ok_or_else(|| format!("the scenario has no <Global> variable `{name}`"))?;
+            self.globals.set(VariableId(place), ScriptValue::Text(value.clone()));
+        }
+        Ok(())
     }
 
     /// The name of the file that a field is in.

@@ -1,5 +1,8 @@
 //! A scenario as it is carried out.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
 use netrig_core::Duration;
 
 use super::template::ScriptTemplate;
@@ -56,6 +59,17 @@ pub struct ScriptStep {
     pub on_timeout: Option<usize>,
     /// What the screen shows for it.
     pub display: Option<String>,
+}
+
+impl CallScript {
+    /// The line of the first step that needs another process of the test, and its name.
+    pub fn needs_link(&self) -> Option<(usize, &'static str)> {
+        self.steps.iter().find_map(|step| match step.kind {
+            StepKind::SendCommand { .. } => Some((step.line, "sendCmd")),
+            StepKind::ReceiveCommand { .. } => Some((step.line, "recvCmd")),
+            _ => None,
+        })
+    }
 }
 
 impl ScriptStep {
@@ -340,11 +354,112 @@ pub enum ScriptArithmetic {
     Divide,
 }
 
+/// Which media of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MediaKind {
+    /// `m=audio`.
+    Audio,
+    /// `m=video`.
+    Video,
+    /// `m=image`.
+    Image,
+}
+
+impl MediaKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Image];
+
+    /// Its name in session descriptions (RFC 4566 section 5.14).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Audio => "audio",
+            Self::Video => "video",
+            Self::Image => "image",
+        }
+    }
+}
+
+/// Where the media of a call come from and go to, by the session descriptions of both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaEnds {
+    /// Where media come from whose place the own description does not say.
+    pub default: SocketAddr,
+    /// The own ends.
+    pub local: BTreeMap<MediaKind, SocketAddr>,
+    /// Those of the other side.
+    pub remote: BTreeMap<MediaKind, SocketAddr>,
+    /// Protocol and payload types of the other side's audio, as they stand in its media line.
+    pub formats: String,
+    /// Payload type of telephone events, by the other side's description.
+    pub event_type: u8,
+}
+
+/// Payload type of telephone events where no description says another.
+pub(super) const EVENT_TYPE: u8 = 101;
+
+impl MediaEnds {
+    /// Before any description.
+    pub fn new(default: SocketAddr) -> Self {
+        let (local, remote) = (BTreeMap::new(), BTreeMap::new());
+        Self { default, local, remote, formats: String::new(), event_type: EVENT_TYPE }
+    }
+
+    /// Whether the other side takes this payload type without encryption.
+    pub fn takes(&self, payload_type: u8) -> bool {
+        let mut words = self.formats.split(' ');
+        words.next() == Some("RTP/AVP") && words.any(|word| word.parse() == Ok(payload_type))
+    }
+
+    /// Both ends of one kind of media; the other side's if it is known.
+    pub fn of(&self, kind: MediaKind) -> (SocketAddr, Option<SocketAddr>) {
+        (self.local.get(&kind).copied().unwrap_or(self.default), self.remote.get(&kind).copied())
+    }
+
+    /// Takes what a message says that was sent or received. Its description may be anything: what is not understood is left.
+    pub fn learn(&mut self, message: &str, is_sent: bool) {
+        let Some((_, body)) = message.split_once("\r\n\r\n").filter(|(_, body)| body.contains("m=")) else {
+            return;
+        };
+        let address = |line: &str| {
+            let text = line.strip_prefix("c=IN IP4 ").or_else(|| line.strip_prefix("c=IN IP6 "))?;
+            text.trim().split('/').next()?.parse::<IpAddr>().ok()
+        };
+        let lines: Vec<&str> = body.lines().map(str::trim_end).collect();
+        let first_media = lines.iter().position(|line| line.starts_with("m=")).unwrap_or(lines.len());
+        let of_session = lines[..first_media].iter().find_map(|line| address(line));
+        for (place, line) in lines.iter().enumerate().skip(first_media) {
+            let Some(words) = line.strip_prefix("m=") else {
+                let event = line.strip_prefix("a=rtpmap:").and_then(|rest| rest.split_once(' '));
+                let event = event.filter(|(_, name)| name.starts_with("telephone-event/"));
+                if let (false, Some(Ok(event_type @ 0..128))) =
+                    (is_sent, event.map(|(number, _)| number.parse()))
+                {
+                    self.event_type = event_type;
+                }
+                continue;
+            };
+            let mut words = words.split(' ');
+            let kind =
+                words.next().and_then(|name| MediaKind::ALL.into_iter().find(|kind| kind.name() == name));
+            let port = words.next().and_then(|port| port.split('/').next()?.parse::<u16>().ok());
+            let own = lines[place + 1..].iter().take_while(|line| !line.starts_with("m="));
+            let ip = own.clone().find_map(|line| address(line)).or(of_session);
+            if kind == Some(MediaKind::Audio) && !is_sent {
+                self.formats = words.collect::<Vec<_>>().join(" ");
+            }
+            if let (Some(kind), Some(port), Some(ip)) = (kind, port, ip) {
+                let ends = if is_sent { &mut self.local } else { &mut self.remote };
+                ends.insert(kind, SocketAddr::new(ip, port));
+            }
+        }
+    }
+}
+
 /// What an action plays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptMedia {
     /// Packets of a capture.
-    Capture(String),
+    Capture(MediaKind, String),
     /// A file as a stream, with what SIPp writes behind its name.
     Stream(String),
     /// Digits.

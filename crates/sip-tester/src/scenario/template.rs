@@ -90,6 +90,10 @@ keywords! {
     MediaPort "media_port";
     /// Port for media of this call.
     AutoMediaPort "auto_media_port";
+    /// Payload types of the load's codec and of telephone events, as they stand in a media line.
+    MediaFormats "media_formats";
+    /// The attributes of these.
+    MediaAttributes "media_attributes";
     /// Port of a media stream.
     RtpStreamAudioPort "rtpstream_audio_port";
     /// Port of a video stream.
@@ -220,6 +224,42 @@ impl ScriptTemplate {
         if !literal.is_empty() {
             self.pieces.push(ScriptPiece::Literal(std::mem::take(literal)));
         }
+    }
+
+    /// The text of it, in which variables have these names: read again, it is the same template.
+    pub fn to_text(&self, name_of: &dyn Fn(VariableId) -> String) -> String {
+        let inner = |template: &Self| template.to_text(name_of);
+        let of = |piece: &ScriptPiece| match piece {
+            // A bracket or backslash of a text is no keyword's.
+            ScriptPiece::Literal(text) => text.replace('\\', "\\x5C").replace('[', "\\x5B"),
+            ScriptPiece::Keyword(keyword, offset) => {
+                let name =
+                    ScriptKeyword::ALL.iter().find(|(own, _)| own == keyword).map_or("", |(_, name)| name);
+                match offset {
+                    0 => format!("[{name}]"),
+                    offset => format!("[{name}{offset:+}]"),
+                }
+            }
+            ScriptPiece::Variable(variable) => format!("[${}]", name_of(*variable)),
+            ScriptPiece::Field(InjectedField { file, field, line }) => {
+                let file = file.as_ref().map(|file| format!(" file=\"{file}\"")).unwrap_or_default();
+                let line = line.as_ref().map(|line| format!(" line=\"{}\"", inner(line))).unwrap_or_default();
+                format!("[field{field}{file}{line}]")
+            }
+            ScriptPiece::LastHeader(name) => format!("[last_{name}]"),
+            ScriptPiece::File(name) => format!("[file name=\"{}\"]", inner(name)),
+            ScriptPiece::Fill(text, variable) => {
+                format!("[fill text=\"{text}\" variable=\"{}\"]", name_of(*variable))
+            }
+            ScriptPiece::Credentials(credentials) => {
+                let of = |name: &str, value: &Option<Self>| {
+                    value.as_ref().map(|value| format!(" {name}={}", inner(value))).unwrap_or_default()
+                };
+                let CredentialsKeyword { username, password } = &**credentials;
+                format!("[authentication{}{}]", of("username", username), of("password", password))
+            }
+        };
+        self.pieces.iter().map(of).collect()
     }
 
     /// The text before the first keyword.

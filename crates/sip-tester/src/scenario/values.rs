@@ -21,7 +21,9 @@ impl ScriptValue {
     pub const fn is_set(&self) -> bool {
         match self {
             Self::Unset => false,
-            Self::Number(_) | Self::Text(_) => true,
+            // To SIPp the number 0 is no value.
+            Self::Number(number) => *number != 0.0,
+            Self::Text(_) => true,
             Self::Truth(truth) => *truth,
         }
     }
@@ -30,8 +32,7 @@ impl ScriptValue {
     pub fn to_text(&self) -> String {
         match self {
             Self::Unset => String::new(),
-            // Whole numbers have no point.
-            Self::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),
+            Self::Number(0.0) => String::new(),
             Self::Number(number) => format!("{number:.6}"),
             Self::Text(text) => text.clone(),
             Self::Truth(truth) => truth.to_string(),
@@ -94,7 +95,8 @@ mod tests {
     fn values_have_their_words_and_numbers() {
         for (value, text, number, is_set) in [
             (ScriptValue::Unset, "", 0.0, false),
-            (ScriptValue::Number(3.0), "3", 3.0, true),
+            (ScriptValue::Number(3.0), "3.000000", 3.0, true),
+            (ScriptValue::Number(0.0), "", 0.0, false),
             (ScriptValue::Number(0.5), "0.500000", 0.5, true),
             (ScriptValue::Text("7 ".into()), "7 ", 7.0, true),
             (ScriptValue::Text("x".into()), "x", 0.0, true),

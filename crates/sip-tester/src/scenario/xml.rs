@@ -175,7 +175,7 @@ impl<'a> LaxReader<'a> {
             } else if rest.starts_with("</") {
                 return self.end_tag().map(Some);
             } else if rest[1..].starts_with(is_name_start) {
-                return self.start_tag().map(Some);
+                return self.start_tag();
             } else {
                 self.warn(self.line(), "a < that begins no tag is ignored");
                 self.at += 1;
@@ -232,7 +232,8 @@ impl<'a> LaxReader<'a> {
         skipped > 0
     }
 
-    fn start_tag(&mut self) -> Result<LaxMarkup, LaxXmlError> {
+    /// Nothing if another tag begins within it: the file is read up to there.
+    fn start_tag(&mut self) -> Result<Option<LaxMarkup>, LaxXmlError> {
         let began = self.at;
         let mut element = LaxElement { line: self.line(), ..LaxElement::default() };
         self.at += 1;
@@ -245,11 +246,17 @@ impl<'a> LaxReader<'a> {
                 self.until("-->", "a comment")?;
             } else if rest.starts_with("/>") {
                 self.at += 2;
-                return Ok(LaxMarkup::Start { element, is_empty: true });
+                return Ok(Some(LaxMarkup::Start { element, is_empty: true }));
             } else if rest.starts_with('>') {
                 self.at += 1;
-                return Ok(LaxMarkup::Start { element, is_empty: false });
-            } else if rest.is_empty() || rest.starts_with('<') {
+                return Ok(Some(LaxMarkup::Start { element, is_empty: false }));
+            } else if rest.starts_with('<') {
+                let what =
+                    format!("a tag begins within <{}>: as in SIPp the file is read up to here", element.name);
+                self.warn(self.line_of(began), what);
+                self.at = self.text.len();
+                return Ok(None);
+            } else if rest.is_empty() {
                 return self.error(began, format!("<{} does not end: expected >", element.name));
             } else if rest.starts_with(is_name_start) {
                 self.attribute(&mut element, has_space)?;
@@ -399,6 +406,14 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_within_a_tag_is_the_end() {
+        let (root, warnings) = read("<scenario>\n<send/>\n<recv response=\"200\"</recv>\n<nop/></scenario>");
+        assert_eq!(root.children.len(), 1);
+        assert_eq!(warnings[0].0, 4);
+        assert!(warnings[0].1.contains("within <recv>"), "{warnings:?}");
+    }
+
+    #[test]
     fn regular_expressions_keep_their_backslashes() {
         let (root, _) = read("<scenario><ereg regexp=\"\\d+\\.\\\\w &lt;.*&gt;\"/></scenario>");
         assert_eq!(root.children[0].attribute("regexp").unwrap().value, "\\d+\\.\\w <.*>");
@@ -412,7 +427,7 @@ mod tests {
             ("<?xml?>\n<scenario>\n<send a=\"1>\n", 3),
             ("<?xml?>\n<scenario>\n<!-- \n", 3),
             ("<?xml?>\n<scenario>\n<send><![CDATA[\n", 3),
-            ("<?xml?>\n<scenario>\n<send\n<recv/>", 3),
+            ("<?xml?>\n<scenario>\n<send\n", 3),
             ("<?xml?>\n<scenario>\n<send></recv>", 3),
             ("<?xml?>\n<scenario/>\n<scenario/>", 3),
         ] {

@@ -128,6 +128,14 @@ impl CaptureReader {
     }
 }
 
+/// The payload of the UDP datagram in an IP packet that is no fragment.
+pub(crate) fn datagram_payload(ip: &[u8]) -> Option<Vec<u8>> {
+    match Reassembly::default().push(ip)?.carried {
+        CapturedPayload::Datagram(bytes) => Some(bytes),
+        CapturedPayload::Segment(_) => None,
+    }
+}
+
 fn over_tcp((from, to): (SocketAddr, SocketAddr), (at_ns, bytes): Completed) -> TracedMessage {
     TracedMessage { at_ns, from, to, transport: Transport::Tcp, bytes }
 }

@@ -24,6 +24,7 @@ fn settings(local: &str, remote: &str) -> ScriptSettings {
         remote_host: remote.to_owned(),
         local: address(local),
         media: address("192.0.2.1:6000"),
+        codec: None,
         transport: Transport::Udp,
         service: "service".to_owned(),
         pause: Duration::from_secs(1),
@@ -34,6 +35,7 @@ fn settings(local: &str, remote: &str) -> ScriptSettings {
         t2: Duration::from_secs(4),
         most_invites_again: 5,
         most_again: 10,
+        ends_sessions: true,
         answers_by_itself: false,
         run_number: 7,
         users: 1,
@@ -103,7 +105,7 @@ fn exchange(caller: &mut CallSide, callee: &mut CallSide) -> Vec<String> {
         if let Some((_, of_caller, bytes)) = arrived {
             seen.push(String::from_utf8_lossy(&bytes).into_owned());
             let side = if of_caller { &mut *callee } else { &mut *caller };
-            side.call.receive(&mut side.run, now, &bytes, side.local);
+            side.call.receive(&mut side.run, (now, now), &bytes, side.local);
         }
         for side in [&mut *caller, &mut *callee] {
             side.call.handle_timeout(&mut side.run, now);
@@ -249,9 +251,62 @@ fn a_message_that_no_step_awaits_fails_a_call() {
     let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
     let busy = ANSWER.replace("SIP/2.0 180 Ringing", "SIP/2.0 486 Busy Here");
     let mut callee = CallSide::new(&busy, CALLEE, CALLER);
-    exchange(&mut caller, &mut callee);
+    let messages = exchange(&mut caller, &mut callee);
     let why = ScriptFailure::Unexpected("SIP/2.0 486 Busy Here".to_owned());
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 1, why }));
+    // The response is acknowledged in the INVITE's own transaction (RFC 3261 section 17.1.1.3).
+    let acknowledgement = messages.iter().find(|message| message.starts_with("ACK ")).unwrap();
+    let branch =
+        |message: &str| message.split("branch=").nth(1).unwrap().split("\r\n").next().unwrap().to_owned();
+    assert_eq!(branch(acknowledgement), branch(&messages[0]));
+    assert!(
+        acknowledgement.contains("CSeq: 1 ACK\r\n") && acknowledgement.contains("B1"),
+        "{acknowledgement}"
+    );
+}
+
+#[test]
+fn what_a_failed_call_has_begun_is_ended() {
+    let ringing = "<recv request=\"INVITE\"/>
+<send><![CDATA[
+    SIP/2.0 180 Ringing
+    [last_Via:]
+    [last_From:]
+    [last_To:];tag=[pid]B[call_number]
+    [last_Call-ID:]
+    [last_CSeq:]
+    Content-Length: 0
+]]></send>
+<recv request=\"CANCEL\"/>";
+    let waiting = format!("{INVITE}\n<recv response=\"180\"/>\n<recv response=\"200\" timeout=\"3000\"/>");
+    let mut caller = CallSide::new(&waiting, CALLER, CALLEE);
+    let mut callee = CallSide::new(ringing, CALLEE, CALLER);
+    exchange(&mut caller, &mut callee);
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 2, why: ScriptFailure::Timeout }));
+    assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded), "it was cancelled");
+
+    // A session is acknowledged, and ended by BYE along its route.
+    let late = format!("{INVITE}\n<recv response=\"180\"/>\n<recv response=\"183\"/>");
+    let mut caller = CallSide::new(&late, CALLER, CALLEE);
+    let mut callee = CallSide::new(ANSWER, CALLEE, CALLER);
+    let messages = exchange(&mut caller, &mut callee);
+    let why = ScriptFailure::Unexpected("SIP/2.0 200 OK".to_owned());
+    assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 2, why }));
+    assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded), "{:?}", first_lines(&messages));
+    let bye = messages.iter().find(|message| message.starts_with("BYE ")).unwrap();
+    assert!(
+        bye.starts_with("BYE sip:b@192.0.2.2:5060 SIP/2.0\r\n") && bye.contains("CSeq: 2 BYE\r\n"),
+        "{bye}"
+    );
+    let routes = bye.find("two.example").zip(bye.find("one.example"));
+    assert!(routes.is_some_and(|(two, one)| two < one), "{bye}");
+
+    // Who wants to see what the server makes of it leaves it.
+    let mut caller = CallSide::new(&waiting, CALLER, CALLEE);
+    caller.run.settings.ends_sessions = false;
+    let mut callee = CallSide::new(ringing, CALLEE, CALLER);
+    let messages = exchange(&mut caller, &mut callee);
+    assert!(messages.iter().all(|message| !message.starts_with("CANCEL")), "{:?}", first_lines(&messages));
 }
 
 #[test]
@@ -261,9 +316,9 @@ fn repetitions_get_the_answer_again() {
     caller.call.begin(&mut caller.run, Instant::ZERO);
     let invite = caller.sent().remove(0);
     callee.call.begin(&mut callee.run, Instant::ZERO);
-    callee.call.receive(&mut callee.run, Instant::ZERO, &invite, address(CALLEE));
+    callee.call.receive(&mut callee.run, (Instant::ZERO, Instant::ZERO), &invite, address(CALLEE));
     assert_eq!(callee.sent().len(), 2);
-    callee.call.receive(&mut callee.run, Instant::ZERO, &invite, address(CALLEE));
+    callee.call.receive(&mut callee.run, (Instant::ZERO, Instant::ZERO), &invite, address(CALLEE));
     let again: Vec<_> =
         callee.sent().iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
     assert_eq!(first_lines(&again), ["SIP/2.0 200 OK"]);
@@ -297,7 +352,7 @@ fn actions_take_values_from_messages_and_decide() {
         ScriptOutput::Log(text) => Some(text.as_str()),
         _ => None,
     });
-    assert_eq!(logged, Some("B-15-tag=7B 0 true"));
+    assert_eq!(logged, Some("B-15.000000-tag=7B  true"));
 }
 
 #[test]

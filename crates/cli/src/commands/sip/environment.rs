@@ -15,6 +15,7 @@ use clap::{Arg, ArgMatches, Args, Command, CommandFactory as _};
 use netrig_core::{Duration, Fraction, Size, SpanDistribution};
 use toml::de::{DeTable, DeValue};
 
+use super::scenario::spelled;
 use super::subject::read;
 use crate::arguments::Arguments;
 use crate::failure::Failure;
@@ -47,6 +48,9 @@ const LEFT_OUT: [&str; 14] = [
     "resume",
 ];
 
+/// The table of what belongs to a scenario of its own file, which has no environment: that file says what calls do.
+const SCENARIO: &str = "scenario";
+
 /// The file of settings.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Environment")]
@@ -72,6 +76,7 @@ impl EnvironmentArguments {
 
 /// What was typed, with what stands in the file that `--environment` names.
 pub fn expanded(words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let words = spelled(words);
     let Some(command) = verb_of(&words) else { return Ok(words) };
     // What is wrong, or wanted, is found when all of it is read.
     let lenient = command.clone().mut_args(|argument| argument.required(false)).ignore_errors(true);
@@ -97,7 +102,7 @@ fn verb_of(words: &[OsString]) -> Option<Command> {
 fn place(argument: &Arg) -> Option<(String, String)> {
     let name = argument.get_long().unwrap_or_else(|| argument.get_id().as_str());
     let table = argument.get_help_heading().map_or_else(|| FIRST.to_owned(), str::to_lowercase);
-    (!LEFT_OUT.contains(&name)).then(|| (table, name.replace('-', "_")))
+    (!LEFT_OUT.contains(&name) && table != SCENARIO).then(|| (table, name.replace('-', "_")))
 }
 
 /// What the file adds to what was typed.

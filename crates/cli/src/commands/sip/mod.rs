@@ -49,7 +49,7 @@ pub enum Kind {
     Conform(Box<conform::Conform>),
     /// Compare two results of loads or of searches: which index is worse, and not by chance
     Compare(compare::Compare),
-    /// Check files that say what a call does, message by message
+    /// Check, convert and make files that say what a call does, message by message
     Scenario(scenario::ScenarioArguments),
     /// Show the calls of a capture or message log, and draw the ladder diagram of one
     Show(show::Show),

@@ -4,12 +4,11 @@ use bytes::Bytes;
 use netrig_core::Instant;
 use netrig_sip::digest::{Answer, Secret};
 use netrig_sip::{Headers, Method, Name};
-use regex::{Regex, RegexBuilder};
 
 use super::super::run::ScriptRun;
 use super::super::script::{
-    ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptMedia, ScriptNumber, ScriptStep,
-    ScriptText, SearchPlace,
+    ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptNumber, ScriptStep, ScriptText,
+    SearchPlace,
 };
 use super::super::values::{ScriptValue, ScriptValues};
 use super::super::variables::{VariableId, VariableScope};
@@ -20,7 +19,7 @@ impl ScriptCall {
     pub(super) fn act(&mut self, run: &mut ScriptRun, now: Instant, step: &ScriptStep) -> bool {
         for action in &step.actions {
             if let Err(why) = self.action(run, now, action) {
-                self.fail(why);
+                self.fail(run, why);
             }
             if self.is_over() {
                 return false;
@@ -179,8 +178,8 @@ impl ScriptCall {
             ScriptAction::StopGracefully => self.outputs.push_back(ScriptOutput::StopGracefully),
             ScriptAction::StopNow => self.outputs.push_back(ScriptOutput::StopNow(None)),
             ScriptAction::Media(media) => {
-                let media: ScriptMedia = media.clone();
-                self.outputs.push_back(ScriptOutput::Media(media));
+                let ends = Box::new(self.media.clone());
+                self.outputs.push_back(ScriptOutput::Media(media.clone(), ends));
             }
             ScriptAction::Echo(number) => {
                 let is_on = self.number_of(*number) != 0.0;
@@ -225,9 +224,11 @@ impl ScriptCall {
         into: &[VariableId],
         check: ScriptCheck,
     ) -> Result<(), ScriptFailure> {
-        let pattern =
-            pattern_of(pattern).map_err(|why| ScriptFailure::Script(format!("regexp `{pattern}`: {why}")))?;
-        let last = self.last.as_ref();
+        let pattern = run
+            .pattern(pattern)
+            .map_err(|why| ScriptFailure::Script(format!("regexp `{pattern}`: {why}")))?
+            .clone();
+        let last = self.sent.as_ref().or(self.last.as_ref());
         let text = match place {
             SearchPlace::Message => last.map(|last| last.text.clone()),
             SearchPlace::Body => last.map(|last| last.body().to_owned()),
@@ -281,12 +282,6 @@ fn checked(
         (ScriptCheck::Holds, false) | (ScriptCheck::HoldsNot, true) => Err(failure()),
         _ => Ok(()),
     }
-}
-
-/// A POSIX extended regular expression. `.` fits line ends, as in regcomp(3) without REG_NEWLINE.
-fn pattern_of(pattern: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(1 << 20).build();
-    built.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
 }
 
 /// The rest of the line behind a name, as SIPp finds it: the name stands anywhere, or at the start of a line.

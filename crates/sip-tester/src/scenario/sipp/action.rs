@@ -1,8 +1,8 @@
 //! Actions of scenarios of SIPp.
 
 use super::super::script::{
-    ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptMedia, ScriptNumber, ScriptText,
-    SearchPlace,
+    MediaKind, ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptMedia, ScriptNumber,
+    ScriptText, SearchPlace,
 };
 use super::super::template::ScriptTemplate;
 use super::super::variables::VariableId;
@@ -166,10 +166,10 @@ impl SippReader<'_> {
                 _ => ScriptAction::StopCall,
             });
         }
-        if let Some(file) =
-            ["play_pcap_audio", "play_pcap_video", "play_pcap_image"].into_iter().find_map(value)
-        {
-            return Ok(ScriptAction::Media(ScriptMedia::Capture(file)));
+        for kind in MediaKind::ALL {
+            if let Some(file) = value(&format!("play_pcap_{}", kind.name())) {
+                return Ok(ScriptAction::Media(ScriptMedia::Capture(kind, file)));
+            }
         }
         if let Some(digits) = value("play_dtmf") {
             return Ok(ScriptAction::Media(ScriptMedia::Digits(digits)));

@@ -46,7 +46,7 @@ pub fn check(bytes: &[u8]) {
         }
         assert!(call.step() <= steps);
         let message = if round % 2 == 0 { RESPONSE } else { REQUEST };
-        call.receive(&mut run, now, message, SocketAddr::from(([192, 0, 2, 1], 5060)));
+        call.receive(&mut run, (now, now), message, SocketAddr::from(([192, 0, 2, 1], 5060)));
         now = call.poll_timeout().unwrap_or(now + Duration::from_secs(1)).max(now);
         call.handle_timeout(&mut run, now);
     }
@@ -67,6 +67,8 @@ fn injected(text: &str) {
 
 fn settings() -> ScriptSettings {
     ScriptSettings {
+        codec: None,
+        ends_sessions: true,
         remote: SocketAddr::from(([192, 0, 2, 2], 5060)),
         remote_host: "192.0.2.2".to_owned(),
         local: SocketAddr::from(([192, 0, 2, 1], 5060)),

@@ -8,6 +8,7 @@ use netrig_core::{Duration, SpanDistribution};
 use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
+use crate::commands::sip::scenario::LoadScriptArguments;
 use crate::commands::sip::subject::Subject;
 use crate::commands::sip::watching::Watching;
 
@@ -24,6 +25,8 @@ pub struct Load {
     pub environment: EnvironmentArguments,
     #[command(flatten)]
     pub keeping: KeepArguments,
+    #[command(flatten)]
+    pub script: LoadScriptArguments,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,

@@ -16,6 +16,7 @@ use netrig_agent::sip::load::{
 use netrig_agent::sip::tap::MessageTaps;
 use netrig_sip_tester::keep::Keeper;
 
+use super::scenario::load_of;
 use super::screen::{Hand, State};
 use super::subject::scenario;
 use super::watching::Watchers;
@@ -23,10 +24,17 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Load;
-pub use show::{Table, counted, micros, with_flag, words};
+pub use order::pace;
+pub use show::{Table, counted, kept, micros, tester, with_flag, words};
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
+    if arguments.script.scenario_file.is_some() || arguments.script.script.media.is_some() {
+        return load_of(arguments);
+    }
+    if let Some(flag) = arguments.script.script.given() {
+        return Err(Failure::request(format!("{flag} belongs to a scenario: give it with --scenario-file")));
+    }
     let order = order::order(arguments)?;
     arguments.environment.save()?;
     let report = watched(arguments, &order)?;

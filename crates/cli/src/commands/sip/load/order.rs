@@ -32,7 +32,8 @@ pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
     Ok(order)
 }
 
-fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {
+/// When users begin.
+pub fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {
     let gaps = typed.arrivals.0;
     let is_drawn = gaps != Gaps::default();
     if let Some(pause) = &typed.pause {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, ThresholdRow, TimeLimit};
+use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_report::number::{Unit, percent, plain};
 
@@ -47,7 +47,7 @@ pub fn table(report: &LoadReport) -> String {
     thresholds(report, &mut text);
     ratios(report, &mut text);
     failures(report, &mut text);
-    tester(report, &mut text);
+    tester(&report.tester, &mut text);
     for line in report.messages.iter().flat_map(kept) {
         let _ = writeln!(text, "{line}");
     }
@@ -58,7 +58,7 @@ pub fn table(report: &LoadReport) -> String {
 }
 
 /// What was kept, in a line, and in another what was not.
-fn kept(kept: &KeptMessages) -> Vec<String> {
+pub fn kept(kept: &KeptMessages) -> Vec<String> {
     let attempts = kept.attempts.map(|attempts| format!(" of {}", counted(attempts, "attempt", "attempts")));
     let (log, capture) = (kept.log.display(), kept.capture.display());
     let messages = format!(
@@ -221,8 +221,8 @@ pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn tester(report: &LoadReport, text: &mut String) {
-    let tester = &report.tester;
+/// The tester's record of itself.
+pub fn tester(tester: &TesterReport, text: &mut String) {
     let _ = write!(
         text,
         "\ntester: {}, {} s on cores; {} sent, {} received ({} foreign, {} stray), {} dropped",

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::arguments::ConnectionLimits;
 use crate::commands::sip::metrics::MetricsArguments;
+use crate::commands::sip::scenario::ServedScenario;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::{HostAddress, HostAddressError};
@@ -24,6 +25,8 @@ pub struct Serve {
 pub enum Server {
     #[command(flatten)]
     Sip(Box<Role>),
+    /// Answer calls as a scenario says, message by message
+    Scenario(Box<ServedScenario>),
     /// Answer what SIP asks the DNS (NAPTR, SRV, A, AAAA) from a table, as late and with as many losses as is wanted
     Dns(Dns),
 }

@@ -22,6 +22,7 @@ use netrig_sip::{Host, Status};
 use sha2::{Digest as _, Sha256};
 
 use crate::commands::sip::metrics::{Metrics, of_server};
+use crate::commands::sip::scenario;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -162,6 +163,7 @@ impl<'a> Typed<'a> {
 pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let role = match server {
         Server::Sip(role) => role,
+        Server::Scenario(typed) => return scenario::serve(typed),
         Server::Dns(typed) => return dns::serve(typed),
     };
     let listen = points(place_of(role))?;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use netrig_agent::HostAddress;
 use netrig_agent::sip::load::{Carrier, Connecting, LoadTls};
-use netrig_agent::sip::server_name;
+use netrig_agent::sip::{LineTls, server_name};
 use netrig_agent::tls::{self, Identity, Trust};
 use netrig_sip::Host;
 use netrig_sip::header::Transport;
@@ -58,6 +58,19 @@ pub(super) fn carrier(
         Transport::Tls => Ok(Carrier::Tls(connecting, in_tls_with(typed, host, address)?)),
         _ => Ok(Carrier::Tcp(connecting)),
     }
+}
+
+/// How a connection to the server is in TLS; nothing over another transport.
+pub fn client_tls(
+    typed: &Connections,
+    transport: Transport,
+    host: &str,
+    address: IpAddr,
+) -> Result<Option<LineTls>, Failure> {
+    Ok(match carrier(typed, transport, host, address)? {
+        Carrier::Tls(_, LoadTls { client, name, .. }) => Some((client, name)),
+        Carrier::Udp | Carrier::Tcp(_) => None,
+    })
 }
 
 fn in_tls_with(typed: &Connections, host: &str, address: IpAddr) -> Result<LoadTls, Failure> {

@@ -6,6 +6,6 @@ mod location;
 mod order;
 mod typed;
 
-pub use arguments::Subject;
-pub use carrier::{name_of, target};
-pub use order::{Span, may_test, order_of, read, scenario, thresholds, work};
+pub use arguments::{ConnectionsName, Subject};
+pub use carrier::{client_tls, name_of, target};
+pub use order::{Span, address, may_test, order_of, read, scenario, thresholds, work};

@@ -144,7 +144,7 @@ fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Fa
 }
 
 /// The address of a host. A name that nobody knows says nothing of a server: the request is wrong.
-fn address(host: &str, transport: Transport) -> Result<SocketAddr, Failure> {
+pub fn address(host: &str, transport: Transport) -> Result<SocketAddr, Failure> {
     let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
     resolve(&named, transport.default_port()).map_err(|failure| match failure {
         Failure::Failed(why) => Failure::Request(why),

@@ -1,0 +1,205 @@
+//! A load of scenarios as people read it.
+
+use std::fmt::Write as _;
+
+use netrig_agent::sip::load::DelayRow;
+use netrig_report::number::{percent, plain};
+use netrig_report::wrapped;
+use netrig_sip_tester::media::{MediaReport, MediaShare};
+use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
+
+use crate::commands::sip::load::{Table, counted, kept, micros, tester};
+
+/// A second, in a line.
+pub fn second(second: &ScenarioSecond) -> String {
+    let ScenarioSecond { second: number, begun, succeeded, failed, open, again, faults } = second;
+    let mut text =
+        format!("{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed, {open} open", number + 1);
+    if *again > 0 {
+        let _ = write!(text, ", {} repeated", counted(*again, "message", "messages"));
+    }
+    if !faults.is_empty() {
+        let _ = write!(text, "; INVALID: {}", faults.join("; "));
+    }
+    text
+}
+
+/// All that a document says.
+pub fn table(document: &ScenarioDocument, width: usize) -> String {
+    let mut text = String::new();
+    let verdict = match document {
+        ScenarioDocument { valid: false, .. } => "INVALID, the tester was the limit".to_owned(),
+        ScenarioDocument { stopped: Some(why), .. } => format!("STOPPED by the scenario: {why}"),
+        ScenarioDocument { begun: 0, .. } => "no call".to_owned(),
+        ScenarioDocument { failed: 0, succeeded, .. } => {
+            format!(
+                "{} succeeded",
+                if *succeeded == 1 { "the call".to_owned() } else { format!("all {succeeded} calls") }
+            )
+        }
+        ScenarioDocument { failed, begun, .. } => format!("{failed} of {begun} calls FAILED"),
+    };
+    let name = if document.name.is_empty() {
+        document.file.clone()
+    } else {
+        format!("{} ({})", document.name, document.file)
+    };
+    let place = document
+        .target
+        .as_ref()
+        .map_or_else(|| format!("at {}", document.local), |target| format!("to {target}"));
+    line(&mut text, &format!("{name}, {} {place}: {verdict}", document.transport), width, 2);
+    for fault in &document.faults {
+        line(&mut text, &format!("  invalid: {fault}"), width, 4);
+    }
+    if document.interrupted {
+        text.push_str("  interrupted: what had been measured until then\n");
+    }
+    if document.open > 0 {
+        let open = counted(document.open, "call was", "calls were");
+        line(&mut text, &format!("  {open} not over when the load ended, and then ended"), width, 4);
+    }
+    let _ = writeln!(
+        text,
+        "{} per second succeeded in {} s",
+        plain(document.per_second),
+        plain((document.took_s * 10.0).round() / 10.0)
+    );
+    failures(document, width, &mut text);
+    steps(document, width, &mut text);
+    delays(document, &mut text);
+    rest(document, width, &mut text);
+    text
+}
+
+fn line(text: &mut String, words: &str, width: usize, indent: usize) {
+    let _ = writeln!(text, "{}", wrapped(words, width, indent));
+}
+
+fn failures(document: &ScenarioDocument, width: usize, text: &mut String) {
+    if document.failures.is_empty() {
+        return;
+    }
+    text.push_str("\nfailed\n");
+    for ScriptFailureRow { step, line: of, what, why, count } in &document.failures {
+        let place = match (step, of) {
+            (Some(step), Some(of)) => format!(" at step {step} (line {of}, {what})"),
+            (Some(step), None) => format!(" at step {step} ({what})"),
+            _ => String::new(),
+        };
+        line(text, &format!("{count:>8}{place}: {why}"), width, 10);
+    }
+    if let Some(first) = document.examples.first() {
+        line(text, &format!("  the first of them: Call-ID {}", first.call_id), width, 4);
+    }
+}
+
+fn steps(document: &ScenarioDocument, width: usize, text: &mut String) {
+    /// Room for numbers behind what a step does, and for what it does.
+    const NUMBERS: usize = 48;
+    const WORDS: std::ops::RangeInclusive<usize> = 30..=60;
+    let room = width.saturating_sub(NUMBERS).clamp(*WORDS.start(), *WORDS.end());
+    let _ = writeln!(
+        text,
+        "\nstep  {:<room$}  {:>9}{:>8}{:>11}{:>12}",
+        "", "messages", "again", "timed out", "unexpected"
+    );
+    for StepRow { step, what, done, again, timeouts, unexpected, .. } in &document.steps {
+        let mut words: String = what.chars().take(room).collect();
+        if what.chars().count() > room {
+            words.pop();
+            words.push('…');
+        }
+        let _ =
+            writeln!(text, "{step:>4}  {words:<room$}  {done:>9}{again:>8}{timeouts:>11}{unexpected:>12}");
+    }
+}
+
+fn delays(document: &ScenarioDocument, text: &mut String) {
+    let mut table = Table::new(["time", "n", "mean", "p50", "p95", "p99", "max"]);
+    for row in &document.delays {
+        let DelayRow { mean_us, p50_us, p95_us, p99_us, max_us, .. } = *row;
+        let spans = [mean_us, p50_us, p95_us, p99_us, max_us].map(micros);
+        table.row([row.name.to_string(), row.n.to_string()].into_iter().chain(spans));
+    }
+    table.write(text);
+}
+
+/// The voice of sessions.
+fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
+    let share = |share: &MediaShare| {
+        format!("{} ({} to {})", percent(share.value), percent(share.low), percent(share.high))
+    };
+    let span = |span: &MediaShare| {
+        let [value, low, high] = [span.value, span.low, span.high].map(|span| micros(span.max(0.0) * 1e6));
+        format!("{value} ({low} to {high})")
+    };
+    let score = |score: &MediaShare| format!("{:.2} ({:.2} to {:.2})", score.value, score.low, score.high);
+    let _ = writeln!(text, "\nvoice, {} in {}", voice.codec, counted(voice.calls, "call", "calls"));
+    let rows = [
+        ("lost on the way here", voice.loss.as_ref().map(share)),
+        ("lost on the way there", voice.loss_there.as_ref().map(share)),
+        ("missing when to be played", voice.missing.as_ref().map(share)),
+        ("jitter (RFC 3550)", voice.jitter_s.as_ref().map(span)),
+        ("round trip (RTCP)", voice.round_trip_s.as_ref().map(span)),
+        ("MOS (ITU-T G.107)", voice.mos.as_ref().map(score)),
+    ];
+    for (name, value) in rows {
+        let _ = writeln!(text, "  {name:<26}{}", value.unwrap_or_else(|| "–".to_owned()));
+    }
+    let packets = format!(
+        "  packets: {} sent, {} of {} received; {} came twice, {} out of order",
+        voice.sent, voice.received, voice.expected, voice.copies, voice.reordered
+    );
+    line(text, &packets, width, 4);
+    let counts = [
+        (voice.silent_calls, "to which nothing came"),
+        (voice.poor_calls, "with a score below 3.6, at which many users are dissatisfied"),
+        (voice.unsupported_calls, "whose other side wants other media, such as SRTP, or another codec"),
+        (voice.without_port, "for which the tester had no free ports"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        line(text, &format!("  {} {what}", counted(count, "call", "calls")), width, 4);
+    }
+}
+
+fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
+    if !document.counters.is_empty() {
+        let counters: Vec<_> =
+            document.counters.iter().map(|row| format!("{} {}", row.name, row.count)).collect();
+        line(text, &format!("\ncounters: {}", counters.join(", ")), width, 2);
+    }
+    if document.strays > 0 {
+        let strays = counted(document.strays, "message belonged", "messages belonged");
+        line(text, &format!("\n{strays} to no call"), width, 2);
+    }
+    if document.without_room > 0 {
+        let calls = counted(document.without_room, "call", "calls");
+        line(text, &format!("\n{calls} could not begin: there were as many as may be"), width, 2);
+    }
+    if let Some(media) = &document.media {
+        let words = format!(
+            "\nmedia: {} sent ({} of them sent back, {} more than 10 ms late), {} received, {} not taken by the kernel",
+            counted(media.sent, "datagram", "datagrams"),
+            media.echoed,
+            media.late,
+            media.received,
+            media.unsent
+        );
+        line(text, &words, width, 2);
+    }
+    document.voice.iter().for_each(|voice| voice_of(voice, width, text));
+    if !document.log.is_empty() {
+        text.push_str("\nlog of the scenario\n");
+        for entry in document.log.iter().flat_map(|entry| entry.lines()) {
+            let _ = writeln!(text, "  {entry}");
+        }
+        if document.more_lines > 0 {
+            let _ = writeln!(text, "  and {} more", document.more_lines);
+        }
+    }
+    tester(&document.tester_record, text);
+    for words in document.messages.iter().flat_map(kept) {
+        line(text, &words, width, 2);
+    }
+}

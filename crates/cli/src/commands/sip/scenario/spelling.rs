@@ -1,0 +1,70 @@
+//! SIPp's flags in netrig's spelling, so that its command lines need no second look.
+
+use std::ffi::OsString;
+
+/// Flags of SIPp that take one word, and netrig's.
+const ONE: [(&str, &str); 8] = [
+    ("-sf", "--scenario-file"),
+    ("-inf", "--inject"),
+    ("-s", "--service"),
+    ("-au", "--auth-user"),
+    ("-ap", "--auth-password"),
+    ("-3pcc", "--3pcc"),
+    ("-slave_cfg", "--processes"),
+    ("-master", "--process"),
+];
+
+/// Those that take two words.
+const TWO: [(&str, &str); 3] = [("-key", "--key"), ("-set", "--variable"), ("-infindex", "--inject-index")];
+
+/// The words behind `sip load` and `sip serve scenario`, with SIPp's flags in netrig's spelling.
+pub fn spelled(words: Vec<OsString>) -> Vec<OsString> {
+    let own: Vec<&str> = words.iter().skip(1).take(3).filter_map(|word| word.to_str()).collect();
+    let is_meant = own.starts_with(&["sip", "load"]) || own.starts_with(&["sip", "serve", "scenario"]);
+    if !is_meant {
+        return words;
+    }
+    let mut spelled = Vec::with_capacity(words.len());
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let text = word.to_str().unwrap_or_default();
+        let two = TWO.iter().find(|(own, _)| *own == text);
+        if let Some((_, flag)) = two {
+            spelled.push((*flag).into());
+            if let (Some(name), value) = (words.next(), words.next()) {
+                let mut joined = name;
+                if let Some(value) = value {
+                    joined.push("=");
+                    joined.push(value);
+                }
+                spelled.push(joined);
+            }
+            continue;
+        }
+        let known = match text {
+            "-aa" => Some("--answer-requests"),
+            "-slave" => Some("--process"),
+            text => ONE.iter().find(|(own, _)| *own == text).map(|(_, flag)| *flag),
+        };
+        spelled.push(known.map_or(word, OsString::from));
+    }
+    spelled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_sipp_are_understood_where_scenarios_are() {
+        let words = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
+        let spelled = spelled(words(
+            "netrig sip load udp:127.0.0.1 -sf a.xml -key tenant acme -inf u.csv -s 1 -aa --rate 5/s",
+        ));
+        let own = "netrig sip load udp:127.0.0.1 --scenario-file a.xml --key tenant=acme --inject u.csv --service 1 --answer-requests \
+                   --rate 5/s";
+        assert_eq!(spelled, words(own));
+        let other = words("netrig sip serve uas -s 1");
+        assert_eq!(super::spelled(other.clone()), other);
+    }
+}

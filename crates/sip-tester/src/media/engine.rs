@@ -1,0 +1,267 @@
+//! The sockets of media: a pair of ports for each call.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+use bytes::Bytes;
+use netrig_agent::sip::{DatagramBatch, DatagramSocket};
+use netrig_agent::{Clock, SocketError, realtime_nanos};
+use netrig_core::{Duration, Instant, Stream};
+
+use super::codec::MediaCodec;
+use super::report::MediaReport;
+use super::session::{MediaResult, MediaSession};
+
+/// How long what comes behind the end of a call is counted: the other side learns of the end later.
+const LINGERS: Duration = Duration::from_millis(500);
+
+/// Size of a receive buffer that is asked for, bytes: a second of voice.
+const ROOM: u32 = 128 * 1024;
+
+/// Bytes of a packet that are read.
+const LONGEST_PACKET: usize = 2048;
+
+/// A packet is late from here on.
+const LATE: Duration = Duration::from_millis(10);
+
+/// What is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MediaSource {
+    /// Packets of silence.
+    Silence,
+    /// A tone; of codecs that are more than a table it is silence.
+    Tone,
+    /// The bytes of a file, coded as the codec has them, from the beginning again at its end.
+    File(Bytes),
+    /// What comes is sent back, and nothing else.
+    Echo,
+    /// Nothing.
+    Nothing,
+}
+
+/// The media of a load.
+#[derive(Clone, Debug)]
+pub struct MediaOrder {
+    /// The codec.
+    pub codec: MediaCodec,
+    /// What is sent.
+    pub source: MediaSource,
+    /// Share of the calls with media, 0 to 1.
+    pub share: f64,
+    /// The first port.
+    pub first_port: u16,
+}
+
+struct EngineCall {
+    rtp: DatagramSocket,
+    rtcp: DatagramSocket,
+    /// Where the other side's RTP and RTCP go, once it is known.
+    remote: Option<(SocketAddr, SocketAddr)>,
+    session: Option<MediaSession>,
+    is_echo: bool,
+    /// When it is forgotten, once it is over.
+    until: Option<Instant>,
+}
+
+/// The media of all calls.
+pub struct MediaEngine {
+    order: MediaOrder,
+    local: IpAddr,
+    epoch_ns: u64,
+    draws: Stream,
+    calls: BTreeMap<u64, EngineCall>,
+    due: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// The last call that was asked for.
+    last: u64,
+    results: Vec<MediaResult>,
+    unsupported: u64,
+    without_port: u64,
+    late: u64,
+    unsent: u64,
+    dropped: u64,
+    clock: Clock,
+    batch: DatagramBatch,
+}
+
+impl MediaEngine {
+    /// Before the first call, by this clock.
+    pub fn new(order: MediaOrder, local: IpAddr, clock: &Clock, draws: Stream) -> Self {
+        let epoch_ns = realtime_nanos() - clock.now().as_nanos();
+        Self {
+            last: 0,
+            order,
+            local,
+            epoch_ns,
+            draws,
+            calls: BTreeMap::new(),
+            due: BinaryHeap::new(),
+            results: Vec::new(),
+            unsupported: 0,
+            without_port: 0,
+            late: 0,
+            unsent: 0,
+            dropped: 0,
+            clock: *clock,
+            batch: DatagramBatch::new(LONGEST_PACKET),
+        }
+    }
+
+    /// Opens the sockets of a call whose description is about to be sent, if it is one with media: RTCP has the next port (RFC 3550
+    /// section 11). Once for each call.
+    pub fn open(&mut self, call: u64, port: u16) {
+        if call <= self.last {
+            return;
+        }
+        self.last = call;
+        if !self.draws.chance(self.order.share) {
+            return;
+        }
+        match self.pair(port) {
+            Ok((rtp, rtcp)) => {
+                let own = EngineCall { rtp, rtcp, remote: None, session: None, is_echo: false, until: None };
+                self.calls.insert(call, own);
+            }
+            Err(_) => self.without_port += 1,
+        }
+    }
+
+    /// What the order says.
+    pub const fn order(&self) -> &MediaOrder {
+        &self.order
+    }
+
+    fn pair(&self, port: u16) -> Result<(DatagramSocket, DatagramSocket), SocketError> {
+        let open = |port| DatagramSocket::open_stamped(SocketAddr::new(self.local, port), ROOM);
+        Ok((open(port)?, open(port + 1)?))
+    }
+
+    /// The session of a call stands: media go to `remote`. Nothing if the call has no media.
+    pub fn begin(&mut self, now: Instant, call: u64, remote: SocketAddr, is_supported: bool) {
+        let Some(own) = self.calls.get_mut(&call).filter(|own| own.session.is_none()) else { return };
+        if !is_supported {
+            self.unsupported += 1;
+            self.calls.remove(&call);
+            return;
+        }
+        let mut rtcp = remote;
+        rtcp.set_port(remote.port().saturating_add(1));
+        own.remote = Some((remote, rtcp));
+        own.is_echo = self.order.source == MediaSource::Echo;
+        let codec = self.order.codec;
+        let payloads = payloads(codec, &self.order.source);
+        own.session = Some(MediaSession::new(codec, payloads, self.draws.bits(), self.epoch_ns, now));
+        self.schedule(call);
+    }
+
+    fn schedule(&mut self, call: u64) {
+        let due = self.calls.get(&call).and_then(|own| own.session.as_ref()?.poll_timeout());
+        self.due.extend(due.map(|due| Reverse((due, call))));
+    }
+
+    /// The session of a call is over.
+    pub fn end(&mut self, now: Instant, call: u64) {
+        let Some(own) = self.calls.get_mut(&call).filter(|own| own.until.is_none()) else { return };
+        own.until = Some(now + LINGERS);
+        self.due.push(Reverse((now + LINGERS, call)));
+        if let (Some(session), Some((_, rtcp))) = (&mut own.session, own.remote) {
+            // The last report may be lost as any datagram.
+            own.rtcp.send_one(rtcp, &session.end(now));
+        }
+    }
+
+    /// When something is to be sent.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Sends what is due, and forgets what is over.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(Reverse((due, call))) =
+            self.due.peek().copied().filter(|Reverse((due, _))| *due <= now)
+        {
+            self.due.pop();
+            let Some(own) = self.calls.get_mut(&call) else { continue };
+            if own.until.is_some_and(|until| until <= now) {
+                own.receive(&self.clock, &mut self.batch);
+                let over = self.calls.remove(&call).map(|mut own| {
+                    self.dropped += own.rtp.take_drops().unwrap_or(0);
+                    own
+                });
+                self.results.extend(over.and_then(|own| own.session).map(|session| session.result()));
+                continue;
+            }
+            let (Some(session), Some((rtp, rtcp))) = (&mut own.session, own.remote) else { continue };
+            while let Some((was_due, bytes)) = session.poll_packet(now) {
+                self.late += u64::from(now.since(was_due) > LATE);
+                self.unsent += u64::from(!own.rtp.send_one(rtp, &bytes));
+            }
+            if let Some(bytes) = session.poll_report(now) {
+                own.rtcp.send_one(rtcp, &bytes);
+            }
+            // A heap may have the same call twice: each goes on by its own next moment only once.
+            if due <= now && own.until.is_none() {
+                self.schedule(call);
+            }
+        }
+    }
+
+    /// Takes what has come.
+    pub fn receive(&mut self) {
+        let Self { calls, clock, batch, .. } = self;
+        calls.values_mut().for_each(|own| own.receive(clock, batch));
+    }
+
+    /// Descriptors to be watched.
+    pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        // What comes before the session stands waits in its socket, with its stamp.
+        let sessions = self.calls.values().filter(|own| own.session.is_some());
+        sessions.flat_map(|own| [(own.rtp.fd(), false), (own.rtcp.fd(), false)])
+    }
+
+    /// Whether nothing is open.
+    pub fn is_idle(&self) -> bool {
+        self.calls.values().all(|own| own.session.is_none())
+    }
+
+    /// What became of all calls that are over.
+    pub fn report(&self) -> MediaReport {
+        MediaReport {
+            unsupported_calls: self.unsupported,
+            without_port: self.without_port,
+            late: self.late,
+            unsent: self.unsent,
+            dropped: self.dropped,
+            ..MediaReport::of(self.order.codec.name(), &self.results)
+        }
+    }
+}
+
+impl EngineCall {
+    fn receive(&mut self, clock: &Clock, batch: &mut DatagramBatch) {
+        let Self { rtp, rtcp, session: Some(session), is_echo, until, .. } = self else { return };
+        let echoes = *is_echo && until.is_none();
+        // What is left waits for the next look.
+        let _ = rtp.receive_stamped(batch, clock, |from, bytes, at| {
+            session.receive_packet(at, bytes);
+            if echoes {
+                rtp.send_one(from, bytes);
+            }
+        });
+        let _ = rtcp.receive_stamped(batch, clock, |_, bytes, at| session.receive_report(at, bytes));
+    }
+}
+
+/// The payloads that are played round.
+fn payloads(codec: MediaCodec, source: &MediaSource) -> Vec<Bytes> {
+    match source {
+        MediaSource::Silence => vec![codec.silence().into()],
+        MediaSource::Tone => vec![codec.tone().unwrap_or_else(|| codec.silence()).into()],
+        MediaSource::File(bytes) => (0..bytes.len())
+            .step_by(codec.packet_bytes())
+            .map(|place| bytes.slice(place..(place + codec.packet_bytes()).min(bytes.len())))
+            .collect(),
+        MediaSource::Echo | MediaSource::Nothing => Vec::new(),
+    }
+}

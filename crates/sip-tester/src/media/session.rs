@@ -1,0 +1,468 @@
+//! One end of the media of one call, without sockets.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_experiment::{CallQuality, Heard};
+use netrig_traffic::rtp::{Packet, SequenceExtender};
+use netrig_traffic::{Playout, Talk, Voice};
+
+use super::codec::{MediaCodec, PACKET_MS};
+use super::rtcp::{ReceptionBlock, RtcpPacket, SenderInfo, read_rtcp, write_rtcp};
+
+/// Time between two reports (RFC 3550 section 6.2: the least that is recommended).
+const REPORTS_EVERY: Duration = Duration::from_secs(5);
+
+/// Packets of one call that are remembered, and the widest range of their numbers.
+const MOST_HEARD: usize = 200_000;
+
+/// Seconds from 1900, where NTP begins, to 1970.
+const NTP_EPOCH_S: u64 = 2_208_988_800;
+
+/// Timestamps may lie so far from what is expected, in seconds, before they count as those of another stream.
+const LONGEST_JUMP_S: f64 = 3600.0;
+
+/// What one end sent, and what of the other end's media reached it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MediaResult {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets received, each once.
+    pub received: u64,
+    /// Packets that the other side sent: as it says at its end, else by their numbers.
+    pub expected: u64,
+    /// Whether the other side said how many it sent.
+    pub is_told: bool,
+    /// Packets that came twice.
+    pub copies: u64,
+    /// Packets that came behind one that was sent later.
+    pub reordered: u64,
+    /// Interarrival jitter at the end, s (RFC 3550 section 6.4.1).
+    pub jitter_s: f64,
+    /// Round-trip time by the last report, s.
+    pub round_trip_s: Option<f64>,
+    /// Own packets that the other side says it lost, of how many it knew of.
+    pub lost_there: Option<(i64, u64)>,
+    /// How good the call was here; absent where nothing came, or the E-model does not know the codec.
+    pub quality: Option<CallQuality>,
+}
+
+impl MediaResult {
+    /// Packets that did not reach this end.
+    pub const fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.received)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct HeardPacket {
+    timestamp: i64,
+    at: Instant,
+}
+
+/// One end of the media of one call.
+#[derive(Debug)]
+pub struct MediaSession {
+    codec: MediaCodec,
+    /// Payload of packets, played round.
+    payloads: Vec<Bytes>,
+    source: u32,
+    first_sequence: u16,
+    first_timestamp: u32,
+    name: String,
+    /// ns since 1970 at the beginning of the clock.
+    epoch_ns: u64,
+    began: Instant,
+    next: Option<Instant>,
+    sent: u64,
+    bytes: u32,
+    next_report: Option<Instant>,
+    // The other side's stream.
+    peer: Option<u32>,
+    extender: SequenceExtender,
+    heard: BTreeMap<u64, HeardPacket>,
+    timestamps: TimestampExtender,
+    highest: u64,
+    copies: u64,
+    reordered: u64,
+    /// In timestamp units.
+    jitter: f64,
+    last_transit: Option<f64>,
+    peer_sent: Option<u32>,
+    told_at_end: Option<u32>,
+    /// Middle of the NTP timestamp of the last report, and when it came.
+    last_report: Option<(u32, Instant)>,
+    /// Expected and received at the own report before.
+    reported: (u64, u64),
+    lost_there: Option<(i64, u64)>,
+    round_trip_s: Option<f64>,
+}
+
+/// Counts on where timestamps go around.
+#[derive(Debug, Default)]
+struct TimestampExtender(Option<i64>);
+
+impl TimestampExtender {
+    fn extend(&mut self, timestamp: u32) -> i64 {
+        let Some(last) = self.0 else {
+            self.0 = Some(i64::from(timestamp));
+            return i64::from(timestamp);
+        };
+        let ahead = timestamp.wrapping_sub(last as u32).cast_signed();
+        let extended = last + i64::from(ahead);
+        self.0 = Some(last.max(extended));
+        extended
+    }
+}
+
+impl MediaSession {
+    /// Begins at a moment, after a part of a packet's time, so that not all calls send at once. `draw`: a number that is another one for
+    /// each call.
+    pub fn new(codec: MediaCodec, payloads: Vec<Bytes>, draw: u64, epoch_ns: u64, now: Instant) -> Self {
+        let packet = Duration::from_millis(PACKET_MS);
+        let offset = Duration::from_nanos(draw % packet.as_nanos());
+        let is_sending = !payloads.is_empty();
+        Self {
+            codec,
+            payloads,
+            source: (draw >> 32) as u32,
+            first_sequence: (draw >> 16) as u16,
+            first_timestamp: draw as u32,
+            name: format!("netrig-{draw:016x}"),
+            epoch_ns,
+            began: now + offset,
+            next: is_sending.then_some(now + offset),
+            sent: 0,
+            bytes: 0,
+            next_report: Some(now + REPORTS_EVERY),
+            peer: None,
+            extender: SequenceExtender::default(),
+            heard: BTreeMap::new(),
+            timestamps: TimestampExtender::default(),
+            highest: 0,
+            copies: 0,
+            reordered: 0,
+            jitter: 0.0,
+            last_transit: None,
+            peer_sent: None,
+            told_at_end: None,
+            last_report: None,
+            reported: (0, 0),
+            lost_there: None,
+            round_trip_s: None,
+        }
+    }
+
+    /// When something is to be sent.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.next.into_iter().chain(self.next_report).min()
+    }
+
+    /// The packet of RTP that is due.
+    pub fn poll_packet(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
+        let due = self.next.filter(|due| *due <= now)?;
+        let payload = &self.payloads[(self.sent as usize) % self.payloads.len()];
+        let units = self.units_of_packet();
+        let packet = Packet {
+            marker: self.sent == 0,
+            payload_type: self.codec.payload_type(),
+            sequence: self.first_sequence.wrapping_add(self.sent as u16),
+            timestamp: self.first_timestamp.wrapping_add((self.sent as u32).wrapping_mul(units)),
+            source: self.source,
+            payload,
+        };
+        let bytes = packet.encode();
+        self.sent += 1;
+        self.bytes = self.bytes.wrapping_add(payload.len() as u32);
+        self.next = Some(self.began + Duration::from_millis(PACKET_MS).saturating_mul(self.sent));
+        Some((due, bytes))
+    }
+
+    /// The packet of RTCP that is due.
+    pub fn poll_report(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.next_report.filter(|due| *due <= now)?;
+        self.next_report = Some(now + REPORTS_EVERY);
+        Some(self.report(now, false))
+    }
+
+    /// Sends no more; the last packet of RTCP.
+    pub fn end(&mut self, now: Instant) -> Vec<u8> {
+        (self.next, self.next_report) = (None, None);
+        self.report(now, true)
+    }
+
+    const fn units_of_packet(&self) -> u32 {
+        self.codec.clock_rate() / 1000 * PACKET_MS as u32
+    }
+
+    fn ntp(&self, now: Instant) -> u64 {
+        let nanos = self.epoch_ns + now.as_nanos();
+        let (seconds, rest) = (nanos / 1_000_000_000 + NTP_EPOCH_S, nanos % 1_000_000_000);
+        (seconds << 32) | ((rest << 32) / 1_000_000_000)
+    }
+
+    fn report(&mut self, now: Instant, is_last: bool) -> Vec<u8> {
+        let blocks: Vec<ReceptionBlock> = self.block(now).into_iter().collect();
+        let since = now.since(self.began).as_secs_f64();
+        let info = SenderInfo {
+            ntp: self.ntp(now),
+            timestamp: self.first_timestamp.wrapping_add((since * f64::from(self.codec.clock_rate())) as u32),
+            packets: self.sent as u32,
+            bytes: self.bytes,
+        };
+        let first = if self.sent > 0 {
+            RtcpPacket::SenderReport(self.source, info, blocks)
+        } else {
+            RtcpPacket::ReceiverReport(self.source, blocks)
+        };
+        let mut packets = vec![first, RtcpPacket::Name(self.source, self.name.clone())];
+        if is_last {
+            packets.push(RtcpPacket::Goodbye(vec![self.source]));
+        }
+        write_rtcp(&packets)
+    }
+
+    /// What this end says of the other's stream.
+    fn block(&mut self, now: Instant) -> Option<ReceptionBlock> {
+        let (source, first) = (self.peer?, *self.heard.first_key_value()?.0);
+        let (expected, received) = (self.highest - first + 1, self.heard.len() as u64);
+        let (was_expected, was_received) = std::mem::replace(&mut self.reported, (expected, received));
+        let since = expected.saturating_sub(was_expected);
+        let lost_since = since.saturating_sub(received.saturating_sub(was_received));
+        let fraction = (lost_since * 256).checked_div(since).unwrap_or(0).min(255);
+        let (last_report, delay) = self
+            .last_report
+            .map_or((0, 0), |(middle, at)| (middle, (now.since(at).as_secs_f64() * 65_536.0) as u32));
+        Some(ReceptionBlock {
+            source,
+            fraction_lost: fraction as u8,
+            lost: (expected as i64 - received as i64).clamp(-0x80_0000, 0x7F_FFFF) as i32,
+            // The extender begins in the second round.
+            highest: (self.highest - 0x1_0000) as u32,
+            jitter: self.jitter as u32,
+            last_report,
+            delay,
+        })
+    }
+
+    /// A packet of RTP has come. What is none, or of another stream, is left.
+    pub fn receive_packet(&mut self, at: Instant, bytes: &[u8]) {
+        let Ok(packet) = Packet::parse(bytes) else { return };
+        if packet.payload_type != self.codec.payload_type()
+            || *self.peer.get_or_insert(packet.source) != packet.source
+        {
+            return;
+        }
+        let number = self.extender.extend(packet.sequence);
+        let timestamp = self.timestamps.extend(packet.timestamp);
+        if self.heard.len() >= MOST_HEARD
+            || number.abs_diff(self.heard.first_key_value().map_or(number, |(first, _)| *first))
+                > MOST_HEARD as u64
+        {
+            return;
+        }
+        if self.heard.contains_key(&number) {
+            self.copies += 1;
+            return;
+        }
+        if number < self.highest {
+            self.reordered += 1;
+        }
+        self.highest = self.highest.max(number);
+        self.heard.insert(number, HeardPacket { timestamp, at });
+        // RFC 3550 section 6.4.1 and Appendix A.8.
+        let rate = f64::from(self.codec.clock_rate());
+        let transit = at.since(Instant::ZERO).as_secs_f64() * rate - timestamp as f64;
+        if let Some(last) = self.last_transit.replace(transit)
+            && (transit - last).abs() < LONGEST_JUMP_S * rate
+        {
+            self.jitter += ((transit - last).abs() - self.jitter) / 16.0;
+        }
+    }
+
+    /// A packet of RTCP has come. What is none is left.
+    pub fn receive_report(&mut self, at: Instant, bytes: &[u8]) {
+        let Ok(packets) = read_rtcp(bytes) else { return };
+        let has_ended = packets.iter().any(|packet| matches!(packet, RtcpPacket::Goodbye(_)));
+        for packet in packets {
+            let blocks = match packet {
+                RtcpPacket::SenderReport(source, info, blocks) => {
+                    if self.peer.is_none_or(|peer| peer == source) {
+                        self.peer_sent = Some(info.packets);
+                        self.last_report = Some(((info.ntp >> 16) as u32, at));
+                        if has_ended {
+                            self.told_at_end = Some(info.packets);
+                        }
+                    }
+                    blocks
+                }
+                RtcpPacket::ReceiverReport(_, blocks) => blocks,
+                _ => continue,
+            };
+            for block in blocks.iter().filter(|block| block.source == self.source) {
+                let known = u64::from(block.highest.wrapping_sub(u32::from(self.first_sequence))) + 1;
+                if known <= self.sent {
+                    self.lost_there = Some((i64::from(block.lost), known));
+                }
+                if block.last_report != 0 {
+                    let middle = (self.ntp(at) >> 16) as u32;
+                    let took = middle.wrapping_sub(block.last_report).wrapping_sub(block.delay);
+                    // A clock that was set meanwhile would give hours.
+                    if took < 60 << 16 {
+                        self.round_trip_s = Some(f64::from(took) / 65_536.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What became of it.
+    pub fn result(&self) -> MediaResult {
+        let received = self.heard.len() as u64;
+        let range = self.heard.first_key_value().map_or(0, |(first, _)| self.highest - first + 1);
+        let told =
+            self.told_at_end.map(u64::from).filter(|told| *told >= received && *told <= MOST_HEARD as u64);
+        let expected = told.unwrap_or(range).max(range);
+        MediaResult {
+            sent: self.sent,
+            received,
+            expected,
+            is_told: told.is_some(),
+            copies: self.copies,
+            reordered: self.reordered,
+            jitter_s: self.jitter / f64::from(self.codec.clock_rate()),
+            round_trip_s: self.round_trip_s,
+            lost_there: self.lost_there,
+            quality: self.quality(expected),
+        }
+    }
+
+    /// By the E-model, with half of the round-trip time as the delay of the fastest packet.
+    fn quality(&self, expected: u64) -> Option<CallQuality> {
+        let codec = self.codec.voice_codec()?;
+        let (first, first_heard) = self.heard.first_key_value()?;
+        let rate = f64::from(self.codec.clock_rate());
+        let sent_s = |heard: &HeardPacket| (heard.timestamp - first_heard.timestamp) as f64 / rate;
+        let transit = |heard: &HeardPacket| heard.at.since(Instant::ZERO).as_secs_f64() - sent_s(heard);
+        let fastest = self.heard.values().map(transit).fold(f64::INFINITY, f64::min);
+        let base = self.round_trip_s.unwrap_or(0.0) / 2.0;
+        let voice = Voice {
+            codec,
+            packet: Duration::from_millis(PACKET_MS),
+            talk: Talk::Continuous,
+            playout: Playout::default(),
+        };
+        let heard = self.heard.iter().map(|(number, heard)| Heard {
+            number: *number,
+            sent_s: sent_s(heard),
+            delay_s: base + transit(heard) - fastest,
+        });
+        CallQuality::of(&voice, *first, expected, heard).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(draw: u64) -> MediaSession {
+        let payloads = vec![Bytes::from(MediaCodec::Pcmu.silence())];
+        MediaSession::new(MediaCodec::Pcmu, payloads, draw, 1_700_000_000_000_000_000, Instant::ZERO)
+    }
+
+    /// Two ends over a line that takes so long and loses what `is_lost` says, for so many seconds.
+    fn exchange(seconds: u64, delay: Duration, is_lost: impl Fn(bool, u64) -> bool) -> [MediaResult; 2] {
+        let mut ends = [session(0x1111_2222_FFF0_0000), session(0x3333_4444_0001_8000)];
+        let mut wire: Vec<(Instant, usize, bool, Vec<u8>)> = Vec::new();
+        let last = Instant::ZERO + Duration::from_secs(seconds);
+        let mut now = Instant::ZERO;
+        let mut counts = [0, 0];
+        let mut has_ended = false;
+        loop {
+            for (own, end) in ends.iter_mut().enumerate() {
+                while let Some((_, bytes)) = end.poll_packet(now) {
+                    counts[own] += 1;
+                    if !is_lost(own == 0, counts[own] - 1) {
+                        wire.push((now + delay, 1 - own, true, bytes));
+                    }
+                }
+                if let Some(bytes) = end.poll_report(now) {
+                    wire.push((now + delay, 1 - own, false, bytes));
+                }
+            }
+            if now >= last && !has_ended {
+                has_ended = true;
+                for (own, end) in ends.iter_mut().enumerate() {
+                    let bytes = end.end(now);
+                    wire.push((now + delay, 1 - own, false, bytes));
+                }
+            }
+            let due =
+                wire.iter().map(|(due, ..)| *due).chain(ends.iter().filter_map(MediaSession::poll_timeout));
+            let due = if has_ended { due.min() } else { due.chain([last]).min() };
+            let Some(due) = due else { break };
+            now = due.max(now);
+            while let Some(place) = wire.iter().position(|(due, ..)| *due <= now) {
+                let (_, to, is_media, bytes) = wire.remove(place);
+                if is_media {
+                    ends[to].receive_packet(now, &bytes);
+                } else {
+                    ends[to].receive_report(now, &bytes);
+                }
+            }
+        }
+        ends.map(|end| end.result())
+    }
+
+    #[test]
+    fn both_ends_count_and_judge_what_was_lost() {
+        // Every 50th of the first end's packets is lost, also the first; sequence numbers go around meanwhile.
+        let [first, second] =
+            exchange(20, Duration::from_millis(30), |is_first, number| is_first && number % 50 == 0);
+        assert_eq!((first.sent, second.sent), (1000, 1000));
+        assert_eq!((second.expected, second.received, second.lost(), second.is_told), (1000, 980, 20, true));
+        assert_eq!((first.lost(), first.copies, first.reordered), (0, 0, 0));
+        let round_trip = first.round_trip_s.unwrap();
+        assert!((round_trip - 0.06).abs() < 1e-3, "{round_trip}");
+        // The first packet is unknown to the receiver's own count.
+        let (lost, known) = first.lost_there.unwrap();
+        assert!((lost - 19).abs() <= 1 && known >= 995, "{lost} of {known}");
+        assert!(second.jitter_s < 1e-4, "{}", second.jitter_s);
+        let (clear, lossy) = (first.quality.unwrap(), second.quality.unwrap());
+        assert!((lossy.missing - 0.02).abs() < 1e-12, "{lossy:?}");
+        // G.113: 95 · 2 / (2 / BurstR + 25.1) of R, BurstR = 0.98.
+        let impairment = 95.0 * 2.0 / (2.0 / lossy.pattern.burst_ratio() + 25.1);
+        assert!((clear.rating - lossy.rating - impairment).abs() < 0.1, "{clear:?} {lossy:?}");
+    }
+
+    #[test]
+    fn what_is_no_media_of_the_call_changes_nothing() {
+        let mut end = session(1);
+        let mut other = session(0x99 << 32);
+        let (_, bytes) = other.poll_packet(Instant::ZERO + Duration::from_secs(1)).unwrap();
+        end.receive_packet(Instant::ZERO, &bytes);
+        end.receive_packet(Instant::ZERO, &bytes);
+        let strange = Packet { source: 7, ..Packet::parse(&bytes).unwrap() }.encode();
+        let video = Packet { payload_type: 96, ..Packet::parse(&bytes).unwrap() }.encode();
+        for bytes in [&strange[..], &video, b"", b"garbage", &[0x80; 11]] {
+            end.receive_packet(Instant::ZERO, bytes);
+            end.receive_report(Instant::ZERO, bytes);
+        }
+        let result = end.result();
+        assert_eq!((result.received, result.copies, result.expected), (1, 1, 1));
+    }
+
+    /// Numbers that leap through the whole range do not make the range as large.
+    #[test]
+    fn numbers_that_leap_take_no_memory() {
+        let mut end = session(1);
+        for place in 0..1000_u32 {
+            let sequence = (place * 30_000) as u16;
+            let packet =
+                Packet { marker: false, payload_type: 0, sequence, timestamp: 0, source: 5, payload: &[] };
+            end.receive_packet(Instant::ZERO, &packet.encode());
+        }
+        assert!(end.result().expected <= MOST_HEARD as u64 + 1);
+    }
+}

@@ -1,0 +1,513 @@
+//! All calls of a scenario, without sockets: messages and moments come in, messages and events go out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Instant};
+use netrig_sip::index::Histogram;
+use netrig_sip::load::Scan;
+
+use super::call::{LINGERS, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput};
+use super::injection::InjectionError;
+use super::received::ReceivedText;
+use super::run::ScriptRun;
+use super::script::{CallScript, MessagePresence, StepKind};
+
+/// Different failures that are told apart.
+const MOST_FAILURES: usize = 200;
+
+/// Lines of the log that are kept.
+const MOST_LINES: usize = 1000;
+
+/// Who begins the calls of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptSide {
+    /// The tester: the first step that must happen sends.
+    Caller,
+    /// The other side: the first step that must happen receives a message.
+    Callee,
+    /// Another process of the test: the first step that must happen receives a message from it.
+    Commanded,
+}
+
+impl ScriptSide {
+    /// Of a scenario, by its first step that must happen.
+    pub fn of(script: &CallScript) -> Self {
+        for step in &script.steps {
+            match &step.kind {
+                StepKind::Send(_) | StepKind::SendCommand { .. } => return Self::Caller,
+                StepKind::Receive(receive) if receive.presence == MessagePresence::Mandatory => {
+                    return Self::Callee;
+                }
+                StepKind::ReceiveCommand { is_optional: false, .. } => return Self::Commanded,
+                _ => {}
+            }
+        }
+        Self::Caller
+    }
+}
+
+/// A message of a scenario that was no call's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrayMessage {
+    /// It has no Call-ID.
+    WithoutCall,
+    /// Its Call-ID is that of no call.
+    OfNoCall,
+    /// It would have begun a call, and there are as many as may be.
+    WithoutRoom,
+}
+
+/// What became of the calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScriptTally {
+    /// Calls that began.
+    pub begun: u64,
+    /// Calls that went through their last step.
+    pub succeeded: u64,
+    /// Calls that did not.
+    pub failed: u64,
+    /// Why: the step from 0, the reason, and how many.
+    pub failures: BTreeMap<(usize, String), u64>,
+    /// Failures that found no place there.
+    pub other_failures: u64,
+    /// Response times, in the order of their names.
+    pub response_times: Vec<Histogram>,
+    /// How long calls lasted that succeeded.
+    pub lengths: Histogram,
+    /// Messages of no call.
+    pub strays: u64,
+    /// Messages that would have begun a call, and there were as many as may be.
+    pub without_room: u64,
+    /// Lines of the log, and warnings.
+    pub log: Vec<String>,
+    /// Lines that found no place there.
+    pub more_lines: u64,
+    /// A few calls that failed: Call-ID, step from 0, and why.
+    pub examples: Vec<(String, usize, String)>,
+}
+
+/// Calls that failed that are named.
+const MOST_EXAMPLES: usize = 10;
+
+/// What a call wants, and where its messages go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallOutput<P> {
+    /// Number of the call.
+    pub number: u64,
+    /// Where its first message came from, if the other side began it.
+    pub path: Option<P>,
+    /// What it wants.
+    pub output: ScriptOutput,
+}
+
+/// A call that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedCall {
+    /// Number of the call.
+    pub number: u64,
+    /// Its Call-ID, without a prefix that ends with `///`.
+    pub call_id: String,
+    /// Whether it failed.
+    pub has_failed: bool,
+    /// From its first step to its end.
+    pub lasted: Duration,
+}
+
+#[derive(Debug)]
+struct LiveCall<P> {
+    call: ScriptCall,
+    path: Option<P>,
+    began: Instant,
+    /// When it wants to be told the time, or is forgotten.
+    due: Option<Instant>,
+    /// When it is forgotten, once it is over.
+    lingers_until: Option<Instant>,
+}
+
+/// Calls of a scenario. `P` is where messages come from.
+#[derive(Debug)]
+pub struct ScriptCalls<P> {
+    /// What they share.
+    pub run: ScriptRun,
+    /// What became of them.
+    pub tally: ScriptTally,
+    /// What they want; whoever drives them takes it.
+    pub outputs: VecDeque<CallOutput<P>>,
+    side: ScriptSide,
+    numbers: BTreeMap<String, u64>,
+    calls: BTreeMap<u64, LiveCall<P>>,
+    due: BTreeSet<(Instant, u64)>,
+    last: u64,
+    open: usize,
+    most_open: usize,
+    users: Option<usize>,
+    /// Users who are done: each may begin again.
+    rested: Vec<usize>,
+    ended: Vec<EndedCall>,
+    began_ns: u64,
+    accepts: bool,
+}
+
+impl<P: Clone> ScriptCalls<P> {
+    /// Before the first call. `began_ns`: since 1970, when the clock was zero. `users`: calls are those of so many users, one after the
+    /// other.
+    pub fn new(run: ScriptRun, most_open: usize, users: Option<usize>, began_ns: u64) -> Self {
+        let response_times = vec![Histogram::default(); run.script.response_times.len()];
+        Self {
+            side: ScriptSide::of(&run.script),
+            run,
+            tally: ScriptTally { response_times, ..ScriptTally::default() },
+            outputs: VecDeque::new(),
+            numbers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            due: BTreeSet::new(),
+            last: 0,
+            open: 0,
+            most_open,
+            users,
+            rested: Vec::new(),
+            ended: Vec::new(),
+            began_ns,
+            accepts: true,
+        }
+    }
+
+    /// Who begins calls.
+    pub const fn side(&self) -> ScriptSide {
+        self.side
+    }
+
+    /// Calls that are not over.
+    pub const fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Of them, those that do not only wait for what comes again.
+    pub fn open_within(&self) -> usize {
+        let waits = |live: &&LiveCall<P>| live.call.is_waiting_for_repetitions(&self.run);
+        self.open - self.calls.values().filter(waits).count()
+    }
+
+    /// Users whose calls are over, since this was last asked.
+    pub fn take_rested(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.rested)
+    }
+
+    /// Calls that are over, since this was last asked.
+    pub fn take_ended(&mut self) -> Vec<EndedCall> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// A call cannot go on.
+    pub fn fail(&mut self, now: Instant, number: u64, why: String) {
+        self.with(now, number, |call, run| call.disconnected(run, why));
+    }
+
+    /// No more calls begin by messages of the other side.
+    pub const fn accept_no_more(&mut self) {
+        self.accepts = false;
+    }
+
+    /// Carries out the steps that stand before all calls.
+    ///
+    /// # Errors
+    /// One of them failed, in words.
+    pub fn open_run(&mut self, now: Instant) -> Result<(), String> {
+        if self.run.script.opening.is_empty() {
+            return Ok(());
+        }
+        // They are carried out as a call of their own, whose variables are those of the whole run.
+        let own = CallScript {
+            steps: self.run.script.opening.clone(),
+            opening: Vec::new(),
+            ..(*self.run.script).clone()
+        };
+        let script = std::mem::replace(&mut self.run.script, own.into());
+        let tallies =
+            std::mem::replace(&mut self.run.tallies, vec![Default::default(); self.run.script.steps.len()]);
+        let call = ScriptCall::new(&mut self.run, 0, "opening".to_owned(), None, self.began_ns);
+        let mut done = Ok(());
+        match call {
+            Err(wrong) => done = Err(wrong.to_string()),
+            Ok(mut call) => {
+                call.begin(&mut self.run, now);
+                if let Some(ScriptOutcome::Failed { step, why }) = &call.outcome {
+                    done = Err(format!("step {} of <init>: {}", step + 1, words(why)));
+                }
+                let outputs = std::mem::take(&mut call.outputs);
+                self.outputs.extend(outputs.into_iter().map(|output| CallOutput {
+                    number: 0,
+                    path: None,
+                    output,
+                }));
+            }
+        }
+        (self.run.script, self.run.tallies) = (script, tallies);
+        done
+    }
+
+    /// Begins a call of the tester's own. False if there are as many as may be.
+    ///
+    /// # Errors
+    /// An injection file has fewer lines than there are users.
+    pub fn begin(&mut self, now: Instant, user: Option<usize>) -> Result<bool, InjectionError> {
+        if self.open >= self.most_open {
+            return Ok(false);
+        }
+        let number = self.last + 1;
+        let local = self.run.settings.local.ip();
+        let call_id = format!("{number}-{}@{local}", self.run.settings.run_number);
+        self.enter(now, call_id, None, user)?;
+        self.with(now, number, |call, run| call.begin(run, now));
+        Ok(true)
+    }
+
+    fn enter(
+        &mut self,
+        now: Instant,
+        call_id: String,
+        path: Option<P>,
+        user: Option<usize>,
+    ) -> Result<u64, InjectionError> {
+        let number = self.last + 1;
+        let user = user.or_else(|| self.users.map(|users| (number as usize - 1) % users.max(1)));
+        let call = ScriptCall::new(&mut self.run, number, call_id.clone(), user, self.began_ns)?;
+        self.last = number;
+        self.open += 1;
+        self.tally.begun += 1;
+        self.numbers.insert(call_id, number);
+        self.calls.insert(number, LiveCall { call, path, began: now, due: None, lingers_until: None });
+        Ok(number)
+    }
+
+    /// A message has come to `local` at a moment, and is looked at now. What it was, if it is no call's.
+    ///
+    /// # Errors
+    /// It begins a call, and an injection file has fewer lines than there are users.
+    pub fn receive(
+        &mut self,
+        (at, now): (Instant, Instant),
+        bytes: &[u8],
+        path: &P,
+        local: SocketAddr,
+    ) -> Result<Option<StrayMessage>, InjectionError> {
+        let scan = Scan::of(bytes);
+        let Some(call_id) = scan.call_id.map(String::from_utf8_lossy) else {
+            self.tally.strays += 1;
+            return Ok(Some(StrayMessage::WithoutCall));
+        };
+        let key = key_of(&call_id);
+        let message = ReceivedText::new(bytes);
+        let is_request = message.request().is_some_and(|(method, _)| method != "ACK");
+        // A Call-ID may come again when its call is over, as that of a registration does.
+        let is_new = |number: &u64| {
+            let over = self.calls.get(number).filter(|live| live.lingers_until.is_some());
+            over.is_some_and(|live| {
+                is_request && message.tag_of("To").is_none() && !live.call.knows(&message)
+            })
+        };
+        let known = self.numbers.get(key).copied();
+        let known = known.filter(|number| self.side != ScriptSide::Callee || !is_new(number));
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let may_begin = self.side == ScriptSide::Callee && self.accepts && is_request;
+                if !may_begin {
+                    self.tally.strays += 1;
+                    return Ok(Some(StrayMessage::OfNoCall));
+                }
+                if self.open >= self.most_open {
+                    self.tally.without_room += 1;
+                    return Ok(Some(StrayMessage::WithoutRoom));
+                }
+                let number = self.enter(now, key.to_owned(), Some(path.clone()), None)?;
+                self.with(now, number, |call, run| call.begin(run, now));
+                number
+            }
+        };
+        self.with(now, number, |call, run| call.receive(run, (at, now), bytes, local));
+        Ok(None)
+    }
+
+    /// A message of another process of the test has come.
+    ///
+    /// # Errors
+    /// It begins a call, and an injection file has fewer lines than there are users.
+    pub fn receive_command(
+        &mut self,
+        now: Instant,
+        from: Option<&str>,
+        text: &str,
+    ) -> Result<Option<StrayMessage>, InjectionError> {
+        let message = ReceivedText { text: text.to_owned() };
+        let call_id = text
+            .lines()
+            .find_map(|line| {
+                line.trim().split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("call-id"))
+            })
+            .map(|(_, value)| value.trim().to_owned());
+        let Some(call_id) = call_id.or_else(|| message.value_of("Call-ID").map(str::to_owned)) else {
+            self.tally.strays += 1;
+            return Ok(Some(StrayMessage::WithoutCall));
+        };
+        let key = key_of(&call_id);
+        let number = match self.numbers.get(key) {
+            Some(number) => *number,
+            None if self.side == ScriptSide::Commanded && self.accepts && self.open < self.most_open => {
+                let number = self.enter(now, key.to_owned(), None, None)?;
+                self.with(now, number, |call, run| call.begin(run, now));
+                number
+            }
+            None => {
+                self.tally.strays += 1;
+                return Ok(Some(StrayMessage::OfNoCall));
+            }
+        };
+        self.with(now, number, |call, run| call.receive_command(run, now, from, text));
+        Ok(None)
+    }
+
+    /// A connection has ended: of one call, or of all that have sent over it or whose first message came over it.
+    pub fn disconnected(&mut self, now: Instant, number: Option<u64>, path: &P, why: &str)
+    where
+        P: PartialEq,
+    {
+        let is_of = |(own, live): (&u64, &LiveCall<P>)| {
+            let fits = number.is_none_or(|number| number == *own)
+                && live.path.as_ref().is_none_or(|own| own == path);
+            (fits && live.lingers_until.is_none()).then_some(*own)
+        };
+        let numbers: Vec<u64> = self.calls.iter().filter_map(is_of).collect();
+        for number in numbers {
+            self.with(now, number, |call, run| call.disconnected(run, why.to_owned()));
+        }
+    }
+
+    /// Ends all calls before their time.
+    pub fn stop(&mut self, now: Instant) {
+        let numbers: Vec<u64> = self.calls.keys().copied().collect();
+        for number in numbers {
+            self.with(now, number, |call, run| call.stop(run));
+        }
+    }
+
+    /// When the calls next want to be told the time.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// The time has come, or not.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((due, number)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, number));
+            let Some(live) = self.calls.get_mut(&number) else { continue };
+            live.due = None;
+            if live.lingers_until.is_some() {
+                if self.numbers.get(&live.call.call_id) == Some(&number) {
+                    self.numbers.remove(&live.call.call_id);
+                }
+                self.calls.remove(&number);
+                continue;
+            }
+            self.with(now, number, |call, run| call.handle_timeout(run, now));
+        }
+    }
+
+    /// Lets a call act, takes what it wants, and books it if it is over.
+    fn with(&mut self, now: Instant, number: u64, act: impl FnOnce(&mut ScriptCall, &mut ScriptRun)) {
+        let Self { calls, run, tally, outputs, due, open, rested, ended, .. } = self;
+        let Some(live) = calls.get_mut(&number) else { return };
+        act(&mut live.call, run);
+        while let Some(output) = live.call.outputs.pop_front() {
+            match output {
+                ScriptOutput::ResponseTime { name, took } => {
+                    if let Some(times) = tally.response_times.get_mut(name) {
+                        times.record(took);
+                    }
+                }
+                ScriptOutput::Log(line) => tally.line(line),
+                ScriptOutput::Warn(line) => tally.line(format!("warning: {line}")),
+                output => outputs.push_back(CallOutput { number, path: live.path.clone(), output }),
+            }
+        }
+        if let Some(outcome) = live.call.outcome.as_ref().filter(|_| live.lingers_until.is_none()) {
+            live.lingers_until = Some(now + LINGERS);
+            *open -= 1;
+            rested.extend(live.call.user());
+            let (call_id, lasted) = (live.call.call_id.clone(), now.since(live.began));
+            tally.book(outcome, &call_id, lasted);
+            let has_failed = *outcome != ScriptOutcome::Succeeded;
+            ended.push(EndedCall { number, call_id, has_failed, lasted });
+            live.call.settle();
+        }
+        let wants = live.lingers_until.or_else(|| live.call.poll_timeout());
+        if live.due != wants {
+            live.due.into_iter().for_each(|old| _ = due.remove(&(old, number)));
+            wants.into_iter().for_each(|new| _ = due.insert((new, number)));
+            live.due = wants;
+        }
+    }
+}
+
+impl ScriptTally {
+    fn line(&mut self, line: String) {
+        if self.log.len() < MOST_LINES {
+            self.log.push(line);
+        } else {
+            self.more_lines += 1;
+        }
+    }
+
+    fn book(&mut self, outcome: &ScriptOutcome, call_id: &str, lasted: Duration) {
+        match outcome {
+            ScriptOutcome::Succeeded => {
+                self.succeeded += 1;
+                self.lengths.record(lasted);
+            }
+            ScriptOutcome::Failed { step, why } => {
+                self.failed += 1;
+                let why = words(why);
+                if self.examples.len() < MOST_EXAMPLES {
+                    self.examples.push((call_id.to_owned(), *step, why.clone()));
+                }
+                let key = (*step, why);
+                if self.failures.contains_key(&key) || self.failures.len() < MOST_FAILURES {
+                    *self.failures.entry(key).or_default() += 1;
+                } else {
+                    self.other_failures += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The part of a Call-ID that names the call: behind `///`, with which one call tells several dialogs apart.
+fn key_of(call_id: &str) -> &str {
+    call_id.rsplit_once("///").map_or(call_id, |(_, key)| key).trim()
+}
+
+/// Why a call failed, in words.
+fn words(why: &ScriptFailure) -> String {
+    match why {
+        ScriptFailure::Unexpected(first) => match first.strip_prefix("SIP/2.0 ") {
+            Some(status) => format!("a response {} that the scenario does not have there", status.trim_end()),
+            None => {
+                let method = first.split(' ').next().unwrap_or_default();
+                format!("a request {method} that the scenario does not have there")
+            }
+        },
+        ScriptFailure::UnexpectedCommand(first) => {
+            format!("a message of another process that the scenario does not have there: {first}")
+        }
+        ScriptFailure::Disconnected(why) => why.clone(),
+        ScriptFailure::Timeout => "nothing that it awaits came in time".to_owned(),
+        ScriptFailure::NoAnswer => "nothing answers what was sent again and again".to_owned(),
+        ScriptFailure::Extraction(pattern) => {
+            format!("the regular expression `{pattern}` did not find what it has to")
+        }
+        ScriptFailure::Test => "a test of the scenario failed".to_owned(),
+        ScriptFailure::Stopped => "it was ended before its last step".to_owned(),
+        ScriptFailure::Script(why) => why.clone(),
+    }
+}

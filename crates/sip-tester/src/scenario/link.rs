@@ -1,0 +1,242 @@
+//! Messages between processes of one test (SIPp's 3PCC): lines of text over TCP, each message behind which an ESC stands.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration as StdDuration;
+
+/// What stands behind each message.
+const END: u8 = 27;
+
+/// Bytes of messages that wait to be sent, or to be complete.
+const MOST_WAITING: usize = 1 << 20;
+
+/// Processes that may be connected.
+const MOST_PEERS: usize = 64;
+
+/// How long a connection to another process may take.
+const CONNECTS_WITHIN: StdDuration = StdDuration::from_secs(10);
+
+/// How processes of one test find each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkOrder {
+    /// Two processes: the one whose scenario begins with a message to the other connects, and the other listens (SIPp's `-3pcc`).
+    Pair {
+        /// Where one of them listens.
+        address: SocketAddr,
+        /// Whether this is the one.
+        listens: bool,
+    },
+    /// Several with names (SIPp's `-master`, `-slave` and `-slave_cfg`).
+    Named {
+        /// The own name.
+        own: String,
+        /// Where each listens.
+        addresses: BTreeMap<String, SocketAddr>,
+    },
+}
+
+impl LinkOrder {
+    /// The addresses of named processes: `NAME;HOST:PORT` on each line.
+    ///
+    /// # Errors
+    /// The first line that is none, from 1.
+    pub fn addresses(text: &str) -> Result<BTreeMap<String, SocketAddr>, usize> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let lines = (1_usize..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let read = lines.map(|(number, line)| {
+            let (name, address) = line.split_once(';').ok_or(number)?;
+            let address = address.trim().trim_end_matches(';').parse().map_err(|_| number)?;
+            Ok((name.trim().to_owned(), address))
+        });
+        read.collect()
+    }
+}
+
+#[derive(Debug)]
+struct LinkPeer {
+    name: Option<String>,
+    stream: TcpStream,
+    came: Vec<u8>,
+    unsent: Vec<u8>,
+}
+
+/// The connections to the other processes.
+#[derive(Debug)]
+pub(super) struct ScriptLink {
+    order: LinkOrder,
+    listener: Option<TcpListener>,
+    peers: Vec<LinkPeer>,
+}
+
+impl ScriptLink {
+    /// Listens, or connects.
+    ///
+    /// # Errors
+    /// What the system answers, with the address.
+    pub fn open(order: LinkOrder) -> Result<Self, String> {
+        let mut link = Self { order: order.clone(), listener: None, peers: Vec::new() };
+        let listens_at = match &order {
+            LinkOrder::Pair { address, listens: true } => Some(*address),
+            LinkOrder::Pair { .. } => None,
+            LinkOrder::Named { own, addresses } => {
+                let address = addresses.get(own);
+                Some(*address.ok_or_else(|| format!("the list of processes has no `{own}`"))?)
+            }
+        };
+        if let Some(address) = listens_at {
+            let told = |error: io::Error| format!("cannot listen at {address}: {error}");
+            let listener = TcpListener::bind(address).map_err(told)?;
+            listener.set_nonblocking(true).map_err(told)?;
+            link.listener = Some(listener);
+        }
+        if let LinkOrder::Pair { address, listens: false } = order {
+            link.connect(None, address)?;
+        }
+        Ok(link)
+    }
+
+    fn connect(&mut self, name: Option<String>, address: SocketAddr) -> Result<usize, String> {
+        let told = |error: io::Error| format!("no connection to the process at {address}: {error}");
+        let stream = TcpStream::connect_timeout(&address, CONNECTS_WITHIN).map_err(told)?;
+        stream.set_nonblocking(true).map_err(told)?;
+        stream.set_nodelay(true).map_err(told)?;
+        self.peers.push(LinkPeer { name, stream, came: Vec::new(), unsent: Vec::new() });
+        Ok(self.peers.len() - 1)
+    }
+
+    /// Sends a message to the process with this name, or to the only one.
+    ///
+    /// # Errors
+    /// There is no such process, or it takes nothing.
+    pub fn send(&mut self, to: Option<&str>, text: &str) -> Result<(), String> {
+        let known = self.peers.iter().position(|peer| to.is_none() || peer.name.as_deref() == to);
+        let place = match (known, to, &self.order) {
+            (Some(place), ..) => place,
+            (None, Some(name), LinkOrder::Named { addresses, .. }) => {
+                let address = addresses.get(name).copied();
+                let address = address.ok_or_else(|| format!("the list of processes has no `{name}`"))?;
+                self.connect(Some(name.to_owned()), address)?
+            }
+            _ => return Err("no other process of the test is connected".to_owned()),
+        };
+        let peer = &mut self.peers[place];
+        if peer.unsent.len() + text.len() > MOST_WAITING {
+            return Err("the other process takes nothing".to_owned());
+        }
+        peer.unsent.extend_from_slice(text.as_bytes());
+        peer.unsent.push(END);
+        peer.flush();
+        Ok(())
+    }
+
+    /// Messages that have come, each with the name of the process, as its From line has it.
+    pub fn receive(&mut self) -> Vec<(Option<String>, String)> {
+        if let Some(listener) = &self.listener {
+            while let Ok((stream, _)) = listener.accept() {
+                if self.peers.len() < MOST_PEERS && stream.set_nonblocking(true).is_ok() {
+                    self.peers.push(LinkPeer { name: None, stream, came: Vec::new(), unsent: Vec::new() });
+                }
+            }
+        }
+        let mut messages = Vec::new();
+        self.peers.retain_mut(|peer| {
+            peer.flush();
+            peer.receive(&mut messages)
+        });
+        messages
+    }
+
+    /// Descriptors to be watched, each with whether it waits to be written.
+    pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        let listener = self.listener.iter().map(|listener| (listener.as_fd(), false));
+        let peers = self.peers.iter().map(|peer| (peer.stream.as_fd(), !peer.unsent.is_empty()));
+        listener.chain(peers).collect()
+    }
+}
+
+impl LinkPeer {
+    /// What the other side does not take is found when its connection is read.
+    fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(count) => _ = self.unsent.drain(..count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// False if the connection is over.
+    fn receive(&mut self, messages: &mut Vec<(Option<String>, String)>) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        let stands = loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => break false,
+                Ok(count) => self.came.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
+            }
+            if self.came.len() > MOST_WAITING {
+                break false;
+            }
+        };
+        while let Some(place) = self.came.iter().position(|byte| *byte == END) {
+            let message: Vec<u8> = self.came.drain(..=place).collect();
+            let text = String::from_utf8_lossy(&message[..place]).into_owned();
+            let from = text.lines().find_map(|line| {
+                let (name, value) = line.trim().split_once(':')?;
+                name.eq_ignore_ascii_case("from").then(|| value.trim().to_owned())
+            });
+            if self.name.is_none() {
+                self.name.clone_from(&from);
+            }
+            messages.push((from, text));
+        }
+        stands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn until_it_came(link: &mut ScriptLink) -> Vec<(Option<String>, String)> {
+        loop {
+            let came = link.receive();
+            if !came.is_empty() {
+                return came;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn two_processes_tell_each_other_messages() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut first = ScriptLink::open(LinkOrder::Pair { address: any, listens: true }).unwrap();
+        let address = first.listener.as_ref().unwrap().local_addr().unwrap();
+        let mut second = ScriptLink::open(LinkOrder::Pair { address, listens: false }).unwrap();
+        second.send(None, "Call-ID: 1\r\nFrom: m\r\n").unwrap();
+        second.send(None, "Call-ID: 2\r\n").unwrap();
+        let mut came = until_it_came(&mut first);
+        while came.len() < 2 {
+            came.extend(until_it_came(&mut first));
+        }
+        assert_eq!(came[0], (Some("m".to_owned()), "Call-ID: 1\r\nFrom: m\r\n".to_owned()));
+        assert_eq!(came[1], (None, "Call-ID: 2\r\n".to_owned()));
+        first.send(None, "back").unwrap();
+        assert_eq!(until_it_came(&mut second), [(None, "back".to_owned())]);
+    }
+
+    #[test]
+    fn a_list_of_processes_is_read() {
+        let read = LinkOrder::addresses("# both\ns1;127.0.0.1:8080\nm;127.0.0.1:8081\n").unwrap();
+        assert_eq!(read["m"], "127.0.0.1:8081".parse().unwrap());
+        assert_eq!(LinkOrder::addresses("s1;127.0.0.1:8080\nm 127.0.0.1\n"), Err(2));
+        let order = LinkOrder::Named { own: "x".to_owned(), addresses: read };
+        assert!(ScriptLink::open(order).unwrap_err().contains("no `x`"));
+    }
+}

@@ -1,0 +1,673 @@
+//! A load of scenarios over real sockets.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use netrig_agent::sip::load::{DelayRow, TesterReport, TesterSecond, TesterUse, is_public, pace_words};
+use netrig_agent::sip::tap::{MessageTap, MessageTaps, PassedMessage};
+use netrig_agent::sip::{ArrivalPath, EndAddress, UserAgentEnd, wait_for_ends};
+use netrig_agent::{Clock, RealtimeOffset, SocketError, realtime_nanos};
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_sip::header::Transport;
+use netrig_sip::load::Pace;
+
+use super::beginnings::Beginnings;
+use super::call::ScriptOutput;
+use super::calls::{ScriptCalls, ScriptSide, ScriptTally};
+use super::document::{
+    CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
+};
+use super::injection::{InjectionError, InjectionFile};
+use super::link::{LinkOrder, ScriptLink};
+use super::media::ScriptPlayer;
+use super::programs::Programs;
+use super::run::{ScriptRun, ScriptSettings};
+use super::script::{CallScript, MediaKind, ScriptAction};
+use crate::media::{MediaEngine, MediaOrder, MediaReport};
+
+/// Calls that begin in a row before what has come is looked at.
+const BURST: usize = 32;
+
+/// The longest that the loop sleeps: so soon an interruption is seen.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long what comes behind the last call is answered: a final response may be on its way once more.
+const AFTERWARDS: Duration = Duration::from_millis(200);
+
+/// The same where calls were ended before their time, whose other sides answer CANCEL and BYE.
+const AFTER_ENDING: Duration = Duration::from_millis(500);
+
+/// If no call begins any more, and nothing comes and nothing is due for so long, calls that wait without end are ended.
+const QUIET: Duration = Duration::from_secs(180);
+
+/// Which messages share a connection over TCP and TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScriptConnections {
+    /// Those of all calls.
+    #[default]
+    One,
+    /// Those of a call.
+    PerCall,
+}
+
+/// A load of scenarios.
+#[derive(Clone, Debug)]
+pub struct ScenarioOrder {
+    /// The scenario.
+    pub script: CallScript,
+    /// The file that it is from.
+    pub file: PathBuf,
+    /// What keywords stand for, and how calls are carried out. Its local address is that of the sockets; if the port of `media` is 0 it
+    /// stays so, and its address is that of the sockets if it is unspecified.
+    pub settings: ScriptSettings,
+    /// Injection files with their names; the first is that of fields which name none.
+    pub files: Vec<(String, InjectionFile)>,
+    /// Values of variables of the whole run (SIPp's `-set`).
+    pub variables: Vec<(String, String)>,
+    /// The sockets.
+    pub address: EndAddress,
+    /// Which messages share a connection.
+    pub connections: ScriptConnections,
+    /// When calls begin, if the tester begins them.
+    pub pace: Pace,
+    /// No call begins after that; if the other side begins calls, the load ends then. Absent: without end.
+    pub lasts: Option<Duration>,
+    /// Calls at most.
+    pub count: Option<u64>,
+    /// Calls are those of so many users.
+    pub users: Option<u32>,
+    /// Calls that may be open at a time.
+    pub most_open: usize,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether the scenario may start programs.
+    pub runs_programs: bool,
+    /// Whether messages may go to public addresses.
+    pub may_test: bool,
+    /// Media of sessions, which have ports of their own in each call.
+    pub media: Option<MediaOrder>,
+    /// The other processes of the test.
+    pub link: Option<LinkOrder>,
+}
+
+/// Who looks on.
+pub struct ScenarioWatch<'a> {
+    /// Set: the load ends before its time.
+    pub stop: &'a AtomicBool,
+    /// Who keeps messages.
+    pub taps: Option<&'a dyn MessageTaps>,
+    /// Is told where the tester is reached, once it is.
+    pub ready: &'a mut dyn FnMut(SocketAddr),
+    /// Is told each second.
+    pub second: &'a mut dyn FnMut(&ScenarioSecond),
+}
+
+/// Why a load of scenarios could not be.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioLoadError {
+    /// It cannot be what was meant.
+    #[error("{0}")]
+    Request(String),
+    /// A socket is not to be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// An injection file does not fit.
+    #[error("injection file: {0}")]
+    Injection(#[from] InjectionError),
+}
+
+/// Carries a load of scenarios out, and says what became of it. `tester`: version and commit of netrig.
+///
+/// # Errors
+/// It cannot begin. What happens later is in the document.
+pub fn run_scenario(
+    order: ScenarioOrder,
+    watch: ScenarioWatch<'_>,
+    tester: &str,
+) -> Result<ScenarioDocument, ScenarioLoadError> {
+    let refuse = |why: String| Err(ScenarioLoadError::Request(why));
+    let side = ScriptSide::of(&order.script);
+    if !order.runs_programs
+        && let Some(line) = order.script.starts_programs()
+    {
+        return refuse(format!(
+            "line {line}: the scenario starts a program: allow it with --allow-commands, or take <exec command> out"
+        ));
+    }
+    if let Some((line, what)) = order.script.needs_link()
+        && order.link.is_none()
+    {
+        return refuse(format!("line {line}: <{what}> needs another process of the test: --3pcc ADDRESS"));
+    }
+    let server = order.address.server;
+    if side != ScriptSide::Callee && is_public(server.ip()) && !order.may_test {
+        return refuse(format!(
+            "{} is a public address: a load is sent there only with --i-may-test",
+            server.ip()
+        ));
+    }
+    let folder = order.file.parent().map(PathBuf::from).unwrap_or_default();
+    let player = ScriptPlayer::new(&order.script, &folder).map_err(ScenarioLoadError::Request)?;
+    let link = order.link.clone().map(ScriptLink::open).transpose().map_err(ScenarioLoadError::Request)?;
+    let end = UserAgentEnd::open(&order.address)?;
+    let local = end.local();
+    let mut settings = order.settings.clone();
+    settings.local = local;
+    if settings.media.ip().is_unspecified() {
+        settings.media.set_ip(local.ip());
+    }
+    let mut run = ScriptRun::new(order.script.clone(), settings, Seeds::new(order.seed).stream("scenario"));
+    run.default_file = order.files.first().map(|(name, _)| name.clone());
+    run.files = order.files.iter().cloned().collect();
+    run.set_globals(&order.variables).map_err(ScenarioLoadError::Request)?;
+    let users = order.users.map(|users| users as usize);
+    let pace = (side == ScriptSide::Caller).then_some(&order.pace);
+    let lasts = order.lasts.unwrap_or(Duration::MAX);
+    let began_ns = realtime_nanos();
+    let clock = Clock::starting_in(Duration::ZERO);
+    let draws = Seeds::new(order.seed).stream("scenario/media");
+    let media =
+        order.media.clone().map(|media| MediaEngine::new(media, run.settings.media.ip(), &clock, draws));
+    let load = ScenarioLoad {
+        clock,
+        media,
+        offset: RealtimeOffset::measure(),
+        beginnings: Beginnings::new(pace, users.unwrap_or(1), order.count, lasts, order.seed),
+        calls: ScriptCalls::new(run, order.most_open, users, began_ns),
+        end,
+        link,
+        player,
+        programs: Programs::default(),
+        destinations: BTreeMap::new(),
+        tap: watch.taps.map(MessageTaps::tap),
+        second: TesterSecond::default(),
+        whole: TesterSecond::default(),
+        stopped: None,
+        faults: Vec::new(),
+        heard: Instant::ZERO,
+        order: &order,
+    };
+    load.run(watch, side, began_ns, tester)
+}
+
+struct ScenarioLoad<'a> {
+    order: &'a ScenarioOrder,
+    clock: Clock,
+    offset: RealtimeOffset,
+    beginnings: Beginnings,
+    calls: ScriptCalls<ArrivalPath>,
+    end: UserAgentEnd,
+    link: Option<ScriptLink>,
+    player: ScriptPlayer,
+    media: Option<MediaEngine>,
+    programs: Programs,
+    /// Where the messages of calls go that said so themselves.
+    destinations: BTreeMap<u64, SocketAddr>,
+    tap: Option<Box<dyn MessageTap>>,
+    second: TesterSecond,
+    whole: TesterSecond,
+    /// Why the scenario ended the run.
+    stopped: Option<Option<String>>,
+    faults: Vec<String>,
+    /// When something last came, or was due.
+    heard: Instant,
+}
+
+impl ScenarioLoad<'_> {
+    fn run(
+        mut self,
+        watch: ScenarioWatch<'_>,
+        side: ScriptSide,
+        began_ns: u64,
+        tester: &str,
+    ) -> Result<ScenarioDocument, ScenarioLoadError> {
+        let mut used = TesterUse::read();
+        self.calls.open_run(self.clock.now()).map_err(ScenarioLoadError::Request)?;
+        self.carry_out()?;
+        (watch.ready)(self.end.local());
+        let mut seconds: Vec<ScenarioSecond> = Vec::new();
+        let mut before = SecondMark::default();
+        let interrupted = loop {
+            let now = self.clock.now();
+            if watch.stop.load(Ordering::Relaxed) {
+                // Who answers calls is ended by a person.
+                break side == ScriptSide::Caller;
+            }
+            self.begin()?;
+            self.calls.handle_timeout(self.clock.now());
+            self.player.handle_timeout(self.clock.now());
+            self.media.iter_mut().for_each(|media| media.handle_timeout(self.clock.now()));
+            self.carry_out()?;
+            let second = now.as_nanos() / 1_000_000_000;
+            while (seconds.len() as u64) < second {
+                let row = self.tell(seconds.len() as u64, &mut before, &mut used);
+                (watch.second)(&row);
+                seconds.push(row);
+            }
+            if self.stopped.is_some() || self.is_done(self.clock.now(), side) {
+                break false;
+            }
+            self.wait();
+            self.receive()?;
+        };
+        let open = self.calls.open_within() as u64;
+        self.finish(open > 0)?;
+        if self.second.sent + self.second.received > 0 || seconds.is_empty() {
+            let row = self.tell(seconds.len() as u64, &mut before, &mut used);
+            (watch.second)(&row);
+            seconds.push(row);
+        }
+        let took = self.clock.now().since(Instant::ZERO);
+        Ok(self.document(tester, side, (began_ns, took, interrupted, open), seconds))
+    }
+
+    /// Begins the calls that are due.
+    fn begin(&mut self) -> Result<(), ScenarioLoadError> {
+        for _ in 0..BURST {
+            let Some((due, user)) = self.beginnings.take(self.clock.now()) else { break };
+            let at = self.clock.now();
+            if !self.calls.begin(at, user)? {
+                self.second.full += 1;
+                user.into_iter().for_each(|user| self.beginnings.rest(at, user));
+                continue;
+            }
+            self.second.lateness.record(at.since(due));
+            self.carry_out()?;
+        }
+        let now = self.clock.now();
+        for user in self.calls.take_rested() {
+            self.beginnings.rest(now, user);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more is to come.
+    fn is_done(&mut self, now: Instant, side: ScriptSide) -> bool {
+        let open = self.calls.open();
+        let is_over = match side {
+            ScriptSide::Caller => self.beginnings.is_over(now, open),
+            _ => {
+                let tally = &self.calls.tally;
+                let has_count = self.order.count.is_some_and(|count| tally.begun >= count);
+                if has_count {
+                    self.calls.accept_no_more();
+                }
+                let is_late = self.order.lasts.is_some_and(|lasts| now >= Instant::ZERO + lasts);
+                if is_late {
+                    self.calls.accept_no_more();
+                }
+                has_count || is_late
+            }
+        };
+        // A call that waits without end for what does not come would keep the load for ever.
+        let is_quiet = open > 0
+            && now.since(self.heard) > QUIET
+            && self.calls.poll_timeout().is_none_or(|due| due > now + QUIET);
+        is_over && (open == 0 || is_quiet)
+    }
+
+    fn wait(&mut self) {
+        let now = self.clock.now();
+        let media = self.media.as_ref().and_then(MediaEngine::poll_timeout);
+        let due = [self.beginnings.next_due(), self.calls.poll_timeout(), self.player.poll_timeout(), media];
+        let due = due.into_iter().flatten().min().unwrap_or(Instant::NEVER);
+        let span = if due <= now { Duration::ZERO } else { due.since(now).min(LOOK) };
+        let mut watched = self.end.watched();
+        watched.extend(self.player.watched());
+        watched.extend(self.media.iter().flat_map(MediaEngine::watched));
+        watched.extend(self.link.iter().flat_map(ScriptLink::watched));
+        wait_for_ends(&watched, span);
+    }
+
+    fn receive(&mut self) -> Result<(), ScenarioLoadError> {
+        let local = self.end.local();
+        for came in self.end.receive(&self.clock) {
+            let now = self.clock.now();
+            self.second.received += 1;
+            self.second.own_time.record(now.since(came.at));
+            self.heard = now;
+            self.pass(came.at, false, came.path.peer(), &came.bytes);
+            if self.calls.receive((came.at, now), &came.bytes, &came.path, local)?.is_some() {
+                self.second.strays += 1;
+            }
+            self.carry_out()?;
+        }
+        for ended in self.end.take_ended() {
+            let number = match (ended.path, self.order.connections) {
+                (ArrivalPath::Own(key, _), ScriptConnections::PerCall) => Some(key),
+                _ => None,
+            };
+            let why = format!("the connection ended: {}", ended.why);
+            self.calls.disconnected(self.clock.now(), number, &ended.path, &why);
+        }
+        for (from, text) in self.link.as_mut().map(ScriptLink::receive).unwrap_or_default() {
+            self.heard = self.clock.now();
+            self.calls.receive_command(self.heard, from.as_deref(), &text)?;
+        }
+        self.player.receive();
+        self.media.iter_mut().for_each(|media| media.receive());
+        self.carry_out()
+    }
+
+    fn pass(&mut self, at: Instant, is_sent: bool, peer: SocketAddr, bytes: &[u8]) {
+        let Some(tap) = &mut self.tap else { return };
+        let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
+        let (local, transport) = (self.end.local(), self.order.address.transport);
+        tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
+    }
+
+    /// Does what calls want.
+    fn carry_out(&mut self) -> Result<(), ScenarioLoadError> {
+        loop {
+            while let Some(wanted) = self.calls.outputs.pop_front() {
+                let number = wanted.number;
+                let done = self.output(number, wanted.path, wanted.output);
+                if let Err(why) = done {
+                    self.calls.fail(self.clock.now(), number, why);
+                }
+            }
+            for ended in self.calls.take_ended() {
+                self.player.end(ended.number);
+                self.destinations.remove(&ended.number);
+                if let Some(tap) = &mut self.tap {
+                    tap.call_ended(&ended.call_id, ended.has_failed, ended.lasted);
+                }
+            }
+            if self.calls.outputs.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn output(&mut self, number: u64, path: Option<ArrivalPath>, output: ScriptOutput) -> Result<(), String> {
+        match output {
+            ScriptOutput::Send(bytes) => self.send(number, path, &bytes),
+            ScriptOutput::Destination { host, port, protocol } => {
+                let address = destination(&host, &port, &protocol, self.order.address.transport)?;
+                if is_public(address.ip()) && !self.order.may_test {
+                    return Err(format!("<setdest>: {} is a public address", address.ip()));
+                }
+                self.destinations.insert(number, address);
+                Ok(())
+            }
+            ScriptOutput::CloseConnection => {
+                self.end.disconnect_own(self.key(number));
+                Ok(())
+            }
+            ScriptOutput::Command(command) => self.programs.start(&command),
+            ScriptOutput::Media(media, ends) => self.player.play(self.clock.now(), number, &media, &ends),
+            ScriptOutput::Echo(is_on) => {
+                let media = self.calls.run.settings.media;
+                self.player.echo(is_on, media)
+            }
+            ScriptOutput::SendCommand { to, text } => match &mut self.link {
+                Some(link) => link.send(to.as_deref(), &text),
+                None => Err("no other process of the test is connected".to_owned()),
+            },
+            ScriptOutput::SessionBegins(ends) => {
+                if let (Some(media), (_, Some(to))) = (&mut self.media, ends.of(MediaKind::Audio)) {
+                    let is_supported = ends.takes(media.order().codec.payload_type());
+                    media.begin(self.clock.now(), number, to, is_supported);
+                }
+                Ok(())
+            }
+            ScriptOutput::SessionEnds => {
+                if let Some(media) = &mut self.media {
+                    media.end(self.clock.now(), number);
+                }
+                Ok(())
+            }
+            ScriptOutput::StopGracefully => {
+                self.beginnings.end();
+                self.calls.accept_no_more();
+                Ok(())
+            }
+            ScriptOutput::StopNow(why) => {
+                self.stopped.get_or_insert(why);
+                Ok(())
+            }
+            // The calls take these themselves.
+            ScriptOutput::Log(_) | ScriptOutput::Warn(_) | ScriptOutput::ResponseTime { .. } => Ok(()),
+        }
+    }
+
+    const fn key(&self, number: u64) -> u64 {
+        match self.order.connections {
+            ScriptConnections::One => 0,
+            ScriptConnections::PerCall => number,
+        }
+    }
+
+    fn send(&mut self, number: u64, path: Option<ArrivalPath>, bytes: &Bytes) -> Result<(), String> {
+        if let Some(media) = &mut self.media
+            && bytes.windows(8).any(|window| window == b"m=audio ")
+        {
+            media.open(number, self.calls.run.settings.media_port(number));
+        }
+        let key = self.key(number);
+        let (to, sent) = match (self.destinations.get(&number).copied(), path) {
+            (Some(to), _) => (to, self.end.send_by(number, to, bytes)),
+            (None, Some(path)) => (path.peer(), self.end.answer(path, path.peer(), bytes)),
+            (None, None) => {
+                let to = self.order.address.server;
+                (to, self.end.send_by(key, to, bytes))
+            }
+        };
+        sent.map_err(|why| format!("a message could not be sent: {why}"))?;
+        self.second.sent += 1;
+        self.heard = self.clock.now();
+        self.pass(self.heard, true, to, bytes);
+        Ok(())
+    }
+
+    /// Ends what is open, and answers what comes for a while.
+    fn finish(&mut self, has_open: bool) -> Result<(), ScenarioLoadError> {
+        self.calls.accept_no_more();
+        self.beginnings.end();
+        self.calls.stop(self.clock.now());
+        self.carry_out()?;
+        let until = self.clock.now() + if has_open { AFTER_ENDING } else { AFTERWARDS };
+        while self.clock.now() < until {
+            let span = until.since(self.clock.now()).min(LOOK);
+            wait_for_ends(&self.end.watched(), span);
+            self.receive()?;
+        }
+        // What comes behind the end of the last session is counted, too.
+        while let Some(media) = self.media.as_mut().filter(|media| !media.is_idle()) {
+            media.receive();
+            media.handle_timeout(self.clock.now());
+            let watched: Vec<_> = media.watched().collect();
+            wait_for_ends(&watched, Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Tells what a second was like.
+    fn tell(&mut self, second: u64, before: &mut SecondMark, used: &mut TesterUse) -> ScenarioSecond {
+        used.tell(&mut self.second);
+        if let Ok((dropped, unsent)) = self.end.take_losses() {
+            self.second.dropped += dropped;
+            self.second.unsent += unsent;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.hand_on();
+        }
+        let of_second = std::mem::take(&mut self.second);
+        let faults = of_second.faults();
+        for fault in &faults {
+            self.faults.push(format!("second {}: {fault}", second + 1));
+        }
+        self.whole.merge(&of_second);
+        let tally = &self.calls.tally;
+        let again = self.calls.run.tallies.iter().map(|step| step.again).sum();
+        let now = SecondMark { begun: tally.begun, succeeded: tally.succeeded, failed: tally.failed, again };
+        let row = ScenarioSecond {
+            second,
+            begun: now.begun - before.begun,
+            succeeded: now.succeeded - before.succeeded,
+            failed: now.failed - before.failed,
+            open: self.calls.open() as u64,
+            again: now.again - before.again,
+            faults,
+        };
+        *before = now;
+        row
+    }
+
+    fn document(
+        self,
+        tester: &str,
+        side: ScriptSide,
+        (began_ns, took, interrupted, open): (u64, Duration, bool, u64),
+        seconds: Vec<ScenarioSecond>,
+    ) -> ScenarioDocument {
+        /// Faults that are told one by one.
+        const MOST_FAULTS: usize = 10;
+        let Self { order, calls, mut faults, whole, stopped, player, media, end, .. } = self;
+        let more = faults.len().saturating_sub(MOST_FAULTS);
+        if more > 0 {
+            faults.truncate(MOST_FAULTS);
+            faults.push(format!("and {more} more"));
+        }
+        let voice = media.as_ref().map(MediaEngine::report);
+        faults.extend(voice.iter().flat_map(MediaReport::faults));
+        let script = &calls.run.script;
+        let tally = &calls.tally;
+        let is_caller = side == ScriptSide::Caller;
+        let measured = order.lasts.unwrap_or(took).min(took).as_secs_f64();
+        ScenarioDocument {
+            format: SCENARIO_FORMAT,
+            tester: tester.to_owned(),
+            file: order.file.display().to_string(),
+            name: script.name.clone(),
+            target: is_caller.then(|| calls.run.settings.remote_host.clone()),
+            local: end.local().to_string(),
+            transport: order.address.transport.name().to_lowercase(),
+            pace: is_caller.then(|| pace_words(&order.pace)),
+            seed: order.seed,
+            began_ns,
+            took_s: took.as_secs_f64(),
+            valid: faults.is_empty(),
+            faults,
+            interrupted,
+            stopped: stopped.flatten(),
+            begun: tally.begun,
+            succeeded: tally.succeeded,
+            failed: tally.failed,
+            open,
+            per_second: if measured > 0.0 { tally.succeeded as f64 / measured } else { 0.0 },
+            failures: failure_rows(script, tally),
+            examples: tally
+                .examples
+                .iter()
+                .map(|(call_id, step, why)| FailedCallRow {
+                    call_id: call_id.clone(),
+                    step: step + 1,
+                    why: why.clone(),
+                })
+                .collect(),
+            steps: step_rows(&calls.run),
+            delays: delay_rows(script, tally),
+            counters: script
+                .counters
+                .iter()
+                .zip(&calls.run.counters)
+                .map(|(name, count)| CounterRow { name: name.clone(), count: *count })
+                .collect(),
+            strays: tally.strays,
+            without_room: tally.without_room,
+            media: (player.counts != Default::default()).then_some(player.counts),
+            voice,
+            seconds,
+            log: tally.log.clone(),
+            more_lines: tally.more_lines,
+            tester_record: TesterReport::of(&whole, 1),
+            messages: None,
+        }
+    }
+}
+
+/// Counts at the end of a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct SecondMark {
+    begun: u64,
+    succeeded: u64,
+    failed: u64,
+    again: u64,
+}
+
+fn failure_rows(script: &CallScript, tally: &ScriptTally) -> Vec<ScriptFailureRow> {
+    let mut rows: Vec<ScriptFailureRow> = tally
+        .failures
+        .iter()
+        .map(|((step, why), count)| {
+            let own = script.steps.get(*step);
+            ScriptFailureRow {
+                step: Some(step + 1),
+                line: own.map(|own| own.line),
+                what: own.map_or_else(|| "is over".to_owned(), |own| own.words()),
+                why: why.clone(),
+                count: *count,
+            }
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    if tally.other_failures > 0 {
+        rows.push(ScriptFailureRow {
+            step: None,
+            line: None,
+            what: String::new(),
+            why: "for other reasons".to_owned(),
+            count: tally.other_failures,
+        });
+    }
+    rows
+}
+
+fn step_rows(run: &ScriptRun) -> Vec<StepRow> {
+    let rows = run.script.steps.iter().zip(&run.tallies).zip(1..).map(|((step, tally), number)| StepRow {
+        step: number,
+        line: step.line,
+        what: step.words(),
+        done: tally.done,
+        again: tally.again,
+        timeouts: tally.timeouts,
+        unexpected: tally.unexpected,
+    });
+    rows.collect()
+}
+
+fn delay_rows(script: &CallScript, tally: &ScriptTally) -> Vec<DelayRow> {
+    let times = script.response_times.iter().zip(&tally.response_times);
+    let times = times.filter_map(|(name, times)| DelayRow::of(format!("rtd {name}"), None, times));
+    times.chain(DelayRow::of("call", None, &tally.lengths)).collect()
+}
+
+/// Where a call says that its messages go.
+fn destination(host: &str, port: &str, protocol: &str, transport: Transport) -> Result<SocketAddr, String> {
+    let wrong = |what: String| Err(format!("<setdest>: {what}"));
+    if !protocol.eq_ignore_ascii_case(transport.name()) {
+        return wrong(format!("`{protocol}` is not the transport of the load, {}", transport.name()));
+    }
+    let host = host.trim().trim_start_matches('[').trim_end_matches(']');
+    let Ok(address) = host.parse::<IpAddr>() else {
+        return wrong(format!("expected an address, found `{host}`"));
+    };
+    match port.trim().parse() {
+        Ok(port) => Ok(SocketAddr::new(address, port)),
+        Err(_) => wrong(format!("expected a port, found `{port}`")),
+    }
+}
+
+impl CallScript {
+    /// The line of the first step that starts a program.
+    pub fn starts_programs(&self) -> Option<usize> {
+        let has_one = |actions: &[ScriptAction]| {
+            actions.iter().any(|action| matches!(action, ScriptAction::Command(_)))
+        };
+        self.steps.iter().chain(&self.opening).find(|step| has_one(&step.actions)).map(|step| step.line)
+    }
+}

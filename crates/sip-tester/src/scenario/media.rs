@@ -1,0 +1,517 @@
+//! Media of scenarios: packets of captures, streams from files, digits (RFC 4733), and echo.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use netrig_agent::user_file;
+use netrig_core::{Duration, Instant, capture};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::script::{CallScript, MediaEnds, MediaKind, ScriptAction, ScriptMedia};
+use crate::trace::datagram_payload;
+
+/// Bytes of a file of media at most.
+const LONGEST_MEDIA: u64 = 64 << 20;
+
+/// Streams that are played at a time.
+const MOST_PLAYS: usize = 100_000;
+
+/// Datagrams of an echo that are taken in a row.
+const ECHOED_AT_ONCE: usize = 256;
+
+/// Time between two packets of a stream, or of a digit.
+const FRAME: Duration = Duration::from_millis(20);
+
+/// Timestamp units of [`FRAME`] at 8000 Hz.
+const FRAME_UNITS: u32 = 160;
+
+/// Packets of a digit with growing duration, and those at its end (RFC 4733 section 2.5.1.4).
+const DIGIT_PACKETS: u32 = 8;
+const DIGIT_ENDS: u32 = 3;
+
+/// Packets between two digits.
+const DIGIT_GAP: u32 = 5;
+
+/// Datagrams with media that were sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScriptMediaCounts {
+    /// Sent.
+    pub sent: u64,
+    /// Of them, those that were sent back.
+    pub echoed: u64,
+    /// Received.
+    pub received: u64,
+    /// Those that the kernel did not take.
+    pub unsent: u64,
+    /// Those that were more than 10 ms late.
+    pub late: u64,
+}
+
+/// A datagram is late from here on.
+const LATE: Duration = Duration::from_millis(10);
+
+/// A file of media.
+#[derive(Clone, Debug)]
+enum MediaFile {
+    /// Payloads of UDP with their times from the first.
+    Capture(Arc<[(Duration, Bytes)]>),
+    /// Bytes of a stream.
+    Stream(Bytes),
+}
+
+/// What is played.
+#[derive(Debug)]
+enum PlaySource {
+    Packets { packets: Arc<[(Duration, Bytes)]>, next: usize },
+    Stream(PlayedStream),
+}
+
+/// A file whose bytes are the payload of RTP.
+#[derive(Debug)]
+struct PlayedStream {
+    file: Bytes,
+    place: usize,
+    /// How often the file is played yet; endless if absent.
+    rounds: Option<u32>,
+    payload_type: u8,
+    /// Bytes of a packet.
+    size: usize,
+    number: u32,
+    source: u32,
+}
+
+#[derive(Debug)]
+struct Play {
+    call: u64,
+    from: SocketAddr,
+    to: SocketAddr,
+    began: Instant,
+    source: PlaySource,
+    /// Since when it pauses.
+    paused: Option<Instant>,
+}
+
+/// Plays the media of all calls.
+#[derive(Debug, Default)]
+pub(super) struct ScriptPlayer {
+    files: BTreeMap<String, MediaFile>,
+    sockets: BTreeMap<SocketAddr, UdpSocket>,
+    plays: BTreeMap<u64, Play>,
+    due: BinaryHeap<Reverse<(Instant, u64)>>,
+    next: u64,
+    echoes: bool,
+    /// What was sent and received.
+    pub counts: ScriptMediaCounts,
+}
+
+impl ScriptPlayer {
+    /// Reads all files that a script plays, relative to `folder` if they are not found where they are named.
+    ///
+    /// # Errors
+    /// One of them cannot be read, in words.
+    pub fn new(script: &CallScript, folder: &Path) -> Result<Self, String> {
+        let mut player = Self::default();
+        for (line, media) in script.media() {
+            match media {
+                ScriptMedia::Capture(_, file) if !player.files.contains_key(file) => {
+                    let bytes = read(file, folder).map_err(|why| format!("line {line}: {why}"))?;
+                    let packets = payloads(&bytes).map_err(|why| format!("line {line}: {file}: {why}"))?;
+                    player.files.insert(file.clone(), MediaFile::Capture(packets));
+                }
+                ScriptMedia::Stream(words) => {
+                    let (file, ..) = stream_of(words).map_err(|why| format!("line {line}: {why}"))?;
+                    let bytes = read(file, folder).map_err(|why| format!("line {line}: {why}"))?;
+                    if bytes.is_empty() {
+                        return Err(format!("line {line}: {file} is empty"));
+                    }
+                    player.files.insert(file.to_owned(), MediaFile::Stream(bytes));
+                }
+                ScriptMedia::Digits(digits) => {
+                    if let Some(wrong) = digits.chars().find(|digit| event_of(*digit).is_none()) {
+                        return Err(format!("line {line}: `{wrong}` is no digit: expected 0-9, *, #, A-D"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(player)
+    }
+
+    /// Plays something of a call.
+    ///
+    /// # Errors
+    /// It has nowhere to go, or no socket can be had, in words.
+    pub fn play(
+        &mut self,
+        now: Instant,
+        call: u64,
+        media: &ScriptMedia,
+        ends: &MediaEnds,
+    ) -> Result<(), String> {
+        let kind = match media {
+            ScriptMedia::Capture(kind, _) => *kind,
+            _ => MediaKind::Audio,
+        };
+        let source = match media {
+            ScriptMedia::Control(word) => {
+                self.control(now, call, word);
+                return Ok(());
+            }
+            ScriptMedia::Capture(_, file) => match self.files.get(file) {
+                Some(MediaFile::Capture(packets)) => {
+                    PlaySource::Packets { packets: Arc::clone(packets), next: 0 }
+                }
+                _ => return Err(format!("{file} was not read")),
+            },
+            ScriptMedia::Digits(digits) => {
+                PlaySource::Packets { packets: digit_packets(digits, ends.event_type, call), next: 0 }
+            }
+            ScriptMedia::Stream(words) => {
+                let (name, rounds, payload_type) = stream_of(words)?;
+                let Some(MediaFile::Stream(file)) = self.files.get(name) else {
+                    return Err(format!("{name} was not read"));
+                };
+                PlaySource::Stream(PlayedStream {
+                    file: file.clone(),
+                    place: 0,
+                    rounds,
+                    payload_type,
+                    size: size_of(payload_type),
+                    number: 0,
+                    source: call as u32,
+                })
+            }
+        };
+        let (from, to) = ends.of(kind);
+        let to = to.ok_or("no session description of the other side says where media go")?;
+        if self.plays.len() >= MOST_PLAYS {
+            return Err(format!("{MOST_PLAYS} streams are played already"));
+        }
+        self.open(from)?;
+        let number = self.next;
+        self.next += 1;
+        self.plays.insert(number, Play { call, from, to, began: now, source, paused: None });
+        self.due.push(Reverse((now, number)));
+        Ok(())
+    }
+
+    /// Whether what comes is sent back, to sockets at `local`, too.
+    ///
+    /// # Errors
+    /// No socket can be had.
+    pub fn echo(&mut self, is_on: bool, local: SocketAddr) -> Result<(), String> {
+        self.echoes = is_on;
+        if is_on { self.open(local) } else { Ok(()) }
+    }
+
+    fn open(&mut self, local: SocketAddr) -> Result<(), String> {
+        if self.sockets.contains_key(&local) {
+            return Ok(());
+        }
+        let told = |error: io::Error| format!("no socket for media at {local}: {error}");
+        let socket = UdpSocket::bind(local).map_err(told)?;
+        socket.set_nonblocking(true).map_err(told)?;
+        self.sockets.insert(local, socket);
+        Ok(())
+    }
+
+    fn control(&mut self, now: Instant, call: u64, word: &str) {
+        for (number, play) in self.plays.iter_mut().filter(|(_, play)| play.call == call) {
+            match (word.starts_with("pause"), play.paused) {
+                (true, None) => play.paused = Some(now),
+                (false, Some(since)) => {
+                    play.began += now.since(since);
+                    play.paused = None;
+                    self.due.push(Reverse((now, *number)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A call is over, and so are its media.
+    pub fn end(&mut self, call: u64) {
+        self.plays.retain(|_, play| play.call != call);
+    }
+
+    /// When the next datagram is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Sends what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(Reverse((due, number))) =
+            self.due.peek().copied().filter(|Reverse((due, _))| *due <= now)
+        {
+            self.due.pop();
+            // A stream that was ended, or pauses, has no next datagram.
+            let Some(play) = self.plays.get_mut(&number).filter(|play| play.paused.is_none()) else {
+                continue;
+            };
+            let (packet, next) = play.source.next();
+            if let Some(bytes) = packet {
+                self.counts.late += u64::from(now.since(due) > LATE);
+                let sent = self.sockets.get(&play.from).map(|socket| socket.send_to(&bytes, play.to));
+                match sent {
+                    Some(Ok(_)) => self.counts.sent += 1,
+                    _ => self.counts.unsent += 1,
+                }
+            }
+            match next {
+                Some(offset) => self.due.push(Reverse((play.began + offset, number))),
+                None => _ = self.plays.remove(&number),
+            }
+        }
+    }
+
+    /// Takes what has come, and sends it back where that is asked for.
+    pub fn receive(&mut self) {
+        let mut buffer = [0; 2048];
+        for socket in self.sockets.values() {
+            for _ in 0..ECHOED_AT_ONCE {
+                let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
+                self.counts.received += 1;
+                if self.echoes {
+                    match socket.send_to(&buffer[..length], from) {
+                        Ok(_) => {
+                            self.counts.sent += 1;
+                            self.counts.echoed += 1;
+                        }
+                        Err(_) => self.counts.unsent += 1,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Descriptors to be watched.
+    pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        self.sockets.values().map(|socket| (socket.as_fd(), false))
+    }
+}
+
+impl PlaySource {
+    /// The datagram that is due, and when the next one is, from the beginning.
+    fn next(&mut self) -> (Option<Bytes>, Option<Duration>) {
+        match self {
+            Self::Packets { packets, next } => {
+                let packet = packets.get(*next).map(|(_, bytes)| bytes.clone());
+                *next += 1;
+                (packet, packets.get(*next).map(|(offset, _)| *offset))
+            }
+            Self::Stream(stream) => {
+                let packet = stream.packet();
+                (packet, stream.goes_on().then(|| FRAME.saturating_mul(u64::from(stream.number))))
+            }
+        }
+    }
+}
+
+impl PlayedStream {
+    fn goes_on(&self) -> bool {
+        self.rounds != Some(0)
+    }
+
+    fn packet(&mut self) -> Option<Bytes> {
+        if !self.goes_on() {
+            return None;
+        }
+        let mut packet = BytesMut::with_capacity(12 + self.size);
+        packet.put(header(self.payload_type, self.number == 0, self.number, self.source));
+        let end = (self.place + self.size).min(self.file.len());
+        packet.put(&self.file[self.place..end]);
+        self.place = end;
+        self.number += 1;
+        if self.place == self.file.len() {
+            self.place = 0;
+            self.rounds = self.rounds.map(|rounds| rounds - 1);
+        }
+        Some(packet.freeze())
+    }
+}
+
+/// The header of packet `number` of a stream (RFC 3550 section 5.1).
+fn header(payload_type: u8, has_marker: bool, number: u32, source: u32) -> Bytes {
+    let mut header = BytesMut::with_capacity(12);
+    header.put_u8(0x80);
+    header.put_u8(payload_type | if has_marker { 0x80 } else { 0 });
+    header.put_u16(number as u16);
+    header.put_u32(number.wrapping_mul(FRAME_UNITS));
+    header.put_u32(source);
+    header.freeze()
+}
+
+/// Bytes of 20 ms of a payload type (RFC 3551 section 6).
+const fn size_of(payload_type: u8) -> usize {
+    match payload_type {
+        3 => 33,
+        18 => 20,
+        _ => 160,
+    }
+}
+
+/// Name, rounds and payload type of a stream: `file,rounds,type`, of which −1 rounds are without end.
+fn stream_of(words: &str) -> Result<(&str, Option<u32>, u8), String> {
+    let mut parts = words.split(',').map(str::trim);
+    let name = parts.next().filter(|name| !name.is_empty()).ok_or("expected a file in rtp_stream")?;
+    let rounds: i64 = match parts.next() {
+        None | Some("") => 1,
+        Some(text) => text.parse().map_err(|_| format!("rtp_stream: `{text}` is no number of rounds"))?,
+    };
+    let payload_type = match parts.next() {
+        None | Some("") => 0,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|number| *number < 128)
+            .ok_or_else(|| format!("rtp_stream: `{text}` is no payload type"))?,
+    };
+    let rounds = if rounds < 0 { None } else { Some(u32::try_from(rounds.max(1)).unwrap_or(u32::MAX)) };
+    Ok((name, rounds, payload_type))
+}
+
+/// The event of a digit (RFC 4733 section 3.2).
+fn event_of(digit: char) -> Option<u8> {
+    match digit.to_ascii_uppercase() {
+        '0'..='9' => digit.to_digit(10).map(|number| number as u8),
+        '*' => Some(10),
+        '#' => Some(11),
+        letter @ 'A'..='D' => Some(12 + (letter as u8 - b'A')),
+        _ => None,
+    }
+}
+
+/// Packets of digits: each 160 ms long, its end three times (RFC 4733 section 2.5.1).
+fn digit_packets(digits: &str, payload_type: u8, call: u64) -> Arc<[(Duration, Bytes)]> {
+    const END: u8 = 0x80;
+    const VOLUME: u8 = 10;
+    let mut packets = Vec::new();
+    let (mut number, mut frame) = (0, 0);
+    for event in digits.chars().filter_map(event_of) {
+        let begin = frame;
+        for place in 0..DIGIT_PACKETS + DIGIT_ENDS {
+            let is_end = place >= DIGIT_PACKETS;
+            let mut packet = BytesMut::with_capacity(16);
+            packet.put_u8(0x80);
+            packet.put_u8(payload_type | if place == 0 { 0x80 } else { 0 });
+            packet.put_u16(number as u16);
+            // The timestamp is that of the digit's beginning.
+            packet.put_u32(begin * FRAME_UNITS);
+            packet.put_u32(call as u32);
+            packet.put_u8(event);
+            packet.put_u8(VOLUME | if is_end { END } else { 0 });
+            packet.put_u16(((place.min(DIGIT_PACKETS - 1) + 1) * FRAME_UNITS) as u16);
+            packets.push((FRAME.saturating_mul(u64::from(frame)), packet.freeze()));
+            number += 1;
+            if !is_end {
+                frame += 1;
+            }
+        }
+        frame += DIGIT_GAP;
+    }
+    packets.into()
+}
+
+fn read(file: &str, folder: &Path) -> Result<Bytes, String> {
+    let mut path = PathBuf::from(file);
+    if path.is_relative() && !path.exists() {
+        path = folder.join(file);
+    }
+    let bytes = user_file::read(&path, LONGEST_MEDIA);
+    bytes.map(Bytes::from).map_err(|error| format!("cannot read {file}: {error}"))
+}
+
+/// The payloads of all UDP datagrams of a capture, with their times from the first.
+fn payloads(bytes: &[u8]) -> Result<Arc<[(Duration, Bytes)]>, String> {
+    let mut packets: Vec<(u64, Bytes)> = Vec::new();
+    let read = capture::read(bytes, |packet| {
+        if let Some(payload) = packet.ip().and_then(datagram_payload) {
+            packets.push((packet.at_ns, Bytes::from(payload)));
+        }
+    });
+    if let Err(error) = read
+        && packets.is_empty()
+    {
+        return Err(error.to_string());
+    }
+    let first = packets.first().ok_or("no UDP datagram in it")?.0;
+    packets.sort_by_key(|(at, _)| *at);
+    Ok(packets
+        .into_iter()
+        .map(|(at, bytes)| (Duration::from_nanos(at.saturating_sub(first)), bytes))
+        .collect())
+}
+
+impl CallScript {
+    /// All media that it plays, with their lines.
+    pub fn media(&self) -> impl Iterator<Item = (usize, &ScriptMedia)> {
+        self.steps.iter().chain(&self.opening).flat_map(|step| {
+            step.actions.iter().filter_map(|action| match action {
+                ScriptAction::Media(media) => Some((step.line, media)),
+                _ => None,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digit_has_the_packets_of_rfc_4733() {
+        let packets = digit_packets("1#", 101, 7);
+        assert_eq!(packets.len(), 22);
+        let (at, last) = &packets[10];
+        assert_eq!((at.as_nanos(), last[12], last[13]), (160_000_000, 1, 0x80 | 10));
+        assert_eq!(
+            u16::from_be_bytes([last[14], last[15]]),
+            8 * 160,
+            "160 ms in all three packets of the end"
+        );
+        assert_eq!(
+            (packets[0].1[1], packets[1].1[1]),
+            (0x80 | 101, 101),
+            "the marker is of the first packet"
+        );
+        assert_eq!(packets[11].1[12], 11);
+        assert_eq!(packets[11].0, Duration::from_millis(260));
+    }
+
+    #[test]
+    fn a_stream_is_cut_into_packets_of_20_ms() {
+        let file = Bytes::from(vec![7; 400]);
+        let stream = |rounds| PlayedStream {
+            file: file.clone(),
+            place: 0,
+            rounds,
+            payload_type: 0,
+            size: 160,
+            number: 0,
+            source: 1,
+        };
+        let mut source = PlaySource::Stream(stream(Some(2)));
+        let mut lengths = Vec::new();
+        loop {
+            let (packet, next) = source.next();
+            lengths.extend(packet.map(|packet| packet.len() - 12));
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(lengths, [160, 160, 80, 160, 160, 80]);
+        let mut endless = stream(None);
+        assert!((0..100).all(|_| endless.packet().is_some()));
+        assert_eq!(stream_of("a.wav,-1,8"), Ok(("a.wav", None, 8)));
+        assert_eq!(stream_of("a.wav"), Ok(("a.wav", Some(1), 0)));
+        assert!(stream_of("a.wav,x").is_err() && stream_of(",1").is_err() && stream_of("a,1,200").is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! Programs that a scenario starts.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Programs that run at a time.
+const MOST_PROGRAMS: usize = 64;
+
+/// Programs that were started. They end with this, and so does what they have started.
+#[derive(Debug, Default)]
+pub(super) struct Programs(Vec<Child>);
+
+impl Programs {
+    /// Starts a command of the shell. Nobody waits for it.
+    ///
+    /// # Errors
+    /// It cannot be started, in words.
+    pub fn start(&mut self, command: &str) -> Result<(), String> {
+        self.0.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if self.0.len() >= MOST_PROGRAMS {
+            return Err(format!("{MOST_PROGRAMS} programs of the scenario run already"));
+        }
+        let child = Command::new("sh")
+            .args(["-c", command])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("`{command}`: {error}"))?;
+        self.0.push(child);
+        Ok(())
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // Who has ended cannot be ended again.
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+            let _ = child.wait();
+        }
+    }
+}
