@@ -29,6 +29,8 @@ pub enum Of {
     SipCapacity,
     /// The document of `netrig sip conform --json`
     SipConform,
+    /// The document of `netrig sip load --scenario-file FILE --json`
+    SipScenario,
     /// The document of `netrig sip show --json`
     SipShow,
     /// The document of `netrig speed HOST --json`
@@ -44,6 +46,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::SipLoad => written::<LoadDocument>(),
         Of::SipCapacity => written::<CapacityDocument<'_>>(),
         Of::SipConform => written::<netrig_sip_tester::conformance::ConformanceDocument>(),
+        Of::SipScenario => written::<netrig_sip_tester::scenario::ScenarioDocument>(),
         Of::SipShow => written::<netrig_sip_tester::ladder::TraceDocument>(),
         Of::Speed => written::<netrig_speed::measure::Report>(),
         Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),

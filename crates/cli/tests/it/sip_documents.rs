@@ -18,7 +18,7 @@ use crate::common::{netrig, text};
 const DOCUMENTS: [&str; 2] = ["sip-load", "sip-capacity"];
 
 /// All whose schemas are kept.
-const SCHEMAS: [&str; 4] = ["sip-load", "sip-capacity", "sip-conform", "sip-show"];
+const SCHEMAS: [&str; 5] = ["sip-load", "sip-capacity", "sip-conform", "sip-scenario", "sip-show"];
 
 /// The `format` of a document.
 fn format_of(of: &str) -> u64 {

@@ -63,10 +63,7 @@ impl KeepFiles {
         let buffers = [Vec::new(), Vec::new()];
         let mut files = Self { log: open_log, capture: open_capture, kept, most_bytes, written: 0, buffers };
         files.buffers[0].extend_from_slice(LOG_HEADING.as_bytes());
-        let capture = &mut files.buffers[1];
-        pcapng::section(capture, "netrig", "SIP messages of a load");
-        pcapng::interface(capture, pcapng::LinkType::RawIp, ("datagrams", "SIP over UDP"), 0);
-        pcapng::interface(capture, pcapng::LinkType::ExportedPdu, ("connections", "SIP over TCP and TLS"), 0);
+        begin_capture(&mut files.buffers[1], "SIP messages of a load");
         files.put().map_err(|error| KeepError::File { path: files.kept.log.clone(), error })?;
         Ok(files)
     }
@@ -83,19 +80,7 @@ impl KeepFiles {
         let traced = TracedMessage { at_ns, from, to, transport, bytes: Bytes::copy_from_slice(bytes) };
         // Memory takes all.
         let _ = write_entry(log, direction, &traced);
-        let (interface, packet) = match transport {
-            Transport::Udp => (DATAGRAMS, datagram(from, to, bytes)),
-            _ => (CONNECTIONS, export([from, to], bytes)),
-        };
-        let frame = Frame {
-            at: Instant::from_nanos(at_ns),
-            node: 0,
-            link: 0,
-            heading: if is_sent { Heading::Outbound } else { Heading::Inbound },
-            bytes: &packet,
-            original_len: packet.len() as u32,
-        };
-        pcapng::packet(capture, interface, 0, &frame);
+        capture_message(capture, &traced, if is_sent { Heading::Outbound } else { Heading::Inbound });
         if self.written + self.buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>() > self.most_bytes
         {
             self.buffers.iter_mut().for_each(Vec::clear);
@@ -134,6 +119,34 @@ impl KeepFiles {
         self.flush();
         self.kept
     }
+}
+
+fn begin_capture(capture: &mut Vec<u8>, title: &str) {
+    pcapng::section(capture, "netrig", title);
+    pcapng::interface(capture, pcapng::LinkType::RawIp, ("datagrams", "SIP over UDP"), 0);
+    pcapng::interface(capture, pcapng::LinkType::ExportedPdu, ("connections", "SIP over TCP and TLS"), 0);
+}
+
+fn capture_message(capture: &mut Vec<u8>, message: &TracedMessage, heading: Heading) {
+    let TracedMessage { at_ns, from, to, transport, ref bytes } = *message;
+    let (interface, packet) = match transport {
+        Transport::Udp => (DATAGRAMS, datagram(from, to, bytes)),
+        _ => (CONNECTIONS, export([from, to], bytes)),
+    };
+    let at = Instant::from_nanos(at_ns);
+    let original_len = packet.len() as u32;
+    let frame = Frame { at, node: 0, link: 0, heading, bytes: &packet, original_len };
+    pcapng::packet(capture, interface, 0, &frame);
+}
+
+/// A capture (pcapng) of these messages.
+pub fn sip_capture<'a>(messages: impl IntoIterator<Item = &'a TracedMessage>) -> Vec<u8> {
+    let mut capture = Vec::new();
+    begin_capture(&mut capture, "SIP messages");
+    for message in messages {
+        capture_message(&mut capture, message, Heading::Outbound);
+    }
+    capture
 }
 
 fn made(path: &Path) -> Result<BufWriter<File>, KeepError> {

@@ -20,8 +20,8 @@ use std::thread::JoinHandle;
 use netrig_agent::sip::tap::{KeptMessages, MessageTap, MessageTaps};
 
 use self::batch::{Batch, Collector};
-pub use self::files::KeepError;
 use self::files::KeepFiles;
+pub use self::files::{KeepError, sip_capture};
 pub use self::policy::{KeepPolicy, ParseKeepPolicyError};
 use self::writer::Writer;
 

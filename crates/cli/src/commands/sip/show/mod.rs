@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use netrig_agent::user_file;
+use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
     CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, difference,
     printable,
@@ -58,8 +59,8 @@ pub struct Show {
     /// Replace addresses, hosts and users by names that say nothing
     #[arg(long)]
     pub mask: bool,
-    /// Write the ladder as a picture (SVG)
-    #[arg(long, value_name = "FILE.svg")]
+    /// Write the ladder as a picture (SVG), or the messages as a capture for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE.svg|FILE.pcapng")]
     pub out: Option<PathBuf>,
     /// Print one JSON document: the calls and their messages
     #[arg(long)]
@@ -108,7 +109,13 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     } else {
         print(list::calls(&typed.file, &trace, &all, &chosen).trim_end())?;
     }
-    if let Some(out) = &typed.out {
+    let is_capture = |out: &PathBuf| out.extension().is_some_and(|ending| ending == "pcapng");
+    if let Some(out) = typed.out.as_ref().filter(|out| is_capture(out)) {
+        let mut places: Vec<usize> = chosen.iter().flat_map(|call| call.messages.iter().copied()).collect();
+        places.sort_unstable();
+        let messages = places.iter().filter_map(|place| trace.messages.get(*place));
+        output::replace(out, &sip_capture(messages))?;
+    } else if let Some(out) = &typed.out {
         let title = format!("SIP messages of {}", typed.file.display());
         output::replace(out, ladder().to_svg(&title, typed.times.into()).as_bytes())?;
     }
