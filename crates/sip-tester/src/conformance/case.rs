@@ -221,6 +221,11 @@ impl<'a> TestCase<'a> {
         SipUri { user: Some(name.to_owned()), ..self.domain_uri() }
     }
 
+    /// How long what has to come is waited for.
+    pub const fn patience(&self) -> Duration {
+        self.target.patience
+    }
+
     /// The URI of the server's domain, without a user: the Request-URI of REGISTER.
     pub fn domain_uri(&self) -> SipUri {
         SipUri { port: self.target.domain_port, ..SipUri::new(self.target.domain.clone()) }
@@ -1256,6 +1261,11 @@ impl RepeatTimer {
 pub(super) fn status(code: u16) -> Status {
     // Every code in the procedures is one of 100 to 699.
     Status::new(code).unwrap_or_else(|| unreachable!("{code} is a status"))
+}
+
+/// The status line of a response, or that there was none.
+pub(super) fn line_or_silence(response: Option<&Response>) -> String {
+    response.map_or_else(|| "no response".to_owned(), line_of)
 }
 
 /// The status line of a response, without its version.

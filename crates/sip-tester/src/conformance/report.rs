@@ -131,6 +131,11 @@ pub struct EvidenceRow {
 }
 
 impl ConformanceDocument {
+    /// Capabilities that the server claims and does not show: by the static review it does not conform to what it claims.
+    pub fn false_claims(&self) -> impl Iterator<Item = &CapabilityRow> {
+        self.capabilities.iter().filter(|row| row.claimed == Some(true) && row.shown == Some(false))
+    }
+
     /// The version that this netrig writes.
     pub const FORMAT: u32 = 1;
 
@@ -180,11 +185,12 @@ impl ConformanceDocument {
     }
 
     /// The whole run in some words.
-    pub const fn answer(&self) -> &'static str {
+    pub fn answer(&self) -> &'static str {
         let counts = self.counts;
         match (self.interrupted, counts.fail, counts.inconc, counts.run) {
             (true, ..) => "interrupted",
             (_, 1.., ..) => "breaks rules",
+            _ if self.false_claims().next().is_some() => "does not show what it claims",
             (_, _, _, 0) => "not tested",
             (_, _, inconc, run) if inconc == run => "no verdict",
             (_, _, 0, _) => "keeps all rules that were tested",

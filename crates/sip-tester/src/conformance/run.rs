@@ -298,7 +298,9 @@ impl ConformancePlan {
                         format!("the server does not show {name}: {}", state.why),
                     );
                 }
-                (_, Some(false)) => {
+                // What is claimed is tested, whatever was shown.
+                (Some(true), Some(false)) => {}
+                (None, Some(false)) => {
                     let why = format!("the server is to have {name}, and does not show it: {}", state.why);
                     return PurposeResult {
                         verdict: Some(PurposeVerdict::Inconclusive),

@@ -26,6 +26,8 @@ struct FaultSubject {
     role: &'static str,
     udp: SocketAddr,
     tcp: SocketAddr,
+    /// What the server shows without a fault, it claims.
+    claims: tempfile::NamedTempFile,
     /// Held as long as it is needed.
     _server: ServerWithFaults,
 }
@@ -37,7 +39,7 @@ enum ServerWithFaults {
 
 impl FaultSubject {
     /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` where Kamailio is not installed.
-    fn start(role: &'static str) -> Option<Self> {
+    fn start(role: &'static str, only: &[&str]) -> Option<Self> {
         if role == "uas" {
             let server = SipServer::start(&[
                 "uas",
@@ -49,7 +51,7 @@ impl FaultSubject {
                 "1s",
             ]);
             let [udp, tcp] = ["udp", "tcp"].map(|transport| server.address(transport).parse().unwrap());
-            return Some(Self { role, udp, tcp, _server: ServerWithFaults::Own(server) });
+            return Some(Self::claiming(role, only, [udp, tcp], ServerWithFaults::Own(server)));
         }
         let defines = match role {
             "registrar" => "REGISTRAR",
@@ -58,7 +60,25 @@ impl FaultSubject {
         };
         let server = Kamailio::start_with("conformance.cfg", &[defines])?;
         let address: SocketAddr = ([127, 0, 0, 1], server.port).into();
-        Some(Self { role, udp: address, tcp: address, _server: ServerWithFaults::Kamailio(server) })
+        Some(Self::claiming(role, only, [address; 2], ServerWithFaults::Kamailio(server)))
+    }
+
+    /// With a file of capabilities: a fault that breaks one breaks what the server claims.
+    fn claiming(
+        role: &'static str,
+        only: &[&str],
+        [udp, tcp]: [SocketAddr; 2],
+        server: ServerWithFaults,
+    ) -> Self {
+        let claims = tempfile::NamedTempFile::new().unwrap();
+        let subject = Self { role, udp, tcp, claims, _server: server };
+        let document = subject.document(&format!("udp:{udp}"), only);
+        let rows = document["capabilities"].as_array().unwrap().iter();
+        let shown = rows
+            .filter(|row| row["shown"] == true)
+            .map(|row| format!("{} = true\n", row["name"].as_str().unwrap()));
+        std::fs::write(subject.claims.path(), shown.collect::<String>()).unwrap();
+        subject
     }
 
     /// The verdicts of a run with a fault. `only` are the ids; all if there are none.
@@ -81,17 +101,22 @@ impl FaultSubject {
         self.verdicts(&format!("tcp:{}", relay.address), only)
     }
 
-    fn verdicts(&self, target: &str, only: &[&str]) -> Verdicts {
+    fn document(&self, target: &str, only: &[&str]) -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         command.args(["sip", "conform", target, "--role", self.role, "--domain", "example.com", "--json"]);
         command.args(["--jobs", "12", "--patience", "1500ms", "--silence", "500ms"]);
         command.args(["--password-env", PASSWORD_ENV]).env(PASSWORD_ENV, "zanzibar");
+        command.arg("--capabilities").arg(self.claims.path());
         for id in only {
             command.args(["--only", id]);
         }
         let output = command.output().unwrap();
-        let document: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn verdicts(&self, target: &str, only: &[&str]) -> Verdicts {
+        let document = self.document(target, only);
         let rows = document["purposes"].as_array().unwrap().iter();
         let verdict = |row: &Value| {
             let (id, verdict) = (row["id"].as_str()?, row["verdict"].as_str()?);
@@ -160,9 +185,9 @@ const OF_PROXIES: &[(&str, &str)] = &[
 
 /// Each purpose passes without its fault, and fails with it.
 fn each_is_caught(role: &'static str, faults: &[(&str, &str)]) {
-    let Some(subject) = FaultSubject::start(role) else { return };
     let mut ids: Vec<&str> = faults.iter().map(|(_, id)| *id).collect();
     ids.dedup();
+    let Some(subject) = FaultSubject::start(role, &ids) else { return };
     let without = subject.over_datagrams(None, &ids);
     let mut missed = Vec::new();
     for (name, id) in faults {
@@ -202,7 +227,7 @@ mod validate {
         let mut missed: BTreeSet<&str> = FAULTS.iter().map(|fault| fault.name).collect();
         let mut idle = BTreeSet::new();
         for role in ROLES {
-            let Some(subject) = FaultSubject::start(role) else { return };
+            let Some(subject) = FaultSubject::start(role, &[]) else { return };
             let datagrams = subject.over_datagrams(None, &[]);
             let connections = subject.over_connections("none", &[]);
             let all = datagrams.iter().chain(&connections).filter(|(_, verdict)| *verdict == "PASS");

@@ -4,7 +4,7 @@ use netrig_core::Duration;
 use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
-use super::super::case::{Forwarded, TestAgent, TestCase, line_of, status};
+use super::super::case::{Forwarded, TestAgent, TestCase, line_of, line_or_silence, status};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
 use super::general::SubjectRequest;
 
@@ -549,7 +549,7 @@ fn forwards_success_again(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.answer(&forwarded, 200)?;
     let came = case.final_of(&forwarded)?;
     case.answer_with(&forwarded, &response)?;
-    let again = case.response(FIRST, &forwarded.sent, SOON)?;
+    let again = case.response(FIRST, &forwarded.sent, case.patience())?;
     acknowledge(case, &forwarded, &came)?;
     ensure!(again.is_some(), "a 200 that the callee sent again did not come back");
     Ok(())
@@ -606,8 +606,8 @@ fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     let code = trying.as_ref().map(|response| response.status.code());
     ensure!(
         code == Some(100),
-        "300 ms after an INVITE that its recipient has not answered came {:?}",
-        trying.as_ref().map(line_of)
+        "300 ms after an INVITE that its recipient has not answered it got {}",
+        line_or_silence(trying.as_ref())
     );
     Ok(())
 }
@@ -702,12 +702,12 @@ fn answers_repeated_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 200)?;
     let first = case.final_of(&forwarded)?;
     case.send(&forwarded.sent)?;
-    let again = case.response(FIRST, &forwarded.sent, SOON)?;
+    let again = case.response(FIRST, &forwarded.sent, case.patience())?;
     ensure!(
         again.as_ref().is_some_and(|again| again.status == first.status),
-        "a request that was sent again after its {} got {:?}",
+        "a request that was sent again after its {} got {}",
         line_of(&first),
-        again.as_ref().map(line_of)
+        line_or_silence(again.as_ref())
     );
     has_not_arrived(case, &Method::Options)
 }
@@ -736,13 +736,13 @@ fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> Result<Requ
 
 fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (forwarded, cancel) = cancelled(case)?;
-    let response = case.response(FIRST, &cancel, SOON)?;
+    let response = case.response(FIRST, &cancel, case.patience())?;
     cancel_arrives(case, &forwarded)?;
     let _ = case.final_of(&forwarded);
     ensure!(
         response.as_ref().is_some_and(|response| response.status.code() == 200),
-        "a CANCEL whose recipient is silent was answered {:?} within 400 ms",
-        response.as_ref().map(line_of)
+        "a CANCEL whose recipient is silent got {}",
+        line_or_silence(response.as_ref())
     );
     Ok(())
 }
@@ -794,7 +794,7 @@ fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
     let early = case.response(FIRST, &forwarded.sent, Duration::from_secs(1))?;
     case.answer(&forwarded, 200)?;
     let _ = case.final_of(&forwarded);
-    ensure!(early.is_none(), "an OPTIONS got {:?} within 1 s", early.as_ref().map(line_of));
+    ensure!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()));
     Ok(())
 }
 
@@ -865,7 +865,7 @@ fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bye = case.within(&mut call.callee, Method::Bye)?;
     let forwarded = case.forward_of(SECOND, &bye, FIRST)?;
     case.answer(&forwarded, 200)?;
-    let response = case.response(SECOND, &forwarded.sent, SOON)?;
+    let response = case.response(SECOND, &forwarded.sent, case.patience())?;
     ensure!(
         response.is_some_and(|response| response.status.is_success()),
         "the 200 of a BYE did not come back"
@@ -882,7 +882,7 @@ fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
     case.acknowledge(&mut call.caller)?;
-    let ack = case.arriving(SECOND, &Method::Ack, SOON)?;
+    let ack = case.arriving(SECOND, &Method::Ack, case.patience())?;
     ensure!(
         response.status.is_success(),
         "the 200 of an INVITE within a call came back as {}",

@@ -4,7 +4,7 @@ use netrig_core::Duration;
 use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{TestAgent, TestCase, line_of};
+use super::super::case::{TestAgent, TestCase, line_of, line_or_silence};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
 use super::general::SubjectRequest;
 
@@ -186,7 +186,7 @@ fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     );
     // The ACK has been sent: nothing is to follow, neither a response to it nor the redirection again.
     let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
-    ensure!(again.is_none(), "after its ACK the redirection {:?} came", again.as_ref().map(line_of));
+    ensure!(again.is_none(), "after its ACK the redirection {} came", line_or_silence(again.as_ref()));
     Ok(())
 }
 

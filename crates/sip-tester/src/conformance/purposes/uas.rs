@@ -6,15 +6,12 @@ use netrig_sip::header::{CSeq, NameAddr, RAck};
 use netrig_sip::sdp::Description;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{AnsweredRequest, TestAgent, TestCase, line_of};
+use super::super::case::{AnsweredRequest, TestAgent, TestCase, line_of, line_or_silence};
 use super::super::dialog::TestDialog;
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
 use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;
-
-/// Long enough for a server on the same network.
-const SOON: Duration = Duration::from_millis(400);
 
 /// Two repetitions by T1.
 const TWO_REPETITIONS: Duration = Duration::from_millis(2000);
@@ -213,7 +210,7 @@ fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |case, answered, _| {
         let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-        ensure!(again.is_none(), "after its ACK {:?} came", again.as_ref().map(line_of));
+        ensure!(again.is_none(), "after its ACK {} came", line_or_silence(again.as_ref()));
         let acks = case.count(FIRST, |arrival| {
             let cseq = arrival.response().and_then(|response| response.headers.cseq().ok().flatten());
             cseq.is_some_and(|cseq| cseq.method == Method::Ack)
@@ -349,7 +346,7 @@ fn takes_the_ack_of_a_failure(case: &mut TestCase<'_>) -> PurposeOutcome {
         line_of(&answered.response)
     );
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-    ensure!(again.is_none(), "after the ACK of a failure {:?} came", again.as_ref().map(line_of));
+    ensure!(again.is_none(), "after the ACK of a failure {} came", line_or_silence(again.as_ref()));
     Ok(())
 }
 
@@ -471,8 +468,8 @@ fn terminates_the_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
     let code = cancelled.last.as_ref().map(|response| response.status.code());
     ensure!(
         code == Some(487),
-        "an INVITE that was cancelled was answered {:?}",
-        cancelled.last.as_ref().map(line_of)
+        "an INVITE that was cancelled got {}",
+        line_or_silence(cancelled.last.as_ref())
     );
     Ok(())
 }
@@ -528,7 +525,7 @@ fn repeats_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (request, ringing) = ringing(case, request)?;
     let bytes = netrig_sip::Message::Request(request.clone()).to_bytes();
     case.send_bytes(FIRST, &bytes)?;
-    let again = case.response(FIRST, &request, SOON)?;
+    let again = case.response(FIRST, &request, case.patience())?;
     let Some(again) = again else {
         return Err(PurposeEnd::Fail("an INVITE that was sent again got no response".to_owned()));
     };

@@ -62,7 +62,8 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     } else {
         print(show::report(&document, output::terminal_width()).trim_end())?;
     }
-    let has_failed = document.with_verdict(PurposeVerdict::Fail).next().is_some();
+    let has_failed = document.with_verdict(PurposeVerdict::Fail).next().is_some()
+        || document.false_claims().next().is_some();
     Ok(match (document.interrupted, has_failed) {
         (true, _) => ExitCode::from(INTERRUPTED),
         (_, true) => ExitCode::from(FAILED),

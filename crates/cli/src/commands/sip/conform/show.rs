@@ -63,6 +63,13 @@ pub fn report(document: &ConformanceDocument, width: usize) -> String {
         let _ = writeln!(text, "{}", indented(requirement, width, 4));
         let _ = writeln!(text, "{}", indented(&format!("Here {observation}."), width, 4));
     }
+    let mut claims = document.false_claims().peekable();
+    if claims.peek().is_some() {
+        text.push_str("\nclaimed, and not shown\n");
+    }
+    for row in claims {
+        let _ = writeln!(text, "{}", indented(&format!("{}: {}", row.name.name(), row.why), width, 2));
+    }
     let inconclusive = document.with_verdict(PurposeVerdict::Inconclusive);
     text += &by_reason("INCONC", inconclusive, width);
     let left_out = document.purposes.iter().filter(|row| row.verdict.is_none());
