@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::it::{any_scenario, any_trace};
+use crate::it::{any_media, any_scenario, any_trace};
 
 #[test]
 fn traces_are_survived() {
@@ -37,7 +37,27 @@ fn scenarios_are_survived() {
     assert!(inputs >= 20, "{inputs} inputs");
 }
 
+#[test]
+fn media_are_survived() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/media_packet");
+    let mut inputs = 0;
+    for file in folder.read_dir().expect("the corpus is there") {
+        let bytes =
+            std::fs::read(file.expect("the corpus can be read").path()).expect("the corpus can be read");
+        any_media::check(&bytes);
+        // Also cut anywhere.
+        (0..bytes.len()).step_by(7).for_each(|end| any_media::check(&bytes[..end]));
+        inputs += 1;
+    }
+    assert!(inputs >= 4, "{inputs} inputs");
+}
+
 proptest::proptest! {
+    #[test]
+    fn any_bytes_are_media_or_none(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..600)) {
+        any_media::check(&bytes);
+    }
+
     #[test]
     fn any_bytes_are_a_trace_or_an_error(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
         any_trace::check(&bytes);

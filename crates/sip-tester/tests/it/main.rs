@@ -1,5 +1,6 @@
 //! Tests of the public interface.
 
+mod any_media;
 mod any_scenario;
 mod any_trace;
 mod corpus;

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip_tester::scenario::{
-    InjectionFile, ScriptCall, ScriptOutput, ScriptRun, ScriptSettings, ScriptWords, read_sipp_scenario,
+    InjectionFile, ScriptCall, ScriptOutput, ScriptRun, ScriptSettings, ScriptWords, read_scenario_form,
+    read_sipp_scenario, write_scenario_form,
 };
 
 const RESPONSE: &[u8] = b"SIP/2.0 401 Unauthorized\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK-7-1-0\r\nFrom: <sip:a@b>;tag=1\r\n\
@@ -20,6 +21,7 @@ const REQUEST: &[u8] = b"INVITE sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.2\r\
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     injected(&text);
+    form(&text);
     let (script, warnings) = match read_sipp_scenario(&text, ScriptWords { keys: &[] }) {
         Ok(read) => read,
         Err(error) => {
@@ -29,6 +31,8 @@ pub fn check(bytes: &[u8]) {
     };
     assert!(warnings.iter().all(|warning| warning.line <= text.lines().count() + 1), "{warnings:?}");
     assert!(script.steps.iter().all(|step| !step.words().is_empty()));
+    let written = write_scenario_form(&script);
+    form(&written);
     // Files are read where the scenario says.
     if text.contains("[file") {
         return;
@@ -50,6 +54,15 @@ pub fn check(bytes: &[u8]) {
         now = call.poll_timeout().unwrap_or(now + Duration::from_secs(1)).max(now);
         call.handle_timeout(&mut run, now);
     }
+}
+
+/// The text is a scenario of netrig's own form, which is written as the same, or an error.
+fn form(text: &str) {
+    let Ok(script) = read_scenario_form(text, ScriptWords { keys: &[] }) else { return };
+    let written = write_scenario_form(&script);
+    let again = read_scenario_form(&written, ScriptWords { keys: &[] });
+    let again = again.unwrap_or_else(|error| panic!("{error}\n{written}"));
+    assert_eq!(write_scenario_form(&again), written);
 }
 
 fn injected(text: &str) {

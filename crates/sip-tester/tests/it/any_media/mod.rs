@@ -1,0 +1,37 @@
+//! What holds for any bytes that come where media are expected: the property that `fuzz/` searches a counterexample of, and that the test of
+//! the corpus replays.
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_sip_tester::media::{MediaCodec, MediaSession, read_rtcp, write_rtcp};
+
+/// Each first byte says how long the datagram behind it is, and by its highest bit whether it is RTP or RTCP. What is read is written and
+/// read again as the same; a session survives them all, and its result is of numbers.
+pub fn check(bytes: &[u8]) {
+    let payloads = vec![Bytes::from(MediaCodec::Pcmu.silence())];
+    let mut session = MediaSession::new(MediaCodec::Pcmu, payloads, 1 << 32, 0, Instant::ZERO);
+    let mut now = Instant::ZERO;
+    let mut rest = bytes;
+    while let [head, behind @ ..] = rest {
+        let length = usize::from(head & 0x7F).min(behind.len());
+        let (datagram, left) = behind.split_at(length);
+        rest = left;
+        now += Duration::from_millis(7);
+        while session.poll_packet(now).is_some() {}
+        if head & 0x80 == 0 {
+            session.receive_packet(now, datagram);
+        } else {
+            session.receive_report(now, datagram);
+            if let Ok(packets) = read_rtcp(datagram) {
+                // Other types have no form of their own to be written in.
+                let again = read_rtcp(&write_rtcp(&packets)).expect("it was written");
+                assert!(again.len() <= packets.len());
+            }
+        }
+    }
+    let last = session.end(now);
+    assert!(read_rtcp(&last).is_ok_and(|packets| packets.len() == 3));
+    let result = session.result();
+    assert!(result.received <= result.expected && result.jitter_s.is_finite(), "{result:?}");
+    assert!(result.quality.is_none_or(|quality| quality.opinion.is_finite() && quality.missing <= 1.0));
+}
