@@ -447,6 +447,8 @@ impl ScenarioLoad<'_> {
         {
             media.open(number, self.calls.run.settings.media_port(number));
         }
+        // An answer may be here before the call that sends comes back.
+        let at = self.clock.now();
         let key = self.key(number);
         let (to, sent) = match (self.destinations.get(&number).copied(), path) {
             (Some(to), _) => (to, self.end.send_by(number, to, bytes)),
@@ -458,8 +460,8 @@ impl ScenarioLoad<'_> {
         };
         sent.map_err(|why| format!("a message could not be sent: {why}"))?;
         self.second.sent += 1;
-        self.heard = self.clock.now();
-        self.pass(self.heard, true, to, bytes);
+        self.heard = at;
+        self.pass(at, true, to, bytes);
         Ok(())
     }
 

@@ -21,9 +21,11 @@ use super::names::Names;
 use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, kernel, not_had, speaking};
 use super::tally::Tally;
 use super::unsent::SendError;
+use crate::clock::{RealtimeOffset, monotonic_nanos};
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::is_without_room;
 use crate::sip::ledger::{AmplificationLedger, Purse, short_answer};
+use crate::sip::tap::{MessageTap, PassedMessage};
 use crate::socket::{Making, SocketError, refused};
 use crate::sys::ReceiveBatch;
 use crate::{Clock, DescriptorShortage, Pacer, SPIN, TcpOptions, Watch};
@@ -69,6 +71,12 @@ fn not_accepted(error: Errno) -> String {
 /// Is told what a server has done so far.
 type Watcher = Box<dyn FnMut(&Tally) + Send>;
 
+/// A tap, and how it tells the time of day.
+struct SocketsTap {
+    tap: Box<dyn MessageTap>,
+    offset: RealtimeOffset,
+}
+
 /// Sockets that are open, with nobody to answer yet: [`Sockets::serve`].
 pub struct Sockets {
     clock: Clock,
@@ -95,6 +103,8 @@ pub struct Sockets {
     tally: Tally,
     /// Who is told of it each second.
     watcher: Option<Watcher>,
+    /// Who sees each message.
+    tap: Option<SocketsTap>,
     shortage: Option<DescriptorShortage>,
 }
 
@@ -155,6 +165,7 @@ impl Sockets {
             unsent: Vec::new(),
             tally: Tally::default(),
             watcher: None,
+            tap: None,
             shortage,
         })
     }
@@ -206,10 +217,26 @@ impl Sockets {
         Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
+    /// A tap sees each message that comes or leaves.
+    #[must_use]
+    pub fn tapped(self, tap: Box<dyn MessageTap>) -> Self {
+        Self { tap: Some(SocketsTap { tap, offset: RealtimeOffset::measure() }), ..self }
+    }
+
+    /// A message passes between a local end and a peer.
+    fn tell_tap(&mut self, is_sent: bool, transport: Transport, ends: Option<[SocketAddr; 2]>, bytes: &[u8]) {
+        let (Some(SocketsTap { tap, offset }), Some([local, peer])) = (&mut self.tap, ends) else { return };
+        let at_ns = offset.realtime(monotonic_nanos());
+        tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
+    }
+
     /// Tells who watches; when again.
     fn glance(&mut self) -> Result<Instant, ServeError> {
+        if let Some(tap) = &mut self.tap {
+            tap.tap.hand_on();
+        }
         if self.watcher.is_none() {
-            return Ok(Instant::NEVER);
+            return Ok(if self.tap.is_some() { self.clock.now() + GLANCE } else { Instant::NEVER });
         }
         let tally = self.so_far()?;
         if let Some(watcher) = &mut self.watcher {
@@ -292,6 +319,7 @@ impl Sockets {
                 continue;
             }
             self.ledger.receive(now, from, bytes.len());
+            self.tell_tap(false, Transport::Udp, Some([self.datagrams[place].local(), from]), &bytes);
             if self.point_for(from) != Some(place) {
                 self.remember(from, place);
             }
@@ -336,6 +364,15 @@ impl Sockets {
                 None
             }
         }
+    }
+
+    /// The same of one that came along a connection.
+    fn read_along(&mut self, bytes: &Bytes, from: Source) -> Option<Message> {
+        if self.tap.is_some() {
+            let local = self.domain.listens_towards(from.transport, Some(from.address.ip()));
+            self.tell_tap(false, from.transport, local.map(|local| [local, from.address]), bytes);
+        }
+        self.read(bytes)
     }
 
     fn remember(&mut self, from: SocketAddr, place: usize) {
@@ -384,7 +421,7 @@ impl Sockets {
         for (framed, from, place) in came {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
-                Framed::Message(bytes) => match self.read(&bytes) {
+                Framed::Message(bytes) => match self.read_along(&bytes, from) {
                     // A server that asks for no credentials takes a whole message as proof.
                     Some(message)
                         if self.connections.is_refused(place)
@@ -481,6 +518,7 @@ impl Sockets {
         if to.transport == Transport::Udp {
             let place = self.point_for(to.address).ok_or(SendError::NoSocket(to))?;
             let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
+            self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), &bytes);
             let point = &mut self.datagrams[place];
             point.queue(to.address, bytes);
             if point.is_full() {
@@ -491,6 +529,9 @@ impl Sockets {
         // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
         // section 18.1.1).
         let opening = local.map(|local| Opening { local, host: &host });
+        if self.tap.is_some() {
+            self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), &message.to_bytes());
+        }
         self.connections.send(now, &self.pacer, to, message, opening).map(|()| true)
     }
 

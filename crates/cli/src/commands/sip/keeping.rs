@@ -24,6 +24,16 @@ pub struct KeepArguments {
 }
 
 impl KeepArguments {
+    /// Begins to keep what a server sends and receives, which knows calls by their Call-IDs only.
+    pub fn begin_at_server(&self) -> Result<Option<Keeper>, Failure> {
+        match self.keep {
+            Some(policy @ (KeepPolicy::Failed | KeepPolicy::Slowest(_))) => Err(Failure::request(format!(
+                "--keep {policy}: a server does not judge attempts: expected `all` or `sample:1%`"
+            ))),
+            _ => self.begin(),
+        }
+    }
+
     /// Begins to keep what is asked for.
     pub fn begin(&self) -> Result<Option<Keeper>, Failure> {
         let Some(policy) = self.keep else { return Ok(None) };

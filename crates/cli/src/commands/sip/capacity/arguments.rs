@@ -6,6 +6,7 @@ use clap::{Args, Command, ValueEnum};
 use netrig_core::{Duration, Fraction};
 
 use crate::commands::sip::environment::EnvironmentArguments;
+use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps};
 use crate::commands::sip::subject::Subject;
 use crate::commands::sip::watching::Watching;
@@ -21,6 +22,8 @@ pub struct Capacity {
     pub watching: Watching,
     #[command(flatten)]
     pub environment: EnvironmentArguments,
+    #[command(flatten)]
+    pub keeping: KeepArguments,
     /// Test first whether the server keeps the rules of basic calls and registrations (`netrig sip conform --set basic-call`)
     #[arg(long)]
     pub conform: bool,

@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_agent::sip::load::{LoadOrder, Offered};
+use netrig_agent::sip::load::{LoadOrder, Offered, Steering};
+use netrig_agent::sip::tap::MessageTaps;
 use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
 
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
+use netrig_sip_tester::keep::Keeper;
 
 use self::arguments::ModeName;
 use self::show::SearchEnd;
@@ -48,13 +50,21 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let watchers = Watchers::open(&typed.watching, state, hand)?;
     let gate = if typed.conform { Some(gate(&order, &stop, &watchers)?) } else { None };
     let mut sight = Sight::open(&order)?;
-    let mut search = SearchDrive { typed, search, baseline: known, notes: Vec::new(), since: Instant::now() };
-    let verdict = search.carry_out((&stop, &watchers), &mut sight)?;
+    let keeper = typed.keeping.begin()?;
+    let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
+    let mut search =
+        SearchDrive { typed, taps, search, baseline: known, notes: Vec::new(), since: Instant::now() };
+    let verdict = search.carry_out((&stop, &watchers), &mut sight);
     watchers.finish()?;
     let SearchDrive { search, baseline, notes, .. } = search;
+    // Also what a search has sent that could not go on is evidence.
+    let messages = keeper.map(Keeper::finish);
+    let verdict = verdict?;
     let journal = search.journal();
     let (baseline, verdict) = (baseline.as_ref(), verdict.as_ref());
-    let end = SearchEnd { gate: gate.as_ref(), journal: &journal, baseline, verdict, notes: &notes };
+    let messages = messages.as_ref();
+    let end =
+        SearchEnd { gate: gate.as_ref(), journal: &journal, baseline, verdict, notes: &notes, messages };
     if typed.json {
         print(show::document(typed, Offered::of(&order), end)?)?;
     } else {
@@ -78,6 +88,8 @@ fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<Gat
 /// A search while it goes on.
 struct SearchDrive<'a> {
     typed: &'a Capacity,
+    /// Who keeps messages.
+    taps: Option<&'a dyn MessageTaps>,
     search: Search,
     /// What the tester carries against itself, once it is known.
     baseline: Option<Baseline>,
@@ -148,6 +160,7 @@ impl SearchDrive<'_> {
                 notes.extend_from_slice(warnings);
             }
         };
+        let stop = Steering { stop, control: None, taps: self.taps };
         offer::offer(self.typed, (step, title), &mut self.search, (stop, watchers, sight), warn)
     }
 

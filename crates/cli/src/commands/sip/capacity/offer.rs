@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use netrig_agent::sip::load::{
     DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
-    run,
+    Steering, run,
 };
 use netrig_core::Duration;
 use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
@@ -33,7 +33,7 @@ pub fn offer(
     typed: &Capacity,
     (step, title): (&Step, String),
     search: &mut Search,
-    (stop, watchers, sight): (&AtomicBool, &Watchers, &mut Sight),
+    (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
     mut warn: impl FnMut(&[String]),
 ) -> Result<Option<Seen>, Failure> {
     let mut order = order(typed, step.rate, step.at_most_s, step.calls)?;
@@ -56,7 +56,8 @@ pub fn offer(
         watchers.second(row, so_far, &order);
         watched.second(row, so_far, search, &mut sight.borrow_mut())
     };
-    let report = run(&order, stop, stage, second);
+    let stop = steering.stop;
+    let report = run(&order, steering, stage, second);
     let report = match report {
         // Users that could be registered before a lower rate cannot be because of the rate. A server that has not answered at all
         // is not there.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use netrig_agent::sip::load::Offered;
+use netrig_agent::sip::tap::KeptMessages;
 use netrig_runner::capacity::{
     Baseline, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
 };
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use super::arguments::{Capacity, ModeName};
 use super::settings::unit;
+use crate::commands::sip::load::kept;
 use crate::commands::sip::subject::work;
 use crate::failure::Failure;
 
@@ -41,11 +43,13 @@ pub struct SearchEnd<'a> {
     pub verdict: Option<&'a Verdict>,
     /// Settings of the tester's host that may have spoilt the search.
     pub notes: &'a [String],
+    /// Messages that were kept.
+    pub messages: Option<&'a KeptMessages>,
 }
 
 /// All that was found.
 pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
-    let SearchEnd { gate, journal, baseline, verdict, notes } = end;
+    let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
     let unit = unit(work(&typed.subject));
     let mut text = String::new();
     let _ = writeln!(text, "{}: {}", typed.subject.target, sentence(journal, verdict, unit));
@@ -70,6 +74,9 @@ pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
     let steps = journal.steps().count();
     let s = if steps == 1 { "" } else { "s" };
     let _ = writeln!(text, "  {steps} step{s}, {} {unit}", journal.calls());
+    for line in messages.into_iter().flat_map(kept) {
+        let _ = writeln!(text, "  {line}");
+    }
     if typed.verbose {
         let weak = journal.by_share();
         if weak > 0 {
@@ -152,13 +159,16 @@ pub struct Document<'a> {
     baseline: Option<&'a Baseline>,
     /// The report of RFC 7502, if its algorithm was asked for.
     rfc7502: Option<Rfc7502Form>,
+    /// Messages that were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<&'a KeptMessages>,
     /// All steps.
     journal: &'a Journal,
 }
 
 /// One JSON document.
 pub fn document(typed: &Capacity, offered: Offered, end: SearchEnd<'_>) -> Result<String, Failure> {
-    let SearchEnd { gate, journal, baseline, verdict, notes } = end;
+    let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
     let unit = unit(work(&typed.subject));
     let document = Document {
         format: FORMAT,
@@ -173,6 +183,7 @@ pub fn document(typed: &Capacity, offered: Offered, end: SearchEnd<'_>) -> Resul
         notes,
         baseline,
         rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, end)),
+        messages,
         journal,
     };
     serde_json::to_string_pretty(&document).map_err(Failure::failed)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::arguments::ConnectionLimits;
+use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
 use clap::{Args, Subcommand, ValueEnum};
@@ -123,6 +124,8 @@ pub struct Ending {
     /// not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub keeping: KeepArguments,
 }
 
 /// How many transactions, and how long.

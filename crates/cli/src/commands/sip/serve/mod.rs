@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
+use netrig_agent::sip::tap::MessageTaps as _;
 use netrig_agent::tls::{self, Identity, Trust};
 use netrig_core::Seeds;
 use netrig_sip::digest::Algorithm;
@@ -19,8 +20,10 @@ use netrig_sip::sdp::DISCARD;
 use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
+use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
+use crate::commands::sip::load;
 use crate::commands::sip::metrics::{Metrics, of_server};
 use crate::commands::sip::scenario;
 use crate::failure::{Failure, print};
@@ -209,17 +212,28 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         Some(metrics) => sockets.watched(move |tally| metrics.show(of_server(name, tally))),
         None => sockets,
     };
+    let keeper = typed.ending.keeping.begin_at_server()?;
+    let sockets = match &keeper {
+        Some(keeper) => sockets.tapped(keeper.tap()),
+        None => sockets,
+    };
     let tally = sockets.serve(server.as_mut(), typed.ending.lasts, &cancel).map_err(failure)?;
+    let kept = keeper.map(Keeper::finish);
     // The sockets are gone, and with them who watched them.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {
         metrics.show(of_server(name, &tally));
         metrics.finish()?;
     }
     if typed.ending.json {
-        let document = show::document(typed.name, &points, &tally);
+        let document = show::document(typed.name, &points, &tally, kept.as_ref());
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        print(show::table(&tally).trim_end())?;
+        let mut text = show::table(&tally);
+        for line in kept.iter().flat_map(load::kept) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        print(text.trim_end())?;
     }
     Ok(ExitCode::SUCCESS)
 }

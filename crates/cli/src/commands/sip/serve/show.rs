@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use netrig_agent::sip::server::Tally;
+use netrig_agent::sip::tap::KeptMessages;
 use serde::Serialize;
 
 /// The document of `--json`.
@@ -13,11 +14,18 @@ pub struct Document<'a> {
     listens: &'a [String],
     #[serde(flatten)]
     tally: &'a Tally,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<&'a KeptMessages>,
 }
 
 /// A server's document.
-pub const fn document<'a>(server: &'a str, listens: &'a [String], tally: &'a Tally) -> Document<'a> {
-    Document { server, listens, tally }
+pub const fn document<'a>(
+    server: &'a str,
+    listens: &'a [String],
+    tally: &'a Tally,
+    messages: Option<&'a KeptMessages>,
+) -> Document<'a> {
+    Document { server, listens, tally, messages }
 }
 
 /// A table of messages, and a line for each thing that went wrong.
