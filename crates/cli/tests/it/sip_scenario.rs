@@ -245,3 +245,103 @@ fn a_scenario_is_converted_and_made_from_a_captured_call() {
     let target = format!("udp:{}", server.address("udp"));
     run(&["sip", "load", &target, "--scenario-file", "captured.toml", "--count", "2", "--rate", "50/s"]);
 }
+
+/// Third-party call control: one process calls two user agents, each over a controller of its own, which tell each other the session
+/// descriptions. One controller is netrig, the other one and both user agents are SIPp.
+#[test]
+fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
+    let folder = tempfile::tempdir().unwrap();
+    if !written_by_sipp(folder.path(), &["3pcc-C-A", "3pcc-C-B"]) {
+        return;
+    }
+    for own in ["3pcc-C-A", "3pcc-C-B"] {
+        let [first, second, link, other] = std::array::from_fn(|_| free_port().to_string());
+        let agent = |name, port: &str| {
+            SippProcess::start(folder.path(), &["-sn", name, "-i", "127.0.0.1", "-p", port])
+        };
+        let _agents = [agent("3pcc-A", &first), agent("3pcc-B", &second)];
+        let link = format!("127.0.0.1:{link}");
+        let of_controller = |name: &str| if name == "3pcc-C-A" { &first } else { &second };
+        let controller = |name: &str| {
+            let target = format!("127.0.0.1:{}", of_controller(name));
+            let file = format!("{name}.xml");
+            let more = ["-3pcc", &link, "-i", "127.0.0.1", "-p", &other, "-m", "2", "-r", "2"];
+            SippProcess::start(folder.path(), &[&["-sf", &file, &target][..], &more].concat())
+        };
+        let target = format!("udp:127.0.0.1:{}", of_controller(own));
+        let file = format!("{own}.xml");
+        let load = [
+            "sip", "load", &target, "-sf", &file, "-3pcc", &link, "--count", "2", "--rate", "2/s", "--for",
+            "20s", "--json",
+        ];
+        // Who is connected to listens first.
+        let told = if own == "3pcc-C-A" {
+            let _other = controller("3pcc-C-B");
+            until_listening(&link);
+            document(&netrig(folder.path(), &load))
+        } else {
+            let folder = folder.path().to_owned();
+            let words: Vec<String> = load.iter().map(|word| (*word).to_owned()).collect();
+            let own = std::thread::spawn(move || {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                document(&netrig(&folder, &words))
+            });
+            until_listening(&link);
+            let _other = controller("3pcc-C-A");
+            own.join().unwrap()
+        };
+        assert_eq!((&told["succeeded"], &told["failed"]), (&2.into(), &0.into()), "{own}: {told}");
+    }
+}
+
+/// Waits until somebody listens at a TCP address.
+fn until_listening(address: &str) {
+    let port: u16 = address.rsplit(':').next().unwrap().parse().unwrap();
+    let line = format!(":{port:04X} 00000000:0000 0A");
+    while !std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&line) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// The packets of a capture reach where the other side's description says.
+#[test]
+fn captures_streams_and_digits_are_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = Path::new("/usr/share/sip-tester/g711a.pcap");
+    if !capture.exists() || !written_by_sipp(folder.path(), &["uac_pcap", "uas"]) {
+        eprintln!("skipped: needs the captures of sip-tester");
+        return;
+    }
+    std::fs::create_dir(folder.path().join("pcap")).unwrap();
+    for name in ["g711a.pcap", "dtmf_2833_1.pcap"] {
+        let to = folder.path().join("pcap").join(name);
+        std::fs::copy(Path::new("/usr/share/sip-tester").join(name), to).unwrap();
+    }
+    let call = std::fs::read_to_string(folder.path().join("uac_pcap.xml")).unwrap();
+    // Digits and a stream of 25 packets behind it.
+    let actions = "<action><exec play_dtmf=\"1\"/><exec rtp_stream=\"tone.raw,1,8\"/></action>";
+    let call = call.replacen(
+        "<pause milliseconds=\"8000\"/>",
+        &format!("<pause milliseconds=\"2000\"/><nop>{actions}</nop>"),
+        1,
+    );
+    std::fs::write(folder.path().join("call.xml"), call).unwrap();
+    std::fs::write(folder.path().join("tone.raw"), vec![0xD5; 25 * 160]).unwrap();
+    let answers = folder.path().join("uas.xml");
+    let server = SipServer::start(&[
+        "scenario",
+        answers.to_str().unwrap(),
+        "--listen",
+        "udp:127.0.0.1:0",
+        "--media-port",
+        "19000",
+        "--json",
+    ]);
+    let target = format!("udp:{}", server.address("udp"));
+    let load = ["sip", "load", &target, "-sf", "call.xml", "--count", "1", "--media-port", "19100", "--json"];
+    let told = document(&netrig(folder.path(), &load));
+    assert_eq!((&told["succeeded"], &told["failed"]), (&1.into(), &0.into()), "{told}");
+    let media = &told["media"];
+    // The stream and the digit are 36 packets; the captures end with the call.
+    assert!(media["sent"].as_u64().unwrap() > 36 && media["unsent"] == 0, "{media}");
+}

@@ -545,7 +545,7 @@ impl ScenarioLoad<'_> {
             tester: tester.to_owned(),
             file: order.file.display().to_string(),
             name: script.name.clone(),
-            target: is_caller.then(|| calls.run.settings.remote_host.clone()),
+            target: (side != ScriptSide::Callee).then(|| calls.run.settings.remote_host.clone()),
             local: end.local().to_string(),
             transport: order.address.transport.name().to_lowercase(),
             pace: is_caller.then(|| pace_words(&order.pace)),
