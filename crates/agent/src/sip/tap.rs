@@ -36,8 +36,8 @@ pub trait MessageTap: Send {
     /// An attempt has ended.
     fn ended(&mut self, record: &Record);
 
-    /// A call of a script has ended, whose messages have this Call-ID. `lasted`: from its first step to its last.
-    fn call_ended(&mut self, call_id: &str, has_failed: bool, lasted: Duration);
+    /// A call of a script has ended, whose messages have this Call-ID; why, if it failed. `lasted`: from its first step to its last.
+    fn call_ended(&mut self, call_id: &str, failure: Option<&str>, lasted: Duration);
 
     /// Hands on what it has collected; called at least once a second.
     fn hand_on(&mut self);
@@ -65,6 +65,20 @@ pub struct KeptMessages {
     pub dropped: u64,
     /// Messages that found no room: in memory while their attempt lasted, or on the disk.
     pub without_room: u64,
+    /// Why writing ended before the load did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// Attempts of a load that were written down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptRecords {
+    /// The file, a line of JSON for each.
+    pub file: PathBuf,
+    /// Lines in it.
+    pub records: u64,
+    /// Attempts that were lost because they came faster than they could be written.
+    pub dropped: u64,
     /// Why writing ended before the load did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

@@ -202,3 +202,30 @@ fn failed_calls_of_a_scenario_are_found_and_exported() {
         None => eprintln!("skipped in part: needs tshark"),
     }
 }
+
+/// A line for each attempt, whose Call-ID finds its messages.
+#[test]
+fn each_attempt_is_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    let arguments =
+        [&target, "--rate", "100/s", "--count", "30", "--records", "calls.jsonl", "--keep", "all"];
+    let report = told(folder.path(), &arguments);
+    assert_eq!(report["records"]["records"], 30, "{}", report["records"]);
+    let lines = std::fs::read_to_string(folder.path().join("calls.jsonl")).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 30);
+    let calls = shown(folder.path(), &["sip-messages.log"]);
+    for line in &lines {
+        assert_eq!((&line["what"], &line["status"]), (&"call".into(), &200.into()), "{line}");
+        let delay = line["delays_us"]["connection"].as_f64().unwrap();
+        assert!(delay > 0.0 && line["begins_s"].as_f64().is_some(), "{line}");
+        let call = line["call"].as_str().unwrap();
+        let mut rows = calls["calls"].as_array().unwrap().iter();
+        assert!(rows.any(|row| row["call_id"].as_str().unwrap().starts_with(call)), "{line}");
+    }
+    let again = load(folder.path(), &[&target, "--count", "1", "--records", "calls.jsonl"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("calls.jsonl exists"), "{}", text(&again.stderr));
+}

@@ -149,7 +149,7 @@ pub fn sip_capture<'a>(messages: impl IntoIterator<Item = &'a TracedMessage>) ->
     capture
 }
 
-fn made(path: &Path) -> Result<BufWriter<File>, KeepError> {
+pub(super) fn made(path: &Path) -> Result<BufWriter<File>, KeepError> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.map(BufWriter::new).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => KeepError::Exists(path.to_owned()),

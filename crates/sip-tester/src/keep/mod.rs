@@ -9,6 +9,7 @@
 mod batch;
 mod files;
 mod policy;
+mod records;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use self::batch::{Batch, Collector};
 use self::files::KeepFiles;
 pub use self::files::{KeepError, sip_capture};
 pub use self::policy::{KeepPolicy, ParseKeepPolicyError};
+pub use self::records::{RecordLine, RecordWriter};
 use self::writer::Writer;
 
 /// Batches that wait for the keeper: 16 MiB at most.

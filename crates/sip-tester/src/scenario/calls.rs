@@ -108,8 +108,8 @@ pub struct EndedCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// Whether it failed.
-    pub has_failed: bool,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
     /// From its first step to its end.
     pub lasted: Duration,
 }
@@ -437,8 +437,11 @@ impl<P: Clone> ScriptCalls<P> {
             rested.extend(live.call.user());
             let (call_id, lasted) = (live.call.call_id.clone(), now.since(live.began));
             tally.book(outcome, &call_id, lasted);
-            let has_failed = *outcome != ScriptOutcome::Succeeded;
-            ended.push(EndedCall { number, call_id, has_failed, lasted });
+            let failure = match outcome {
+                ScriptOutcome::Succeeded => None,
+                ScriptOutcome::Failed { step, why } => Some(format!("step {}: {}", step + 1, words(why))),
+            };
+            ended.push(EndedCall { number, call_id, failure, lasted });
             live.call.settle();
         }
         let wants = live.lingers_until.or_else(|| live.call.poll_timeout());

@@ -1,7 +1,7 @@
 //! What a load of scenarios says.
 
 use netrig_agent::sip::load::{DelayRow, TesterReport};
-use netrig_agent::sip::tap::KeptMessages;
+use netrig_agent::sip::tap::{KeptMessages, KeptRecords};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,9 @@ pub struct ScenarioDocument {
     /// Messages that were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<KeptMessages>,
+    /// Calls that were written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<KeptRecords>,
 }
 
 /// Calls that failed in one way.

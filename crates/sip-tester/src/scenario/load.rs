@@ -373,7 +373,7 @@ impl ScenarioLoad<'_> {
                 self.player.end(ended.number);
                 self.destinations.remove(&ended.number);
                 if let Some(tap) = &mut self.tap {
-                    tap.call_ended(&ended.call_id, ended.has_failed, ended.lasted);
+                    tap.call_ended(&ended.call_id, ended.failure.as_deref(), ended.lasted);
                 }
             }
             if self.calls.outputs.is_empty() {
@@ -588,6 +588,7 @@ impl ScenarioLoad<'_> {
             more_lines: tally.more_lines,
             tester_record: TesterReport::of(&whole, 1),
             messages: None,
+            records: None,
         }
     }
 }

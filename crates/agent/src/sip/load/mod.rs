@@ -41,6 +41,7 @@ pub use offered::{Offered, pace_words};
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
+    attempt_name,
 };
 pub use run::{LoadStage, Next, Readiness, run};
 pub(crate) use run::{OpenLoad, Span};

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::order::{Connecting, LoadOrder, Reconnecting};
-use super::report::name_of;
+use super::report::attempt_name;
 
 /// What a load offers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,7 +111,7 @@ fn shares(plan: &Plan) -> BTreeMap<String, f64> {
     let name = |work| match work {
         // Its record is that of any registration.
         Work::ReRegister => "re-register",
-        other => name_of(other.what()),
+        other => attempt_name(other.what()),
     };
     if plan.mix.is_empty() {
         return BTreeMap::from([(name(plan.work).to_owned(), 1.0)]);

@@ -14,7 +14,7 @@ use super::locating::LocationRow;
 use super::offered::Offered;
 use super::tester::TesterSecond;
 use crate::sip::dns::DnsCounts;
-use crate::sip::tap::KeptMessages;
+use crate::sip::tap::{KeptMessages, KeptRecords};
 
 /// What became of things of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -265,6 +265,9 @@ pub struct LoadReport {
     /// Messages that were kept, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<KeptMessages>,
+    /// Attempts that were written down, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<KeptRecords>,
 }
 
 impl LoadReport {
@@ -273,7 +276,7 @@ impl LoadReport {
 
     /// What became of what the load is of.
     pub fn outcome(&self, what: What) -> Option<&OutcomeRow> {
-        self.outcomes.iter().find(|row| row.what == name_of(what))
+        self.outcomes.iter().find(|row| row.what == attempt_name(what))
     }
 
     /// A delay, if there was any.
@@ -287,8 +290,8 @@ pub(super) const fn is_of_others(what: What) -> bool {
     matches!(what, What::Answer | What::Notify)
 }
 
-/// As it stands in tables.
-pub(super) const fn name_of(what: What) -> &'static str {
+/// What is attempted, as it stands in tables and documents.
+pub const fn attempt_name(what: What) -> &'static str {
     match what {
         What::Register => "register",
         What::Renew => "renew",
@@ -408,7 +411,7 @@ pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
     let rows = What::ALL.into_iter().map(|what| (what, tally.outcomes(what)));
     rows.filter(|(_, outcomes)| outcomes.begun > 0)
         .map(|(what, outcomes)| OutcomeRow {
-            what: name_of(what),
+            what: attempt_name(what),
             begun: outcomes.begun,
             succeeded: outcomes.succeeded,
             failed: outcomes.failed,
@@ -420,7 +423,7 @@ pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
 
 pub(super) fn failures(tally: &Tally) -> Vec<FailureRow> {
     let row = |(what, failure, count): (What, Failure, _)| FailureRow {
-        what: name_of(what),
+        what: attempt_name(what),
         kind: failure.into(),
         why: failure.to_string(),
         limit: TimeLimit::of(what, failure),
@@ -472,7 +475,7 @@ fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {
             ThresholdRow { name: delay.name().to_owned(), statistic, unit: "us", was, bound, kept }
         }
         Verdict::Success { what, was, least } => ThresholdRow {
-            name: name_of(what).to_owned(),
+            name: attempt_name(what).to_owned(),
             statistic: "success",
             unit: "1",
             was,

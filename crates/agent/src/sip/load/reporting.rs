@@ -176,6 +176,7 @@ impl Reporting {
             tester: TesterReport::of(&tester, order.shards),
             notes: notes(order, ending, lost, &measured),
             messages: None,
+            records: None,
             seconds,
         }
     }

@@ -31,13 +31,14 @@ const FORMAT: i64 = 1;
 const FIRST: &str = "server";
 
 /// What is not in the file: what is done with results, consent, and the file itself.
-const LEFT_OUT: [&str; 14] = [
+const LEFT_OUT: [&str; 15] = [
     "environment",
     "save-environment",
     "json",
     "keep",
     "keep-to",
     "keep-most",
+    "records",
     "journal",
     "no-screen",
     "metrics",

@@ -6,7 +6,7 @@ use clap::Args;
 use netrig_core::{Duration, SpanDistribution};
 
 use crate::commands::sip::environment::EnvironmentArguments;
-use crate::commands::sip::keeping::KeepArguments;
+use crate::commands::sip::keeping::{KeepArguments, RecordArguments};
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
 use crate::commands::sip::scenario::LoadScriptArguments;
 use crate::commands::sip::subject::Subject;
@@ -25,6 +25,8 @@ pub struct Load {
     pub environment: EnvironmentArguments,
     #[command(flatten)]
     pub keeping: KeepArguments,
+    #[command(flatten)]
+    pub records: RecordArguments,
     #[command(flatten)]
     pub script: LoadScriptArguments,
     /// Print one JSON document instead of tables

@@ -13,9 +13,8 @@ pub use netrig_agent::sip::load::LoadReport as LoadDocument;
 use netrig_agent::sip::load::{
     Control, LoadError, LoadOrder, LoadReport, LoadStage, SecondRow, SoFar, Steering, run,
 };
-use netrig_agent::sip::tap::MessageTaps;
-use netrig_sip_tester::keep::Keeper;
 
+use super::keeping::Keeping;
 use super::scenario::load_of;
 use super::screen::{Hand, State};
 use super::subject::scenario;
@@ -54,8 +53,8 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
     let watchers = Watchers::open(&arguments.watching, State::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.
-    let keeper = arguments.keeping.begin()?;
-    let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
+    let keeping = Keeping::begin(&arguments.keeping, &arguments.records)?;
+    let taps = keeping.taps();
     let control = watchers.has_screen().then_some(&*control);
     let steering = Steering { stop: &stop, control, taps };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
@@ -69,8 +68,8 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     };
     let report = run(order, steering, stage, second);
     // Also what a load has sent that could not go on is evidence.
-    let messages = keeper.map(Keeper::finish);
-    let report = LoadReport { messages, ..report.map_err(failure)? };
+    let (messages, records) = keeping.finish();
+    let report = LoadReport { messages, records, ..report.map_err(failure)? };
     watchers.finish()?;
     Ok(report)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::commands::sip::keeping::written;
 use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_report::number::{Unit, percent, plain};
@@ -48,7 +49,7 @@ pub fn table(report: &LoadReport) -> String {
     ratios(report, &mut text);
     failures(report, &mut text);
     tester(&report.tester, &mut text);
-    for line in report.messages.iter().flat_map(kept) {
+    for line in report.messages.iter().flat_map(kept).chain(report.records.iter().flat_map(written)) {
         let _ = writeln!(text, "{line}");
     }
     for note in &report.notes {

@@ -8,7 +8,7 @@ use netrig_agent::sip::ListeningPoint;
 use netrig_core::{Duration, Fraction};
 use netrig_sip_tester::media::MediaCodec;
 
-use crate::commands::sip::keeping::KeepArguments;
+use crate::commands::sip::keeping::{KeepArguments, RecordArguments};
 
 /// How a scenario is carried out.
 #[derive(Debug, Args)]
@@ -166,6 +166,8 @@ pub struct ServedScenario {
     pub script: ScriptArguments,
     #[command(flatten)]
     pub keeping: KeepArguments,
+    #[command(flatten)]
+    pub records: RecordArguments,
     /// Print one JSON document at the end instead of tables
     #[arg(long)]
     pub json: bool,

@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_agent::sip::load::is_public;
-use netrig_agent::sip::tap::MessageTaps;
 use netrig_agent::sip::{EndAddress, ListeningPoint, source_towards};
 use netrig_agent::tls::{self, Identity};
 use netrig_core::{Duration, SpanDistribution};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
-use netrig_sip_tester::keep::Keeper;
 use netrig_sip_tester::scenario::{
     CallScript, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioLoadError, ScenarioOrder, ScenarioSecond,
     ScenarioWatch, ScriptConnections, ScriptSide, ScriptWords, read_sipp_scenario, run_scenario,
@@ -23,7 +21,7 @@ use super::order::{self, ScriptPlace};
 use super::show;
 use crate::build::BUILD;
 use crate::commands::probe::host as typed_host;
-use crate::commands::sip::keeping::KeepArguments;
+use crate::commands::sip::keeping::Keeping;
 use crate::commands::sip::load::{Load, pace};
 use crate::commands::sip::subject::{self, ConnectionsName};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
@@ -145,7 +143,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         runs_programs: script_typed.allow_commands,
         may_test,
     };
-    carry_out(order, &typed.keeping, typed.json)
+    carry_out(order, Keeping::begin(&typed.keeping, &typed.records)?, typed.json)
 }
 
 /// Answers calls with a scenario.
@@ -212,12 +210,11 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
         runs_programs: typed.script.allow_commands,
         may_test: false,
     };
-    carry_out(order, &typed.keeping, typed.json)
+    carry_out(order, Keeping::begin(&typed.keeping, &typed.records)?, typed.json)
 }
 
-fn carry_out(order: ScenarioOrder, keeping: &KeepArguments, json: bool) -> Result<ExitCode, Failure> {
+fn carry_out(order: ScenarioOrder, keeping: Keeping, json: bool) -> Result<ExitCode, Failure> {
     let stop = until_interrupted()?;
-    let keeper = keeping.begin()?;
     let is_served = ScriptSide::of(&order.script) != ScriptSide::Caller;
     let transport = order.address.transport;
     let mut ready = |local: SocketAddr| {
@@ -231,16 +228,11 @@ fn carry_out(order: ScenarioOrder, keeping: &KeepArguments, json: bool) -> Resul
             eprintln!("{}", show::second(row));
         }
     };
-    let watch = ScenarioWatch {
-        stop: &stop,
-        taps: keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps),
-        ready: &mut ready,
-        second: &mut second,
-    };
+    let watch = ScenarioWatch { stop: &stop, taps: keeping.taps(), ready: &mut ready, second: &mut second };
     let document = run_scenario(order, watch, &BUILD);
     // Also what a load has sent that could not go on is evidence.
-    let messages = keeper.map(Keeper::finish);
-    let document = ScenarioDocument { messages, ..document.map_err(failure)? };
+    let (messages, records) = keeping.finish();
+    let document = ScenarioDocument { messages, records, ..document.map_err(failure)? };
     if json {
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {

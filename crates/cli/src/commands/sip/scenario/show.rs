@@ -8,6 +8,7 @@ use netrig_report::wrapped;
 use netrig_sip_tester::media::{MediaReport, MediaShare};
 use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
 
+use crate::commands::sip::keeping::written;
 use crate::commands::sip::load::{Table, counted, kept, micros, tester};
 
 /// A second, in a line.
@@ -199,7 +200,7 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
         }
     }
     tester(&document.tester_record, text);
-    for words in document.messages.iter().flat_map(kept) {
+    for words in document.messages.iter().flat_map(kept).chain(document.records.iter().flat_map(written)) {
         line(text, &words, width, 2);
     }
 }

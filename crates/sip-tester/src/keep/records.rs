@@ -1,0 +1,188 @@
+//! A line of JSON for each attempt of a load.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use netrig_agent::sip::load::attempt_name;
+use netrig_agent::sip::tap::{KeptRecords, MessageTap, MessageTaps, PassedMessage};
+use netrig_core::{Duration, Instant};
+use netrig_sip::index::Delay;
+use netrig_sip::load::{Record, Side};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::files::{KeepError, made};
+
+/// A batch with so many bytes is handed on.
+const FULL: usize = 64 << 10;
+
+/// Batches that wait for the writer.
+const MOST_WAITING: usize = 256;
+
+/// An attempt of a load, as one line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordLine {
+    /// Its Call-ID up to the `@`; of who is called its tag in To.
+    pub call: String,
+    /// `caller` or `callee`.
+    pub side: String,
+    /// What it was: `call`, `register` and so on, or `scenario`.
+    pub what: String,
+    /// Number of the user, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
+    /// When it was to begin, s of the load's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_s: Option<f64>,
+    /// Last final status of its first request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Its delays, µs; of a scenario `call`, how long it lasted.
+    pub delays_us: BTreeMap<String, f64>,
+}
+
+impl RecordLine {
+    fn of(record: &Record) -> Self {
+        let delays =
+            Delay::ALL.iter().filter_map(|delay| Some((delay.name().to_owned(), micros(delay.of(record)?))));
+        let begins = record.stamps.intended;
+        Self {
+            call: String::from_utf8_lossy(&record.token.digits()).into_owned(),
+            side: if record.side == Side::Callee { "callee" } else { "caller" }.to_owned(),
+            what: attempt_name(record.what).to_owned(),
+            user: (record.user != u32::MAX).then_some(record.user),
+            begins_s: (begins != Instant::NEVER).then(|| begins.since(Instant::ZERO).as_secs_f64()),
+            status: (record.status > 0).then_some(record.status),
+            failure: record.failure.map(|failure| failure.to_string()),
+            delays_us: delays.collect(),
+        }
+    }
+}
+
+fn micros(span: Duration) -> f64 {
+    span.as_nanos() as f64 / 1e3
+}
+
+/// Writes a line for each attempt. Without [`RecordWriter::finish`] the file ends where the last batch was written.
+pub struct RecordWriter {
+    batches: SyncSender<(u64, Vec<u8>)>,
+    dropped: Arc<AtomicU64>,
+    file: PathBuf,
+    writer: JoinHandle<(u64, Option<String>)>,
+}
+
+impl RecordWriter {
+    /// Makes the file, and begins.
+    ///
+    /// # Errors
+    /// The file is there already or cannot be made, or there is no thread.
+    pub fn begin(path: &Path) -> Result<Self, KeepError> {
+        let file = made(path)?;
+        let (batches, waiting) = sync_channel(MOST_WAITING);
+        let write = move || {
+            let mut file: BufWriter<File> = file;
+            let (mut written, mut fault) = (0, None);
+            for (count, bytes) in waiting {
+                let bytes: Vec<u8> = bytes;
+                if fault.is_some() {
+                    continue;
+                }
+                match file.write_all(&bytes).and_then(|()| file.flush()) {
+                    Ok(()) => written += count,
+                    Err(error) => fault = Some(format!("writing ended: {error}")),
+                }
+            }
+            (written, fault)
+        };
+        let thread = std::thread::Builder::new().name("sip-records".into());
+        let writer = thread.spawn(write).map_err(KeepError::NoThread)?;
+        Ok(Self { batches, dropped: Arc::default(), file: path.to_owned(), writer })
+    }
+
+    /// Waits until all is written.
+    ///
+    /// # Panics
+    /// If the writer's thread has.
+    pub fn finish(self) -> KeptRecords {
+        let Self { batches, dropped, file, writer } = self;
+        drop(batches);
+        let (records, fault) = writer.join().expect("the writer does not panic");
+        KeptRecords { file, records, dropped: dropped.load(Ordering::Relaxed), fault }
+    }
+}
+
+impl MessageTaps for RecordWriter {
+    fn tap(&self) -> Box<dyn MessageTap> {
+        let (batches, dropped) = (self.batches.clone(), Arc::clone(&self.dropped));
+        Box::new(RecordTap { lines: Vec::new(), count: 0, batches, dropped })
+    }
+}
+
+/// The tap of one thread.
+struct RecordTap {
+    lines: Vec<u8>,
+    count: u64,
+    batches: SyncSender<(u64, Vec<u8>)>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl RecordTap {
+    fn put(&mut self, line: &RecordLine) {
+        // Memory takes all, and each value of a line has its form.
+        let _ = serde_json::to_writer(&mut self.lines, line);
+        self.lines.push(b'\n');
+        self.count += 1;
+        if self.lines.len() >= FULL {
+            self.hand_on();
+        }
+    }
+}
+
+impl MessageTap for RecordTap {
+    fn message(&mut self, _: &PassedMessage<'_>) {}
+
+    fn ended(&mut self, record: &Record) {
+        self.put(&RecordLine::of(record));
+    }
+
+    fn call_ended(&mut self, call_id: &str, failure: Option<&str>, lasted: Duration) {
+        self.put(&RecordLine {
+            call: call_id.split('@').next().unwrap_or_default().to_owned(),
+            side: "caller".to_owned(),
+            what: "scenario".to_owned(),
+            user: None,
+            begins_s: None,
+            status: None,
+            failure: failure.map(str::to_owned),
+            delays_us: BTreeMap::from([("call".to_owned(), micros(lasted))]),
+        });
+    }
+
+    fn hand_on(&mut self) {
+        let (count, lines) = (std::mem::take(&mut self.count), std::mem::take(&mut self.lines));
+        if count == 0 {
+            return;
+        }
+        if let Err(TrySendError::Full((lost, _)) | TrySendError::Disconnected((lost, _))) =
+            self.batches.try_send((count, lines))
+        {
+            self.dropped.fetch_add(lost, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for RecordTap {
+    fn drop(&mut self) {
+        // The load is over: now there is time to wait.
+        let _ = self.batches.send((self.count, std::mem::take(&mut self.lines)));
+    }
+}
