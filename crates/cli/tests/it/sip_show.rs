@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::text;
+use crate::common::{netrig, text};
 
 /// A request or response of a call between two addresses.
 fn message(start: &str, cseq: &str, call_id: &str) -> String {
@@ -152,4 +152,36 @@ fn what_is_no_trace_is_said() {
         let said = shown.refused(arguments);
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
+}
+
+/// A run of the simulator has the messages of its SIP flows, with what the line lost and what was sent again.
+#[test]
+fn calls_of_a_simulated_run_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = netrig(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let levels = "role=uas,loss=5 %,t1=500 ms,delay=1 ms";
+    run(&[
+        "run",
+        "sip-server/loss",
+        "--set",
+        levels,
+        "--replications",
+        "1",
+        "--store",
+        "r.db",
+        "--out",
+        "r.html",
+    ]);
+    let listed = run(&["list", "--store", "r.db"]);
+    let id =
+        listed.lines().find(|line| line.contains("loss = 5 %")).unwrap().split_whitespace().next().unwrap();
+    run(&["export", "--run", id, "--store", "r.db", "--pcapng", "--to", "5s", "--out", "run.pcapng"]);
+    let shown: Value = serde_json::from_str(&run(&["sip", "show", "run.pcapng", "--json"])).unwrap();
+    let calls = shown["calls"].as_array().unwrap();
+    let again: u64 = calls.iter().map(|call| call["retransmissions"].as_u64().unwrap()).sum();
+    assert!(calls.len() > 50 && again > 0, "{} calls, {again} retransmissions", calls.len());
 }
