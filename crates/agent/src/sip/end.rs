@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
-use netrig_sip::Framed;
 use netrig_sip::header::Transport;
+use netrig_sip::{Framed, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SendFlags;
 use rustls::ServerConfig;
 
 use super::call::LineTls;
 use super::datagrams::{DatagramBatch, DatagramSocket, is_without_room};
+use super::ledger::{AmplificationLedger, Purse};
 use super::point::source_towards;
 use super::stream::{Bounds, SipStream, StreamError};
 use crate::clock::RealtimeOffset;
@@ -73,6 +74,8 @@ pub struct EndAddress {
     pub room: u32,
     /// Connections that peers may have opened at a time.
     pub most_accepted: usize,
+    /// Whether it answers strangers over UDP: an address that has proved nothing gets at most three times its bytes.
+    pub answers_strangers: bool,
 }
 
 impl EndAddress {
@@ -97,7 +100,18 @@ impl EndAddress {
             None => source_towards(server)?,
         };
         let (room, most_accepted) = (Self::ROOM, Self::MOST_ACCEPTED);
-        Ok(Self { transport, server, local, port: 0, tls, server_tls: None, room, most_accepted })
+        let answers_strangers = false;
+        Ok(Self {
+            transport,
+            server,
+            local,
+            port: 0,
+            tls,
+            server_tls: None,
+            room,
+            most_accepted,
+            answers_strangers,
+        })
     }
 }
 
@@ -130,6 +144,36 @@ struct EndDatagrams {
     batch: DatagramBatch,
     /// Datagrams that the kernel did not take.
     unsent: u64,
+    /// What strangers get, if it answers them.
+    strangers: Option<StrangerAccounts>,
+    /// Messages that strangers did not get.
+    withheld: u64,
+}
+
+/// What strangers have sent, and get.
+struct StrangerAccounts {
+    clock: Clock,
+    ledger: AmplificationLedger,
+}
+
+impl StrangerAccounts {
+    fn receive(&mut self, from: SocketAddr, bytes: &Bytes) {
+        let now = self.clock.now();
+        self.ledger.receive(now, from, bytes.len());
+        if let Ok(message) = Message::parse(bytes) {
+            self.ledger.look(now, from, &message);
+        }
+    }
+
+    /// Whether an address may have a message.
+    fn admits(&mut self, to: SocketAddr, bytes: &Bytes) -> bool {
+        let now = self.clock.now();
+        match Message::parse(bytes) {
+            Ok(message) => self.ledger.admit(now, to, &message, (bytes.len(), false), &mut Purse::default()),
+            // What is no message by the grammar has no tag by which its receiver could prove itself.
+            Err(_) => self.ledger.charge(now, to, bytes.len()),
+        }
+    }
 }
 
 impl std::fmt::Debug for EndDatagrams {
@@ -160,7 +204,18 @@ impl UserAgentEnd {
             let socket = DatagramSocket::open_stamped(at, address.room)?;
             let local = socket.local();
             let batch = DatagramBatch::new(LONGEST_DATAGRAM);
-            let way = EndWay::Datagrams(Box::new(EndDatagrams { socket, batch, unsent: 0 }));
+            let accounts = || StrangerAccounts {
+                clock: Clock::starting_in(Duration::ZERO),
+                ledger: AmplificationLedger::default(),
+            };
+            let strangers = address.answers_strangers.then(accounts);
+            let way = EndWay::Datagrams(Box::new(EndDatagrams {
+                socket,
+                batch,
+                unsent: 0,
+                strangers,
+                withheld: 0,
+            }));
             return Ok(Self { address, local, offset, way });
         }
         let refused = |source| SocketError::Refused { what: "listen", address: at, source };
@@ -217,7 +272,7 @@ impl UserAgentEnd {
     /// The connection is gone.
     pub fn answer(&mut self, path: ArrivalPath, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
         match (&mut self.way, path) {
-            (EndWay::Datagrams(datagrams), _) => datagrams.send(bytes, to),
+            (EndWay::Datagrams(datagrams), _) => datagrams.answer(bytes, to),
             (EndWay::Connections(EndConnections { accepted, .. }), ArrivalPath::Accepted(number, _)) => {
                 let stream = accepted.get_mut(&number).ok_or(StreamError::Closed)?;
                 stream.queue(bytes.clone())?;
@@ -272,6 +327,14 @@ impl UserAgentEnd {
         }
     }
 
+    /// Messages that were not sent since this was last asked, for their addresses have proved nothing and had their share of bytes.
+    pub fn take_withheld(&mut self) -> u64 {
+        match &mut self.way {
+            EndWay::Datagrams(datagrams) => std::mem::take(&mut datagrams.withheld),
+            EndWay::Connections { .. } => 0,
+        }
+    }
+
     /// Descriptors to be watched, each with whether it waits to be written.
     pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
         match &self.way {
@@ -295,10 +358,13 @@ impl UserAgentEnd {
         let mut came = Vec::new();
         match way {
             EndWay::Datagrams(datagrams) => {
-                let EndDatagrams { socket, batch, .. } = &mut **datagrams;
+                let EndDatagrams { socket, batch, strangers, .. } = &mut **datagrams;
                 loop {
                     let more = socket.receive_stamped(batch, clock, |from, bytes, at| {
                         let (path, bytes) = (ArrivalPath::Datagram(from), Bytes::copy_from_slice(bytes));
+                        if let Some(strangers) = strangers {
+                            strangers.receive(from, &bytes);
+                        }
                         came.push(ArrivedBytes { at, path, bytes });
                     });
                     // An error is what the network has said of a datagram that was sent.
@@ -330,6 +396,15 @@ pub fn wait_for_ends(watched: &[(BorrowedFd<'_>, bool)], within: Duration) {
 }
 
 impl EndDatagrams {
+    /// Sends an answer, if its address may have it.
+    fn answer(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
+        if self.strangers.as_mut().is_some_and(|strangers| !strangers.admits(to, bytes)) {
+            self.withheld += 1;
+            return Ok(());
+        }
+        self.send(bytes, to)
+    }
+
     /// What a socket of datagrams does not take is lost as it could be on the way, and counted.
     fn send(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
         /// How long what finds no room waits for it.

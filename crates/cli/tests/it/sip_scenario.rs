@@ -107,7 +107,9 @@ fn a_scenario_calls_and_another_answers() {
             let output = netrig(folder.path(), &[&load[..], connections].concat());
             let told = document(&output);
             assert_eq!((&told["succeeded"], &told["failed"]), (&50.into(), &0.into()), "{transport}: {told}");
-            assert_eq!(output.status.code(), Some(0), "{transport}: {told}");
+            // A busy machine makes the caller late: the run says so, and its calls are right all the same.
+            let valid = told["valid"].as_bool().unwrap();
+            assert_eq!(output.status.code(), Some(if valid { 0 } else { 3 }), "{transport}: {told}");
             // INVITE, 100, 180, 183, 200, ACK, the pause, BYE, 200.
             let done: Vec<u64> =
                 told["steps"].as_array().unwrap().iter().map(|step| step["done"].as_u64().unwrap()).collect();
@@ -344,4 +346,33 @@ fn captures_streams_and_digits_are_played() {
     let media = &told["media"];
     // The stream and the digit are 36 packets; the captures end with the call.
     assert!(media["sent"].as_u64().unwrap() > 36 && media["unsent"] == 0, "{media}");
+}
+
+/// Repetitions of an answer that nobody acknowledges go to an address that may be an invention.
+#[test]
+fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
+    let folder = tempfile::tempdir().unwrap();
+    if !written_by_sipp(folder.path(), &["uas"]) {
+        return;
+    }
+    let file = folder.path().join("uas.xml");
+    let server =
+        SipServer::start(&["scenario", file.to_str().unwrap(), "--listen", "udp:127.0.0.1:0", "--json"]);
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let own = stranger.local_addr().unwrap();
+    let invite = format!(
+        "INVITE sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bKs\r\nFrom: <sip:s@b>;tag=1\r\nTo: <sip:a@b>\r\nCall-ID: s\r\n\
+         CSeq: 1 INVITE\r\nContact: <sip:s@{own}>\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+    );
+    stranger.send_to(invite.as_bytes(), server.address("udp")).unwrap();
+    // Four repetitions of the 200 would be within this time.
+    stranger.set_read_timeout(Some(std::time::Duration::from_secs(4))).unwrap();
+    let (mut buffer, mut came) = ([0; 65_535], 0);
+    while let Ok(length) = stranger.recv(&mut buffer) {
+        came += length;
+    }
+    assert!(came > 0 && came <= 3 * invite.len(), "{came} bytes for {}", invite.len());
+    // The call of the stranger fails: so does the command.
+    let told = server.finish_failed();
+    assert!(told["withheld"].as_u64().unwrap() > 0, "{told}");
 }

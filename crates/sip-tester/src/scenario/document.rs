@@ -73,6 +73,9 @@ pub struct ScenarioDocument {
     pub strays: u64,
     /// Messages that would have begun a call, and there were as many as may be.
     pub without_room: u64,
+    /// Messages that were not sent: their addresses have proved nothing, and had three times the bytes that they sent.
+    #[serde(default)]
+    pub withheld: u64,
     /// Datagrams with media.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<ScriptMediaCounts>,

@@ -520,7 +520,7 @@ impl ScenarioLoad<'_> {
     }
 
     fn document(
-        self,
+        mut self,
         tester: &str,
         side: ScriptSide,
         (began_ns, took, interrupted, open): (u64, Duration, bool, u64),
@@ -528,6 +528,7 @@ impl ScenarioLoad<'_> {
     ) -> ScenarioDocument {
         /// Faults that are told one by one.
         const MOST_FAULTS: usize = 10;
+        let withheld = self.end.take_withheld();
         let Self { order, calls, mut faults, whole, stopped, player, media, end, .. } = self;
         let more = faults.len().saturating_sub(MOST_FAULTS);
         if more > 0 {
@@ -581,6 +582,7 @@ impl ScenarioLoad<'_> {
                 .collect(),
             strays: tally.strays,
             without_room: tally.without_room,
+            withheld,
             media: (player.counts != Default::default()).then_some(player.counts),
             voice,
             seconds,

@@ -1,7 +1,7 @@
 //! `netrig sip serve`, as long as a test needs it.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -48,20 +48,33 @@ impl SipServer {
     }
 
     /// Ends it as an operator does; what it prints.
-    pub fn end(mut self) -> String {
+    pub fn end(self) -> String {
+        let (out, err, status) = self.stop();
+        assert!(status.success() && err.is_empty(), "{status}: {err}");
+        out
+    }
+
+    /// Ends it; what it printed, what it told, and how it exited.
+    fn stop(mut self) -> (String, String, ExitStatus) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
         kill_process(pid, Signal::TERM).expect("it runs");
         let (mut out, mut err) = (String::new(), String::new());
         self.child.stdout.take().expect("it is piped").read_to_string(&mut out).expect("it tells");
         self.told.read_to_string(&mut err).expect("it tells");
         let status = self.child.wait().expect("it ends");
-        assert!(status.success() && err.is_empty(), "{status}: {err}");
-        out
+        (out, err, status)
     }
 
     /// The same of one that was started with `--json`.
     pub fn finish(self) -> Value {
         let out = self.end();
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+
+    /// The same of one whose calls failed, which its exit status 1 says.
+    pub fn finish_failed(self) -> Value {
+        let (out, err, status) = self.stop();
+        assert_eq!(status.code(), Some(1), "{err}");
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
 }

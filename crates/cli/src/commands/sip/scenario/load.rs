@@ -98,6 +98,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         server_tls: None,
         room: ROOM,
         most_accepted: MOST_ACCEPTED,
+        answers_strangers: false,
     };
     let SpanDistribution::Constant(hold) = call.hold else {
         return Err(Failure::request(
@@ -181,6 +182,7 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
         server_tls,
         room: ROOM,
         most_accepted: MOST_ACCEPTED,
+        answers_strangers: true,
     };
     let place = ScriptPlace {
         address: &end,

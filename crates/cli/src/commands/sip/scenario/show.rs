@@ -178,6 +178,17 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
         let calls = counted(document.without_room, "call", "calls");
         line(text, &format!("\n{calls} could not begin: there were as many as may be"), width, 2);
     }
+    if document.withheld > 0 {
+        let messages = counted(document.withheld, "message", "messages");
+        line(
+            text,
+            &format!(
+                "\n{messages} withheld: an address that has proved nothing gets three times its bytes at most"
+            ),
+            width,
+            2,
+        );
+    }
     if let Some(media) = &document.media {
         let words = format!(
             "\nmedia: {} sent ({} of them sent back, {} more than 10 ms late), {} received, {} not taken by the kernel",
