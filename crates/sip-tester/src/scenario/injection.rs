@@ -23,6 +23,16 @@ struct CountedLines {
     multiple: i64,
 }
 
+impl CountedLines {
+    /// The number of a line; nothing where it has more than 64 bits.
+    fn number(self, line: usize) -> Option<i64> {
+        i64::try_from(line).ok()?.checked_mul(self.multiple)?.checked_add(self.offset)
+    }
+}
+
+/// How many lines a file may count as: so many can be held at once, with an index over them.
+const MOST_COUNTED_LINES: usize = 10_000_000;
+
 /// An injection file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InjectionFile {
@@ -44,6 +54,9 @@ pub enum InjectionError {
     /// A setting behind the order is not right.
     #[error("line 1: expected a number behind {0}=")]
     Setting(&'static str),
+    /// There are no lines to count, or too many.
+    #[error("line 1: expected 1 to {MOST_COUNTED_LINES} lines behind PRINTF=, found {0}")]
+    CountedLines(i64),
     /// There is nothing behind the first line.
     #[error("it has no line behind the first")]
     Empty,
@@ -87,12 +100,15 @@ impl InjectionFile {
             Some(lines) => Some(CountedLines {
                 lines: usize::try_from(lines)
                     .ok()
-                    .filter(|lines| *lines > 0)
-                    .ok_or(InjectionError::Setting("PRINTF"))?,
+                    .filter(|lines| (1..=MOST_COUNTED_LINES).contains(lines))
+                    .ok_or(InjectionError::CountedLines(lines))?,
                 offset: setting(first, "PRINTFOFFSET")?.unwrap_or(0),
                 multiple: setting(first, "PRINTFMULTIPLE")?.unwrap_or(1),
             }),
         };
+        if counted.is_some_and(|counted| counted.number(counted.lines - 1).is_none()) {
+            return Err(InjectionError::Setting("PRINTFMULTIPLE"));
+        }
         let mut kept = Vec::new();
         for (line, number) in lines {
             if line.is_empty() {
@@ -157,9 +173,10 @@ impl InjectionFile {
         }
         let text = self.lines[line % self.lines.len()].split(';').nth(field).unwrap_or_default();
         Ok(match self.counted {
-            // Each line was tried when the file was read.
+            // Each line, and the number of the last, was tried when the file was read.
             Some(counted) => {
-                formatted(text, counted.offset + line as i64 * counted.multiple).unwrap_or_default()
+                let number = counted.number(line).unwrap_or_default();
+                formatted(text, number).unwrap_or_default()
             }
             None => text.to_owned(),
         })
@@ -167,6 +184,9 @@ impl InjectionFile {
 
     /// Makes lines findable by a field.
     pub fn index_by(&mut self, field: usize) {
+        if self.index.as_ref().is_some_and(|(indexed, _)| *indexed == field) {
+            return;
+        }
         let lines = (0..self.len()).filter_map(|line| Some((self.field(line, field).ok()?, line)));
         // Of several lines with one value the last is found.
         self.index = Some((field, lines.collect()));
@@ -186,7 +206,10 @@ impl InjectionFile {
             return Err(InjectionError::Counted);
         }
         self.lines.push(line.to_owned());
-        self.renew_index();
+        let place = self.lines.len() - 1;
+        if let Some((field, lines)) = &mut self.index {
+            lines.insert(line.split(';').nth(*field).unwrap_or_default().to_owned(), place);
+        }
         Ok(())
     }
 
@@ -201,14 +224,10 @@ impl InjectionFile {
         let lines = self.lines.len();
         let place = usize::try_from(line).ok().and_then(|line| self.lines.get_mut(line));
         *place.ok_or(InjectionError::Line { line, lines })? = text.to_owned();
-        self.renew_index();
-        Ok(())
-    }
-
-    fn renew_index(&mut self) {
-        if let Some((field, _)) = self.index {
+        if let Some((field, _)) = self.index.take() {
             self.index_by(field);
         }
+        Ok(())
     }
 }
 
@@ -310,7 +329,9 @@ mod tests {
             ("alice;bob\n", "found `alice;bob`"),
             ("SEQUENTIAL\n", "no line behind the first"),
             ("SEQUENTIAL,PRINTF=x\na\n", "a number behind PRINTF="),
-            ("SEQUENTIAL,PRINTF=0\na\n", "a number behind PRINTF="),
+            ("SEQUENTIAL,PRINTF=0\na\n", "expected 1 to 10000000 lines behind PRINTF=, found 0"),
+            ("SEQUENTIAL,PRINTF=630630921\na\n", "found 630630921"),
+            ("SEQUENTIAL,PRINTF=3,PRINTFMULTIPLE=9223372036854775807\na\n", "a number behind PRINTFMULTIPLE="),
             ("SEQUENTIAL,PRINTF=5\nok%d\nuser%s\n", "line 3"),
         ] {
             let wrong = InjectionFile::parse(text).unwrap_err().to_string();
