@@ -291,10 +291,21 @@ impl UserAgentEnd {
         }
     }
 
-    /// Ends the connection with this key.
-    pub fn disconnect_own(&mut self, key: u64) {
+    /// Closes the connection to a server with this key, if there is one. It is not told among those that ended.
+    pub fn close_own(&mut self, key: u64) {
         if let EndWay::Connections(EndConnections { own, .. }) = &mut self.way {
             own.remove(&key);
+        }
+    }
+
+    /// Closes the connection on which something came. Nothing over UDP.
+    pub fn close(&mut self, path: ArrivalPath) {
+        match (&mut self.way, path) {
+            (_, ArrivalPath::Own(key, _)) => self.close_own(key),
+            (EndWay::Connections(EndConnections { accepted, .. }), ArrivalPath::Accepted(number, _)) => {
+                accepted.remove(&number);
+            }
+            _ => {}
         }
     }
 

@@ -1,7 +1,11 @@
 //! `netrig sip scenario`: files of SIPp are read, and what is wrong in one has its file and line.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -124,6 +128,91 @@ fn a_scenario_calls_and_another_answers() {
             (&calls.into(), &0.into()),
             "{transport}: {served}"
         );
+    }
+}
+
+/// A server over TCP with one connection at a time: it takes the next when the peer has closed this one.
+fn one_connection_after_the_other(listener: &TcpListener, is_over: &AtomicBool) -> usize {
+    let mut connections = 0;
+    loop {
+        let (stream, _) = listener.accept().unwrap();
+        if is_over.load(Ordering::Relaxed) {
+            return connections;
+        }
+        connections += 1;
+        let mut writer = stream.try_clone().unwrap();
+        let mut fields = Vec::new();
+        for line in BufReader::new(stream).lines() {
+            let line = line.unwrap();
+            let is_copied = ["Via", "From", "To", "Call-ID", "CSeq"]
+                .iter()
+                .any(|name| line.split_once(':').is_some_and(|(own, _)| own == *name));
+            if is_copied {
+                fields.push(line);
+            } else if line.is_empty() {
+                let answer =
+                    format!("SIP/2.0 200 OK\r\n{}\r\nContent-Length: 0\r\n\r\n", fields.join("\r\n"));
+                writer.write_all(answer.as_bytes()).unwrap();
+                fields.clear();
+            }
+        }
+    }
+}
+
+/// Whose connection it is, and when it is closed. If one stayed open, the next call would have no answer.
+#[test]
+fn connections_of_calls_are_closed_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = "<send><![CDATA[
+OPTIONS sip:b@[remote_ip] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:a@[local_ip]>;tag=[call_number]
+To: <sip:b@[remote_ip]>
+Call-ID: [call_id]
+CSeq: [cseq] OPTIONS
+Max-Forwards: 70
+Content-Length: 0
+
+]]></send><recv response=\"200\"/>";
+    for (sets_destination, closes, arguments, expected) in [
+        (false, false, &["--connections", "per-attempt"][..], 3),
+        (false, false, &[], 1),
+        // Its own end, and that of the calls.
+        (false, true, &["--connections", "per-attempt"], 6),
+        // What one call has opened again is there for the next.
+        (false, true, &[], 4),
+        (true, false, &[], 3),
+        (true, true, &[], 6),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = if sets_destination { unused.local_addr().unwrap() } else { address };
+        let destination = if sets_destination {
+            format!(
+                "<nop><action><setdest host=\"127.0.0.1\" port=\"{}\" protocol=\"tcp\"/></action></nop>",
+                address.port()
+            )
+        } else {
+            String::new()
+        };
+        let closing =
+            if closes { format!("<nop><action><closecon/></action></nop>{options}") } else { String::new() };
+        let text = format!("<?xml version=\"1.0\"?>\n<scenario>{destination}{options}{closing}</scenario>");
+        std::fs::write(folder.path().join("call.xml"), text).unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told_so = Arc::clone(&is_over);
+        let served = std::thread::spawn(move || one_connection_after_the_other(&listener, &told_so));
+        let target = format!("tcp:{server}");
+        let load = ["sip", "load", &target, "-sf", "call.xml", "--users", "1", "--count", "3", "--json"];
+        let output = netrig(folder.path(), &[&load[..], arguments].concat());
+        let told = document(&output);
+        is_over.store(true, Ordering::Relaxed);
+        drop(std::net::TcpStream::connect(address).unwrap());
+        let connections = served.join().unwrap();
+        let words = format!("setdest {sets_destination}, closecon {closes}, {arguments:?}: {told}");
+        assert_eq!((&told["succeeded"], &told["failed"]), (&3.into(), &0.into()), "{words}");
+        assert_eq!(connections, expected, "{words}");
     }
 }
 

@@ -22,7 +22,7 @@ use super::script::{
     ScriptMedia, ScriptPause, ScriptStep, SendStep, StepKind,
 };
 use super::template::ScriptTemplate;
-use super::values::ScriptValues;
+use super::values::{ScriptValue, ScriptValues};
 use super::variables::VariableScope;
 
 /// Steps that a call takes without waiting at most: beyond it is a loop.
@@ -185,6 +185,8 @@ pub struct ScriptCall {
     jump: Option<usize>,
     /// When the pause or the wait of the step is over.
     due: Option<Instant>,
+    /// When the pause ends that the call goes back to.
+    pause_ends: Option<Instant>,
     began: BTreeMap<usize, Instant>,
     /// The message that the step has sent whose actions are carried out.
     sent: Option<ReceivedText>,
@@ -233,6 +235,7 @@ impl ScriptCall {
             transactions: BTreeMap::new(),
             jump: None,
             due: None,
+            pause_ends: None,
             began: BTreeMap::new(),
             sent: None,
             arrived: None,
@@ -591,7 +594,15 @@ impl ScriptCall {
         if let Some(label) = run.script.on_unexpected {
             self.know(&message.text, None);
             self.last = Some(message);
-            self.due = None;
+            let kind = run.script.steps.get(self.step).map(|step| &step.kind);
+            let pause_ends =
+                self.due.take().filter(|_| matches!(kind, Some(StepKind::Pause(_) | StepKind::TimeWait(_))));
+            let milliseconds = pause_ends.map_or(0.0, |ends| ends.as_nanos() as f64 / 1e6);
+            for (name, value) in [("_unexp.retaddr", self.step as f64), ("_unexp.pausedaddr", milliseconds)] {
+                if let Some(variable) = run.script.variables.find(name) {
+                    self.set(run, variable, ScriptValue::Number(value));
+                }
+            }
             self.step = label;
             return self.advance(run, now);
         }
@@ -733,6 +744,10 @@ impl ScriptCall {
                 }
                 StepKind::ReceiveCommand { .. } => {
                     self.due = run.settings.patience.map(|patience| now + patience);
+                    return;
+                }
+                StepKind::Pause(_) | StepKind::TimeWait(_) if self.pause_ends.is_some() => {
+                    self.due = self.pause_ends.take();
                     return;
                 }
                 StepKind::Pause(pause) | StepKind::TimeWait(pause) => {

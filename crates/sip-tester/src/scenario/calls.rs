@@ -368,17 +368,13 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(None)
     }
 
-    /// A connection has ended: of one call, or of all that have sent over it or whose first message came over it.
-    pub fn disconnected(&mut self, now: Instant, number: Option<u64>, path: &P, why: &str)
-    where
-        P: PartialEq,
-    {
-        let is_of = |(own, live): (&u64, &LiveCall<P>)| {
-            let fits = number.is_none_or(|number| number == *own)
-                && live.path.as_ref().is_none_or(|own| own == path);
-            (fits && live.lingers_until.is_none()).then_some(*own)
-        };
-        let numbers: Vec<u64> = self.calls.iter().filter_map(is_of).collect();
+    /// A connection has ended. `is_of` says, by the number of a call and by where its first message came from, whether it was its own.
+    pub fn disconnected(&mut self, now: Instant, is_of: impl Fn(u64, Option<&P>) -> bool, why: &str) {
+        let open = self.calls.iter().filter(|(_, live)| live.lingers_until.is_none());
+        let numbers: Vec<u64> = open
+            .filter(|(number, live)| is_of(**number, live.path.as_ref()))
+            .map(|(number, _)| *number)
+            .collect();
         for number in numbers {
             self.with(now, number, |call, run| call.disconnected(run, why.to_owned()));
         }

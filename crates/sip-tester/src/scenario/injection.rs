@@ -331,7 +331,10 @@ mod tests {
             ("SEQUENTIAL,PRINTF=x\na\n", "a number behind PRINTF="),
             ("SEQUENTIAL,PRINTF=0\na\n", "expected 1 to 10000000 lines behind PRINTF=, found 0"),
             ("SEQUENTIAL,PRINTF=630630921\na\n", "found 630630921"),
-            ("SEQUENTIAL,PRINTF=3,PRINTFMULTIPLE=9223372036854775807\na\n", "a number behind PRINTFMULTIPLE="),
+            (
+                "SEQUENTIAL,PRINTF=3,PRINTFMULTIPLE=9223372036854775807\na\n",
+                "a number behind PRINTFMULTIPLE=",
+            ),
             ("SEQUENTIAL,PRINTF=5\nok%d\nuser%s\n", "line 3"),
         ] {
             let wrong = InjectionFile::parse(text).unwrap_err().to_string();

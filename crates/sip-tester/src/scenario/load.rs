@@ -336,12 +336,15 @@ impl ScenarioLoad<'_> {
             self.carry_out()?;
         }
         for ended in self.end.take_ended() {
-            let number = match (ended.path, self.order.connections) {
-                (ArrivalPath::Own(key, _), ScriptConnections::PerCall) => Some(key),
-                _ => None,
-            };
             let why = format!("the connection ended: {}", ended.why);
-            self.calls.disconnected(self.clock.now(), number, &ended.path, &why);
+            let Self { calls, destinations, order, clock, .. } = self;
+            let is_of = |number, path: Option<&ArrivalPath>| match ended.path {
+                ArrivalPath::Own(key, _) => {
+                    path.is_none() && key == connection_key(order.connections, destinations, number)
+                }
+                ended => path == Some(&ended),
+            };
+            calls.disconnected(clock.now(), is_of, &why);
         }
         for (from, text) in self.link.as_mut().map(ScriptLink::receive).unwrap_or_default() {
             self.heard = self.clock.now();
@@ -371,6 +374,10 @@ impl ScenarioLoad<'_> {
             }
             for ended in self.calls.take_ended() {
                 self.player.end(ended.number);
+                let key = self.key(ended.number);
+                if key != SHARED_CONNECTION {
+                    self.end.close_own(key);
+                }
                 self.destinations.remove(&ended.number);
                 if let Some(tap) = &mut self.tap {
                     tap.call_ended(&ended.call_id, ended.failure.as_deref(), ended.lasted);
@@ -394,7 +401,10 @@ impl ScenarioLoad<'_> {
                 Ok(())
             }
             ScriptOutput::CloseConnection => {
-                self.end.disconnect_own(self.key(number));
+                match path.filter(|_| !self.destinations.contains_key(&number)) {
+                    Some(path) => self.end.close(path),
+                    None => self.end.close_own(self.key(number)),
+                }
                 Ok(())
             }
             ScriptOutput::Command(command) => self.programs.start(&command),
@@ -434,11 +444,8 @@ impl ScenarioLoad<'_> {
         }
     }
 
-    const fn key(&self, number: u64) -> u64 {
-        match self.order.connections {
-            ScriptConnections::One => 0,
-            ScriptConnections::PerCall => number,
-        }
+    fn key(&self, number: u64) -> u64 {
+        connection_key(self.order.connections, &self.destinations, number)
     }
 
     fn send(&mut self, number: u64, path: Option<ArrivalPath>, bytes: &Bytes) -> Result<(), String> {
@@ -451,7 +458,7 @@ impl ScenarioLoad<'_> {
         let at = self.clock.now();
         let key = self.key(number);
         let (to, sent) = match (self.destinations.get(&number).copied(), path) {
-            (Some(to), _) => (to, self.end.send_by(number, to, bytes)),
+            (Some(to), _) => (to, self.end.send_by(key, to, bytes)),
             (None, Some(path)) => (path.peer(), self.end.answer(path, path.peer(), bytes)),
             (None, None) => {
                 let to = self.order.address.server;
@@ -649,6 +656,21 @@ fn delay_rows(script: &CallScript, tally: &ScriptTally) -> Vec<DelayRow> {
     let times = script.response_times.iter().zip(&tally.response_times);
     let times = times.filter_map(|(name, times)| DelayRow::of(format!("rtd {name}"), None, times));
     times.chain(DelayRow::of("call", None, &tally.lengths)).collect()
+}
+
+/// The connection of all calls that have none of their own.
+const SHARED_CONNECTION: u64 = 0;
+
+/// The connection over which a call sends that the tester began, or that said itself where its messages go. Calls count from 1.
+fn connection_key(
+    connections: ScriptConnections,
+    destinations: &BTreeMap<u64, SocketAddr>,
+    number: u64,
+) -> u64 {
+    match connections {
+        ScriptConnections::One if !destinations.contains_key(&number) => SHARED_CONNECTION,
+        _ => number,
+    }
 }
 
 /// Where a call says that its messages go.

@@ -28,7 +28,8 @@ pub struct CallScript {
     pub response_times: Vec<String>,
     /// Names of counters.
     pub counters: Vec<String>,
-    /// The step that a message goes to that no step awaits (`_unexp.main`).
+    /// The step that a message goes to that no step awaits (`_unexp.main`). The variable `_unexp.retaddr` then has the number of the
+    /// step that it came to, `_unexp.pausedaddr` the end of its pause.
     pub on_unexpected: Option<usize>,
 }
 
@@ -498,7 +499,7 @@ pub enum ScriptAction {
     StepNumber(VariableId),
     /// The call goes on at this step.
     Jump(ScriptNumber),
-    /// A pause that was left goes on.
+    /// The pause that the call goes back to ends at this time of the run, ms.
     RestorePause(ScriptNumber),
     /// A number from a distribution.
     Sample(VariableId, ScriptDistribution),

@@ -265,6 +265,66 @@ fn a_message_that_no_step_awaits_fails_a_call() {
     );
 }
 
+/// A pause that a message breaks off goes on where it was, and ends when it would have.
+#[test]
+fn a_call_goes_back_to_the_pause_that_a_message_broke_off() {
+    let answer = |line: &str| {
+        format!(
+            "<![CDATA[
+    SIP/2.0 {line}
+    [last_Via:]
+    [last_From:]
+    [last_To:];tag=b
+    [last_Call-ID:]
+    [last_CSeq:]
+    Content-Length: 0
+
+    ]]>"
+        )
+    };
+    let script = format!(
+        "<recv request=\"OPTIONS\"/>
+    <pause milliseconds=\"1000\"/>
+    <send next=\"done\">{}</send>
+    <label id=\"_unexp.main\"/>
+    <send>{}</send>
+    <nop><action>
+      <pauserestore variable=\"_unexp.pausedaddr\"/>
+      <jump variable=\"_unexp.retaddr\"/>
+    </action></nop>
+    <label id=\"done\"/>
+    <nop/>",
+        answer("200 OK"),
+        answer("202 Accepted")
+    );
+    let mut side = CallSide::new(&script, CALLEE, CALLER);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    let request = |method: &str, number: u32| {
+        format!(
+            "{method} sip:b@{CALLEE} SIP/2.0\r\nVia: SIP/2.0/UDP {CALLER};branch=z9hG4bK{number}\r\n\
+             From: <sip:a@a>;tag=a\r\nTo: <sip:b@b>\r\nCall-ID: 1-7@192.0.2.1\r\nCSeq: {number} {method}\r\n\
+             Content-Length: 0\r\n\r\n"
+        )
+    };
+    let mut answers = Vec::new();
+    let at = |milliseconds| Instant::ZERO + Duration::from_millis(milliseconds);
+    for (milliseconds, method) in [(0, "OPTIONS"), (300, "INFO"), (700, "INFO")] {
+        let now = at(milliseconds);
+        let bytes = request(method, milliseconds as u32 + 1);
+        side.call.receive(&mut side.run, (now, now), bytes.as_bytes(), side.local);
+        answers.extend(side.sent());
+        assert_eq!(side.call.poll_timeout(), Some(at(1000)), "{method}");
+    }
+    side.call.handle_timeout(&mut side.run, at(1000));
+    answers.extend(side.sent());
+    let lines: Vec<String> = answers
+        .iter()
+        .map(|bytes| String::from_utf8_lossy(bytes).lines().next().unwrap().to_owned())
+        .collect();
+    assert_eq!(lines, ["SIP/2.0 202 Accepted", "SIP/2.0 202 Accepted", "SIP/2.0 200 OK"]);
+    assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
+}
+
 #[test]
 fn what_a_failed_call_has_begun_is_ended() {
     let ringing = "<recv request=\"INVITE\"/>

@@ -1,14 +1,14 @@
 //! Actions of a step.
 
 use bytes::Bytes;
-use netrig_core::Instant;
+use netrig_core::{Duration, Instant};
 use netrig_sip::digest::{Answer, Secret};
 use netrig_sip::{Headers, Method, Name};
 
 use super::super::run::ScriptRun;
 use super::super::script::{
-    ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptNumber, ScriptStep, ScriptText,
-    SearchPlace,
+    LONGEST_TIME, ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptNumber, ScriptStep,
+    ScriptText, SearchPlace,
 };
 use super::super::values::{ScriptValue, ScriptValues};
 use super::super::variables::{VariableId, VariableScope};
@@ -83,8 +83,12 @@ impl ScriptCall {
                 }
                 self.jump = Some(to as usize);
             }
-            // The pause that an unexpected message broke off is not taken up again: its time goes on from the beginning.
-            ScriptAction::RestorePause(number) => self.jump = Some(self.number_of(*number).max(0.0) as usize),
+            ScriptAction::RestorePause(number) => {
+                let milliseconds = self.number_of(*number);
+                // 0 stands for a step that was no pause.
+                self.pause_ends = (milliseconds > 0.0)
+                    .then(|| Instant::ZERO + Duration::from_secs_f64((milliseconds / 1e3).min(LONGEST_TIME)));
+            }
             ScriptAction::Sample(into, distribution) => {
                 let number = drawn(*distribution, run);
                 self.set(run, *into, ScriptValue::Number(number));
@@ -197,7 +201,7 @@ impl ScriptCall {
     }
 
     /// Sets a variable, for all who share it.
-    fn set(&mut self, run: &mut ScriptRun, variable: VariableId, value: ScriptValue) {
+    pub(super) fn set(&mut self, run: &mut ScriptRun, variable: VariableId, value: ScriptValue) {
         let scope = run.script.variables.iter().nth(variable.0).map(|known| known.scope);
         let variables = run.script.variables.iter().count();
         match (scope, self.user) {
