@@ -17,8 +17,41 @@ macro_rules! faults {
 }
 
 /// What the relay does to connections rather than to messages.
-pub const OF_CONNECTIONS: [&str; 4] =
-    ["connections-closed", "first-message-only", "pieces-refused", "empty-lines-end-it"];
+pub const OF_CONNECTIONS: [&str; 5] = [
+    "connections-closed",
+    "first-message-only",
+    "pieces-refused",
+    "empty-lines-end-it",
+    "answers-leave-the-connection",
+];
+
+/// Names of header fields as they are mostly written.
+const USUAL_NAMES: [&str; 24] = [
+    "Accept",
+    "Allow",
+    "Authorization",
+    "Call-ID",
+    "Contact",
+    "Content-Length",
+    "Content-Type",
+    "CSeq",
+    "Expires",
+    "From",
+    "Max-Forwards",
+    "Min-SE",
+    "Proxy-Authorization",
+    "Proxy-Require",
+    "RAck",
+    "Reason",
+    "Record-Route",
+    "Require",
+    "Route",
+    "Session-Expires",
+    "Supported",
+    "To",
+    "User-Agent",
+    "Via",
+];
 
 faults! {
     "no-responses" => |p| p.is_dropped = p.status() >= 200;
@@ -308,10 +341,112 @@ faults! {
         p.remove(&["Require"]);
         p.add("Require: timer");
     };
+    "mends-requests" => |p| if !p.to_tester {
+        mend(p);
+    };
+    "dies-of-the-strange" => |p| {
+        if !p.to_tester && is_strange(p) {
+            p.memory.dead.insert(p.tester);
+        }
+        p.is_dropped = p.memory.dead.contains(&p.tester);
+    };
+    "case-matters" => |p| p.is_dropped = !p.to_tester && names(p).iter().any(|name| {
+        USUAL_NAMES.iter().any(|usual| name.eq_ignore_ascii_case(usual) && name != usual)
+    });
+    "compact-names-unread" => |p| p.is_dropped = !p.to_tester && names(p).iter().any(|name| name.len() == 1);
+    "white-space-unread" => |p| p.is_dropped = !p.to_tester && names(p).iter().any(|name| name.ends_with([' ', '\t']));
+    "unknown-fields-refused" => |p| p.is_dropped = !p.to_tester && p.is_request() && names(p).iter().any(|name| {
+        name.len() > 1 && !USUAL_NAMES.iter().any(|usual| name.trim_end().eq_ignore_ascii_case(usual))
+    });
+    "unknown-parameters-refused" => |p| p.is_dropped = !p.to_tester && p.is_request() && p.value("From").is_some_and(|from| {
+        from.rsplit('>').next().is_some_and(|rest| rest.split(';').skip(1).any(|part| !part.trim().starts_with("tag")))
+    });
+    "more-than-the-body-refused" => |p| p.is_dropped = !p.to_tester && announced(p).is_some_and(|length| p.body().len() > length);
+    "empty-lines-unread" => |p| p.is_dropped = !p.to_tester && p.text.starts_with("\r\n");
+    "sent-by-ignored" => |p| p.is_dropped = p.status() > 0 && p.value("Via").is_some_and(|via| !via.contains("rport"));
+    "rport-ignored" => |p| p.is_dropped = p.status() > 0 && p.value("Via").is_some_and(|via| {
+        let number = |name: &str| via.split(name).nth(1).map(|rest| {
+            rest.chars().take_while(char::is_ascii_digit).collect::<String>()
+        });
+        number("rport=").is_some_and(|port| Some(port) != number("127.0.0.1:"))
+    });
+    "grammar-broken" => |p| if p.status() > 0 {
+        p.remove(&["Date", "Retry-After"]);
+        p.add("Date: yesterday");
+        p.add("Retry-After: soon");
+    };
+    "users-are-one" => |p| if is_register(p) {
+        p.edit("To", |to| {
+            let (start, rest) = to.split_once("sip:")?;
+            Some(format!("{start}sip:everybody@{}", rest.split_once('@')?.1))
+        });
+    };
+    "only-calls-redirected" => |p| if (300..400).contains(&p.status()) && p.method() != "INVITE" {
+        p.answer("404 Not Found");
+    };
     "connections-closed" => |_| {};
     "first-message-only" => |_| {};
     "pieces-refused" => |_| {};
     "empty-lines-end-it" => |_| {};
+    "answers-leave-the-connection" => |_| {};
+}
+
+/// Names of header fields as they stand there.
+fn names(p: &PassingMessage<'_>) -> Vec<String> {
+    let head = p.text.trim_start_matches("\r\n").split("\r\n\r\n").next().unwrap_or_default();
+    let lines = head.split("\r\n").skip(1).filter(|line| !line.starts_with([' ', '\t']));
+    lines.filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// What Content-Length says.
+fn announced(p: &PassingMessage<'_>) -> Option<usize> {
+    p.value("Content-Length")?.parse().ok()
+}
+
+/// Makes a request right whose one rule is broken.
+fn mend(p: &mut PassingMessage<'_>) {
+    let Some((start, _)) = p.text.split_once("\r\n") else { return };
+    let Some((method, rest)) = start.split_once(' ').filter(|_| !start.starts_with("SIP/")) else { return };
+    let (method, is_of_version) = (method.to_owned(), rest.ends_with(" SIP/7.0"));
+    if is_of_version {
+        p.text = p.text.replacen(" SIP/7.0", " SIP/2.0", 1);
+    }
+    p.memory.count += 1;
+    let number = p.memory.count;
+    let cseq = format!("CSeq: 1 {method}");
+    let (call_id, from) =
+        (format!("Call-ID: mended{number}"), format!("From: <sip:mended@example.com>;tag={number}"));
+    for (name, field) in
+        [("CSeq", &*cseq), ("Call-ID", &call_id), ("From", &from), ("To", "To: <sip:mended@example.com>")]
+    {
+        if p.value(name).is_none() {
+            p.add(field);
+        }
+    }
+    p.edit("CSeq", |value| {
+        let number = value.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(1_u32);
+        Some(format!("{number} {method}"))
+    });
+    p.edit("To", |value| {
+        let is_open = value.matches('"').count() == 1;
+        Some(if is_open { value.replacen('"', "", 1) } else { value.to_owned() })
+    });
+    let length = p.body().len();
+    if announced(p).is_some_and(|told| told > length) {
+        p.edit("Content-Length", |_| Some(length.to_string()));
+    }
+}
+
+/// Whether a message is one that the tester does not make itself: without the Via of an end of the tester, or with another besides it.
+fn is_strange(p: &PassingMessage<'_>) -> bool {
+    let head = p.text.split("\r\n\r\n").next().unwrap_or_default();
+    let mut vias = head.split("SIP/2.0/").skip(1).peekable();
+    vias.peek().is_none()
+        || vias.any(|via| {
+            let value = via.split(['\r', ',']).next().unwrap_or_default();
+            let branch = value.split("branch=z9hG4bK").nth(1).unwrap_or_default();
+            !value.contains("127.0.0.1") || !branch.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        })
 }
 
 fn is_challenge(p: &PassingMessage<'_>) -> bool {

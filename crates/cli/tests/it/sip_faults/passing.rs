@@ -17,6 +17,8 @@ pub struct FaultMemory {
     pub within_dialogs: BTreeSet<String>,
     /// Which end of the tester the first INVITE of a Call-ID went to.
     pub first_callee: BTreeMap<String, SocketAddr>,
+    /// Ends of the tester for which the server is dead.
+    pub dead: BTreeSet<SocketAddr>,
     /// Messages that were given something of their own.
     pub count: u32,
 }
