@@ -1,7 +1,7 @@
 //! The sockets of media: a pair of ports for each call.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
@@ -22,6 +22,10 @@ const ROOM: u32 = 128 * 1024;
 
 /// Bytes of a packet that are read.
 const LONGEST_PACKET: usize = 2048;
+
+/// Packets that are kept of a call whose session does not stand yet: a minute of voice. Of more the first are left out, and count as never
+/// sent.
+const MOST_EARLY: usize = 3000;
 
 /// A packet is late from here on.
 const LATE: Duration = Duration::from_millis(10);
@@ -50,8 +54,6 @@ pub struct MediaOrder {
     pub source: MediaSource,
     /// Share of the calls with media, 0 to 1.
     pub share: f64,
-    /// The first port.
-    pub first_port: u16,
 }
 
 struct EngineCall {
@@ -60,6 +62,8 @@ struct EngineCall {
     /// Where the other side's RTP and RTCP go, once it is known.
     remote: Option<(SocketAddr, SocketAddr)>,
     session: Option<MediaSession>,
+    /// Packets that came before the session stood, with their moments: early media are counted with it.
+    early: VecDeque<(Instant, Bytes)>,
     is_echo: bool,
     /// When it is forgotten, once it is over.
     until: Option<Instant>,
@@ -73,8 +77,8 @@ pub struct MediaEngine {
     draws: Stream,
     calls: BTreeMap<u64, EngineCall>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// The last call that was asked for.
-    last: u64,
+    /// Open calls that were asked for, also those without media.
+    asked: BTreeSet<u64>,
     results: Vec<MediaResult>,
     unsupported: u64,
     without_port: u64,
@@ -90,7 +94,7 @@ impl MediaEngine {
     pub fn new(order: MediaOrder, local: IpAddr, clock: &Clock, draws: Stream) -> Self {
         let epoch_ns = realtime_nanos() - clock.now().as_nanos();
         Self {
-            last: 0,
+            asked: BTreeSet::new(),
             order,
             local,
             epoch_ns,
@@ -109,18 +113,22 @@ impl MediaEngine {
     }
 
     /// Opens the sockets of a call whose description is about to be sent, if it is one with media: RTCP has the next port (RFC 3550
-    /// section 11). Once for each call.
+    /// section 11). Once for each call, until it is closed.
     pub fn open(&mut self, call: u64, port: u16) {
-        if call <= self.last {
-            return;
-        }
-        self.last = call;
-        if !self.draws.chance(self.order.share) {
+        if !self.asked.insert(call) || !self.draws.chance(self.order.share) {
             return;
         }
         match self.pair(port) {
             Ok((rtp, rtcp)) => {
-                let own = EngineCall { rtp, rtcp, remote: None, session: None, is_echo: false, until: None };
+                let own = EngineCall {
+                    rtp,
+                    rtcp,
+                    remote: None,
+                    session: None,
+                    early: VecDeque::new(),
+                    is_echo: false,
+                    until: None,
+                };
                 self.calls.insert(call, own);
             }
             Err(_) => self.without_port += 1,
@@ -134,7 +142,7 @@ impl MediaEngine {
 
     fn pair(&self, port: u16) -> Result<(DatagramSocket, DatagramSocket), SocketError> {
         let open = |port| DatagramSocket::open_stamped(SocketAddr::new(self.local, port), ROOM);
-        Ok((open(port)?, open(port + 1)?))
+        Ok((open(port)?, open(port.saturating_add(1))?))
     }
 
     /// The session of a call stands: media go to `remote`. Nothing if the call has no media.
@@ -151,7 +159,9 @@ impl MediaEngine {
         own.is_echo = self.order.source == MediaSource::Echo;
         let codec = self.order.codec;
         let payloads = payloads(codec, &self.order.source);
-        own.session = Some(MediaSession::new(codec, payloads, self.draws.bits(), self.epoch_ns, now));
+        let mut session = MediaSession::new(codec, payloads, self.draws.bits(), self.epoch_ns, now);
+        own.early.drain(..).for_each(|(at, bytes)| session.receive_packet(at, &bytes));
+        own.session = Some(session);
         self.schedule(call);
     }
 
@@ -169,6 +179,15 @@ impl MediaEngine {
             // The last report may be lost as any datagram.
             own.rtcp.send_one(rtcp, &session.end(now));
         }
+    }
+
+    /// A call is over, whether it had a session or not.
+    pub fn close(&mut self, now: Instant, call: u64) {
+        self.asked.remove(&call);
+        if self.calls.get(&call).is_some_and(|own| own.session.is_none()) {
+            self.calls.remove(&call);
+        }
+        self.end(now, call);
     }
 
     /// When something is to be sent.
@@ -215,9 +234,11 @@ impl MediaEngine {
 
     /// Descriptors to be watched.
     pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        // What comes before the session stands waits in its socket, with its stamp.
-        let sessions = self.calls.values().filter(|own| own.session.is_some());
-        sessions.flat_map(|own| [(own.rtp.fd(), false), (own.rtcp.fd(), false)])
+        // A report that comes before the session stands waits in its socket, with its stamp.
+        self.calls.values().flat_map(|own| {
+            let reports = own.session.is_some().then_some((own.rtcp.fd(), false));
+            [(own.rtp.fd(), false)].into_iter().chain(reports)
+        })
     }
 
     /// Whether nothing is open.
@@ -240,7 +261,16 @@ impl MediaEngine {
 
 impl EngineCall {
     fn receive(&mut self, clock: &Clock, batch: &mut DatagramBatch) {
-        let Self { rtp, rtcp, session: Some(session), is_echo, until, .. } = self else { return };
+        let Self { rtp, rtcp, session, early, is_echo, until, .. } = self;
+        let Some(session) = session else {
+            let _ = rtp.receive_stamped(batch, clock, |_, bytes, at| {
+                if early.len() == MOST_EARLY {
+                    early.pop_front();
+                }
+                early.push_back((at, Bytes::copy_from_slice(bytes)));
+            });
+            return;
+        };
         let echoes = *is_echo && until.is_none();
         // What is left waits for the next look.
         let _ = rtp.receive_stamped(batch, clock, |from, bytes, at| {

@@ -11,10 +11,18 @@ use super::session::MediaResult;
 pub struct MediaShare {
     /// The share, or the mean.
     pub value: f64,
-    /// The lower end of the interval.
-    pub low: f64,
+    /// The lower end of the interval; absent where one call only says something.
+    pub low: Option<f64>,
     /// The upper end.
-    pub high: f64,
+    pub high: Option<f64>,
+}
+
+impl MediaShare {
+    /// The same where no value can be less or more.
+    fn within(self, least: f64, most: f64) -> Self {
+        let cut = |end: Option<f64>| end.map(|end| end.clamp(least, most));
+        Self { low: cut(self.low), high: cut(self.high), ..self }
+    }
 }
 
 /// The media of all calls.
@@ -24,8 +32,11 @@ pub struct MediaReport {
     pub codec: String,
     /// Calls with media.
     pub calls: u64,
-    /// Of them, those to which nothing came.
+    /// Of them, those to which nothing came. In the loss are those whose other side said how many it sent.
     pub silent_calls: u64,
+    /// Of those, the ones whose other side did not say either how many it sent: they are in no share.
+    #[serde(default)]
+    pub unknown_calls: u64,
     /// Calls whose other side wanted media that the tester does not have, such as SRTP.
     pub unsupported_calls: u64,
     /// Calls for which there was no free port.
@@ -42,6 +53,9 @@ pub struct MediaReport {
     pub copies: u64,
     /// Packets that came behind one that was sent later.
     pub reordered: u64,
+    /// Changes of the source (SSRC) of what came.
+    #[serde(default)]
+    pub stream_changes: u64,
     /// Packets that were sent more than 10 ms late by the tester.
     pub late: u64,
     /// Packets that the kernel did not take.
@@ -63,7 +77,7 @@ pub struct MediaReport {
     /// Round-trip time, s, by RTCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_s: Option<MediaShare>,
-    /// Mean opinion score of ITU-T G.107, 1 to 4.5: the mean over calls.
+    /// Mean opinion score of ITU-T G.107, 1 to 4.5: the mean over calls; 1 for one that heard nothing of what was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mos: Option<MediaShare>,
     /// Calls whose score is below 3.6, at which many users are dissatisfied (ITU-T G.109).
@@ -99,33 +113,45 @@ impl MediaReport {
     /// Of these calls.
     pub fn of(codec: &str, results: &[MediaResult]) -> Self {
         let sum = |of: fn(&MediaResult) -> u64| results.iter().map(of).sum::<u64>();
-        let heard: Vec<&MediaResult> = results.iter().filter(|result| result.received > 0).collect();
+        let is_silent = |result: &&MediaResult| result.received == 0;
         let each = |of: &dyn Fn(&MediaResult) -> Option<f64>| -> Option<MediaShare> {
-            mean(&heard.iter().filter_map(|result| of(result)).collect::<Vec<_>>())
+            mean(&results.iter().filter_map(of).collect::<Vec<_>>())
         };
         let ratio = |of: &dyn Fn(&MediaResult) -> Option<(f64, f64)>| -> Option<MediaShare> {
-            share(&heard.iter().filter_map(|result| of(result)).collect::<Vec<_>>())
+            share(&results.iter().filter_map(of).collect::<Vec<_>>())
         };
-        let opinions = heard.iter().filter_map(|result| Some(result.quality.as_ref()?.opinion));
+        // What was sent and never heard is as bad as can be (ITU-T G.107 Annex B: R below 0).
+        let opinion = |result: &MediaResult| match &result.quality {
+            Some(quality) => Some(quality.opinion),
+            None => (result.received == 0 && result.expected > 0).then_some(1.0),
+        };
+        let missing = |result: &MediaResult| match &result.quality {
+            Some(quality) => Some(quality.missing),
+            None => (result.received == 0 && result.expected > 0).then_some(1.0),
+        };
         Self {
             codec: codec.to_owned(),
             calls: results.len() as u64,
-            silent_calls: (results.len() - heard.len()) as u64,
+            silent_calls: results.iter().filter(is_silent).count() as u64,
+            unknown_calls: results.iter().filter(|result| result.expected == 0).count() as u64,
             sent: sum(|result| result.sent),
             expected: sum(|result| result.expected),
             received: sum(|result| result.received),
             told_calls: results.iter().filter(|result| result.is_told).count() as u64,
             copies: sum(|result| result.copies),
             reordered: sum(|result| result.reordered),
-            loss: ratio(&|result| Some((result.lost() as f64, result.expected as f64))),
+            stream_changes: sum(|result| result.stream_changes),
+            loss: ratio(&|result| {
+                (result.expected > 0).then_some((result.lost() as f64, result.expected as f64))
+            }),
             loss_there: ratio(&|result| {
                 result.lost_there.map(|(lost, known)| (lost.max(0) as f64, known as f64))
             }),
-            missing: each(&|result| Some(result.quality.as_ref()?.missing)),
-            jitter_s: each(&|result| Some(result.jitter_s)),
+            missing: each(&missing).map(|share| share.within(0.0, 1.0)),
+            jitter_s: each(&|result| (result.received > 0).then_some(result.jitter_s)),
             round_trip_s: each(&|result| result.round_trip_s),
-            mos: each(&|result| Some(result.quality.as_ref()?.opinion)),
-            poor_calls: opinions.filter(|opinion| *opinion < POOR).count() as u64,
+            mos: each(&opinion).map(|mean| mean.within(1.0, 4.5)),
+            poor_calls: results.iter().filter_map(opinion).filter(|opinion| *opinion < POOR).count() as u64,
             ..Self::default()
         }
     }
@@ -137,8 +163,7 @@ const CONFIDENCE: f64 = 0.95;
 /// The mean over calls, which are independent of each other.
 fn mean(values: &[f64]) -> Option<MediaShare> {
     let interval = student(values, CONFIDENCE).ok()?;
-    let value = interval.estimate;
-    Some(MediaShare { value, low: interval.low.unwrap_or(value), high: interval.high.unwrap_or(value) })
+    Some(MediaShare { value: interval.estimate, low: interval.low, high: interval.high })
 }
 
 /// A share of packets: the losses of one call depend on each other, so it is the ratio estimator over calls.
@@ -150,8 +175,10 @@ fn share(parts: &[(f64, f64)]) -> Option<MediaShare> {
     let value = lost / all;
     let residuals: Vec<f64> = parts.iter().map(|(lost, all)| lost - value * all).collect();
     let interval = mean(&residuals)?;
-    let half = (interval.high - interval.low) / 2.0 / (all / parts.len() as f64);
-    Some(MediaShare { value, low: (value - half).max(0.0), high: (value + half).min(1.0) })
+    let per_call = all / parts.len() as f64;
+    // The residuals are around zero.
+    let end = |end: Option<f64>| end.map(|end| value + end / per_call);
+    Some(MediaShare { value, low: end(interval.low), high: end(interval.high) }.within(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -166,6 +193,7 @@ mod tests {
             is_told: true,
             copies: 0,
             reordered: 0,
+            stream_changes: 0,
             jitter_s: 0.001,
             round_trip_s: None,
             lost_there: Some((1, 50)),
@@ -181,9 +209,19 @@ mod tests {
         let loss = report.loss.unwrap();
         assert!((loss.value - 0.01).abs() < 1e-12);
         // Student's t with 2 degrees of freedom, 4.303: the deviation between calls is 1 %.
-        assert!((loss.high - loss.value - 4.3027 * 0.01 / 3_f64.sqrt()).abs() < 1e-5, "{loss:?}");
-        assert_eq!(loss.low, 0.0, "it is cut off at none");
+        assert!((loss.high.unwrap() - loss.value - 4.3027 * 0.01 / 3_f64.sqrt()).abs() < 1e-5, "{loss:?}");
+        assert_eq!(loss.low, Some(0.0), "it is cut off at none");
         assert!((report.loss_there.unwrap().value - 0.02).abs() < 1e-12);
         assert_eq!(report.mos, None);
+    }
+
+    /// Half of the calls hear nothing of what was sent: half of it is lost.
+    #[test]
+    fn calls_that_hear_nothing_count_in_the_loss() {
+        let results = [call(100, 100), call(0, 100), call(100, 100), call(0, 100)];
+        let report = MediaReport::of("pcmu", &results);
+        assert_eq!((report.silent_calls, report.poor_calls), (2, 2));
+        assert!((report.loss.unwrap().value - 0.5).abs() < 1e-12);
+        assert_eq!(report.mos.unwrap().value, 1.0);
     }
 }

@@ -20,6 +20,9 @@ const MOST_HEARD: usize = 200_000;
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_EPOCH_S: u64 = 2_208_988_800;
 
+/// Changes of the source that are followed.
+const MOST_CHANGES: u64 = 100;
+
 /// Timestamps may lie so far from what is expected, in seconds, before they count as those of another stream.
 const LONGEST_JUMP_S: f64 = 3600.0;
 
@@ -38,6 +41,8 @@ pub struct MediaResult {
     pub copies: u64,
     /// Packets that came behind one that was sent later.
     pub reordered: u64,
+    /// How often the source (SSRC) of the other side changed.
+    pub stream_changes: u64,
     /// Interarrival jitter at the end, s (RFC 3550 section 6.4.1).
     pub jitter_s: f64,
     /// Round-trip time by the last report, s.
@@ -80,6 +85,9 @@ pub struct MediaSession {
     next_report: Option<Instant>,
     // The other side's stream.
     peer: Option<u32>,
+    stream: CurrentStream,
+    /// The first packet of another source, which has to be followed by a second (RFC 3550 appendix A.1).
+    candidate: Option<(Instant, Bytes)>,
     extender: SequenceExtender,
     heard: BTreeMap<u64, HeardPacket>,
     timestamps: TimestampExtender,
@@ -89,7 +97,6 @@ pub struct MediaSession {
     /// In timestamp units.
     jitter: f64,
     last_transit: Option<f64>,
-    peer_sent: Option<u32>,
     told_at_end: Option<u32>,
     /// Middle of the NTP timestamp of the last report, and when it came.
     last_report: Option<(u32, Instant)>,
@@ -97,6 +104,21 @@ pub struct MediaSession {
     reported: (u64, u64),
     lost_there: Option<(i64, u64)>,
     round_trip_s: Option<f64>,
+}
+
+/// The stream of the other side that is received: where its source changes, numbers and timestamps go on from those before.
+#[derive(Debug, Default)]
+struct CurrentStream {
+    /// How many changes there were.
+    changes: u64,
+    /// What is added to extended numbers, and to timestamps.
+    number_offset: i64,
+    timestamp_offset: i64,
+    /// The least number, once there was a change.
+    first: u64,
+    /// Packets of the streams before.
+    expected_before: u64,
+    received_before: u64,
 }
 
 /// Counts on where timestamps go around.
@@ -145,7 +167,8 @@ impl MediaSession {
             reordered: 0,
             jitter: 0.0,
             last_transit: None,
-            peer_sent: None,
+            stream: CurrentStream::default(),
+            candidate: None,
             told_at_end: None,
             last_report: None,
             reported: (0, 0),
@@ -226,7 +249,9 @@ impl MediaSession {
     /// What this end says of the other's stream.
     fn block(&mut self, now: Instant) -> Option<ReceptionBlock> {
         let (source, first) = (self.peer?, *self.heard.first_key_value()?.0);
-        let (expected, received) = (self.highest - first + 1, self.heard.len() as u64);
+        let stream = &self.stream;
+        let expected = self.highest - first + 1 - stream.expected_before;
+        let received = self.heard.len() as u64 - stream.received_before;
         let (was_expected, was_received) = std::mem::replace(&mut self.reported, (expected, received));
         let since = expected.saturating_sub(was_expected);
         let lost_since = since.saturating_sub(received.saturating_sub(was_received));
@@ -239,7 +264,7 @@ impl MediaSession {
             fraction_lost: fraction as u8,
             lost: (expected as i64 - received as i64).clamp(-0x80_0000, 0x7F_FFFF) as i32,
             // The extender begins in the second round.
-            highest: (self.highest - 0x1_0000) as u32,
+            highest: (self.highest.cast_signed() - stream.number_offset - 0x1_0000) as u32,
             jitter: self.jitter as u32,
             last_report,
             delay,
@@ -249,13 +274,29 @@ impl MediaSession {
     /// A packet of RTP has come. What is none, or of another stream, is left.
     pub fn receive_packet(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        if packet.payload_type != self.codec.payload_type()
-            || *self.peer.get_or_insert(packet.source) != packet.source
-        {
+        // An own packet that came back is a loop (RFC 3550 section 8.2).
+        if packet.payload_type != self.codec.payload_type() || packet.source == self.source {
             return;
         }
-        let number = self.extender.extend(packet.sequence);
-        let timestamp = self.timestamps.extend(packet.timestamp);
+        if *self.peer.get_or_insert(packet.source) != packet.source {
+            let Some((first_at, first)) = self.candidate.take() else {
+                self.candidate = Some((at, Bytes::copy_from_slice(bytes)));
+                return;
+            };
+            let is_second = Packet::parse(&first).is_ok_and(|first| {
+                first.source == packet.source && packet.sequence == first.sequence.wrapping_add(1)
+            });
+            if !is_second || self.stream.changes == MOST_CHANGES {
+                self.candidate = Some((at, Bytes::copy_from_slice(bytes)));
+                return;
+            }
+            self.change_stream(packet.source, first_at, &first);
+        }
+        let number = self.extender.extend(packet.sequence).saturating_add_signed(self.stream.number_offset);
+        let timestamp = self.timestamps.extend(packet.timestamp) + self.stream.timestamp_offset;
+        if number < self.stream.first {
+            return;
+        }
         if self.heard.len() >= MOST_HEARD
             || number.abs_diff(self.heard.first_key_value().map_or(number, |(first, _)| *first))
                 > MOST_HEARD as u64
@@ -281,6 +322,30 @@ impl MediaSession {
         }
     }
 
+    /// The other side's source is another from here on (RFC 3550 section 8). Its first packet is numbered behind the last before.
+    fn change_stream(&mut self, source: u32, at: Instant, first: &[u8]) {
+        let Ok(packet) = Packet::parse(first) else { return };
+        self.peer = Some(source);
+        (self.extender, self.timestamps) = (SequenceExtender::default(), TimestampExtender::default());
+        let number = self.extender.extend(packet.sequence);
+        let timestamp = self.timestamps.extend(packet.timestamp);
+        let begins = self.heard.first_key_value().map_or(self.highest, |(first, _)| *first);
+        let stream = &mut self.stream;
+        stream.changes += 1;
+        stream.expected_before = self.highest + 1 - begins;
+        stream.received_before = self.heard.len() as u64;
+        stream.first = self.highest + 1;
+        stream.number_offset = stream.first.cast_signed() - number.cast_signed();
+        let rate = f64::from(self.codec.clock_rate());
+        stream.timestamp_offset = self
+            .heard
+            .get(&self.highest)
+            .map_or(0, |last| last.timestamp + (at.since(last.at).as_secs_f64() * rate) as i64 - timestamp);
+        (self.last_transit, self.last_report, self.told_at_end) = (None, None, None);
+        self.reported = (0, 0);
+        self.receive_packet(at, first);
+    }
+
     /// A packet of RTCP has come. What is none is left.
     pub fn receive_report(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packets) = read_rtcp(bytes) else { return };
@@ -289,7 +354,6 @@ impl MediaSession {
             let blocks = match packet {
                 RtcpPacket::SenderReport(source, info, blocks) => {
                     if self.peer.is_none_or(|peer| peer == source) {
-                        self.peer_sent = Some(info.packets);
                         self.last_report = Some(((info.ntp >> 16) as u32, at));
                         if has_ended {
                             self.told_at_end = Some(info.packets);
@@ -321,8 +385,8 @@ impl MediaSession {
     pub fn result(&self) -> MediaResult {
         let received = self.heard.len() as u64;
         let range = self.heard.first_key_value().map_or(0, |(first, _)| self.highest - first + 1);
-        let told =
-            self.told_at_end.map(u64::from).filter(|told| *told >= received && *told <= MOST_HEARD as u64);
+        let told = self.told_at_end.map(|told| u64::from(told) + self.stream.expected_before);
+        let told = told.filter(|told| *told >= received && *told <= MOST_HEARD as u64);
         let expected = told.unwrap_or(range).max(range);
         MediaResult {
             sent: self.sent,
@@ -331,6 +395,7 @@ impl MediaSession {
             is_told: told.is_some(),
             copies: self.copies,
             reordered: self.reordered,
+            stream_changes: self.stream.changes,
             jitter_s: self.jitter / f64::from(self.codec.clock_rate()),
             round_trip_s: self.round_trip_s,
             lost_there: self.lost_there,
@@ -451,6 +516,48 @@ mod tests {
         }
         let result = end.result();
         assert_eq!((result.received, result.copies, result.expected), (1, 1, 1));
+    }
+
+    /// As when an early announcement ends and somebody answers: the other stream has another source, number and time.
+    #[test]
+    fn a_stream_whose_source_changes_goes_on() {
+        let mut end = session(1);
+        let packet = |source, sequence, timestamp| {
+            Packet { marker: false, payload_type: 0, sequence, timestamp, source, payload: &[] }.encode()
+        };
+        let at = |number: u64| Instant::ZERO + Duration::from_millis(20 * number);
+        for number in 0..50_u16 {
+            end.receive_packet(at(number.into()), &packet(7, number, u32::from(number) * 160));
+        }
+        // One that is not followed by a second changes nothing.
+        end.receive_packet(at(50), &packet(9, 1, 1));
+        for number in 0..150_u16 {
+            if number % 2 == 0 || number < 2 {
+                let bytes = packet(8, 60_000 + number, 5_000_000 + u32::from(number) * 160);
+                end.receive_packet(at(50 + u64::from(number)), &bytes);
+            }
+        }
+        let told = RtcpPacket::SenderReport(
+            8,
+            SenderInfo { ntp: 0, timestamp: 0, packets: 150, bytes: 0 },
+            Vec::new(),
+        );
+        let block = end.block(at(200)).unwrap();
+        assert_eq!((block.source, block.highest, block.lost), (8, 60_148, 149 - 76));
+        end.receive_report(at(200), &write_rtcp(&[told, RtcpPacket::Goodbye(vec![8])]));
+        let result = end.result();
+        assert_eq!((result.received, result.expected, result.stream_changes), (126, 200, 1));
+        assert!(result.jitter_s < 1e-6, "{result:?}");
+        let missing = result.quality.unwrap().missing;
+        assert!((missing - 74.0 / 200.0).abs() < 1e-9, "{missing}");
+    }
+
+    #[test]
+    fn own_packets_that_come_back_are_nobodys() {
+        let mut end = session(1);
+        let (_, bytes) = end.poll_packet(Instant::ZERO + Duration::from_secs(1)).unwrap();
+        end.receive_packet(Instant::ZERO, &bytes);
+        assert_eq!(end.result().received, 0);
     }
 
     /// Numbers that leap through the whole range do not make the range as large.

@@ -183,6 +183,11 @@ impl<P: Clone> ScriptCalls<P> {
         self.open
     }
 
+    /// Whether a call is not over.
+    pub fn is_open(&self, number: u64) -> bool {
+        self.calls.get(&number).is_some_and(|live| live.lingers_until.is_none())
+    }
+
     /// Of them, those that do not only wait for what comes again.
     pub fn open_within(&self) -> usize {
         let waits = |live: &&LiveCall<P>| live.call.is_waiting_for_repetitions(&self.run);

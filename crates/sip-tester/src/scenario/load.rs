@@ -374,6 +374,8 @@ impl ScenarioLoad<'_> {
             }
             for ended in self.calls.take_ended() {
                 self.player.end(ended.number);
+                let now = self.clock.now();
+                self.media.iter_mut().for_each(|media| media.close(now, ended.number));
                 let key = self.key(ended.number);
                 if key != SHARED_CONNECTION {
                     self.end.close_own(key);
@@ -419,7 +421,8 @@ impl ScenarioLoad<'_> {
             },
             ScriptOutput::SessionBegins(ends) => {
                 if let (Some(media), (_, Some(to))) = (&mut self.media, ends.of(MediaKind::Audio)) {
-                    let is_supported = ends.takes(media.order().codec.payload_type());
+                    // Port 0 refuses the stream (RFC 3264 section 6).
+                    let is_supported = ends.takes(media.order().codec.payload_type()) && to.port() != 0;
                     media.begin(self.clock.now(), number, to, is_supported);
                 }
                 Ok(())
@@ -450,6 +453,7 @@ impl ScenarioLoad<'_> {
 
     fn send(&mut self, number: u64, path: Option<ArrivalPath>, bytes: &Bytes) -> Result<(), String> {
         if let Some(media) = &mut self.media
+            && self.calls.is_open(number)
             && bytes.windows(8).any(|window| window == b"m=audio ")
         {
             media.open(number, self.calls.run.settings.media_port(number));

@@ -177,7 +177,8 @@ impl Renderer<'_, '_> {
             K::LocalIpType => family(settings.local.ip()).to_owned(),
             K::LocalPort => port(settings.local),
             K::ServerIp => host(call.server.ip()),
-            K::MediaIp => host(settings.media.ip()),
+            // In a session description an address has no brackets (RFC 4566 section 5.7).
+            K::MediaIp => settings.media.ip().to_string(),
             K::MediaIpType => family(settings.media.ip()).to_owned(),
             K::MediaFormats => settings
                 .codec

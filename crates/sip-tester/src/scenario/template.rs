@@ -348,9 +348,14 @@ fn with_offset(keyword: &str) -> (&str, i64) {
     number.map_or((keyword, 0), |offset| (&keyword[..place], offset))
 }
 
-/// The value behind a name such as `file=`, in quotation marks or up to the next space.
+/// The value behind a word such as `file=`, in quotation marks or up to the next space.
 fn parameter(text: &str, name: &str) -> Option<String> {
-    let value = text.split_once(name)?.1;
+    let is_word = |place: &usize| {
+        let before = &text[..*place];
+        before.matches('"').count() % 2 == 0 && (before.is_empty() || before.ends_with([' ', '\t']))
+    };
+    let place = text.match_indices(name).map(|(place, _)| place).find(is_word)?;
+    let value = &text[place + name.len()..];
     let value = match value.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next().unwrap_or_default(),
         None => value.split(' ').next().unwrap_or_default(),

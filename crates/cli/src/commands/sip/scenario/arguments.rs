@@ -44,9 +44,9 @@ pub struct ScriptArguments {
     /// Leave what a call that failed has begun; otherwise its INVITE is cancelled, or its session ended by BYE
     #[arg(long)]
     pub leave_sessions: bool,
-    /// The port that `[media_port]` stands for, and from which media are sent where the session description says none, 6000 if not
-    /// given; with --media the first of the ports, of which each call has two
-    #[arg(long, value_name = "PORT")]
+    /// The port that `[media_port]` stands for, and from which media are sent where the session description says none; with --media
+    /// the first of the ports, of which each call has two. If not given, 6000 for who calls and 26000 for who answers
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub media_port: Option<u16>,
     /// Calls have media: RTP and RTCP from both ends with this codec, pcmu, pcma, g729 or opus, and what became of them; without a
     /// scenario they are calls of the tester's own

@@ -13,8 +13,9 @@ use super::arguments::ScriptArguments;
 use crate::build::BUILD;
 use crate::failure::Failure;
 
-/// The port for media if none is given.
-const MEDIA_PORT: u16 = 6000;
+/// The port for media if none is given, of who calls and of who answers: both may be on one machine.
+const CALLER_MEDIA_PORT: u16 = 6000;
+const CALLEE_MEDIA_PORT: u16 = 26_000;
 
 /// How often an INVITE is sent again at most, and another request (RFC 3261 section 17.1: timers B and F are 64 T1).
 const INVITES_AGAIN: u32 = 6;
@@ -42,7 +43,8 @@ pub fn settings(typed: &ScriptArguments, place: &ScriptPlace<'_>) -> Result<Scri
         (None, None) => "password".to_owned(),
     };
     let address = place.address;
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, typed.media_port.unwrap_or(MEDIA_PORT)));
+    let usual_port = if address.answers_strangers { CALLEE_MEDIA_PORT } else { CALLER_MEDIA_PORT };
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, typed.media_port.unwrap_or(usual_port)));
     Ok(ScriptSettings {
         remote: address.server,
         remote_host: place.remote_host.clone(),
@@ -91,7 +93,7 @@ pub fn media(typed: &ScriptArguments) -> Result<Option<MediaOrder>, Failure> {
         }
     };
     let share = typed.media_share.map_or(1.0, Fraction::get);
-    Ok(Some(MediaOrder { codec, source, share, first_port: typed.media_port.unwrap_or(MEDIA_PORT) }))
+    Ok(Some(MediaOrder { codec, source, share }))
 }
 
 /// Injection files by the names by which the scenario knows them.

@@ -128,14 +128,13 @@ fn delays(document: &ScenarioDocument, text: &mut String) {
 
 /// The voice of sessions.
 fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
-    let share = |share: &MediaShare| {
-        format!("{} ({} to {})", percent(share.value), percent(share.low), percent(share.high))
+    let written = |mean: &MediaShare, write: &dyn Fn(f64) -> String| match (mean.low, mean.high) {
+        (Some(low), Some(high)) => format!("{} ({} to {})", write(mean.value), write(low), write(high)),
+        _ => write(mean.value),
     };
-    let span = |span: &MediaShare| {
-        let [value, low, high] = [span.value, span.low, span.high].map(|span| micros(span.max(0.0) * 1e6));
-        format!("{value} ({low} to {high})")
-    };
-    let score = |score: &MediaShare| format!("{:.2} ({:.2} to {:.2})", score.value, score.low, score.high);
+    let share = |mean: &MediaShare| written(mean, &percent);
+    let span = |mean: &MediaShare| written(mean, &|span| micros(span.max(0.0) * 1e6));
+    let score = |mean: &MediaShare| written(mean, &|score| format!("{score:.2}"));
     let _ = writeln!(text, "\nvoice, {} in {}", voice.codec, counted(voice.calls, "call", "calls"));
     let rows = [
         ("lost on the way here", voice.loss.as_ref().map(share)),
@@ -155,6 +154,10 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
     line(text, &packets, width, 4);
     let counts = [
         (voice.silent_calls, "to which nothing came"),
+        (
+            voice.unknown_calls,
+            "of them that are in no figure: the other side did not say how many packets it sent",
+        ),
         (voice.poor_calls, "with a score below 3.6, at which many users are dissatisfied"),
         (voice.unsupported_calls, "whose other side wants other media, such as SRTP, or another codec"),
         (voice.without_port, "for which the tester had no free ports"),
