@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
-use netrig_sip::load::Record;
+use netrig_sip::load::{Record, Side};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub trait MessageTap: Send {
     fn ended(&mut self, record: &Record);
 
     /// A call of a script has ended, whose messages have this Call-ID; why, if it failed. `lasted`: from its first step to its last.
-    fn call_ended(&mut self, call_id: &str, failure: Option<&str>, lasted: Duration);
+    fn call_ended(&mut self, side: Side, call_id: &str, failure: Option<&str>, lasted: Duration);
 
     /// Hands on what it has collected; called at least once a second.
     fn hand_on(&mut self);

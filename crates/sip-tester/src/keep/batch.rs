@@ -131,7 +131,7 @@ impl MessageTap for Collector {
         self.batch.events.push(TapEvent::Ended(EndedAttempt { attempt, has_failed, answered_in }));
     }
 
-    fn call_ended(&mut self, call_id: &str, failure: Option<&str>, lasted: Duration) {
+    fn call_ended(&mut self, _: Side, call_id: &str, failure: Option<&str>, lasted: Duration) {
         let has_failed = failure.is_some();
         if self.needs_attempts {
             let attempt = AttemptKey::of_call_id(call_id.as_bytes());

@@ -57,7 +57,7 @@ impl RecordLine {
         let begins = record.stamps.intended;
         Self {
             call: String::from_utf8_lossy(&record.token.digits()).into_owned(),
-            side: if record.side == Side::Callee { "callee" } else { "caller" }.to_owned(),
+            side: side_name(record.side).to_owned(),
             what: attempt_name(record.what).to_owned(),
             user: (record.user != u32::MAX).then_some(record.user),
             begins_s: (begins != Instant::NEVER).then(|| begins.since(Instant::ZERO).as_secs_f64()),
@@ -66,6 +66,10 @@ impl RecordLine {
             delays_us: delays.collect(),
         }
     }
+}
+
+fn side_name(side: Side) -> &'static str {
+    if side == Side::Callee { "callee" } else { "caller" }
 }
 
 fn micros(span: Duration) -> f64 {
@@ -154,10 +158,10 @@ impl MessageTap for RecordTap {
         self.put(&RecordLine::of(record));
     }
 
-    fn call_ended(&mut self, call_id: &str, failure: Option<&str>, lasted: Duration) {
+    fn call_ended(&mut self, side: Side, call_id: &str, failure: Option<&str>, lasted: Duration) {
         self.put(&RecordLine {
             call: call_id.split('@').next().unwrap_or_default().to_owned(),
-            side: "caller".to_owned(),
+            side: side_name(side).to_owned(),
             what: "scenario".to_owned(),
             user: None,
             begins_s: None,

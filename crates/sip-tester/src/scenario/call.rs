@@ -130,7 +130,20 @@ struct Repetition {
     method: String,
     due: Instant,
     pause: Duration,
-    left: u32,
+    gives_up: Instant,
+}
+
+/// A message that is sent again is given up after so many times its first pause (RFC 3261 section 17.1, timers B, F and H).
+const PAUSES_TO_GIVING_UP: u64 = 64;
+
+/// The pause before what ends a call is sent again (T1 of RFC 3261).
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+impl Repetition {
+    fn new(bytes: Bytes, step: usize, method: String, pause: Duration, now: Instant) -> Self {
+        let gives_up = now + pause.saturating_mul(PAUSES_TO_GIVING_UP);
+        Self { bytes, step, method, due: now + pause, pause, gives_up }
+    }
 }
 
 /// A message that came, and what is sent when it comes again.
@@ -138,11 +151,21 @@ struct Repetition {
 struct KnownMessage {
     /// Hash of the message.
     hash: u64,
+    /// Of a final response, its status, CSeq and tag: it may come again with other bytes (RFC 3261 section 13.2.2.4).
+    response: Option<FinalResponse>,
     /// The step that took it.
     step: Option<usize>,
     answer: Option<Bytes>,
     /// The step that sent the answer.
     answered_by: Option<usize>,
+}
+
+/// Status, CSeq and tag of To.
+type FinalResponse = (u16, String, Option<String>);
+
+fn final_response(message: &ReceivedText) -> Option<FinalResponse> {
+    let status = message.status().filter(|status| *status >= 200)?;
+    Some((status, message.value_of("CSeq")?.to_owned(), message.tag_of("To").map(str::to_owned)))
 }
 
 fn hash_of(text: &str) -> u64 {
@@ -187,6 +210,8 @@ pub struct ScriptCall {
     due: Option<Instant>,
     /// When the pause ends that the call goes back to.
     pause_ends: Option<Instant>,
+    /// When the call began: times that nothing starts begin there.
+    began_at: Instant,
     began: BTreeMap<usize, Instant>,
     /// The message that the step has sent whose actions are carried out.
     sent: Option<ReceivedText>,
@@ -236,6 +261,7 @@ impl ScriptCall {
             jump: None,
             due: None,
             pause_ends: None,
+            began_at: Instant::ZERO,
             began: BTreeMap::new(),
             sent: None,
             arrived: None,
@@ -278,6 +304,7 @@ impl ScriptCall {
 
     /// Begins it.
     pub fn begin(&mut self, run: &mut ScriptRun, now: Instant) {
+        self.began_at = now;
         self.advance(run, now);
     }
 
@@ -289,11 +316,11 @@ impl ScriptCall {
 
     /// The time has come, or not.
     pub fn handle_timeout(&mut self, run: &mut ScriptRun, now: Instant) {
+        self.repeat(run, now);
         if self.is_over() {
-            (self.due, self.repetition) = (None, None);
+            self.due = None;
             return;
         }
-        self.repeat(run, now);
         if self.due.is_some_and(|due| due <= now) && !self.is_over() {
             self.due = None;
             let script = Arc::clone(&run.script);
@@ -302,12 +329,16 @@ impl ScriptCall {
                 StepKind::Receive(_) | StepKind::ReceiveCommand { .. } => {
                     run.tallies[self.step].timeouts += 1;
                     match step.on_timeout {
+                        // As in SIPp: a call whose wait ends it has failed.
+                        Some(label) if label >= script.steps.len() => {
+                            self.fail(run, now, ScriptFailure::Timeout)
+                        }
                         Some(label) => {
                             self.repetition = None;
                             self.step = label;
                             self.advance(run, now);
                         }
-                        None => self.fail(run, ScriptFailure::Timeout),
+                        None => self.fail(run, now, ScriptFailure::Timeout),
                     }
                 }
                 _ => {
@@ -323,17 +354,31 @@ impl ScriptCall {
         if repetition.due > now {
             return;
         }
-        if repetition.left == 0 {
-            return self.fail(run, ScriptFailure::NoAnswer);
+        let own = run.script.steps.get(repetition.step);
+        if repetition.due >= repetition.gives_up {
+            let on_timeout = own.and_then(|own| own.on_timeout);
+            self.repetition = None;
+            return match on_timeout.filter(|label| *label < run.script.steps.len()) {
+                _ if self.is_over() => {}
+                Some(label) => {
+                    (self.step, self.due) = (label, None);
+                    self.advance(run, now);
+                }
+                None => self.fail(run, now, ScriptFailure::NoAnswer),
+            };
         }
-        run.tallies[repetition.step].again += 1;
-        repetition.left -= 1;
+        if let Some(tally) = run.tallies.get_mut(repetition.step) {
+            tally.again += 1;
+        }
         repetition.pause = repetition.pause.saturating_mul(2);
         if repetition.method != "INVITE" {
             repetition.pause = repetition.pause.min(run.settings.t2);
         }
-        repetition.due = now + repetition.pause;
-        self.outputs.push_back(ScriptOutput::Send(repetition.bytes.clone()));
+        repetition.due = (now + repetition.pause).min(repetition.gives_up);
+        let lost = own.map_or(0.0, |own| own.lost);
+        if lost == 0.0 || !run.draws.chance(lost) {
+            self.outputs.push_back(ScriptOutput::Send(repetition.bytes.clone()));
+        }
     }
 
     /// A message of the call has come to `server` at a moment, and is looked at now.
@@ -355,11 +400,16 @@ impl ScriptCall {
             }
             return;
         }
-        self.note(&message, false);
-        if self.is_over() {
-            return self.receive_late(run, &message);
+        let place = if self.is_over() { None } else { self.awaited(run, &message) };
+        if place.is_none() && self.is_repeated(run, &message) {
+            return;
         }
-        (self.server, self.arrived) = (server, Some(at));
+        // What is lost has never come.
+        let lost = place.and_then(|place| run.script.steps.get(place)).map_or(0.0, |step| step.lost);
+        if lost > 0.0 && run.draws.chance(lost) {
+            return;
+        }
+        self.note(&message, false);
         // A response to a request ends its repetition, an ACK that of a response.
         let is_of = |method: &str| self.repetition.as_ref().is_some_and(|sent| sent.method == method);
         let answers = match message.request() {
@@ -369,11 +419,31 @@ impl ScriptCall {
         if answers {
             self.repetition = None;
         }
-        match self.awaited(run, &message) {
+        if self.is_over() {
+            return self.receive_late(run, now, &message);
+        }
+        (self.server, self.arrived) = (server, Some(at));
+        match place {
             Some(place) => self.take(run, now, place, message),
             None => self.unexpected(run, now, message),
         }
         self.arrived = None;
+    }
+
+    /// Whether it is a final response that came before with other bytes; its ACK goes out again.
+    fn is_repeated(&mut self, run: &mut ScriptRun, message: &ReceivedText) -> bool {
+        let Some(response) = final_response(message) else { return false };
+        let known = self.known.iter().find(|known| known.response.as_ref() == Some(&response));
+        let Some((answer, known)) = known.and_then(|known| Some((known.answer.clone()?, known))) else {
+            return false;
+        };
+        for step in known.step.into_iter().chain(known.answered_by) {
+            if let Some(tally) = run.tallies.get_mut(step) {
+                tally.again += 1;
+            }
+        }
+        self.outputs.push_back(ScriptOutput::Send(answer));
+        true
     }
 
     /// What a message says of the session and of its media.
@@ -397,7 +467,7 @@ impl ScriptCall {
     }
 
     /// A message behind the end of the call.
-    fn receive_late(&mut self, run: &ScriptRun, message: &ReceivedText) {
+    fn receive_late(&mut self, run: &ScriptRun, now: Instant, message: &ReceivedText) {
         match message.request() {
             Some(("ACK", _)) => {}
             Some(("BYE" | "CANCEL", _)) => self.reply(message, "200 OK"),
@@ -407,8 +477,8 @@ impl ScriptCall {
             // What begins something new is not this call's.
             Some(_) => {}
             None => {
-                self.know(&message.text, None);
-                self.end_session(run);
+                self.know(message, None);
+                self.end_session(run, now);
             }
         }
     }
@@ -427,16 +497,16 @@ impl ScriptCall {
                         break;
                     }
                     if !is_optional {
-                        return self.unexpected_command(run, text);
+                        return self.unexpected_command(run, now, text);
                     }
                 }
                 StepKind::Receive(ReceiveStep { presence, .. })
                     if *presence != MessagePresence::Mandatory => {}
-                _ => return self.unexpected_command(run, text),
+                _ => return self.unexpected_command(run, now, text),
             }
             place += 1;
         }
-        let Some(step) = script.steps.get(place) else { return self.unexpected_command(run, text) };
+        let Some(step) = script.steps.get(place) else { return self.unexpected_command(run, now, text) };
         self.last = Some(ReceivedText { text: text.to_owned() });
         self.due = None;
         self.step = place;
@@ -448,20 +518,20 @@ impl ScriptCall {
         }
     }
 
-    fn unexpected_command(&mut self, run: &mut ScriptRun, text: &str) {
+    fn unexpected_command(&mut self, run: &mut ScriptRun, now: Instant, text: &str) {
         if let Some(tally) = run.tallies.get_mut(self.step) {
             tally.unexpected += 1;
         }
         let first = text.lines().next().unwrap_or_default();
-        self.fail(run, ScriptFailure::UnexpectedCommand(first.to_owned()));
+        self.fail(run, now, ScriptFailure::UnexpectedCommand(first.to_owned()));
     }
 
     /// A connection of the call has ended, or could not be opened. One that only waits for repetitions has succeeded.
-    pub fn disconnected(&mut self, run: &ScriptRun, why: String) {
+    pub fn disconnected(&mut self, run: &ScriptRun, now: Instant, why: String) {
         if self.is_waiting_for_repetitions(run) {
             self.end(ScriptOutcome::Succeeded);
         } else if !self.is_over() {
-            self.fail(run, ScriptFailure::Disconnected(why));
+            self.fail(run, now, ScriptFailure::Disconnected(why));
         }
     }
 
@@ -472,11 +542,11 @@ impl ScriptCall {
     }
 
     /// Ends the call before its time. One that only waits for repetitions has succeeded.
-    pub fn stop(&mut self, run: &ScriptRun) {
+    pub fn stop(&mut self, run: &ScriptRun, now: Instant) {
         if self.is_waiting_for_repetitions(run) {
             self.end(ScriptOutcome::Succeeded);
         } else if !self.is_over() {
-            self.fail(run, ScriptFailure::Stopped);
+            self.fail(run, now, ScriptFailure::Stopped);
         }
     }
 
@@ -542,22 +612,42 @@ impl ScriptCall {
             self.repetition = None;
         }
         self.learn(&message, receive);
-        self.know(&message.text, Some(place));
+        self.know(&message, Some(place));
         self.last = Some(message);
         self.book(run, step, now);
         self.arrived = None;
         if !self.act(run, now, step) {
             return;
         }
-        let is_behind = place < self.step;
-        if is_behind || (receive.presence != MessagePresence::Mandatory && !receive.moves_on) {
-            // An optional message of before, or one that moves nothing: the call waits on.
+        let is_optional = receive.presence != MessagePresence::Mandatory;
+        let branches = step
+            .branch
+            .is_some_and(|branch| branch.test.is_none_or(|variable| self.values.get(variable).is_set()));
+        let jumps = place >= self.step && receive.moves_on && (branches || self.jump.is_some());
+        if is_optional && !jumps {
+            // The call waits on where it was: another optional message of that place may come as well.
+            return self.wait_on(run, now, place);
+        }
+        if place < self.step {
             return;
         }
         self.due = None;
         self.step = place;
         self.next(run, step);
         self.advance(run, now);
+    }
+
+    /// The wait begins anew behind an optional message: as long as the next step says that has a time of its own.
+    fn wait_on(&mut self, run: &ScriptRun, now: Instant, place: usize) {
+        if place < self.step {
+            return;
+        }
+        let awaited = run.script.steps.iter().skip(place + 1).map_while(|step| match &step.kind {
+            StepKind::Receive(receive) => Some(receive),
+            _ => None,
+        });
+        let patience = awaited.into_iter().find_map(|receive| receive.timeout).or(run.settings.patience);
+        self.due = patience.map(|patience| now + patience);
     }
 
     /// What a message tells for later ones.
@@ -583,16 +673,17 @@ impl ScriptCall {
         }
     }
 
-    fn know(&mut self, text: &str, step: Option<usize>) {
+    fn know(&mut self, message: &ReceivedText, step: Option<usize>) {
         if self.known.len() == MOST_KNOWN {
             self.known.pop_front();
         }
-        self.known.push_back(KnownMessage { hash: hash_of(text), step, answer: None, answered_by: None });
+        let (hash, response) = (hash_of(&message.text), final_response(message));
+        self.known.push_back(KnownMessage { hash, response, step, answer: None, answered_by: None });
     }
 
     fn unexpected(&mut self, run: &mut ScriptRun, now: Instant, message: ReceivedText) {
         if let Some(label) = run.script.on_unexpected {
-            self.know(&message.text, None);
+            self.know(&message, None);
             self.last = Some(message);
             let kind = run.script.steps.get(self.step).map(|step| &step.kind);
             let pause_ends =
@@ -624,17 +715,17 @@ impl ScriptCall {
             Some(("PING", _)) => self.reply(&message, "200 OK"),
             Some(("BYE" | "CANCEL", _)) => {
                 self.reply(&message, "200 OK");
-                self.fail(run, ScriptFailure::Unexpected(first));
+                self.fail(run, now, ScriptFailure::Unexpected(first));
             }
             Some(_) => {
                 self.reply(&message, "481 Call/Transaction Does Not Exist");
-                self.fail(run, ScriptFailure::Unexpected(first));
+                self.fail(run, now, ScriptFailure::Unexpected(first));
             }
             // A provisional response that no step names does no harm (RFC 3261 section 13.2.2.1).
-            None if message.status() == Some(100) => self.know(&message.text, None),
+            None if message.status() == Some(100) => self.know(&message, None),
             None => {
-                self.know(&message.text, None);
-                self.fail(run, ScriptFailure::Unexpected(first));
+                self.know(&message, None);
+                self.fail(run, now, ScriptFailure::Unexpected(first));
             }
         }
     }
@@ -645,7 +736,7 @@ impl ScriptCall {
         let fields: String =
             names.iter().flat_map(|name| message.lines_of(name)).map(|line| format!("{line}\r\n")).collect();
         let bytes = Bytes::from(format!("SIP/2.0 {line}\r\n{fields}Content-Length: 0\r\n\r\n"));
-        self.know(&message.text, None);
+        self.know(message, None);
         self.answered_by(&bytes, None);
         self.outputs.push_back(ScriptOutput::Send(bytes));
     }
@@ -663,12 +754,12 @@ impl ScriptCall {
             *counter += 1;
         }
         if let Some(name) = step.ends
-            && let Some(began) = self.began.get(&name)
+            && let began = self.began.get(&name).copied().unwrap_or(self.began_at)
             && (step.ends_again || !self.ended.contains(&name))
         {
             self.outputs.push_back(ScriptOutput::ResponseTime {
                 name,
-                took: self.arrived.unwrap_or(now).since(*began),
+                took: self.arrived.unwrap_or(now).since(began),
             });
             self.ended.push(name);
         }
@@ -678,13 +769,13 @@ impl ScriptCall {
         }
     }
 
-    fn fail(&mut self, run: &ScriptRun, why: ScriptFailure) {
+    fn fail(&mut self, run: &ScriptRun, now: Instant, why: ScriptFailure) {
         self.end(ScriptOutcome::Failed { step: self.step, why });
-        self.end_session(run);
+        self.end_session(run, now);
     }
 
     /// Ends what a call that has failed has begun.
-    fn end_session(&mut self, run: &ScriptRun) {
+    fn end_session(&mut self, run: &ScriptRun, now: Instant) {
         let settings = &run.settings;
         let has_failed = matches!(self.outcome, Some(ScriptOutcome::Failed { .. }));
         let Some(session) = self.session.as_mut().filter(|_| settings.ends_sessions && has_failed) else {
@@ -693,7 +784,20 @@ impl ScriptCall {
         let (transport, local, number) = (settings.transport.name(), settings.local, self.number);
         let via =
             format!("SIP/2.0/{transport} {local};branch={MAGIC_COOKIE}-{}-{number}-end", settings.run_number);
-        self.outputs.extend(session.end(&via).into_iter().map(ScriptOutput::Send));
+        let ended = session.end(&via);
+        if let (Some(response), Some(acknowledgement)) = (ended.acknowledged, ended.messages.first()) {
+            self.know(&response, None);
+            self.answered_by(acknowledgement, None);
+            // Of two entries the older one would be found.
+            let hash = hash_of(&response.text);
+            self.known.retain(|known| known.hash != hash || known.answer.is_some());
+        }
+        let last = ended.messages.last().filter(|_| settings.transport == Transport::Udp);
+        self.repetition = last.and_then(|bytes| {
+            let method = ["BYE", "CANCEL"].into_iter().find(|method| bytes.starts_with(method.as_bytes()))?;
+            Some(Repetition::new(bytes.clone(), usize::MAX, method.to_owned(), FIRST_PAUSE, now))
+        });
+        self.outputs.extend(ended.messages.into_iter().map(ScriptOutput::Send));
     }
 
     fn end(&mut self, outcome: ScriptOutcome) {
@@ -770,7 +874,7 @@ impl ScriptCall {
                 }
                 StepKind::Send(send) => {
                     if let Err(why) = self.send(run, now, step, send) {
-                        return self.fail(run, ScriptFailure::Script(why));
+                        return self.fail(run, now, ScriptFailure::Script(why));
                     }
                     self.book(run, step, now);
                     // Actions of a message that is sent are about it.
@@ -788,11 +892,15 @@ impl ScriptCall {
                         self.outputs.push_back(ScriptOutput::SendCommand { to: to.clone(), text });
                         self.next(run, step);
                     }
-                    Err(why) => return self.fail(run, ScriptFailure::Script(why)),
+                    Err(why) => return self.fail(run, now, ScriptFailure::Script(why)),
                 },
             }
         }
-        self.fail(run, ScriptFailure::Script("the scenario goes on without end, and never waits".to_owned()));
+        self.fail(
+            run,
+            now,
+            ScriptFailure::Script("the scenario goes on without end, and never waits".to_owned()),
+        );
     }
 
     fn pause(&self, run: &mut ScriptRun, pause: &ScriptPause) -> Duration {
@@ -832,17 +940,8 @@ impl ScriptCall {
         }
         let is_over_datagrams = run.settings.transport == Transport::Udp;
         if let Some(pause) = send.again_after.filter(|_| is_over_datagrams && method != "ACK") {
-            let settings = &run.settings;
-            let left = if method == "INVITE" { settings.most_invites_again } else { settings.most_again };
             let method = if is_response { "ACK".to_owned() } else { method };
-            self.repetition = Some(Repetition {
-                bytes: bytes.clone(),
-                step: self.step,
-                method,
-                due: now + pause,
-                pause,
-                left,
-            });
+            self.repetition = Some(Repetition::new(bytes.clone(), self.step, method, pause, now));
         }
         if !is_lost {
             self.outputs.push_back(ScriptOutput::Send(bytes));

@@ -206,7 +206,7 @@ impl<P: Clone> ScriptCalls<P> {
 
     /// A call cannot go on.
     pub fn fail(&mut self, now: Instant, number: u64, why: String) {
-        self.with(now, number, |call, run| call.disconnected(run, why));
+        self.with(now, number, |call, run| call.disconnected(run, now, why));
     }
 
     /// No more calls begin by messages of the other side.
@@ -381,7 +381,7 @@ impl<P: Clone> ScriptCalls<P> {
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
-            self.with(now, number, |call, run| call.disconnected(run, why.to_owned()));
+            self.with(now, number, |call, run| call.disconnected(run, now, why.to_owned()));
         }
     }
 
@@ -389,7 +389,7 @@ impl<P: Clone> ScriptCalls<P> {
     pub fn stop(&mut self, now: Instant) {
         let numbers: Vec<u64> = self.calls.keys().copied().collect();
         for number in numbers {
-            self.with(now, number, |call, run| call.stop(run));
+            self.with(now, number, |call, run| call.stop(run, now));
         }
     }
 
@@ -404,7 +404,7 @@ impl<P: Clone> ScriptCalls<P> {
             self.due.remove(&(due, number));
             let Some(live) = self.calls.get_mut(&number) else { continue };
             live.due = None;
-            if live.lingers_until.is_some() {
+            if live.lingers_until.is_some_and(|until| until <= now) {
                 if self.numbers.get(&live.call.call_id) == Some(&number) {
                     self.numbers.remove(&live.call.call_id);
                 }
@@ -445,7 +445,7 @@ impl<P: Clone> ScriptCalls<P> {
             ended.push(EndedCall { number, call_id, failure, lasted });
             live.call.settle();
         }
-        let wants = live.lingers_until.or_else(|| live.call.poll_timeout());
+        let wants = live.lingers_until.into_iter().chain(live.call.poll_timeout()).min();
         if live.due != wants {
             live.due.into_iter().for_each(|old| _ = due.remove(&(old, number)));
             wants.into_iter().for_each(|new| _ = due.insert((new, number)));

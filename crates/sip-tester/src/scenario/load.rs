@@ -12,7 +12,7 @@ use netrig_agent::sip::{ArrivalPath, EndAddress, UserAgentEnd, wait_for_ends};
 use netrig_agent::{Clock, RealtimeOffset, SocketError, realtime_nanos};
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
-use netrig_sip::load::Pace;
+use netrig_sip::load::{Arrivals, Pace, Side};
 
 use super::beginnings::Beginnings;
 use super::call::ScriptOutput;
@@ -20,12 +20,13 @@ use super::calls::{ScriptCalls, ScriptSide, ScriptTally};
 use super::document::{
     CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
 };
-use super::injection::{InjectionError, InjectionFile};
+use super::injection::{InjectionError, InjectionFile, InjectionOrder};
 use super::link::{LinkOrder, ScriptLink};
 use super::media::ScriptPlayer;
 use super::programs::Programs;
 use super::run::{ScriptRun, ScriptSettings};
-use super::script::{CallScript, MediaKind, ScriptAction};
+use super::script::{CallScript, MediaKind, ScriptAction, StepKind};
+use super::template::InjectedField;
 use crate::media::{MediaEngine, MediaOrder, MediaReport};
 
 /// Calls that begin in a row before what has come is looked at.
@@ -149,6 +150,30 @@ pub fn run_scenario(
             server.ip()
         ));
     }
+    if order.pace_is_empty(side) {
+        return refuse("expected at least one call: a count, a rate and users above 0".to_owned());
+    }
+    let users = order.users.map_or(0, |users| users as usize);
+    let short = order.files.iter().find(|(_, file)| file.order == InjectionOrder::User && file.len() < users);
+    if let Some((name, file)) = short {
+        return refuse(format!(
+            "{name}: expected a line for each of {users} users, found {}: more lines, or fewer --users",
+            file.len()
+        ));
+    }
+    if let Some((line, field)) = order.script.fields().find(|(_, field)| {
+        field
+            .file
+            .as_ref()
+            .map_or(order.files.is_empty(), |name| order.files.iter().all(|(own, _)| own != name))
+    }) {
+        return refuse(match &field.file {
+            Some(name) => {
+                format!("line {line}: [field{}] is of {name}, which --inject does not give", field.field)
+            }
+            None => format!("line {line}: [field{}] needs a file: --inject FILE", field.field),
+        });
+    }
     let folder = order.file.parent().map(PathBuf::from).unwrap_or_default();
     let player = ScriptPlayer::new(&order.script, &folder).map_err(ScenarioLoadError::Request)?;
     let link = order.link.clone().map(ScriptLink::open).transpose().map_err(ScenarioLoadError::Request)?;
@@ -168,7 +193,11 @@ pub fn run_scenario(
     let lasts = order.lasts.unwrap_or(Duration::MAX);
     let began_ns = realtime_nanos();
     let clock = Clock::starting_in(Duration::ZERO);
-    let draws = Seeds::new(order.seed).stream("scenario/media");
+    // Both ends of a test may have one seed, and no source (SSRC) is to be the other's.
+    let draws = match side {
+        ScriptSide::Callee => Seeds::new(order.seed).stream("scenario/media/callee"),
+        _ => Seeds::new(order.seed).stream("scenario/media"),
+    };
     let media =
         order.media.clone().map(|media| MediaEngine::new(media, run.settings.media.ip(), &clock, draws));
     let load = ScenarioLoad {
@@ -296,6 +325,10 @@ impl ScenarioLoad<'_> {
                     self.calls.accept_no_more();
                 }
                 let is_late = self.order.lasts.is_some_and(|lasts| now >= Instant::ZERO + lasts);
+                if is_late && side == ScriptSide::Callee {
+                    // Its time is over: calls that are open are ended.
+                    return true;
+                }
                 if is_late {
                     self.calls.accept_no_more();
                 }
@@ -328,10 +361,11 @@ impl ScenarioLoad<'_> {
             let now = self.clock.now();
             self.second.received += 1;
             self.second.own_time.record(now.since(came.at));
-            self.heard = now;
             self.pass(came.at, false, came.path.peer(), &came.bytes);
-            if self.calls.receive((came.at, now), &came.bytes, &came.path, local)?.is_some() {
-                self.second.strays += 1;
+            match self.calls.receive((came.at, now), &came.bytes, &came.path, local)? {
+                // What is no call's keeps none alive.
+                Some(_) => self.second.strays += 1,
+                None => self.heard = now,
             }
             self.carry_out()?;
         }
@@ -382,7 +416,11 @@ impl ScenarioLoad<'_> {
                 }
                 self.destinations.remove(&ended.number);
                 if let Some(tap) = &mut self.tap {
-                    tap.call_ended(&ended.call_id, ended.failure.as_deref(), ended.lasted);
+                    let side = match self.calls.side() {
+                        ScriptSide::Callee => Side::Callee,
+                        _ => Side::Caller,
+                    };
+                    tap.call_ended(side, &ended.call_id, ended.failure.as_deref(), ended.lasted);
                 }
             }
             if self.calls.outputs.is_empty() {
@@ -551,7 +589,7 @@ impl ScenarioLoad<'_> {
         let script = &calls.run.script;
         let tally = &calls.tally;
         let is_caller = side == ScriptSide::Caller;
-        let measured = order.lasts.unwrap_or(took).min(took).as_secs_f64();
+        let measured = took.as_secs_f64();
         ScenarioDocument {
             format: SCENARIO_FORMAT,
             tester: tester.to_owned(),
@@ -693,7 +731,31 @@ fn destination(host: &str, port: &str, protocol: &str, transport: Transport) -> 
     }
 }
 
+impl ScenarioOrder {
+    /// Whether no call could begin.
+    fn pace_is_empty(&self, side: ScriptSide) -> bool {
+        let is_still = match &self.pace {
+            Pace::Open(Arrivals::Rate { stages, .. }) => {
+                stages.iter().all(|stage| stage.from <= 0.0 && stage.to <= 0.0)
+            }
+            _ => false,
+        };
+        self.count == Some(0) || self.users == Some(0) || (side == ScriptSide::Caller && is_still)
+    }
+}
+
 impl CallScript {
+    /// The fields of injection files in messages that are sent, each with the line of its step.
+    fn fields(&self) -> impl Iterator<Item = (usize, &InjectedField)> {
+        self.steps
+            .iter()
+            .filter_map(|step| match &step.kind {
+                StepKind::Send(send) => Some((step.line, &send.message)),
+                _ => None,
+            })
+            .flat_map(|(line, message)| message.fields().map(move |field| (line, field)))
+    }
+
     /// The line of the first step that starts a program.
     pub fn starts_programs(&self) -> Option<usize> {
         let has_one = |actions: &[ScriptAction]| {

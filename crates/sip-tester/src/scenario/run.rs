@@ -41,14 +41,8 @@ pub struct ScriptSettings {
     pub username: String,
     /// The password.
     pub password: String,
-    /// T1 of RFC 3261.
-    pub t1: Duration,
     /// T2 of RFC 3261.
     pub t2: Duration,
-    /// How often an INVITE is sent again at most.
-    pub most_invites_again: u32,
-    /// How often another request is sent again at most.
-    pub most_again: u32,
     /// What a call that fails has begun is ended: an INVITE by CANCEL, a session by BYE.
     pub ends_sessions: bool,
     /// Requests that no step awaits are answered 200: INFO, NOTIFY, OPTIONS and UPDATE (`-aa`).

@@ -262,6 +262,14 @@ impl ScriptTemplate {
         self.pieces.iter().map(of).collect()
     }
 
+    /// Its fields of injection files.
+    pub fn fields(&self) -> impl Iterator<Item = &InjectedField> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            ScriptPiece::Field(field) => Some(field),
+            _ => None,
+        })
+    }
+
     /// The text before the first keyword.
     pub fn beginning(&self) -> &str {
         match self.pieces.first() {

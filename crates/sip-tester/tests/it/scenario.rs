@@ -31,10 +31,7 @@ fn settings(local: &str, remote: &str) -> ScriptSettings {
         patience: None,
         username: "alice".to_owned(),
         password: "zanzibar".to_owned(),
-        t1: Duration::from_millis(500),
         t2: Duration::from_secs(4),
-        most_invites_again: 5,
-        most_again: 10,
         ends_sessions: true,
         answers_by_itself: false,
         run_number: 7,
@@ -242,7 +239,7 @@ fn a_request_is_sent_again_until_it_is_given_up() {
     // Nobody takes it: an ACK is what the other side never answers.
     nobody.call.outcome = Some(ScriptOutcome::Succeeded);
     let messages = exchange(&mut caller, &mut nobody);
-    assert_eq!(messages.len(), 6, "five times again: {:?}", first_lines(&messages));
+    assert_eq!(messages.len(), 7, "six times again: {:?}", first_lines(&messages));
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 1, why: ScriptFailure::NoAnswer }));
 }
 
@@ -488,4 +485,222 @@ fn a_scenario_without_end_ends() {
         panic!("{:?}", caller.call.outcome)
     };
     assert!(why.contains("without end"), "{why}");
+}
+
+/// A response to the caller's request with this CSeq.
+fn response(line: &str, cseq: &str, other: &str) -> String {
+    format!(
+        "SIP/2.0 {line}\r\nVia: SIP/2.0/UDP {CALLER};branch=z9hG4bK-7-1-0\r\nFrom: <sip:a@192.0.2.1>;tag=7Tag1\r\n\
+         To: <sip:b@192.0.2.2>;tag=B1\r\nCall-ID: 1-7@192.0.2.1\r\nCSeq: {cseq}\r\nContact: <sip:b@{CALLEE}>\r\n\
+         {other}Content-Length: 0\r\n\r\n"
+    )
+}
+
+impl CallSide {
+    /// A message comes; the first lines of what is sent.
+    fn take(&mut self, milliseconds: u64, message: &str) -> Vec<String> {
+        let now = Instant::ZERO + Duration::from_millis(milliseconds);
+        self.call.receive(&mut self.run, (now, now), message.as_bytes(), self.local);
+        self.said()
+    }
+
+    /// First lines of what is sent, with CSeq.
+    fn said(&mut self) -> Vec<String> {
+        let texts = self.sent().into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let line = |text: String| {
+            let cseq = text.lines().find_map(|line| line.strip_prefix("CSeq: ")).unwrap_or_default();
+            let first = text.lines().next().unwrap_or_default();
+            format!("{} ({cseq})", first.split(" sip:").next().unwrap_or_default())
+        };
+        texts.map(line).collect()
+    }
+
+    /// Each moment at which it sends something by itself, ms, until it wants nothing more.
+    fn alone(&mut self) -> Vec<(u64, String)> {
+        let mut sent = Vec::new();
+        while let Some(due) = self.call.poll_timeout() {
+            self.call.handle_timeout(&mut self.run, due);
+            let at = due.as_nanos() / 1_000_000;
+            sent.extend(self.said().into_iter().map(|line| (at, line)));
+        }
+        sent
+    }
+}
+
+const OPTIONAL: &str = "<recv response=\"100\" optional=\"true\"/>
+<recv response=\"486\" optional=\"true\" next=\"busy\"/>
+<recv response=\"180\" optional=\"true\"/>
+<recv response=\"200\"/>
+<pause milliseconds=\"60000\"/>
+<label id=\"busy\"/>
+<nop/>";
+
+/// As SIPp does it: an optional message moves nothing, but where it has a label the call goes on there.
+#[test]
+fn optional_messages_come_in_any_order() {
+    let mut side = CallSide::new(&format!("{INVITE}\n{OPTIONAL}"), CALLER, CALLEE);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.said();
+    for line in ["100 Trying", "180 Ringing", "180 Still Ringing", "486 Busy Here"] {
+        assert_eq!(side.call.outcome, None, "{line}");
+        side.take(10, &response(line, "1 INVITE", ""));
+    }
+    assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
+}
+
+/// RFC 3261 section 13.2.2.4: a 2xx that comes again is acknowledged again, whatever else stands in it.
+#[test]
+fn a_final_response_that_comes_again_is_acknowledged_again() {
+    let mut side = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.said();
+    for other in ["", "Server: another\r\n"] {
+        assert_eq!(side.take(10, &response("200 OK", "1 INVITE", other)), ["ACK (1 ACK)"], "{other}");
+    }
+    assert_eq!(side.call.outcome, None);
+}
+
+/// What ends a failed call is sent as any request: until it is answered, or given up.
+#[test]
+fn what_ends_a_failed_call_is_repeated() {
+    let busy = "<recv response=\"200\"/><pause milliseconds=\"100000\"/>";
+    let mut side = CallSide::new(&format!("{INVITE}\n{busy}"), CALLER, CALLEE);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.said();
+    side.take(10, &response("200 OK", "1 INVITE", ""));
+    // INFO is no part of it: the session stands, and is ended.
+    side.call.stop(&mut side.run, Instant::ZERO + Duration::from_millis(1000));
+    assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (2 BYE)"]);
+    assert_eq!(side.take(1100, &response("200 OK", "1 INVITE", "")), ["ACK (1 ACK)"]);
+    let again: Vec<u64> = side.alone().iter().map(|(at, _)| *at).collect();
+    assert_eq!(again, [1500, 2500, 4500, 8500, 12_500, 16_500, 20_500, 24_500, 28_500, 32_500]);
+    let mut answered = CallSide::new(&format!("{INVITE}\n{busy}"), CALLER, CALLEE);
+    answered.call.begin(&mut answered.run, Instant::ZERO);
+    answered.said();
+    answered.take(10, &response("200 OK", "1 INVITE", ""));
+    answered.call.stop(&mut answered.run, Instant::ZERO);
+    answered.said();
+    answered.take(20, &response("200 OK", "2 BYE", ""));
+    assert_eq!(answered.alone(), []);
+}
+
+/// RFC 3261 section 12.2.1.1: the number of the BYE is above those of the requests before it.
+#[test]
+fn the_numbers_of_a_dialog_grow_to_its_end() {
+    let info = "<recv response=\"200\"/><send><![CDATA[
+    INFO sip:b@[remote_ip] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:a@[local_ip]>;tag=[pid]Tag[call_number]
+    To: <sip:b@[remote_ip]>[peer_tag_param]
+    Call-ID: [call_id]
+    CSeq: 5 INFO
+    Content-Length: 0
+
+    ]]></send><pause milliseconds=\"100000\"/>";
+    let mut side = CallSide::new(&format!("{INVITE}\n{info}"), CALLER, CALLEE);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.said();
+    side.take(10, &response("200 OK", "1 INVITE", ""));
+    side.call.stop(&mut side.run, Instant::ZERO);
+    assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (6 BYE)"]);
+}
+
+/// Who has asked for a call gets a final response, also of one that is ended.
+#[test]
+fn a_call_that_is_ended_leaves_no_invite_without_a_response() {
+    let invite = |method: &str| {
+        format!(
+            "{method} sip:b@{CALLEE} SIP/2.0\r\nVia: SIP/2.0/UDP {CALLER};branch=z9hG4bK1\r\nFrom: <sip:a@a>;tag=a\r\n\
+             To: <sip:b@b>\r\nCall-ID: 1-7@192.0.2.1\r\nCSeq: 1 {method}\r\nContact: <sip:a@{CALLER}>\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    for (cancels, expected) in [(false, "SIP/2.0 500"), (true, "SIP/2.0 487")] {
+        let script =
+            "<recv request=\"INVITE\"/><recv request=\"CANCEL\" optional=\"true\"/><recv request=\"ACK\"/>";
+        let mut side = CallSide::new(script, CALLEE, CALLER);
+        side.call.begin(&mut side.run, Instant::ZERO);
+        side.take(0, &invite("INVITE"));
+        if cancels {
+            side.take(10, &invite("CANCEL"));
+        }
+        side.call.stop(&mut side.run, Instant::ZERO + Duration::from_secs(1));
+        let said = side.said();
+        assert!(said.len() == 1 && said[0].starts_with(expected), "{said:?}");
+    }
+}
+
+/// RFC 3261 section 17.1: timers B and F are 64 T1.
+#[test]
+fn requests_are_given_up_after_64_first_pauses() {
+    for (method, last) in [("INVITE", 31_500), ("OPTIONS", 31_500)] {
+        let script = format!("{}\n<recv response=\"200\"/>", INVITE.replace("INVITE", method));
+        let mut side = CallSide::new(&script, CALLER, CALLEE);
+        side.call.begin(&mut side.run, Instant::ZERO);
+        side.said();
+        let (mut sent, mut over) = (Vec::new(), 0);
+        while let (Some(due), None) = (side.call.poll_timeout(), &side.call.outcome) {
+            side.call.handle_timeout(&mut side.run, due);
+            over = due.as_nanos() / 1_000_000;
+            sent.extend(side.said().iter().map(|_| over));
+        }
+        assert_eq!((sent.last().copied(), over), (Some(last), 32_000), "{method}: {sent:?}");
+        assert_eq!(
+            side.call.outcome,
+            Some(ScriptOutcome::Failed { step: 1, why: ScriptFailure::NoAnswer }),
+            "{method}"
+        );
+    }
+}
+
+/// A label for what is not answered is gone to; one behind the last step ends a call that has failed.
+#[test]
+fn what_takes_too_long_goes_where_the_scenario_says() {
+    let start = INVITE.replace("<send ", "<send ontimeout=\"gone\" ");
+    let mut side = CallSide::new(
+        &format!(
+            "{start}\n<recv response=\"200\"/><pause milliseconds=\"1000000\"/><label id=\"gone\"/><nop/>"
+        ),
+        CALLER,
+        CALLEE,
+    );
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.alone();
+    assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
+    let mut side = CallSide::new(
+        "<recv request=\"INVITE\" timeout=\"100\" ontimeout=\"end\"/><label id=\"end\"/>",
+        CALLEE,
+        CALLER,
+    );
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.alone();
+    assert_eq!(side.call.outcome, Some(ScriptOutcome::Failed { step: 0, why: ScriptFailure::Timeout }));
+}
+
+/// What `lost` says is as if it were lost on the way, each time.
+#[test]
+fn what_is_lost_never_comes() {
+    let mut side = CallSide::new("<recv request=\"INVITE\" lost=\"100\"/><nop/>", CALLEE, CALLER);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.take(0, &response("200 OK", "1 INVITE", "").replace("SIP/2.0 200 OK", "INVITE sip:b@b SIP/2.0"));
+    assert_eq!(side.call.outcome, None);
+    let mut side = CallSide::new(
+        &format!("{}\n{CALL}", INVITE.replace("<send ", "<send lost=\"100\" ")),
+        CALLER,
+        CALLEE,
+    );
+    side.call.begin(&mut side.run, Instant::ZERO);
+    assert_eq!(side.said(), Vec::<String>::new());
+    assert_eq!(side.alone(), []);
+}
+
+/// A response time that nothing starts is from the call's beginning.
+#[test]
+fn response_times_begin_with_the_call() {
+    let mut side =
+        CallSide::new("<pause milliseconds=\"300\"/><recv request=\"INVITE\" rtd=\"1\"/>", CALLEE, CALLER);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.alone();
+    side.take(350, &response("200 OK", "1 INVITE", "").replace("SIP/2.0 200 OK", "INVITE sip:b@b SIP/2.0"));
+    let expected = ScriptOutput::ResponseTime { name: 0, took: Duration::from_millis(350) };
+    assert_eq!(side.did, [expected]);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_agent::sip::tap::{KeptMessages, KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use netrig_core::{Duration, Size};
-use netrig_sip::load::Record;
+use netrig_sip::load::{Record, Side};
 use netrig_sip_tester::keep::{KeepOrder, KeepPolicy, Keeper, RecordWriter};
 
 use crate::commands::sip::load::counted;
@@ -83,8 +83,8 @@ impl<const N: usize> MessageTap for BothTaps<N> {
         self.0.iter_mut().for_each(|tap| tap.ended(record));
     }
 
-    fn call_ended(&mut self, call_id: &str, failure: Option<&str>, lasted: Duration) {
-        self.0.iter_mut().for_each(|tap| tap.call_ended(call_id, failure, lasted));
+    fn call_ended(&mut self, side: Side, call_id: &str, failure: Option<&str>, lasted: Duration) {
+        self.0.iter_mut().for_each(|tap| tap.call_ended(side, call_id, failure, lasted));
     }
 
     fn hand_on(&mut self) {

@@ -381,6 +381,16 @@ faults! {
             Some(format!("{start}sip:everybody@{}", rest.split_once('@')?.1))
         });
     };
+    "bindings-of-all" => |p| {
+        let contacts = p.values("Contact");
+        if is_register(p) {
+            p.memory.contacts.extend(contacts);
+        } else if p.status() == 200 && p.method() == "REGISTER" {
+            for contact in p.memory.contacts.clone() {
+                p.add(&format!("Contact: {contact}"));
+            }
+        }
+    };
     "only-calls-redirected" => |p| if (300..400).contains(&p.status()) && p.method() != "INVITE" {
         p.answer("404 Not Found");
     };
@@ -413,7 +423,8 @@ fn mend(p: &mut PassingMessage<'_>) {
     }
     p.memory.count += 1;
     let number = p.memory.count;
-    let cseq = format!("CSeq: 1 {method}");
+    // Above that of a registration before it (RFC 3261 section 10.3).
+    let cseq = format!("CSeq: {} {method}", 10_000 + number);
     let (call_id, from) =
         (format!("Call-ID: mended{number}"), format!("From: <sip:mended@example.com>;tag={number}"));
     for (name, field) in

@@ -153,6 +153,10 @@ const OF_REGISTRARS: &[(&str, &str)] = &[
     ("order-ignored", "REG-ORDER-01"),
     ("no-qop", "REG-AUTH-03"),
     ("wrong-contact", "REG-BIND-05"),
+    ("mends-requests", "REG-BAD-01"),
+    ("mends-requests", "REG-BAD-02"),
+    ("bindings-of-all", "REG-BIND-11"),
+    ("dies-of-the-strange", "REG-TORTURE-BCAST"),
 ];
 
 /// The same of a proxy.
@@ -183,6 +187,34 @@ const OF_PROXIES: &[(&str, &str)] = &[
     ("reasons-changed", "PRX-RSP-07"),
 ];
 
+/// The same of a redirect server.
+const OF_REDIRECT_SERVERS: &[(&str, &str)] = &[
+    ("bindings-stay", "RED-RED-09"),
+    ("one-contact", "RED-RED-03"),
+    ("repeated-responses", "RED-RED-11"),
+    ("no-contact-parameters", "RED-RED-13"),
+    ("only-calls-redirected", "RED-RED-07"),
+    ("grammar-broken", "RED-MSG-04"),
+    ("sent-by-ignored", "RED-WAY-01"),
+    ("rport-ignored", "RED-WAY-02"),
+];
+
+/// The same of a user agent.
+const OF_USER_AGENTS: &[(&str, &str)] = &[
+    ("cancel-refused", "UAS-CANCEL-01"),
+    ("statuses-changed", "UAS-CANCEL-02"),
+    ("strict-record-route", "UAS-CALL-03"),
+    ("media-reversed", "UAS-SDP-02"),
+    ("port-zero-ignored", "UAS-SDP-04"),
+    ("not-reliable", "UAS-REL-01"),
+    ("always-reliable", "UAS-REL-05"),
+    ("timer-lengthened", "UAS-TIMER-01"),
+    ("timer-always", "UAS-TIMER-05"),
+    ("compact-names-unread", "UAS-MSG-06"),
+    ("unknown-parameters-refused", "UAS-MSG-10"),
+    ("more-than-the-body-refused", "UAS-WAY-06"),
+];
+
 /// Each purpose passes without its fault, and fails with it.
 fn each_is_caught(role: &'static str, faults: &[(&str, &str)]) {
     let mut ids: Vec<&str> = faults.iter().map(|(_, id)| *id).collect();
@@ -207,6 +239,16 @@ fn planted_faults_of_a_registrar_are_caught() {
 #[test]
 fn planted_faults_of_a_proxy_are_caught() {
     each_is_caught("proxy", OF_PROXIES);
+}
+
+#[test]
+fn planted_faults_of_a_redirect_server_are_caught() {
+    each_is_caught("redirect", OF_REDIRECT_SERVERS);
+}
+
+#[test]
+fn planted_faults_of_a_user_agent_are_caught() {
+    each_is_caught("uas", OF_USER_AGENTS);
 }
 
 /// The list in FAULTS.md.

@@ -19,6 +19,8 @@ pub struct FaultMemory {
     pub first_callee: BTreeMap<String, SocketAddr>,
     /// Ends of the tester for which the server is dead.
     pub dead: BTreeSet<SocketAddr>,
+    /// Contacts of all registrations.
+    pub contacts: BTreeSet<String>,
     /// Messages that were given something of their own.
     pub count: u32,
 }
@@ -77,6 +79,11 @@ impl PassingMessage<'_> {
         lines.find_map(|line| value_of(line, name)).map(str::to_owned)
     }
 
+    /// All values of a header field, a line each.
+    pub fn values(&self, name: &str) -> Vec<String> {
+        self.head().0.lines().filter_map(|line| value_of(line, name)).map(str::to_owned).collect()
+    }
+
     pub fn branch(&self) -> String {
         let via = self.value("Via").unwrap_or_default();
         via.split("branch=")
@@ -129,9 +136,7 @@ impl PassingMessage<'_> {
 
     /// Lines of a header field after a change of their order or number.
     pub fn rearrange(&mut self, name: &str, change: impl Fn(Vec<String>) -> Vec<String>) {
-        let (head, _) = self.head();
-        let values: Vec<String> =
-            head.lines().filter_map(|line| value_of(line, name)).map(str::to_owned).collect();
+        let values = self.values(name);
         self.remove(&[name]);
         for value in change(values).into_iter().rev() {
             self.add(&format!("{name}: {value}"));

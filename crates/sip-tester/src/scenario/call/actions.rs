@@ -19,7 +19,7 @@ impl ScriptCall {
     pub(super) fn act(&mut self, run: &mut ScriptRun, now: Instant, step: &ScriptStep) -> bool {
         for action in &step.actions {
             if let Err(why) = self.action(run, now, action) {
-                self.fail(run, why);
+                self.fail(run, now, why);
             }
             if self.is_over() {
                 return false;

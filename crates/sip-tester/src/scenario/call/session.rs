@@ -12,13 +12,24 @@ use super::super::received::ReceivedText;
 pub(super) struct ScriptSession {
     invite: ReceivedText,
     is_caller: bool,
+    /// The highest number of the CSeq of own requests.
+    own_cseq: u32,
     state: SessionState,
+}
+
+/// What ends what is open.
+#[derive(Debug, Default)]
+pub(super) struct SessionEnd {
+    /// Messages in their order.
+    pub messages: Vec<Bytes>,
+    /// The response that the first of them acknowledges: if it comes again, so does the ACK.
+    pub acknowledged: Option<ReceivedText>,
 }
 
 #[derive(Clone, Debug)]
 enum SessionState {
-    /// Without a final response.
-    Asked { is_provisional: bool, is_cancelled: bool },
+    /// Without a final response. The tag of To is that of the last provisional response.
+    Asked { is_provisional: bool, is_cancelled: bool, tag: Option<String> },
     /// With a final response that is no 2xx.
     Refused { response: ReceivedText, is_acknowledged: bool },
     /// With a 2xx.
@@ -41,11 +52,18 @@ impl ScriptSession {
     /// A message of the call was sent by it, or has come to it.
     pub fn note(session: &mut Option<Self>, message: &ReceivedText, is_sent: bool) {
         if begins(message) {
-            let state = SessionState::Asked { is_provisional: false, is_cancelled: false };
-            *session = Some(Self { invite: message.clone(), is_caller: is_sent, state });
+            let state = SessionState::Asked { is_provisional: false, is_cancelled: false, tag: None };
+            let own_cseq = message.cseq().filter(|_| is_sent).map_or(0, |(number, _)| number);
+            *session = Some(Self { invite: message.clone(), is_caller: is_sent, own_cseq, state });
             return;
         }
-        let Some(Self { invite, is_caller, state }) = session else { return };
+        let Some(Self { invite, is_caller, own_cseq, state }) = session else { return };
+        if is_sent
+            && message.request().is_some()
+            && let Some((number, _)) = message.cseq()
+        {
+            *own_cseq = number.max(*own_cseq);
+        }
         let is_of_caller = is_sent == *is_caller;
         match (message.request(), message.status(), &mut *state) {
             (Some(("BYE", _)), ..) => *state = SessionState::Over,
@@ -58,13 +76,16 @@ impl ScriptSession {
                 SessionState::Accepted { is_acknowledged, .. }
                 | SessionState::Refused { is_acknowledged, .. },
             ) if is_of_caller => *is_acknowledged = true,
-            (None, Some(status), SessionState::Asked { is_provisional, .. }) if !is_of_caller => {
+            (None, Some(status), SessionState::Asked { is_provisional, tag, .. }) if !is_of_caller => {
                 if message.cseq() != invite.cseq() {
                     return;
                 }
                 let response = message.clone();
                 match status {
-                    ..200 => *is_provisional = true,
+                    ..200 => {
+                        *is_provisional = true;
+                        *tag = message.tag_of("To").map(str::to_owned).or(tag.take());
+                    }
                     200..300 => *state = SessionState::Accepted { response, is_acknowledged: false },
                     _ => *state = SessionState::Refused { response, is_acknowledged: false },
                 }
@@ -75,26 +96,56 @@ impl ScriptSession {
 
     /// The messages that end what is open. `via` is the value of the Via header field of requests that are no part of the INVITE's
     /// transaction.
-    pub fn end(&mut self, via: &str) -> Vec<Bytes> {
-        let Self { invite, is_caller, state } = self;
+    pub fn end(&mut self, via: &str) -> SessionEnd {
+        let Self { invite, is_caller, own_cseq, state } = self;
         match state {
-            SessionState::Asked { is_provisional: true, is_cancelled } if *is_caller && !*is_cancelled => {
+            SessionState::Asked { is_provisional: true, is_cancelled, .. }
+                if *is_caller && !*is_cancelled =>
+            {
                 *is_cancelled = true;
-                vec![of_transaction(invite, "CANCEL", None)]
+                let messages = vec![of_transaction(invite, "CANCEL", None)];
+                SessionEnd { messages, acknowledged: None }
+            }
+            // Who asked would wait for ever (RFC 3261 section 8.2).
+            SessionState::Asked { is_cancelled, tag, .. } if !*is_caller => {
+                let line = if *is_cancelled { "487 Request Terminated" } else { "500 Server Internal Error" };
+                let messages = vec![refusal(invite, line, tag.as_deref())];
+                *state = SessionState::Over;
+                SessionEnd { messages, acknowledged: None }
             }
             SessionState::Refused { response, is_acknowledged: false } if *is_caller => {
-                let acknowledgement = of_transaction(invite, "ACK", Some(response));
+                let messages = vec![of_transaction(invite, "ACK", Some(response))];
+                let acknowledged = Some(response.clone());
                 *state = SessionState::Over;
-                vec![acknowledgement]
+                SessionEnd { messages, acknowledged }
             }
             SessionState::Accepted { response, is_acknowledged } => {
-                let messages = of_session(invite, response, *is_caller, !*is_acknowledged, via);
+                let owes = *is_caller && !*is_acknowledged;
+                let messages = of_session(invite, response, (*is_caller, owes), *own_cseq, via);
+                let acknowledged = owes.then(|| response.clone());
                 *state = SessionState::Over;
-                messages
+                SessionEnd { messages, acknowledged }
             }
-            _ => Vec::new(),
+            _ => SessionEnd::default(),
         }
     }
+}
+
+/// A final response to the INVITE.
+fn refusal(invite: &ReceivedText, line: &str, tag: Option<&str>) -> Bytes {
+    let mut text = format!("SIP/2.0 {line}\r\n");
+    for name in ["Via", "From", "To", "Call-ID", "CSeq"] {
+        for own in invite.lines_of(name) {
+            text.push_str(own);
+            if name == "To" {
+                text.push_str(";tag=");
+                text.push_str(tag.unwrap_or("ended"));
+            }
+            text.push_str("\r\n");
+        }
+    }
+    text.push_str("Content-Length: 0\r\n\r\n");
+    text.into()
 }
 
 /// A request of the INVITE's own transaction: CANCEL, or the ACK of a response that is no 2xx (RFC 3261 sections 9.1 and 17.1.1.3).
@@ -120,8 +171,8 @@ fn of_transaction(invite: &ReceivedText, method: &str, response: Option<&Receive
 fn of_session(
     invite: &ReceivedText,
     response: &ReceivedText,
-    is_caller: bool,
-    owes_acknowledgement: bool,
+    (is_caller, owes_acknowledgement): (bool, bool),
+    own_cseq: u32,
     via: &str,
 ) -> Vec<Bytes> {
     let parsed =
@@ -139,10 +190,13 @@ fn of_session(
         Message::Request(request).to_bytes()
     };
     let mut messages = Vec::new();
-    if is_caller && owes_acknowledgement {
+    if owes_acknowledgement {
         messages.push(written(dialog.acknowledgement(&invite), "-ack"));
     }
-    if let Ok(bye) = dialog.request(Method::Bye) {
+    if let Ok(mut bye) = dialog.request(Method::Bye) {
+        // The numbers of a dialog grow (RFC 3261 section 12.2.1.1): those of the script's own requests count as well.
+        let number = bye.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
+        bye.headers.set(Name::CSeq, format!("{} BYE", number.max(own_cseq.saturating_add(1))));
         messages.push(written(bye, "-bye"));
     }
     messages

@@ -144,9 +144,6 @@ pub struct ServedScenario {
     /// Pauses that say no time (SIPp's -d)
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub hold: Duration,
-    /// T1 of RFC 3261
-    #[arg(long, value_name = "TIME", default_value = "500ms")]
-    pub t1: Duration,
     /// T2 of RFC 3261
     #[arg(long, value_name = "TIME", default_value = "4s")]
     pub t2: Duration,

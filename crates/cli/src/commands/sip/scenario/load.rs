@@ -109,7 +109,6 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         address: &address,
         remote_host: typed_host(host).to_owned(),
         hold,
-        t1: call.t1,
         t2: call.t2.unwrap_or_else(|| Duration::from_secs(4).max(call.t1)),
         users: typed.subject.population.users,
         password_env: typed.subject.population.password_env.as_deref(),
@@ -188,8 +187,7 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
         address: &end,
         remote_host: address.ip().to_string(),
         hold: typed.hold,
-        t1: typed.t1,
-        t2: typed.t2.max(typed.t1),
+        t2: typed.t2,
         users: typed.users,
         password_env: typed.password_env.as_deref(),
     };

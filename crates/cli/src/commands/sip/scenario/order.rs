@@ -17,17 +17,12 @@ use crate::failure::Failure;
 const CALLER_MEDIA_PORT: u16 = 6000;
 const CALLEE_MEDIA_PORT: u16 = 26_000;
 
-/// How often an INVITE is sent again at most, and another request (RFC 3261 section 17.1: timers B and F are 64 T1).
-const INVITES_AGAIN: u32 = 6;
-const REQUESTS_AGAIN: u32 = 10;
-
 /// What all calls have in common, beside the flags of scenarios.
 pub struct ScriptPlace<'a> {
     /// The server, and how it was typed; any address if the other side begins calls.
     pub address: &'a EndAddress,
     pub remote_host: String,
     pub hold: Duration,
-    pub t1: Duration,
     pub t2: Duration,
     pub users: Option<u32>,
     pub password_env: Option<&'a str>,
@@ -58,10 +53,7 @@ pub fn settings(typed: &ScriptArguments, place: &ScriptPlace<'_>) -> Result<Scri
         pause: place.hold,
         patience: typed.message_timeout,
         password,
-        t1: place.t1,
         t2: place.t2,
-        most_invites_again: INVITES_AGAIN,
-        most_again: REQUESTS_AGAIN,
         ends_sessions: !typed.leave_sessions,
         answers_by_itself: typed.answer_requests,
         // Tags and branches of two runs must not be the same: a server may know those of the first.
