@@ -360,7 +360,7 @@ fn with_offset(keyword: &str) -> (&str, i64) {
 fn parameter(text: &str, name: &str) -> Option<String> {
     let is_word = |place: &usize| {
         let before = &text[..*place];
-        before.matches('"').count() % 2 == 0 && (before.is_empty() || before.ends_with([' ', '\t']))
+        before.matches('"').count().is_multiple_of(2) && (before.is_empty() || before.ends_with([' ', '\t']))
     };
     let place = text.match_indices(name).map(|(place, _)| place).find(is_word)?;
     let value = &text[place + name.len()..];

@@ -569,7 +569,7 @@ fn what_ends_a_failed_call_is_repeated() {
     side.said();
     side.take(10, &response("200 OK", "1 INVITE", ""));
     // INFO is no part of it: the session stands, and is ended.
-    side.call.stop(&mut side.run, Instant::ZERO + Duration::from_millis(1000));
+    side.call.stop(&side.run, Instant::ZERO + Duration::from_millis(1000));
     assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (2 BYE)"]);
     assert_eq!(side.take(1100, &response("200 OK", "1 INVITE", "")), ["ACK (1 ACK)"]);
     let again: Vec<u64> = side.alone().iter().map(|(at, _)| *at).collect();
@@ -578,7 +578,7 @@ fn what_ends_a_failed_call_is_repeated() {
     answered.call.begin(&mut answered.run, Instant::ZERO);
     answered.said();
     answered.take(10, &response("200 OK", "1 INVITE", ""));
-    answered.call.stop(&mut answered.run, Instant::ZERO);
+    answered.call.stop(&answered.run, Instant::ZERO);
     answered.said();
     answered.take(20, &response("200 OK", "2 BYE", ""));
     assert_eq!(answered.alone(), []);
@@ -601,7 +601,7 @@ fn the_numbers_of_a_dialog_grow_to_its_end() {
     side.call.begin(&mut side.run, Instant::ZERO);
     side.said();
     side.take(10, &response("200 OK", "1 INVITE", ""));
-    side.call.stop(&mut side.run, Instant::ZERO);
+    side.call.stop(&side.run, Instant::ZERO);
     assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (6 BYE)"]);
 }
 
@@ -623,7 +623,7 @@ fn a_call_that_is_ended_leaves_no_invite_without_a_response() {
         if cancels {
             side.take(10, &invite("CANCEL"));
         }
-        side.call.stop(&mut side.run, Instant::ZERO + Duration::from_secs(1));
+        side.call.stop(&side.run, Instant::ZERO + Duration::from_secs(1));
         let said = side.said();
         assert!(said.len() == 1 && said[0].starts_with(expected), "{said:?}");
     }
