@@ -22,10 +22,17 @@ fn what_is_wrong_in_a_scenario_has_its_line() {
          <recv response=\"200\" next=\"nowhere\"/>\n</scenario>\n",
     )
     .unwrap();
+    std::fs::write(
+        folder.path().join("pattern.xml"),
+        "<?xml version=\"1.0\"?>\n<scenario>\n<recv request=\"INVITE\"><action>\n<ereg regexp=\"(\" search_in=\"msg\" \
+         assign_to=\"1\"/></action></recv>\n<Reference variables=\"1\"/></scenario>\n",
+    )
+    .unwrap();
     for (arguments, code, words) in [
         (&["call.xml"][..], 2, "call.xml: line 3: there is no keyword [tenant]"),
         (&["call.xml", "--key", "tenant=acme"], 2, "call.xml: line 6: there is no label nowhere"),
         (&["call.xml", "--key", "tenant"], 2, "expected NAME=VALUE"),
+        (&["pattern.xml"], 2, "pattern.xml: line 3: the regular expression `(`"),
         (&["absent.xml"], 2, "cannot read absent.xml"),
     ] {
         let output = netrig(folder.path(), &[&["sip", "scenario", "check"][..], arguments].concat());

@@ -14,7 +14,6 @@ pub(super) struct Beginnings {
     /// Calls that may begin yet.
     left: u64,
     until: Instant,
-    last: Instant,
 }
 
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Beginnings {
                 BeginningKind::Closed { rested, pause: pause.clone(), draws }
             }
         };
-        Self { kind, left: count.unwrap_or(u64::MAX), until: Instant::ZERO + lasts, last: Instant::ZERO }
+        Self { kind, left: count.unwrap_or(u64::MAX), until: Instant::ZERO + lasts }
     }
 
     /// When the next call begins; nothing if none does for now.
@@ -64,15 +63,13 @@ impl Beginnings {
     pub fn take(&mut self, now: Instant) -> Option<(Instant, Option<usize>)> {
         self.next_due().filter(|due| *due <= now)?;
         self.left -= 1;
-        let taken = match &mut self.kind {
+        match &mut self.kind {
             BeginningKind::Never => None,
             BeginningKind::Open(schedule) => schedule.next().map(|due| (due, None)),
             BeginningKind::Closed { rested, .. } => {
                 rested.pop().map(|Reverse((due, user))| (due, Some(user)))
             }
-        };
-        self.last = taken.map_or(self.last, |(due, _)| due);
-        taken
+        }
     }
 
     /// The call of this user is over.

@@ -941,7 +941,12 @@ impl ScriptCall {
         let is_over_datagrams = run.settings.transport == Transport::Udp;
         if let Some(pause) = send.again_after.filter(|_| is_over_datagrams && method != "ACK") {
             let method = if is_response { "ACK".to_owned() } else { method };
-            self.repetition = Some(Repetition::new(bytes.clone(), self.step, method, pause, now));
+            let mut repetition = Repetition::new(bytes.clone(), self.step, method, pause, now);
+            if let Some(timeout) = send.timeout {
+                repetition.gives_up = now + timeout;
+                repetition.due = repetition.due.min(repetition.gives_up);
+            }
+            self.repetition = Some(repetition);
         }
         if !is_lost {
             self.outputs.push_back(ScriptOutput::Send(bytes));

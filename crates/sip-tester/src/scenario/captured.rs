@@ -164,7 +164,6 @@ fn awaited(message: &ReceivedText) -> ReceiveStep {
         moves_on: true,
         timeout: None,
         keeps_routes: message.request().is_some() || (200..300).contains(&status),
-        keeps_challenge: [401, 407].contains(&status),
         transaction: None,
     }
 }

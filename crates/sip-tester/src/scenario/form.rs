@@ -87,8 +87,6 @@ struct StepForm {
     stays: bool,
     #[serde(skip_serializing_if = "is_false")]
     keeps_routes: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    keeps_challenge: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     transaction: Option<String>,
     // Of all.
@@ -410,6 +408,9 @@ pub fn read_scenario_form(text: &str, words: ScriptWords<'_>) -> Result<CallScri
     (reader.script.steps, reader.script.opening) = (steps, opening);
     let unexpected = form.step.iter().position(|step| step.get_ref().label.as_deref() == Some(UNEXPECTED));
     reader.script.on_unexpected = unexpected;
+    if let Some((line, what)) = reader.script.wrong_pattern() {
+        return Err(ScenarioFormError::Place { line, column: 1, what });
+    }
     Ok(reader.script)
 }
 
@@ -570,7 +571,6 @@ impl FormReader<'_> {
                 moves_on: !form.stays,
                 timeout: form.timeout,
                 keeps_routes: form.keeps_routes,
-                keeps_challenge: form.keeps_challenge,
                 transaction,
             }));
         }
@@ -844,7 +844,7 @@ impl FormWriter<'_> {
                 });
                 form.optional = optional(receive.presence);
                 form.stays = !receive.moves_on;
-                (form.keeps_routes, form.keeps_challenge) = (receive.keeps_routes, receive.keeps_challenge);
+                form.keeps_routes = receive.keeps_routes;
                 (form.timeout, form.transaction) = (receive.timeout, receive.transaction.map(transaction));
             }
             StepKind::Pause(pause) => form.pause = Some(self.pause(pause)),

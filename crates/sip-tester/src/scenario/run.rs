@@ -10,7 +10,7 @@ use netrig_sip::header::Transport;
 use regex::{Regex, RegexBuilder};
 
 use super::injection::{InjectionError, InjectionFile};
-use super::script::CallScript;
+use super::script::{CallScript, ExpectedMessage, ReceiveStep, ScriptAction, ScriptStep, StepKind};
 use super::template::InjectedField;
 use super::values::{ScriptValue, ScriptValues};
 use super::variables::{VariableId, VariableScope};
@@ -53,6 +53,38 @@ pub struct ScriptSettings {
     pub users: u32,
     /// Version of the tester.
     pub version: String,
+}
+
+/// A regular expression; `.` fits line ends.
+///
+/// # Errors
+/// It is none, or takes too much memory, in words.
+fn compiled(pattern: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(1 << 20).build();
+    built.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
+}
+
+impl CallScript {
+    /// The first regular expression that is none: the line of its step, and why.
+    pub(super) fn wrong_pattern(&self) -> Option<(usize, String)> {
+        let of_step = |step: &ScriptStep| {
+            let extracted = step.actions.iter().filter_map(|action| match action {
+                ScriptAction::Extract { pattern, .. } => Some(pattern.clone()),
+                _ => None,
+            });
+            let awaited = match &step.kind {
+                StepKind::Receive(ReceiveStep { expected: ExpectedMessage::Matching(pattern), .. }) => {
+                    Some(pattern.clone())
+                }
+                _ => None,
+            };
+            let wrong = extracted.chain(awaited).find_map(|pattern| {
+                compiled(&pattern).err().map(|why| format!("the regular expression `{pattern}`: {why}"))
+            })?;
+            Some((step.line, wrong))
+        };
+        self.opening.iter().chain(&self.steps).find_map(of_step)
+    }
 }
 
 impl ScriptSettings {
@@ -135,9 +167,7 @@ impl ScriptRun {
     /// It is none, in words.
     pub fn pattern(&mut self, pattern: &str) -> Result<&Regex, String> {
         if !self.patterns.contains_key(pattern) {
-            let built = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(1 << 20).build();
-            let built = built
-                .map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())?;
+            let built = compiled(pattern)?;
             if self.patterns.len() == MOST_PATTERNS {
                 self.patterns.clear();
             }

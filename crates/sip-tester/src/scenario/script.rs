@@ -106,6 +106,9 @@ impl ScriptStep {
             StepKind::SendCommand { .. } => "sends a message to another process".to_owned(),
             StepKind::ReceiveCommand { .. } => "awaits a message of another process".to_owned(),
         };
+        if let Some(display) = self.display.as_ref().filter(|display| !display.is_empty()) {
+            words += &format!(" ({display})");
+        }
         match self.actions.len() {
             0 => {}
             1 => words += ", 1 action",
@@ -183,9 +186,9 @@ pub enum StepKind {
 pub struct SendStep {
     /// The message.
     pub message: ScriptTemplate,
-    /// The first pause before it is sent again over UDP; the tester's if absent.
+    /// The first pause before it is sent again over UDP. Absent: it is sent once.
     pub again_after: Option<Duration>,
-    /// How long an answer is waited for.
+    /// How long it is sent again; 64 times the first pause if absent.
     pub timeout: Option<Duration>,
     /// The transaction that it begins.
     pub begins: Option<usize>,
@@ -206,8 +209,6 @@ pub struct ReceiveStep {
     pub timeout: Option<Duration>,
     /// Its Record-Route becomes the route set.
     pub keeps_routes: bool,
-    /// Its challenge is kept for credentials.
-    pub keeps_challenge: bool,
     /// The transaction that a response belongs to.
     pub transaction: Option<usize>,
 }

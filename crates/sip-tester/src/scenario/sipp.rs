@@ -53,6 +53,9 @@ pub fn read_sipp_scenario(
         labels: ScriptLabels::default(),
     };
     reader.scenario(&root)?;
+    if let Some((line, what)) = reader.script.wrong_pattern() {
+        return error(line, what);
+    }
     reader.warnings.sort_by_key(|warning| warning.line);
     Ok((reader.script, reader.warnings))
 }
@@ -345,6 +348,8 @@ impl SippReader<'_> {
             (None, None) => return error(line, "expected request or response in <recv>"),
         };
         let presence = self.presence(element)?;
+        // Each challenge is known for credentials: nothing has to say so.
+        self.truth(element, "auth")?;
         let moves_on = self.truth(element, "advance_state")?.unwrap_or(true);
         if !moves_on && presence == MessagePresence::Mandatory {
             return error(line, "advance_state is of optional messages only");
@@ -358,7 +363,6 @@ impl SippReader<'_> {
             moves_on,
             timeout: self.milliseconds(element, "timeout")?,
             keeps_routes: self.truth(element, "rrs")?.unwrap_or(false),
-            keeps_challenge: self.truth(element, "auth")?.unwrap_or(false),
             transaction,
         })
     }

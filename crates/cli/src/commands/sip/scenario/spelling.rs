@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 
 /// Flags of SIPp that take one word, and netrig's.
-const ONE: [(&str, &str); 8] = [
+const ONE: [(&str, &str); 11] = [
+    ("-m", "--count"),
+    ("-mp", "--media-port"),
+    ("-users", "--users"),
     ("-sf", "--scenario-file"),
     ("-inf", "--inject"),
     ("-s", "--service"),
@@ -13,6 +16,10 @@ const ONE: [(&str, &str); 8] = [
     ("-slave_cfg", "--processes"),
     ("-master", "--process"),
 ];
+
+/// Those that take a number without its unit, and the unit.
+const NUMBERS: [(&str, &str, &str); 3] =
+    [("-r", "--rate", "/s"), ("-d", "--hold", "ms"), ("-recv_timeout", "--message-timeout", "ms")];
 
 /// Those that take two words.
 const TWO: [(&str, &str); 3] = [("-key", "--key"), ("-set", "--variable"), ("-infindex", "--inject-index")];
@@ -41,6 +48,17 @@ pub fn spelled(words: Vec<OsString>) -> Vec<OsString> {
             }
             continue;
         }
+        if let Some((_, flag, unit)) = NUMBERS.iter().find(|(own, ..)| *own == text) {
+            spelled.push((*flag).into());
+            spelled.extend(words.next().map(|mut number| {
+                // Who writes the unit means netrig's.
+                if number.to_str().is_some_and(|number| number.parse::<f64>().is_ok()) {
+                    number.push(unit);
+                }
+                number
+            }));
+            continue;
+        }
         let known = match text {
             "-aa" => Some("--answer-requests"),
             "-slave" => Some("--process"),
@@ -59,10 +77,10 @@ mod tests {
     fn flags_of_sipp_are_understood_where_scenarios_are() {
         let words = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
         let spelled = spelled(words(
-            "netrig sip load udp:127.0.0.1 -sf a.xml -key tenant acme -inf u.csv -s 1 -aa --rate 5/s",
+            "netrig sip load udp:127.0.0.1 -sf a.xml -key tenant acme -inf u.csv -s 1 -aa -r 5 -d 100 -m 10",
         ));
         let own = "netrig sip load udp:127.0.0.1 --scenario-file a.xml --key tenant=acme --inject u.csv --service 1 --answer-requests \
-                   --rate 5/s";
+                   --rate 5/s --hold 100ms --count 10";
         assert_eq!(spelled, words(own));
         let other = words("netrig sip serve uas -s 1");
         assert_eq!(super::spelled(other.clone()), other);
