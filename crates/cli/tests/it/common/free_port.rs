@@ -17,3 +17,11 @@ pub fn free_port() -> u16 {
     let mut ports = ports.map(|number| 20_000 + (number % 12_000) as u16);
     ports.find(is_free).expect("one of them is free")
 }
+
+/// An even port from which eight are free over UDP: SIPp takes pairs for audio and video.
+pub fn free_media_port() -> u16 {
+    let are_free = |port: &u16| {
+        port.is_multiple_of(2) && (*port..*port + 8).all(|port| UdpSocket::bind(("127.0.0.1", port)).is_ok())
+    };
+    std::iter::repeat_with(free_port).find(are_free).expect("the ports have no end")
+}

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 
 use self::mirror::mirrored;
-use crate::common::free_port::free_port;
+use crate::common::free_port::{free_media_port, free_port};
 use crate::common::text;
 
 /// How long a scenario may take.
@@ -77,7 +77,7 @@ impl Pair {
         command.arg(self.folder.path().join(log));
         command.args(["-trace_err", "-error_file"]).arg(self.folder.path().join(format!("{log}.err")));
         // Media of two SIPps on one host need ports of their own.
-        command.args(["-mp", &(20_000 + (port % 4_000) * 10).to_string()]);
+        command.args(["-mp", &free_media_port().to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("sipp starts")
     }
