@@ -12,6 +12,7 @@ mod session;
 
 pub use self::codec::{MediaCodec, ParseMediaCodecError};
 pub use self::engine::{MediaEngine, MediaOrder, MediaSource};
+pub(crate) use self::report::sending_faults;
 pub use self::report::{MediaReport, MediaShare};
 pub use self::rtcp::{ReceptionBlock, RtcpError, RtcpPacket, SenderInfo, read_rtcp, write_rtcp};
 pub use self::session::{MediaResult, MediaSession};

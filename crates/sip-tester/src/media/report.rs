@@ -90,17 +90,7 @@ const POOR: f64 = 3.6;
 impl MediaReport {
     /// Why what was measured must not be put down to the network, in sentences.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        // One packet of a hundred may be late: the play-out buffer is four times as long.
-        if self.late * 100 > self.sent {
-            faults.push(format!(
-                "{} of {} packets of voice were sent more than 10 ms late",
-                self.late, self.sent
-            ));
-        }
-        if self.unsent > 0 {
-            faults.push(format!("the kernel did not take {} packets of voice", self.unsent));
-        }
+        let mut faults = sending_faults(self.sent, self.late, self.unsent);
         if self.dropped > 0 {
             faults.push(format!("the tester's sockets had no room for {} packets of voice", self.dropped));
         }
@@ -155,6 +145,19 @@ impl MediaReport {
             ..Self::default()
         }
     }
+}
+
+/// Why packets of voice did not leave as they were to, in sentences.
+pub(crate) fn sending_faults(sent: u64, late: u64, unsent: u64) -> Vec<String> {
+    let mut faults = Vec::new();
+    // One packet of a hundred may be late: the play-out buffer is four times as long.
+    if late.saturating_mul(100) > sent {
+        faults.push(format!("{late} of {sent} packets of voice were sent more than 10 ms late"));
+    }
+    if unsent > 0 {
+        faults.push(format!("the kernel did not take {unsent} packets of voice"));
+    }
+    faults
 }
 
 /// The confidence of all intervals.

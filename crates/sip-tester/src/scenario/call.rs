@@ -624,7 +624,12 @@ impl ScriptCall {
             .branch
             .is_some_and(|branch| branch.test.is_none_or(|variable| self.values.get(variable).is_set()));
         let jumps = place >= self.step && receive.moves_on && (branches || self.jump.is_some());
-        if is_optional && !jumps {
+        let mut awaited = script.steps.iter().skip(self.step).map_while(|step| match &step.kind {
+            StepKind::Receive(receive) => Some(receive),
+            _ => None,
+        });
+        let waits = awaited.any(|receive| receive.presence == MessagePresence::Mandatory);
+        if is_optional && !jumps && (waits || !receive.moves_on) {
             // The call waits on where it was: another optional message of that place may come as well.
             return self.wait_on(run, now, place);
         }

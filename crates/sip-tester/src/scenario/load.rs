@@ -27,7 +27,7 @@ use super::programs::Programs;
 use super::run::{ScriptRun, ScriptSettings};
 use super::script::{CallScript, MediaKind, ScriptAction, StepKind};
 use super::template::InjectedField;
-use crate::media::{MediaEngine, MediaOrder, MediaReport};
+use crate::media::{MediaEngine, MediaOrder, MediaReport, sending_faults};
 
 /// Calls that begin in a row before what has come is looked at.
 const BURST: usize = 32;
@@ -586,6 +586,8 @@ impl ScenarioLoad<'_> {
         }
         let voice = media.as_ref().map(MediaEngine::report);
         faults.extend(voice.iter().flat_map(MediaReport::faults));
+        let played = player.counts;
+        faults.extend(sending_faults(played.sent, played.late, played.unsent));
         let script = &calls.run.script;
         let tally = &calls.tally;
         let is_caller = side == ScriptSide::Caller;

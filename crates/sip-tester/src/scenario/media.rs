@@ -159,6 +159,7 @@ impl ScriptPlayer {
             ScriptMedia::Capture(kind, _) => *kind,
             _ => MediaKind::Audio,
         };
+        let stream = source_of(self.next);
         let source = match media {
             ScriptMedia::Control(word) => {
                 self.control(now, call, word);
@@ -171,7 +172,7 @@ impl ScriptPlayer {
                 _ => return Err(format!("{file} was not read")),
             },
             ScriptMedia::Digits(digits) => {
-                PlaySource::Packets { packets: digit_packets(digits, ends.event_type, call), next: 0 }
+                PlaySource::Packets { packets: digit_packets(digits, ends.event_type, stream), next: 0 }
             }
             ScriptMedia::Stream(words) => {
                 let (name, rounds, payload_type) = stream_of(words)?;
@@ -185,7 +186,7 @@ impl ScriptPlayer {
                     payload_type,
                     size: size_of(payload_type),
                     number: 0,
-                    source: call as u32,
+                    source: stream,
                 })
             }
         };
@@ -349,6 +350,13 @@ fn header(payload_type: u8, has_marker: bool, number: u32, source: u32) -> Bytes
     header.freeze()
 }
 
+/// The source (SSRC) of what is played as this number: each is a stream of its own, so that the numbers of a second one do not come twice
+/// (RFC 3550 section 8).
+const fn source_of(number: u64) -> u32 {
+    // The multiplier of Fibonacci hashing spreads numbers in a row over all sources.
+    (number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
+}
+
 /// Bytes of 20 ms of a payload type (RFC 3551 section 6).
 const fn size_of(payload_type: u8) -> usize {
     match payload_type {
@@ -367,7 +375,8 @@ fn stream_of(words: &str) -> Result<(&str, Option<u32>, u8), String> {
         Some(text) => text.parse().map_err(|_| format!("rtp_stream: `{text}` is no number of rounds"))?,
     };
     let payload_type = match parts.next() {
-        None | Some("") => 0,
+        // As in SIPp: PCMA.
+        None | Some("") => 8,
         Some(text) => text
             .parse()
             .ok()
@@ -390,7 +399,7 @@ fn event_of(digit: char) -> Option<u8> {
 }
 
 /// Packets of digits: each 160 ms long, its end three times (RFC 4733 section 2.5.1).
-fn digit_packets(digits: &str, payload_type: u8, call: u64) -> Arc<[(Duration, Bytes)]> {
+fn digit_packets(digits: &str, payload_type: u8, source: u32) -> Arc<[(Duration, Bytes)]> {
     const END: u8 = 0x80;
     const VOLUME: u8 = 10;
     let mut packets = Vec::new();
@@ -405,7 +414,7 @@ fn digit_packets(digits: &str, payload_type: u8, call: u64) -> Arc<[(Duration, B
             packet.put_u16(number as u16);
             // The timestamp is that of the digit's beginning.
             packet.put_u32(begin * FRAME_UNITS);
-            packet.put_u32(call as u32);
+            packet.put_u32(source);
             packet.put_u8(event);
             packet.put_u8(VOLUME | if is_end { END } else { 0 });
             packet.put_u16(((place.min(DIGIT_PACKETS - 1) + 1) * FRAME_UNITS) as u16);
@@ -511,7 +520,7 @@ mod tests {
         let mut endless = stream(None);
         assert!((0..100).all(|_| endless.packet().is_some()));
         assert_eq!(stream_of("a.wav,-1,8"), Ok(("a.wav", None, 8)));
-        assert_eq!(stream_of("a.wav"), Ok(("a.wav", Some(1), 0)));
+        assert_eq!(stream_of("a.wav"), Ok(("a.wav", Some(1), 8)));
         assert!(stream_of("a.wav,x").is_err() && stream_of(",1").is_err() && stream_of("a,1,200").is_err());
     }
 }

@@ -548,6 +548,15 @@ fn optional_messages_come_in_any_order() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
 }
 
+/// Nothing else has to come: the message is the last.
+#[test]
+fn an_optional_message_ends_a_wait_for_nothing_else() {
+    let mut side = CallSide::new("<recv request=\"ACK\" optional=\"true\"/>", CALLEE, CALLER);
+    side.call.begin(&mut side.run, Instant::ZERO);
+    side.take(0, &response("200 OK", "1 ACK", "").replace("SIP/2.0 200 OK", "ACK sip:b@b SIP/2.0"));
+    assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
+}
+
 /// RFC 3261 section 13.2.2.4: a 2xx that comes again is acknowledged again, whatever else stands in it.
 #[test]
 fn a_final_response_that_comes_again_is_acknowledged_again() {
