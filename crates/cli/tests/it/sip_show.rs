@@ -138,13 +138,10 @@ fn what_is_no_trace_is_said() {
     let shown = LogFolder::new();
     std::fs::write(shown.path("other"), "hello").unwrap();
     std::fs::write(shown.path("empty.log"), "# netrig SIP message log, version 1\n").unwrap();
-    let log = log();
-    std::fs::write(shown.path("cut.log"), &log[..log.len() - 40]).unwrap();
     for (arguments, why) in [
         (&["missing"][..], "cannot read missing"),
         (&["other"], "neither a capture"),
         (&["empty.log"], "has no SIP message"),
-        (&["cut.log"], "of its"),
         (&["calls.log", "unknown"], "none of the 2 calls"),
         (&["calls.log", "--call", "3"], "the file has calls 1 to 2"),
         (&["calls.log", "--call", "1", "--message", "9"], "which has 1 to 3"),
@@ -152,6 +149,18 @@ fn what_is_no_trace_is_said() {
         let said = shown.refused(arguments);
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
+}
+
+/// As a full disk leaves it: what is whole is shown.
+#[test]
+fn a_log_that_is_cut_is_shown_to_its_last_message() {
+    let shown = LogFolder::new();
+    let log = log();
+    std::fs::write(shown.path("cut.log"), &log[..log.len() - 40]).unwrap();
+    let output = shown.output(&["cut.log"]);
+    let (told, warned) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{warned}");
+    assert!(told.contains("alice") && warned.contains("of its"), "{told}{warned}");
 }
 
 /// A run of the simulator has the messages of its SIP flows, with what the line lost and what was sent again.

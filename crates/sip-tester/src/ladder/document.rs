@@ -105,7 +105,7 @@ impl TraceDocument {
             calls: calls.iter().map(call).collect(),
             messages: messages.collect(),
             skipped_bytes: trace.skipped_bytes,
-            broken_off: trace.broken_off.map(|error| error.to_string()),
+            broken_off: trace.broken_off.as_ref().map(|error| error.to_string()),
         }
     }
 }

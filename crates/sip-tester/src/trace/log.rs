@@ -78,8 +78,11 @@ pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &Trac
     out.write_all(b"\n\n")
 }
 
-/// All entries of a log.
-pub(super) fn read(file: &[u8]) -> Result<Vec<TracedMessage>, LogError> {
+/// All entries of a log, and where it breaks off, as it does when the disk was full.
+///
+/// # Errors
+/// An entry within the file does not begin as it should.
+pub(super) fn read(file: &[u8]) -> Result<(Vec<TracedMessage>, Option<LogError>), LogError> {
     let mut messages = Vec::new();
     let mut at = LOG_HEADING.len();
     let line_of = |at: usize| 1 + file[..at].iter().filter(|byte| **byte == b'\n').count();
@@ -88,16 +91,18 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<TracedMessage>, LogError> {
         let end = file[at..].iter().position(|byte| *byte == b'\n').map_or(file.len(), |length| at + length);
         let text = std::str::from_utf8(&file[at..end]).ok();
         let Some((message, length)) = text.and_then(heading) else {
-            return Err(LogError::Heading { line: line_of(begins) });
+            let wrong = LogError::Heading { line: line_of(begins) };
+            return if end == file.len() { Ok((messages, Some(wrong))) } else { Err(wrong) };
         };
         let body = file.get(end + 1..).unwrap_or_default();
         let Some(bytes) = body.get(..length) else {
-            return Err(LogError::Short { line: line_of(begins), found: body.len(), length });
+            let short = LogError::Short { line: line_of(begins), found: body.len(), length };
+            return Ok((messages, Some(short)));
         };
         messages.push(TracedMessage { bytes: Bytes::copy_from_slice(bytes), ..message });
         at = end + 1 + length + body[length..].iter().take(2).take_while(|byte| **byte == b'\n').count();
     }
-    Ok(messages)
+    Ok((messages, None))
 }
 
 /// The first line of an entry, and the length of its message.

@@ -42,7 +42,7 @@ pub struct SipTrace {
     /// Bytes of TCP streams with SIP in them that belong to no message: the capture lacks what was before them.
     pub skipped_bytes: u64,
     /// Why the file was not read to its end.
-    pub broken_off: Option<CaptureError>,
+    pub broken_off: Option<TraceDamage>,
 }
 
 /// Why a file cannot be read as a trace.
@@ -56,19 +56,31 @@ pub enum SipTraceError {
     Log(#[from] LogError),
 }
 
+/// Why a file of messages ends before its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceDamage {
+    /// The capture is damaged.
+    #[error(transparent)]
+    Capture(CaptureError),
+    /// The log is not whole.
+    #[error(transparent)]
+    Log(LogError),
+}
+
 impl SipTrace {
-    /// Reads a capture or a message log. A capture that is broken off gives the messages before the damage.
+    /// Reads a capture or a message log. One that is broken off gives the messages before the damage.
     ///
     /// # Errors
     /// The file is neither, or the log is damaged.
     pub fn read(file: &[u8]) -> Result<Self, SipTraceError> {
         let mut trace = if file.starts_with(LOG_HEADING.as_bytes()) {
-            Self { messages: log::read(file)?, ..Self::default() }
+            let (messages, broken_off) = log::read(file)?;
+            Self { messages, broken_off: broken_off.map(TraceDamage::Log), ..Self::default() }
         } else {
             let mut reader = CaptureReader::default();
             match capture::read(file, |packet| reader.push(&packet)) {
                 Err(CaptureError::Unknown) => return Err(SipTraceError::Unknown),
-                end => reader.finish(end.err()),
+                end => reader.finish(end.err().map(TraceDamage::Capture)),
             }
         };
         trace.messages.sort_by_key(|message| message.at_ns);
@@ -116,7 +128,7 @@ impl CaptureReader {
         }
     }
 
-    fn finish(self, broken_off: Option<CaptureError>) -> SipTrace {
+    fn finish(self, broken_off: Option<TraceDamage>) -> SipTrace {
         let Self { mut streams, mut messages, .. } = self;
         for (ends, stream) in &mut streams {
             messages.extend(stream.finish().into_iter().map(|completed| over_tcp(*ends, completed)));
@@ -287,7 +299,10 @@ mod tests {
         let file = capture(&[of(1), of(2)]);
         let trace = SipTrace::read(&file[..file.len() - 4]).unwrap();
         assert_eq!(texts(&trace), [request(1, "")]);
-        assert!(matches!(trace.broken_off, Some(CaptureError::Damaged(_))), "{trace:?}");
+        assert!(
+            matches!(trace.broken_off, Some(TraceDamage::Capture(CaptureError::Damaged(_)))),
+            "{trace:?}"
+        );
         assert!(matches!(SipTrace::read(b"hello"), Err(SipTraceError::Unknown)));
     }
 
@@ -306,13 +321,21 @@ mod tests {
             })
             .collect();
         let mut file = LOG_HEADING.as_bytes().to_vec();
+        let mut heading_ends = 0;
         for message in &messages {
+            heading_ends = file.len() + 20;
             write_entry(&mut file, LogDirection::Sent, message).unwrap();
         }
         assert_eq!(SipTrace::read(&file).unwrap().messages, messages);
-        let cut = &file[..file.len() - 10];
-        let error = SipTrace::read(cut).unwrap_err().to_string();
-        assert!(error.starts_with("line 13: the message has ") && error.contains("of its"), "{error}");
+        // A message that is not whole, and a heading that is not.
+        for (bytes, words) in
+            [(10, "line 13: the message has "), (file.len() - heading_ends, "line 13: expected a time")]
+        {
+            let trace = SipTrace::read(&file[..file.len() - bytes]).unwrap();
+            assert_eq!(trace.messages, messages[..1]);
+            let why = trace.broken_off.unwrap().to_string();
+            assert!(why.starts_with(words), "{why}");
+        }
         let spoilt = String::from_utf8(file).unwrap().replacen("TLS", "XYZ", 1);
         let error = SipTrace::read(spoilt.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("line 2: expected a time in seconds"), "{error}");

@@ -147,6 +147,11 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
     for (name, value) in rows {
         let _ = writeln!(text, "  {name:<26}{}", value.unwrap_or_else(|| "–".to_owned()));
     }
+    if voice.mos.is_some() && voice.round_trip_s.is_none() {
+        let note =
+            "  no report came back that tells the round trip: the score is without the network's delay";
+        line(text, note, width, 4);
+    }
     let packets = format!(
         "  packets: {} sent, {} of {} received; {} came twice, {} out of order",
         voice.sent, voice.received, voice.expected, voice.copies, voice.reordered

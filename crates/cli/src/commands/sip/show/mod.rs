@@ -189,7 +189,8 @@ fn compared(first: &[u8], second: &[u8]) -> String {
 
 /// What is missing from the file.
 fn warnings(trace: &SipTrace) -> Vec<String> {
-    let broken = trace.broken_off.map(|error| format!("the messages before the damage are shown: {error}"));
+    let broken =
+        trace.broken_off.as_ref().map(|error| format!("the messages before the damage are shown: {error}"));
     let skipped = (trace.skipped_bytes > 0).then(|| {
         format!(
             "{} B of TCP streams belong to no message: the capture lacks what was before them",
