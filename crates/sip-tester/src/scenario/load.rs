@@ -23,7 +23,7 @@ use super::document::{
 use super::injection::{InjectionError, InjectionFile, InjectionOrder};
 use super::link::{LinkOrder, ScriptLink};
 use super::media::ScriptPlayer;
-use super::programs::Programs;
+use super::programs::ScenarioPrograms;
 use super::run::{ScriptRun, ScriptSettings};
 use super::script::{CallScript, MediaKind, ScriptAction, StepKind};
 use super::template::InjectedField;
@@ -209,7 +209,7 @@ pub fn run_scenario(
         end,
         link,
         player,
-        programs: Programs::default(),
+        programs: ScenarioPrograms::default(),
         destinations: BTreeMap::new(),
         tap: watch.taps.map(MessageTaps::tap),
         second: TesterSecond::default(),
@@ -232,7 +232,7 @@ struct ScenarioLoad<'a> {
     link: Option<ScriptLink>,
     player: ScriptPlayer,
     media: Option<MediaEngine>,
-    programs: Programs,
+    programs: ScenarioPrograms,
     /// Where the messages of calls go that said so themselves.
     destinations: BTreeMap<u64, SocketAddr>,
     tap: Option<Box<dyn MessageTap>>,

@@ -10,9 +10,9 @@ const MOST_PROGRAMS: usize = 64;
 
 /// Programs that were started. They end with this, and so does what they have started.
 #[derive(Debug, Default)]
-pub(super) struct Programs(Vec<Child>);
+pub(super) struct ScenarioPrograms(Vec<Child>);
 
-impl Programs {
+impl ScenarioPrograms {
     /// Starts a command of the shell. Nobody waits for it.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Programs {
     }
 }
 
-impl Drop for Programs {
+impl Drop for ScenarioPrograms {
     fn drop(&mut self) {
         for child in &mut self.0 {
             // Who has ended cannot be ended again.

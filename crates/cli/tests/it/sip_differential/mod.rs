@@ -25,7 +25,7 @@ use crate::common::text;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a scenario runs with.
-struct Pair {
+struct DifferentialRun {
     folder: tempfile::TempDir,
     /// The scenario, in the folder that its files are in.
     file: PathBuf,
@@ -43,7 +43,7 @@ struct SideEnd {
     told: String,
 }
 
-impl Pair {
+impl DifferentialRun {
     /// `other_side`: SIPp's own name of the other side, if that is no mirror.
     fn new(file: &Path, flags: &[String], other_side: Option<&str>) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
         Some("branchs") => Some("branchc"),
         _ => None,
     };
-    let pair = Pair::new(file, flags, other).ok_or("it has no other side")?;
+    let pair = DifferentialRun::new(file, flags, other).ok_or("it has no other side")?;
     let (theirs, their_messages) = pair.in_sipp();
     let (ours, our_messages) = pair.in_netrig();
     if !theirs.has_succeeded {

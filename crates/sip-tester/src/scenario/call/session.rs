@@ -14,7 +14,7 @@ pub(super) struct ScriptSession {
     is_caller: bool,
     /// The highest number of the CSeq of own requests.
     own_cseq: u32,
-    state: SessionState,
+    state: InviteState,
 }
 
 /// What ends what is open.
@@ -27,7 +27,7 @@ pub(super) struct SessionEnd {
 }
 
 #[derive(Clone, Debug)]
-enum SessionState {
+enum InviteState {
     /// Without a final response. The tag of To is that of the last provisional response.
     Asked { is_provisional: bool, is_cancelled: bool, tag: Option<String> },
     /// With a final response that is no 2xx.
@@ -46,13 +46,13 @@ fn begins(message: &ReceivedText) -> bool {
 impl ScriptSession {
     /// Whether it stands.
     pub const fn is_accepted(&self) -> bool {
-        matches!(self.state, SessionState::Accepted { .. })
+        matches!(self.state, InviteState::Accepted { .. })
     }
 
     /// A message of the call was sent by it, or has come to it.
     pub fn note(session: &mut Option<Self>, message: &ReceivedText, is_sent: bool) {
         if begins(message) {
-            let state = SessionState::Asked { is_provisional: false, is_cancelled: false, tag: None };
+            let state = InviteState::Asked { is_provisional: false, is_cancelled: false, tag: None };
             let own_cseq = message.cseq().filter(|_| is_sent).map_or(0, |(number, _)| number);
             *session = Some(Self { invite: message.clone(), is_caller: is_sent, own_cseq, state });
             return;
@@ -66,17 +66,16 @@ impl ScriptSession {
         }
         let is_of_caller = is_sent == *is_caller;
         match (message.request(), message.status(), &mut *state) {
-            (Some(("BYE", _)), ..) => *state = SessionState::Over,
-            (Some(("CANCEL", _)), _, SessionState::Asked { is_cancelled, .. }) if is_of_caller => {
+            (Some(("BYE", _)), ..) => *state = InviteState::Over,
+            (Some(("CANCEL", _)), _, InviteState::Asked { is_cancelled, .. }) if is_of_caller => {
                 *is_cancelled = true;
             }
             (
                 Some(("ACK", _)),
                 _,
-                SessionState::Accepted { is_acknowledged, .. }
-                | SessionState::Refused { is_acknowledged, .. },
+                InviteState::Accepted { is_acknowledged, .. } | InviteState::Refused { is_acknowledged, .. },
             ) if is_of_caller => *is_acknowledged = true,
-            (None, Some(status), SessionState::Asked { is_provisional, tag, .. }) if !is_of_caller => {
+            (None, Some(status), InviteState::Asked { is_provisional, tag, .. }) if !is_of_caller => {
                 if message.cseq() != invite.cseq() {
                     return;
                 }
@@ -86,8 +85,8 @@ impl ScriptSession {
                         *is_provisional = true;
                         *tag = message.tag_of("To").map(str::to_owned).or(tag.take());
                     }
-                    200..300 => *state = SessionState::Accepted { response, is_acknowledged: false },
-                    _ => *state = SessionState::Refused { response, is_acknowledged: false },
+                    200..300 => *state = InviteState::Accepted { response, is_acknowledged: false },
+                    _ => *state = InviteState::Refused { response, is_acknowledged: false },
                 }
             }
             _ => {}
@@ -99,31 +98,29 @@ impl ScriptSession {
     pub fn end(&mut self, via: &str) -> SessionEnd {
         let Self { invite, is_caller, own_cseq, state } = self;
         match state {
-            SessionState::Asked { is_provisional: true, is_cancelled, .. }
-                if *is_caller && !*is_cancelled =>
-            {
+            InviteState::Asked { is_provisional: true, is_cancelled, .. } if *is_caller && !*is_cancelled => {
                 *is_cancelled = true;
                 let messages = vec![of_transaction(invite, "CANCEL", None)];
                 SessionEnd { messages, acknowledged: None }
             }
             // Who asked would wait for ever (RFC 3261 section 8.2).
-            SessionState::Asked { is_cancelled, tag, .. } if !*is_caller => {
+            InviteState::Asked { is_cancelled, tag, .. } if !*is_caller => {
                 let line = if *is_cancelled { "487 Request Terminated" } else { "500 Server Internal Error" };
                 let messages = vec![refusal(invite, line, tag.as_deref())];
-                *state = SessionState::Over;
+                *state = InviteState::Over;
                 SessionEnd { messages, acknowledged: None }
             }
-            SessionState::Refused { response, is_acknowledged: false } if *is_caller => {
+            InviteState::Refused { response, is_acknowledged: false } if *is_caller => {
                 let messages = vec![of_transaction(invite, "ACK", Some(response))];
                 let acknowledged = Some(response.clone());
-                *state = SessionState::Over;
+                *state = InviteState::Over;
                 SessionEnd { messages, acknowledged }
             }
-            SessionState::Accepted { response, is_acknowledged } => {
+            InviteState::Accepted { response, is_acknowledged } => {
                 let owes = *is_caller && !*is_acknowledged;
                 let messages = of_session(invite, response, (*is_caller, owes), *own_cseq, via);
                 let acknowledged = owes.then(|| response.clone());
-                *state = SessionState::Over;
+                *state = InviteState::Over;
                 SessionEnd { messages, acknowledged }
             }
             _ => SessionEnd::default(),
