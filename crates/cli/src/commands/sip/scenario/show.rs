@@ -218,7 +218,9 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
             let _ = writeln!(text, "  and {} more", document.more_lines);
         }
     }
-    tester(&document.tester_record, text);
+    let mut record = String::new();
+    tester(&document.tester_record, &mut record);
+    line(text, &format!("\n{}", record.trim()), width, 2);
     for words in document.messages.iter().flat_map(kept).chain(document.records.iter().flat_map(written)) {
         line(text, &words, width, 2);
     }
