@@ -393,7 +393,7 @@ impl UserAgentEnd {
 /// Datagrams that are taken in a row, so that timers are looked at.
 const MOST_AT_ONCE: usize = 4 * MESSAGES;
 
-/// Ended connections that are remembered until somebody asks.
+/// Ended connections that are kept at most until [`UserAgentEnd::take_ended`] is called.
 const MOST_ENDED: usize = 4096;
 
 /// Waits so long at most until one of these descriptors is ready.

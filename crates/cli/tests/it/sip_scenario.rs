@@ -392,7 +392,7 @@ fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
     }
 }
 
-/// Waits until somebody listens at a TCP address.
+/// Waits until a process listens at a TCP address.
 fn until_listening(address: &str) {
     let port: u16 = address.rsplit(':').next().unwrap().parse().unwrap();
     let line = format!(":{port:04X} 00000000:0000 0A");
@@ -444,7 +444,7 @@ fn captures_streams_and_digits_are_played() {
     assert!(media["sent"].as_u64().unwrap() > 36 && media["unsent"] == 0, "{media}");
 }
 
-/// Repetitions of an answer that nobody acknowledges go to an address that may be an invention.
+/// A response without an ACK is repeated, and the source address of its request may be forged.
 #[test]
 fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
     let folder = tempfile::tempdir().unwrap();

@@ -518,7 +518,7 @@ mod tests {
         assert_eq!((result.received, result.copies, result.expected), (1, 1, 1));
     }
 
-    /// As when an early announcement ends and somebody answers: the other stream has another source, number and time.
+    /// As when an announcement before the answer ends and the called user answers: another source, sequence number and timestamp.
     #[test]
     fn a_stream_whose_source_changes_goes_on() {
         let mut end = session(1);

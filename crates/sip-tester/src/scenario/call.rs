@@ -34,7 +34,7 @@ const MOST_KNOWN: usize = 64;
 /// How long a call answers repetitions behind its end.
 pub const LINGERS: Duration = Duration::from_secs(32);
 
-/// What a call wants of whoever drives it.
+/// What a call asks its driver to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptOutput {
     /// A message goes out.
@@ -181,7 +181,7 @@ pub struct ScriptCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// What it wants; whoever drives it takes it.
+    /// What it asks for; its driver takes them.
     pub outputs: VecDeque<ScriptOutput>,
     /// How it ended.
     pub outcome: Option<ScriptOutcome>,

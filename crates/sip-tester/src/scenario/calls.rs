@@ -132,7 +132,7 @@ pub struct ScriptCalls<P> {
     pub run: ScriptRun,
     /// What became of them.
     pub tally: ScriptTally,
-    /// What they want; whoever drives them takes it.
+    /// What they ask for; their driver takes them.
     pub outputs: VecDeque<CallOutput<P>>,
     side: ScriptSide,
     numbers: BTreeMap<String, u64>,

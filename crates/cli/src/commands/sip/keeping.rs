@@ -49,7 +49,7 @@ impl Keeping {
         Ok(Self { messages: keep.begin()?, records })
     }
 
-    /// Who sees the messages of a load; nobody if nothing is kept.
+    /// The receivers of a load's messages. `None` if neither messages nor records are kept.
     pub fn taps(&self) -> Option<&dyn MessageTaps> {
         (self.messages.is_some() || self.records.is_some()).then_some(self as &dyn MessageTaps)
     }

@@ -60,31 +60,24 @@ impl DifferentialRun {
         Some(Self { folder, file: file.to_owned(), flags: flags.to_vec(), own, other, is_caller })
     }
 
-    fn sipp(&self, file: &Path, port: u16, target: Option<u16>, log: &str) -> Child {
+    /// SIPp with one call of a file, in the folder of that file; its messages go to `log`, and its errors beside it.
+    fn sipp(&self, file: &Path, flags: &[String], port: u16, target: Option<u16>, log: &str) -> Child {
         let mut command = Command::new("sipp");
         command.args(["-sf", file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &port.to_string()]);
         target.into_iter().for_each(|target| _ = command.arg(format!("127.0.0.1:{target}")));
-        command.args([
-            "-m",
-            "1",
-            "-nostdin",
-            "-timeout",
-            "15",
-            "-timeout_error",
-            "-trace_msg",
-            "-message_file",
-        ]);
-        command.arg(self.folder.path().join(log));
-        command.args(["-trace_err", "-error_file"]).arg(self.folder.path().join(format!("{log}.err")));
+        command.args(flags).args(["-m", "1", "-nostdin", "-timeout", "15", "-timeout_error"]);
+        let log = self.folder.path().join(log);
+        command.args(["-trace_err", "-error_file"]).arg(log.with_extension("err"));
+        command.args(["-trace_msg", "-message_file"]).arg(log);
         // Media of two SIPps on one host need ports of their own.
-        command.args(["-mp", &free_media_port().to_string()]);
+        command.args(["-mp", &free_media_port().to_string()]).current_dir(file.parent().unwrap());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("sipp starts")
     }
 
     fn mirror(&self, log: &str) -> Child {
         let file = self.folder.path().join("mirror.xml");
-        let child = self.sipp(&file, self.other, (!self.is_caller).then_some(self.own), log);
+        let child = self.sipp(&file, &[], self.other, (!self.is_caller).then_some(self.own), log);
         if self.is_caller {
             until_bound(self.other);
         }
@@ -93,33 +86,7 @@ impl DifferentialRun {
 
     /// The scenario in SIPp. Whether it went to its end, and what it sent.
     fn in_sipp(&self) -> (SideEnd, Vec<String>) {
-        let command = |target| {
-            let mut child = Command::new("sipp");
-            child.args(["-sf", self.file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &self.own.to_string()]);
-            if let Some(target) = target {
-                child.arg(format!("127.0.0.1:{target}"));
-            }
-            child.args(&self.flags);
-            child.args([
-                "-m",
-                "1",
-                "-nostdin",
-                "-timeout",
-                "15",
-                "-timeout_error",
-                "-trace_msg",
-                "-message_file",
-            ]);
-            child.arg(self.folder.path().join("sipp.msg"));
-            child.args(["-trace_err", "-error_file"]).arg(self.folder.path().join("sipp.err"));
-            child.current_dir(self.file.parent().unwrap());
-            child
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("sipp starts")
-        };
+        let command = |target| self.sipp(&self.file, &self.flags, self.own, target, "sipp.msg");
         let (own, mirror) = if self.is_caller {
             let mirror = self.mirror("mirror-a.msg");
             (command(Some(self.other)), mirror)
@@ -177,7 +144,7 @@ impl DifferentialRun {
     }
 }
 
-/// Waits until a UDP port is somebody's.
+/// Waits until a process has bound a UDP port.
 fn until_bound(port: u16) {
     let line = format!(":{port:04X} ");
     let began = Instant::now();

@@ -285,7 +285,7 @@ fn connection(tester: TcpStream, server: SocketAddr, fault: &str, stop: &AtomicB
             let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|place| place + 4);
             match fault {
                 "first-message-only" if is_of_tester => bytes = &bytes[..end_of_first(bytes).unwrap_or(len)],
-                // Behind the Via of the tester there is a port at which nobody listens.
+                // The Via of the tester names a port without a listener.
                 "answers-leave-the-connection" if !is_of_tester && latin1(bytes).contains("127.0.0.1:9;") => {
                     continue;
                 }

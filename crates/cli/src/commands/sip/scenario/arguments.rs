@@ -26,10 +26,10 @@ pub struct ScriptArguments {
     /// The value of a <Global> variable before the first call; given several times (SIPp's -set)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub variable: Vec<(String, String)>,
-    /// The user part of whom is called, `[service]`: `service` if not given (SIPp's -s)
+    /// The user part of the called address, `[service]`; `service` if not given (SIPp's -s)
     #[arg(long, value_name = "USER")]
     pub service: Option<String>,
-    /// Who answers challenges where `[authentication]` names nobody: the service if not given (SIPp's -au)
+    /// The user name for challenges where `[authentication]` has none; the value of --service if not given (SIPp's -au)
     #[arg(long, value_name = "USER")]
     pub auth_user: Option<String>,
     /// The password of that user, which every user of this machine can read there: prefer --password-env (SIPp's -ap)

@@ -159,7 +159,8 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
     let ListeningPoint { transport, address } = typed.listen;
     if !address.ip().is_loopback() && !typed.open {
         return Err(Failure::request(format!(
-            "{} is reached over a network: a scenario asks nobody who they are: serve anybody with --open",
+            "{} can be reached over a network, and a scenario does not authenticate callers: allow that with --open, or listen at \
+             127.0.0.1",
             typed.listen
         )));
     }
