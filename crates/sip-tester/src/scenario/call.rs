@@ -1,10 +1,10 @@
 //! A call that follows a script, without sockets: messages and moments come in, messages and events go out.
 
 mod actions;
+mod repetition;
 mod session;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,13 +13,15 @@ use netrig_core::{Duration, Instant};
 use netrig_sip::digest::DigestClient;
 use netrig_sip::header::{MAGIC_COOKIE, Transport};
 
+use self::repetition::{FIRST_PAUSE, KnownMessage, Repetition, final_response, hash_of};
 use self::session::ScriptSession;
+use super::distribution::drawn;
 use super::received::ReceivedText;
 use super::render::{RenderedCall, render};
 use super::run::ScriptRun;
 use super::script::{
-    ExpectedMessage, LONGEST_TIME, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptDistribution,
-    ScriptMedia, ScriptPause, ScriptStep, SendStep, StepKind,
+    ExpectedMessage, LONGEST_TIME, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptMedia,
+    ScriptPause, ScriptStep, SendStep, StepKind,
 };
 use super::template::ScriptTemplate;
 use super::values::{ScriptValue, ScriptValues};
@@ -119,59 +121,6 @@ pub enum ScriptFailure {
     Stopped,
     /// The script cannot be carried out further.
     Script(String),
-}
-
-/// A request that is sent again until an answer comes.
-#[derive(Clone, Debug)]
-struct Repetition {
-    bytes: Bytes,
-    step: usize,
-    /// Method of CSeq.
-    method: String,
-    due: Instant,
-    pause: Duration,
-    gives_up: Instant,
-}
-
-/// A message that is sent again is given up after so many times its first pause (RFC 3261 section 17.1, timers B, F and H).
-const PAUSES_TO_GIVING_UP: u64 = 64;
-
-/// The pause before what ends a call is sent again (T1 of RFC 3261).
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-
-impl Repetition {
-    fn new(bytes: Bytes, step: usize, method: String, pause: Duration, now: Instant) -> Self {
-        let gives_up = now + pause.saturating_mul(PAUSES_TO_GIVING_UP);
-        Self { bytes, step, method, due: now + pause, pause, gives_up }
-    }
-}
-
-/// A message that came, and what is sent when it comes again.
-#[derive(Clone, Debug)]
-struct KnownMessage {
-    /// Hash of the message.
-    hash: u64,
-    /// Of a final response, its status, CSeq and tag: it may come again with other bytes (RFC 3261 section 13.2.2.4).
-    response: Option<FinalResponse>,
-    /// The step that took it.
-    step: Option<usize>,
-    answer: Option<Bytes>,
-    /// The step that sent the answer.
-    answered_by: Option<usize>,
-}
-
-/// Status, CSeq and tag of To.
-type FinalResponse = (u16, String, Option<String>);
-
-fn final_response(message: &ReceivedText) -> Option<FinalResponse> {
-    let status = message.status().filter(|status| *status >= 200)?;
-    Some((status, message.value_of("CSeq")?.to_owned(), message.tag_of("To").map(str::to_owned)))
-}
-
-fn hash_of(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// A call.
@@ -1024,59 +973,4 @@ fn reversed(value: &str) -> String {
     let mut values: Vec<&str> = value.split(',').map(str::trim).collect();
     values.reverse();
     values.join(", ")
-}
-
-/// A number from a distribution.
-fn drawn(distribution: ScriptDistribution, run: &mut ScriptRun) -> f64 {
-    let draws = &mut run.draws;
-    match distribution {
-        ScriptDistribution::Fixed(value) => value,
-        ScriptDistribution::Uniform(least, most) => least + (most - least) * draws.uniform(),
-        ScriptDistribution::Normal(mean, deviation) => draws.normal(mean, deviation),
-        ScriptDistribution::LogNormal(mean, deviation) => libm::exp(draws.normal(mean, deviation)),
-        ScriptDistribution::Exponential(mean) => draws.exponential(mean),
-        ScriptDistribution::Weibull(scale, shape) => scale * libm::pow(draws.exponential(1.0), 1.0 / shape),
-        ScriptDistribution::Pareto(shape, least) => draws.pareto(least, shape),
-        ScriptDistribution::GeneralizedPareto(shape, scale, location) => {
-            let rest = 1.0 - draws.uniform();
-            if shape == 0.0 {
-                location - scale * libm::log(rest)
-            } else {
-                location + scale * (libm::pow(rest, -shape) - 1.0) / shape
-            }
-        }
-        ScriptDistribution::Gamma(shape, scale) => scale * gamma(shape, draws),
-        ScriptDistribution::NegativeBinomial(successes, probability) => {
-            let mean = gamma(successes, draws) * (1.0 - probability) / probability;
-            poisson(mean, draws)
-        }
-    }
-}
-
-/// Gamma with scale 1, by the method of Marsaglia and Tsang (2000).
-fn gamma(shape: f64, draws: &mut netrig_core::Stream) -> f64 {
-    if shape < 1.0 {
-        return gamma(shape + 1.0, draws) * libm::pow(1.0 - draws.uniform(), 1.0 / shape);
-    }
-    let d = shape - 1.0 / 3.0;
-    let c = 1.0 / (9.0 * d).sqrt();
-    loop {
-        let normal = draws.normal(0.0, 1.0);
-        let root = 1.0 + c * normal;
-        let v = root * root * root;
-        if v > 0.0 && libm::log(1.0 - draws.uniform()) < 0.5 * normal * normal + d - d * v + d * libm::log(v)
-        {
-            return d * v;
-        }
-    }
-}
-
-/// Poisson, by arrivals with exponential gaps.
-fn poisson(mean: f64, draws: &mut netrig_core::Stream) -> f64 {
-    let (mut time, mut count) = (draws.exponential(1.0), 0.0);
-    while time < mean && count < 1e6 {
-        time += draws.exponential(1.0);
-        count += 1.0;
-    }
-    count
 }

@@ -13,6 +13,7 @@ mod beginnings;
 mod call;
 mod calls;
 mod captured;
+mod distribution;
 mod document;
 mod form;
 mod injection;

@@ -5,6 +5,7 @@ use netrig_core::{Duration, Instant};
 use netrig_sip::digest::{Answer, Secret};
 use netrig_sip::{Headers, Method, Name};
 
+use super::super::distribution::drawn;
 use super::super::run::ScriptRun;
 use super::super::script::{
     LONGEST_TIME, ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptNumber, ScriptStep,
@@ -12,7 +13,7 @@ use super::super::script::{
 };
 use super::super::values::{ScriptValue, ScriptValues};
 use super::super::variables::{VariableId, VariableScope};
-use super::{ScriptCall, ScriptFailure, ScriptOutput, drawn};
+use super::{ScriptCall, ScriptFailure, ScriptOutput};
 
 impl ScriptCall {
     /// Carries the actions of a step out. Whether the call goes on.
