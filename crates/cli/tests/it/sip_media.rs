@@ -258,3 +258,43 @@ fn voice_that_nobody_can_have_is_told() {
     );
     drop(server);
 }
+
+/// In a session description an IPv6 address has no brackets (RFC 4566 section 5.7).
+#[test]
+fn voice_goes_over_ipv6() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("skipped: needs IPv6");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let listen =
+        ["scenario", "--media", "pcmu", "--media-port", "18400", "--listen", "udp:[::1]:0", "--json"];
+    let server = SipServer::start(&listen);
+    let target = format!("udp:{}", server.address("udp"));
+    let load = [
+        "sip",
+        "load",
+        &target,
+        "--media",
+        "pcmu",
+        "--media-port",
+        "18200",
+        "--count",
+        "3",
+        "--rate",
+        "50/s",
+        "--hold",
+        "500ms",
+        "--json",
+    ];
+    let output = netrig(folder.path(), &load);
+    let told: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!(told["target"], server.address("udp"), "{told}");
+    let there = server.finish();
+    for voice in [&told["voice"], &there["voice"]] {
+        assert_eq!((&voice["calls"], &voice["silent_calls"]), (&3.into(), &0.into()), "{voice}");
+        assert!(voice["received"].as_u64().unwrap() > 0, "{voice}");
+        assert_eq!(voice["received"], voice["expected"], "{voice}");
+    }
+}

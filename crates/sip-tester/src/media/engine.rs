@@ -295,3 +295,62 @@ fn payloads(codec: MediaCodec, source: &MediaSource) -> Vec<Bytes> {
         MediaSource::Echo | MediaSource::Nothing => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use netrig_core::Seeds;
+    use netrig_traffic::rtp::Packet;
+
+    use super::*;
+
+    /// More than a socket has room for comes before the session stands.
+    #[test]
+    fn media_before_the_answer_are_counted_with_the_session() {
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() & !1;
+        let clock = Clock::starting_in(Duration::ZERO);
+        let order = MediaOrder { codec: MediaCodec::Pcmu, source: MediaSource::Nothing, share: 1.0 };
+        let local = "127.0.0.1".parse().unwrap();
+        let mut engine = MediaEngine::new(order, local, &clock, Seeds::new(1).stream("test"));
+        engine.open(1, port);
+        assert_eq!(engine.without_port, 0);
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for number in 0..2000_u16 {
+            let packet = Packet {
+                marker: false,
+                payload_type: 0,
+                sequence: number,
+                timestamp: u32::from(number) * 160,
+                source: 7,
+                payload: &[0; 160],
+            };
+            peer.send_to(&packet.encode(), (local, port)).unwrap();
+            // A look takes one batch of datagrams.
+            if number % 16 == 0 {
+                engine.receive();
+            }
+        }
+        engine.receive();
+        engine.begin(clock.now(), 1, peer.local_addr().unwrap(), true);
+        engine.close(clock.now(), 1);
+        engine.handle_timeout(clock.now() + LINGERS);
+        let report = engine.report();
+        assert_eq!((report.calls, report.received, report.expected, report.dropped), (1, 2000, 2000, 0));
+    }
+
+    #[test]
+    fn calls_without_a_session_give_their_ports_back_and_may_come_in_any_order() {
+        let clock = Clock::starting_in(Duration::ZERO);
+        let order = MediaOrder { codec: MediaCodec::Pcmu, source: MediaSource::Nothing, share: 1.0 };
+        let local = "127.0.0.1".parse().unwrap();
+        let mut engine = MediaEngine::new(order, local, &clock, Seeds::new(1).stream("test"));
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() & !1;
+        for call in [3, 1, 2] {
+            engine.open(call, port);
+            assert!(engine.calls.contains_key(&call) && engine.without_port == 0, "{call}");
+            engine.close(clock.now(), call);
+        }
+        assert!(engine.calls.is_empty() && engine.asked.is_empty());
+    }
+}

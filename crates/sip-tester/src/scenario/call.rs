@@ -18,7 +18,7 @@ use self::session::ScriptSession;
 use super::distribution::drawn;
 use super::received::ReceivedText;
 use super::render::{RenderedCall, render};
-use super::run::ScriptRun;
+use super::run::{ScriptRun, compiled};
 use super::script::{
     ExpectedMessage, LONGEST_TIME, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptMedia,
     ScriptPause, ScriptStep, SendStep, StepKind,
@@ -546,7 +546,7 @@ impl ScriptCall {
                 let found = message.request().map(|(method, _)| method.to_owned());
                 let found =
                     found.or_else(|| message.status().map(|status| status.to_string())).unwrap_or_default();
-                regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&found))
+                compiled(pattern).is_ok_and(|pattern| pattern.is_match(&found))
             }
         }
     }

@@ -597,7 +597,7 @@ impl ScenarioLoad<'_> {
             tester: tester.to_owned(),
             file: order.file.display().to_string(),
             name: script.name.clone(),
-            target: (side != ScriptSide::Callee).then(|| calls.run.settings.remote_host.clone()),
+            target: (side != ScriptSide::Callee).then(|| target_name(&calls.run.settings)),
             local: end.local().to_string(),
             transport: order.address.transport.name().to_lowercase(),
             pace: is_caller.then(|| pace_words(&order.pace)),
@@ -700,6 +700,14 @@ fn delay_rows(script: &CallScript, tally: &ScriptTally) -> Vec<DelayRow> {
     let times = script.response_times.iter().zip(&tally.response_times);
     let times = times.filter_map(|(name, times)| DelayRow::of(format!("rtd {name}"), None, times));
     times.chain(DelayRow::of("call", None, &tally.lengths)).collect()
+}
+
+/// The server as it was named, with its port.
+fn target_name(settings: &ScriptSettings) -> String {
+    match settings.remote_host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(_) => settings.remote.to_string(),
+        Err(_) => format!("{}:{}", settings.remote_host, settings.remote.port()),
+    }
 }
 
 /// The connection of all calls that have none of their own.

@@ -59,7 +59,7 @@ pub struct ScriptSettings {
 ///
 /// # Errors
 /// It is none, or takes too much memory, in words.
-fn compiled(pattern: &str) -> Result<Regex, String> {
+pub(super) fn compiled(pattern: &str) -> Result<Regex, String> {
     let built = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(1 << 20).build();
     built.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
 }

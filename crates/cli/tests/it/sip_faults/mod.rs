@@ -262,22 +262,49 @@ fn the_faults_that_are_planted_are_those_of_the_list() {
 mod validate {
     use super::*;
 
+    const RUNS_WITHOUT_FAULT: usize = 3;
+
+    /// The verdicts of purposes that pass in each of these runs; it tells those that pass in some.
+    fn steady(runs: impl Iterator<Item = Verdicts>) -> Verdicts {
+        let runs: Vec<Verdicts> = runs.collect();
+        let passes = |run: &Verdicts, id: &str| run.get(id).is_some_and(|verdict| verdict == "PASS");
+        let mut steady = runs[0].clone();
+        steady.retain(|id, _| {
+            let count = runs.iter().filter(|run| passes(run, id)).count();
+            if count > 0 && count < runs.len() {
+                println!("{id} passes in {count} of {} runs without a fault", runs.len());
+            }
+            count == runs.len()
+        });
+        steady
+    }
+
     /// All purposes against all faults.
     #[test]
-    #[ignore = "half an hour: make validate runs it"]
+    #[ignore = "an hour: make validate runs it"]
     fn each_purpose_catches_a_fault_and_each_fault_is_caught() {
         let mut missed: BTreeSet<&str> = FAULTS.iter().map(|fault| fault.name).collect();
         let mut idle = BTreeSet::new();
         for role in ROLES {
             let Some(subject) = FaultSubject::start(role, &[]) else { return };
-            let datagrams = subject.over_datagrams(None, &[]);
-            let connections = subject.over_connections("none", &[]);
-            let all = datagrams.iter().chain(&connections).filter(|(_, verdict)| *verdict == "PASS");
-            let mut passing: BTreeSet<String> = all.map(|(id, _)| id.clone()).collect();
+            // A purpose that fails now and then by itself would seem to catch any fault.
+            let datagrams = steady((0..RUNS_WITHOUT_FAULT).map(|_| subject.over_datagrams(None, &[])));
+            let connections = steady((0..RUNS_WITHOUT_FAULT).map(|_| subject.over_connections("none", &[])));
+            let mut passing: BTreeSet<String> = datagrams.keys().chain(connections.keys()).cloned().collect();
+            println!(
+                "{role}: {} purposes pass in {RUNS_WITHOUT_FAULT} of {RUNS_WITHOUT_FAULT} runs",
+                passing.len()
+            );
             for fault in FAULTS {
                 let is_of_connections = OF_CONNECTIONS.contains(&fault.name);
                 let without = if is_of_connections { &connections } else { &datagrams };
-                let found = caught(without, &subject.with_fault(fault, &[]));
+                let mut found = caught(without, &subject.with_fault(fault, &[]));
+                if !found.is_empty() {
+                    // Once more, alone: it was the fault and not the moment.
+                    let ids: Vec<&str> = found.iter().map(String::as_str).collect();
+                    let again = caught(without, &subject.with_fault(fault, &ids));
+                    found.retain(|id| again.contains(id));
+                }
                 println!("{role} {}: {}", fault.name, found.iter().cloned().collect::<Vec<_>>().join(" "));
                 if !found.is_empty() {
                     missed.remove(fault.name);
