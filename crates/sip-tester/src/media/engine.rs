@@ -297,6 +297,7 @@ fn payloads(codec: MediaCodec, source: &MediaSource) -> Vec<Bytes> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "the other end is a socket of the test")]
 mod tests {
     use std::net::UdpSocket;
 
