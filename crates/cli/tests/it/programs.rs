@@ -255,7 +255,8 @@ fn study() -> PathBuf {
 
 /// Puts the study's files beside an experiment.
 fn with_files_of_the_study(folder: &Path) {
-    for file in std::fs::read_dir(study()).expect("the study is there").flatten() {
+    let files = std::fs::read_dir(study()).expect("the study is there").flatten();
+    for file in files.filter(|file| file.path().is_file()) {
         std::fs::copy(file.path(), folder.join(file.file_name())).expect("it can be copied");
     }
 }
