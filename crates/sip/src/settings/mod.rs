@@ -9,7 +9,7 @@ mod scenario;
 mod server;
 
 pub use drawn_time::DrawnTime;
-pub use load::{Called, Connections, LoadSettings, StageSettings};
+pub use load::{Called, Connections, LargeRequests, LoadSettings, StageSettings};
 pub use location::{LocationSettings, LookupSettings, NameService};
 pub use scenario::{ScenarioName, Spans};
 pub use server::{Digest, ServerRole, ServerSettings, Serving};
