@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::setup::Setup;
 use super::template::Hole;
 use crate::grammar::is_a_token;
+use crate::multipart::{MIXED_TYPE, essence};
 use crate::sdp::SDP_TYPE;
 use crate::{Message, Name};
 
@@ -355,8 +356,9 @@ impl OwnMessage {
 
     fn check_body(&self, body: &OwnBody) -> Result<(), OwnMessageError> {
         let OwnBody { media_type, text, headers } = body;
-        let is_type =
-            body.essence().split_once('/').is_some_and(|(one, other)| is_a_token(one) && is_a_token(other));
+        let is_type = essence(media_type)
+            .split_once('/')
+            .is_some_and(|(one, other)| is_a_token(one) && is_a_token(other));
         if !is_type || media_type.contains(char::is_control) {
             return Err(OwnMessageError::NoMediaType(media_type.clone()));
         }
@@ -415,12 +417,8 @@ pub(super) fn own_session(text: &str, setup: &Setup) -> Bytes {
 }
 
 impl OwnBody {
-    fn essence(&self) -> &str {
-        self.media_type.split(';').next().unwrap_or_default().trim()
-    }
-
     fn is_session(&self) -> bool {
-        self.essence().eq_ignore_ascii_case(SDP_TYPE)
+        essence(&self.media_type).eq_ignore_ascii_case(SDP_TYPE)
     }
 
     fn text(&self, own: &Bytes, setup: &Setup) -> Bytes {
@@ -453,7 +451,7 @@ fn joined(parts: &[OwnBody], own: &Bytes, setup: &Setup) -> (String, Bytes) {
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    (format!("multipart/mixed;boundary={boundary}"), body.into())
+    (format!("{MIXED_TYPE};boundary={boundary}"), body.into())
 }
 
 #[cfg(test)]
