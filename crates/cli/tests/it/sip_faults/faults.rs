@@ -394,6 +394,24 @@ faults! {
     "only-calls-redirected" => |p| if (300..400).contains(&p.status()) && p.method() != "INVITE" {
         p.answer("404 Not Found");
     };
+    "redirects-and-forwards" => |p| if (300..400).contains(&p.status()) && p.method() == "INVITE" {
+        let contact = p.value("Contact").unwrap_or_default();
+        let uri = contact.trim_start_matches(|letter| letter != 's').split(['>', ',']).next().unwrap_or_default();
+        let copied = |name: &str| p.values(name).iter().map(|value| format!("{name}: {value}\r\n")).collect::<String>();
+        let to = p.value("To").unwrap_or_default();
+        let request = format!(
+            "INVITE {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {};branch=z9hG4bK{}x\r\n{}{}To: {}\r\n{}{}Max-Forwards: 69\r\n\
+             Content-Length: 0\r\n\r\n",
+            p.server,
+            p.branch().trim_start_matches("z9hG4bK"),
+            copied("Via"),
+            copied("From"),
+            to.split(";tag=").next().unwrap_or_default(),
+            copied("Call-ID"),
+            copied("CSeq"),
+        );
+        p.to_contact = Some(request);
+    };
     "connections-closed" => |_| {};
     "first-message-only" => |_| {};
     "pieces-refused" => |_| {};

@@ -194,6 +194,7 @@ const OF_REDIRECT_SERVERS: &[(&str, &str)] = &[
     ("repeated-responses", "RED-RED-11"),
     ("no-contact-parameters", "RED-RED-13"),
     ("only-calls-redirected", "RED-RED-07"),
+    ("redirects-and-forwards", "RED-RED-05"),
     ("grammar-broken", "RED-MSG-04"),
     ("sent-by-ignored", "RED-WAY-01"),
     ("rport-ignored", "RED-WAY-02"),

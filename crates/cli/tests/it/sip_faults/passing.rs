@@ -46,6 +46,8 @@ pub struct PassingMessage<'a> {
     pub copies: Vec<(Duration, String)>,
     /// What goes to the end of the tester whose Via is the last.
     pub to_caller: Option<String>,
+    /// What goes to the end of the tester that its Request-URI names.
+    pub to_contact: Option<String>,
 }
 
 impl PassingMessage<'_> {

@@ -145,11 +145,14 @@ impl RelayedDatagrams {
             to_next_port: false,
             copies: Vec::new(),
             to_caller: None,
+            to_contact: None,
         };
         if let Some(fault) = self.fault {
             (fault.plant)(&mut passing);
         }
-        let PassingMessage { text, is_dropped, delay, to_next_port, mut copies, to_caller, .. } = passing;
+        let PassingMessage {
+            text, is_dropped, delay, to_next_port, mut copies, to_caller, to_contact, ..
+        } = passing;
         if !is_dropped {
             copies.push((delay, text));
         }
@@ -162,6 +165,12 @@ impl RelayedDatagrams {
                 (Some(end), self.server, text)
             };
             self.waiting.push(DelayedMessage { due: now + after, from, to, bytes: bytes_of(&text) });
+        }
+        if let Some(text) = to_contact {
+            let text = self.towards_tester(&text);
+            if let Some(to) = text.split(' ').nth(1).and_then(|uri| address_in(&format!("{uri} "))) {
+                self.waiting.push(DelayedMessage { due: now, from: None, to, bytes: bytes_of(&text) });
+            }
         }
         if let Some(text) = to_caller {
             // Without the server's Via, to the end of the tester that the last Via names.
