@@ -35,14 +35,14 @@ const LONGEST_LEVELS: usize = 100;
 
 /// What is kept while runs are made.
 #[derive(Debug)]
-pub(crate) struct Keeping {
+pub(crate) struct RunKeeping {
     request: KeepRequest,
     /// Bytes of the files of earlier runs.
     written: u64,
     kept: Vec<KeptFlow>,
 }
 
-impl Keeping {
+impl RunKeeping {
     pub fn new(request: KeepRequest) -> Self {
         Self { request, written: 0, kept: Vec::new() }
     }

@@ -13,7 +13,7 @@ use crate::conductor::Conductor;
 use crate::error::TestbedError;
 use crate::host::{self, Loads};
 use crate::journal::Journals;
-use crate::keeping::{KeepRequest, Keeping, KeptFlow};
+use crate::keeping::{KeepRequest, KeptFlow, RunKeeping};
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
 use crate::orders::{check_topology, orders};
@@ -31,7 +31,7 @@ pub struct Namespaces {
     /// Whether programs that an experiment names may be run.
     allows_programs: AtomicBool,
     /// Which messages of flows of SIP are kept.
-    keeping: Mutex<Option<Keeping>>,
+    keeping: Mutex<Option<RunKeeping>>,
 }
 
 impl Namespaces {
@@ -54,15 +54,15 @@ impl Namespaces {
 
     /// From now on messages of the flows of SIP are kept in each run.
     pub fn keep(&self, request: KeepRequest) {
-        *self.keeping() = Some(Keeping::new(request));
+        *self.keeping() = Some(RunKeeping::new(request));
     }
 
     /// What was kept of the flows of SIP since this was last asked.
     pub fn take_kept(&self) -> Vec<KeptFlow> {
-        self.keeping().as_mut().map(Keeping::take_kept).unwrap_or_default()
+        self.keeping().as_mut().map(RunKeeping::take_kept).unwrap_or_default()
     }
 
-    fn keeping(&self) -> MutexGuard<'_, Option<Keeping>> {
+    fn keeping(&self) -> MutexGuard<'_, Option<RunKeeping>> {
         // Nothing that is done under the lock leaves it half done.
         self.keeping.lock().unwrap_or_else(PoisonError::into_inner)
     }

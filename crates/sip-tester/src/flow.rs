@@ -297,7 +297,7 @@ mod tests {
     /// A call of OPTIONS with these actions behind its response.
     fn sipp(message: &str, rest: &str) -> String {
         format!(
-            "<scenario name=\"o\"><send><![CDATA[\nOPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0\n{message}\
+            "<?xml version=\"1.0\"?>\n<scenario name=\"o\"><send><![CDATA[\nOPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0\n{message}\
              Call-ID: [call_id]\nCSeq: 1 OPTIONS\nContent-Length: 0\n\n]]></send>\n{rest}<recv response=\"200\"/></scenario>"
         )
     }
@@ -332,7 +332,7 @@ mod tests {
         assert!(line.is_some() && why.contains("starts a program"), "{why}");
         let plays = "<nop><action><exec play_pcap_audio=\"g711a.pcap\"/></action></nop>";
         assert!(refused(&sipp("", plays), None).1.contains("file of media"));
-        let callee = "<scenario><recv request=\"INVITE\"/></scenario>";
+        let callee = "<?xml version=\"1.0\"?>\n<scenario><recv request=\"INVITE\"/></scenario>";
         assert!(refused(callee, None).1.contains("first message is received"));
     }
 }

@@ -49,7 +49,7 @@ enum What {
 
 /// What an end has to say when it is over.
 #[derive(Default)]
-struct Said {
+struct EndFindings {
     /// Why the tester was the limit.
     faults: Vec<String>,
     remarks: Vec<EndRemark>,
@@ -145,7 +145,7 @@ impl SipEnd {
             // It is no end of the flow: only a helper of its users.
             return said.map(|_| Vec::new());
         }
-        let Said { faults, remarks } = said?;
+        let EndFindings { faults, remarks } = said?;
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
         // What interrupted a server is what it is measured with.
         let watched = if order.side == Side::Client { interruptions.fault() } else { None };
@@ -213,7 +213,7 @@ impl RunningFlow<'_> {
         load: OpenLoad,
         tester: Option<&'static dyn FlowTester>,
         stop: &AtomicBool,
-    ) -> Result<Said, AgentError> {
+    ) -> Result<EndFindings, AgentError> {
         let tested = tester.map(|tester| self.rules(tester, load.order())).transpose()?;
         let remarks = tested.into_iter().flatten().collect();
         self.tell_notes(load.readiness().warnings.iter().map(String::as_str));
@@ -225,10 +225,13 @@ impl RunningFlow<'_> {
                 let failure = |row: &FailureRow| format!("{} of {}: {}", row.count, row.what, row.why);
                 let failures: Vec<String> = report.failures.iter().map(failure).collect();
                 self.tell_notes(failures.iter().map(String::as_str));
-                Ok(Said { faults: report.faults.iter().map(|why| self.of_flow(why)).collect(), remarks })
+                Ok(EndFindings {
+                    faults: report.faults.iter().map(|why| self.of_flow(why)).collect(),
+                    remarks,
+                })
             }
             // It was given up before it began.
-            Err(_) if self.signals.has_ended() => Ok(Said::default()),
+            Err(_) if self.signals.has_ended() => Ok(EndFindings::default()),
             Err(error) => Err(self.wrong(error)),
         }
     }
@@ -260,7 +263,7 @@ impl RunningFlow<'_> {
     }
 
     /// Lets calls follow the flow's own scenario.
-    fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<Said, AgentError> {
+    fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
         let (start, until) = (self.order.start(), self.until);
         let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
         let record = calls.carry_out(clock, stop, self.taps).map_err(|fault| self.wrong(fault))?;
@@ -268,7 +271,10 @@ impl RunningFlow<'_> {
         // What comes to its end behind the run's was not served in it.
         self.tell_samples(record.samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
         self.tell_notes(record.notes.iter().map(String::as_str));
-        Ok(Said { faults: record.faults.iter().map(|why| self.of_flow(why)).collect(), remarks: Vec::new() })
+        Ok(EndFindings {
+            faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),
+            remarks: Vec::new(),
+        })
     }
 }
 
@@ -279,7 +285,7 @@ fn serve(
     order: &EndOrder,
     stop: &AtomicBool,
     progress: &SyncSender<Progress>,
-) -> Result<Said, AgentError> {
+) -> Result<EndFindings, AgentError> {
     let tally = sockets.serve(server, None, stop);
     let tally =
         tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
@@ -287,7 +293,7 @@ fn serve(
         let text = format!("the server's sockets had no room for {} datagrams", tally.socket_drops);
         let _ = progress.send(Progress::Notes(vec![note(order, text)]));
     }
-    Ok(Said::default())
+    Ok(EndFindings::default())
 }
 
 /// Answers questions to the DNS until the end of the run; nothing is a fault of the tester's.
@@ -296,7 +302,7 @@ fn know(
     order: &EndOrder,
     stop: &AtomicBool,
     progress: &SyncSender<Progress>,
-) -> Result<Said, AgentError> {
+) -> Result<EndFindings, AgentError> {
     let tally = server.serve(None, stop);
     let tally =
         tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
@@ -305,7 +311,7 @@ fn know(
         tally.over_udp, tally.over_tcp, tally.answered, tally.lost
     );
     let _ = progress.send(Progress::Notes(vec![note(order, text)]));
-    Ok(Said::default())
+    Ok(EndFindings::default())
 }
 
 /// How the users look for their server, if they do.

@@ -39,7 +39,7 @@ pub fn begin(typed: &RunKeep, request: &ExperimentRequest) -> Result<(), Failure
 
 /// Says in lines what was kept of the runs that were made.
 #[cfg(target_os = "linux")]
-pub fn lines(typed: &RunKeep, ran: usize) -> Vec<String> {
+pub fn lines(typed: &RunKeep, ran: u64) -> Vec<String> {
     use crate::commands::sip::load::{counted, kept};
 
     if typed.keep.is_none() {
@@ -71,6 +71,6 @@ pub fn lines(typed: &RunKeep, ran: usize) -> Vec<String> {
 
 /// Nothing is kept where there is no such substrate.
 #[cfg(not(target_os = "linux"))]
-pub fn lines(_typed: &RunKeep, _ran: usize) -> Vec<String> {
+pub fn lines(_typed: &RunKeep, _ran: u64) -> Vec<String> {
     Vec::new()
 }

@@ -39,7 +39,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     let in_memory = request.substrates.iter().all(|substrate| substrate.repeats());
     let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
-    let kept = kept_messages::lines(&arguments.keep, ended.ran as usize);
+    let kept = kept_messages::lines(&arguments.keep, ended.ran);
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
     let report = of(&request, &results, &provenance, &store, &cancel)?;
     if arguments.json {

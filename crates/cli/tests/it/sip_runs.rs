@@ -46,7 +46,7 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
     if !can(&[]) {
         return;
     }
-    let application = r#"scenario = "call", callee = "own", rate = 20, users = 20, conform = true, server = { role = "proxy", record_route = true }"#;
+    let application = r#"scenario = "call", callee = "own", arrivals = "constant", rate = 20, users = 20, conform = true, server = { role = "proxy", record_route = true }"#;
     let metrics = ["conformance_run", "conformance_failed", "attempts_begun", "attempt_success"];
     let folder = folder("sip", &experiment("[node.server]", application, &metrics));
     let Some(document) = spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]) else {
@@ -100,9 +100,10 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let table =
         text(&netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--allow-programs"]).stdout);
     assert!(table.contains("warning: 1 run marked: flow `users`: its server fails"), "{table}");
-    let csv = text(&netrig(folder.path(), &["export", "--format", "csv", "--out", "/dev/stdout"]).stdout);
-    let identity = csv.lines().nth(1).and_then(|line| line.split(',').find(|cell| cell.len() == 64));
-    let identity = identity.unwrap_or_else(|| panic!("{csv}"));
+    let list = text(&netrig(folder.path(), &["list"]).stdout);
+    // The line behind the version of the file begins with the identity.
+    let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
+    let identity = identity.unwrap_or_else(|| panic!("{list}"));
     let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
     assert!(shown.contains("marked: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
 }
@@ -214,7 +215,8 @@ fn calls_of_a_run_follow_the_scenario_of_its_file() {
 
 #[test]
 fn what_is_wrong_with_a_scenario_is_found_when_the_file_is_checked() {
-    let application = r#"scenario_file = "my.xml", rate = 20, server = { role = "uas" }"#;
+    let application =
+        r#"scenario_file = "my.xml", keys = { tenant = "blue" }, rate = 20, server = { role = "uas" }"#;
     let folder = folder("sip", &experiment("[node.server]", application, &["attempts_begun"]));
     let line = 1 + std::fs::read_to_string(folder.path().join("sip.toml"))
         .expect("it is there")

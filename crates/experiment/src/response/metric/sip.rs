@@ -668,12 +668,12 @@ static SCENARIO_TIME: Observed = Observed {
 };
 
 /// What the test of the server's rules before the load has counted, whatever the measuring window.
-struct Conformance {
+struct TestPurposes {
     about: About,
     quantity: &'static Quantity,
 }
 
-static CONFORMANCE_RUN: Conformance = Conformance {
+static CONFORMANCE_RUN: TestPurposes = TestPurposes {
     about: About::new(
         "conformance_run",
         "1",
@@ -683,7 +683,7 @@ static CONFORMANCE_RUN: Conformance = Conformance {
     quantity: &SIP_CONFORMANCE_RUN,
 };
 
-static CONFORMANCE_FAILED: Conformance = Conformance {
+static CONFORMANCE_FAILED: TestPurposes = TestPurposes {
     about: About::new(
         "conformance_failed",
         "1",
@@ -693,7 +693,7 @@ static CONFORMANCE_FAILED: Conformance = Conformance {
     quantity: &SIP_CONFORMANCE_FAILED,
 };
 
-impl Metric for Conformance {
+impl Metric for TestPurposes {
     fn about(&self) -> &About {
         &self.about
     }
