@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Sink, Size};
 use netrig_experiment::{Carrier, Flow, Outcome, Route, Run, RunError, Scenario, Substrate, Unsupported};
-use netrig_sip::settings::LoadSettings;
+use netrig_sip::settings::{LargeRequests, LoadSettings};
 use netrig_traffic::{Settings, UDP_IPV4_HEADERS};
 use netrig_transport::tcp::Congestion;
 
@@ -46,6 +46,12 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
         return Err(Unsupported(format!(
             "the users of flow `{name}` look for their server by its name, and the simulator has no DNS; `--on netns` has, and \
              `dns = \"none\"` needs none"
+        )));
+    }
+    if sip.large_requests == LargeRequests::Tcp {
+        return Err(Unsupported(format!(
+            "the simulator has SIP over UDP only, and large requests of flow `{name}` are to go over TCP (`large_requests`); `--on \
+             netns` has both"
         )));
     }
     if !sip.fail_over.is_empty() {

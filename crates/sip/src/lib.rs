@@ -36,6 +36,7 @@ pub mod location;
 pub mod manual;
 pub mod message;
 mod method;
+mod multipart;
 mod record;
 pub mod sdp;
 pub mod server;

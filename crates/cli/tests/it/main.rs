@@ -42,6 +42,7 @@ mod sip_media;
 mod sip_metrics;
 mod sip_names;
 mod sip_namespaces;
+mod sip_own_messages;
 mod sip_peers;
 mod sip_runs;
 mod sip_scenario;

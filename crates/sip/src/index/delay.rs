@@ -163,8 +163,9 @@ impl Delay {
         let Stamps { request, ringing, answered, acknowledged, changing, changed, .. } = *stamps;
         let Stamps { cancelling, ending, ended, unended, .. } = *stamps;
         let first = request;
-        // What another server has failed to do is in the way of what this one takes.
-        let request = if record.counts.failed_over > 0 { Instant::NEVER } else { request };
+        // What another server has failed to do is in the way of what this one takes, and so is a time that the server has asked for.
+        let is_first = record.counts.failed_over == 0 && record.counts.retried == 0;
+        let request = if is_first { request } else { Instant::NEVER };
         let went_well = failure.is_none();
         let answer = Answered::of(record);
         let is_call = what.is_invite();

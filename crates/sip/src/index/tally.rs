@@ -59,6 +59,10 @@ pub struct Repetitions {
     pub surplus: u64,
     /// Servers that were given up for the next.
     pub failed_over: u64,
+    /// Places that a 3xx has named and that were asked.
+    pub redirected: u64,
+    /// Requests that were sent again after the time of a `Retry-After`.
+    pub retried: u64,
     /// INVITEs within a dialog that crossed one of the other side and were sent again later.
     pub pending: u64,
     /// Requests that refreshed a session, or were to.
@@ -83,6 +87,8 @@ impl Repetitions {
         self.challenges += u64::from(counts.challenges);
         self.surplus += u64::from(counts.surplus);
         self.failed_over += u64::from(counts.failed_over);
+        self.redirected += u64::from(counts.redirected);
+        self.retried += u64::from(counts.retried);
     }
 
     const fn merge(&mut self, other: &Self) {
@@ -98,6 +104,8 @@ impl Repetitions {
         self.challenges += other.challenges;
         self.surplus += other.surplus;
         self.failed_over += other.failed_over;
+        self.redirected += other.redirected;
+        self.retried += other.retried;
     }
 }
 

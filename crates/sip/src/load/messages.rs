@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
+use super::own_message::MessageStep as Step;
 use super::scan::{Field, Parameters, Scan};
 use super::session::changed;
 use super::setup::Setup;
@@ -19,11 +20,9 @@ use crate::{Message, Method, Status};
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     pub(super) register: Template,
-    pub(super) invite: Template,
-    /// Without an offer.
-    pub(super) invite_bare: Template,
-    /// For provisional responses that are to be acknowledged.
-    pub(super) invite_reliably: Template,
+    /// What begins, by its Request-URI: the peer's in the domain, or one that a 3xx has named.
+    first: Openings,
+    elsewhere: Openings,
     /// Within the dialog: the session is refreshed, as it was described.
     pub(super) refresh: Template,
     /// The same without a description.
@@ -32,20 +31,30 @@ pub(super) struct Requests {
     pub(super) hold: Template,
     /// It is taken up again.
     pub(super) resume: Template,
-    pub(super) cancel: Template,
     pub(super) prack: Template,
-    /// For what is no 2xx: of the INVITE's transaction.
-    pub(super) refused: Template,
     /// For a 2xx: within the dialog.
     pub(super) acknowledge: Template,
     /// The same with the answer to the offer of the 2xx.
     pub(super) answer: Template,
     pub(super) bye: Template,
+    /// Within the dialog.
+    pub(super) resubscribe: Template,
+}
+
+/// What is asked of somebody with whom there is no dialog.
+#[derive(Clone, Debug)]
+pub(super) struct Openings {
+    pub(super) invite: Template,
+    /// Without an offer.
+    pub(super) invite_bare: Template,
+    /// For provisional responses that are to be acknowledged.
+    pub(super) invite_reliably: Template,
+    pub(super) cancel: Template,
+    /// ACK for what is no 2xx: of the INVITE's transaction.
+    pub(super) refused: Template,
     pub(super) options: Template,
     pub(super) message: Template,
     pub(super) subscribe: Template,
-    /// Within the dialog.
-    pub(super) resubscribe: Template,
 }
 
 /// What is answered.
@@ -93,8 +102,11 @@ pub(super) struct Responses {
 enum To {
     /// A user of the domain, in no dialog yet.
     Peer,
-    /// The same, with the tag of the response that is acknowledged.
-    Refusing,
+    /// The same, where a 3xx has said that it is: "It is RECOMMENDED that the UAC reuse the same To, From, and Call-ID used in the
+    /// original redirected request" (RFC 3261 section 8.1.3.4).
+    Elsewhere,
+    /// One of these, with the tag of the response that is acknowledged.
+    Refusing { is_elsewhere: bool },
     /// The other side of a dialog.
     Dialog,
     /// The registrar.
@@ -103,13 +115,26 @@ enum To {
 
 /// A text that is made here follows the grammar as long as the domain does.
 fn template(text: String) -> Result<Template, TemplateError> {
-    let message = Message::parse(&Bytes::from(text)).map_err(|_| TemplateError::Domain)?;
+    template_of(text, |_| {})
+}
+
+fn template_of(text: String, change: impl FnOnce(&mut Message)) -> Result<Template, TemplateError> {
+    let mut message = Message::parse(&Bytes::from(text)).map_err(|_| TemplateError::Domain)?;
+    change(&mut message);
     Template::new(&message)
+}
+
+/// A message of the scenarios, as the load's author wants it.
+fn own_template(setup: &Setup, step: Step, text: String) -> Result<Template, TemplateError> {
+    template_of(text, |message| {
+        let own = setup.messages.iter().filter(|own| own.step == step);
+        own.for_each(|own| own.change(message, setup));
+    })
 }
 
 fn request(
     setup: &Setup,
-    method: &Method,
+    (step, method): (Option<Step>, &Method),
     to: &To,
     more: &str,
     body: &[u8],
@@ -119,11 +144,13 @@ fn request(
     let routes = format!("Route: {}\r\n", Hole::Routes.text());
     let (uri, to, routes) = match to {
         To::Peer => (format!("sip:{peer}@{domain}"), format!("<sip:{peer}@{domain}>"), ""),
-        To::Refusing => (format!("sip:{peer}@{domain}"), remote.to_owned(), ""),
+        To::Elsewhere => (target.to_owned(), format!("<sip:{peer}@{domain}>"), ""),
+        To::Refusing { is_elsewhere: false } => (format!("sip:{peer}@{domain}"), remote.to_owned(), ""),
+        To::Refusing { is_elsewhere: true } => (target.to_owned(), remote.to_owned(), ""),
         To::Dialog => (target.to_owned(), remote.to_owned(), routes.as_str()),
         To::Domain => (format!("sip:{domain}"), format!("<sip:{user}@{domain}>"), ""),
     };
-    template(format!(
+    let text = format!(
         "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\n{routes}\
          From: <sip:{user}@{domain}>;tag={}\r\nTo: {to}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n\
          Authorization: {}\r\n{more}Content-Length: {}\r\n\r\n{}",
@@ -135,7 +162,11 @@ fn request(
         Hole::Authorization.text(),
         body.len(),
         String::from_utf8_lossy(body),
-    ))
+    );
+    match step {
+        Some(step) => own_template(setup, step, text),
+        None => template(text),
+    }
 }
 
 const DESCRIPTION: &str = "Content-Type: application/sdp\r\n";
@@ -161,42 +192,84 @@ fn described(more: &str, description: &[u8]) -> String {
 
 impl Requests {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
-        let plain = |method, to: To| request(setup, &method, &to, "", b"");
         let Setup { description, .. } = setup;
-        // A request that begins a dialog, or changes it, says where the other side finds this one.
-        let at = |place| format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place));
-        let own = at(1);
-        let invite = |to: To, more: &str, description: &[u8]| {
-            let more = format!("{more}{ALLOW}{SUPPORTED}{}", session());
-            request(setup, &Method::Invite, &to, &described(&more, description), description)
+        let own = own_contact(setup, 1);
+        let within = |step, method: Method, more: &str, body: &[u8]| {
+            request(setup, (Some(step), &method), &To::Dialog, &described(more, body), body)
         };
-        let expires = format!("Expires: {}\r\n", Hole::Expires.text());
-        let places = (2..=setup.contacts).map(at);
-        let registering = places.fold(own.clone(), |lines, place| lines + &place) + &expires;
-        let subscribing = format!("{own}{EVENT}{expires}");
-        let reliably = format!("{own}Require: 100rel\r\n");
-        let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.text());
-        let text = "Content-Type: text/plain\r\n";
         let updating = format!("{own}{ALLOW}{SUPPORTED}{}", session());
+        let invite = |description: &[u8]| within(Step::ReInvite, Method::Invite, &updating, description);
+        let places = (2..=setup.contacts).map(|place| own_contact(setup, place));
+        let registering = places.fold(own.clone(), |lines, place| lines + &place) + &expires();
+        let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.text());
         Ok(Self {
-            register: request(setup, &Method::Register, &To::Domain, &registering, b"")?,
-            invite: invite(To::Peer, &own, description)?,
-            invite_bare: invite(To::Peer, &own, b"")?,
-            invite_reliably: invite(To::Peer, &reliably, description)?,
-            refresh: invite(To::Dialog, &own, description)?,
-            update: request(setup, &Method::Update, &To::Dialog, &updating, b"")?,
-            hold: invite(To::Dialog, &own, &changed(description, Direction::SendOnly))?,
-            resume: invite(To::Dialog, &own, &changed(description, Direction::SendRecv))?,
-            cancel: plain(Method::Cancel, To::Peer)?,
-            prack: request(setup, &Method::Prack, &To::Dialog, &acknowledged, b"")?,
-            refused: plain(Method::Ack, To::Refusing)?,
-            acknowledge: plain(Method::Ack, To::Dialog)?,
-            answer: request(setup, &Method::Ack, &To::Dialog, &described("", description), description)?,
-            bye: plain(Method::Bye, To::Dialog)?,
-            options: plain(Method::Options, To::Peer)?,
-            message: request(setup, &Method::Message, &To::Peer, text, b"Watson, come here.")?,
-            subscribe: request(setup, &Method::Subscribe, &To::Peer, &subscribing, b"")?,
-            resubscribe: request(setup, &Method::Subscribe, &To::Dialog, &subscribing, b"")?,
+            register: request(
+                setup,
+                (Some(Step::Register), &Method::Register),
+                &To::Domain,
+                &registering,
+                b"",
+            )?,
+            first: Openings::new(setup, false)?,
+            elsewhere: Openings::new(setup, true)?,
+            refresh: invite(description)?,
+            update: within(Step::Update, Method::Update, &updating, b"")?,
+            hold: invite(&changed(description, Direction::SendOnly))?,
+            resume: invite(&changed(description, Direction::SendRecv))?,
+            prack: within(Step::Prack, Method::Prack, &acknowledged, b"")?,
+            acknowledge: within(Step::Ack, Method::Ack, "", b"")?,
+            answer: within(Step::Ack, Method::Ack, "", description)?,
+            bye: within(Step::Bye, Method::Bye, "", b"")?,
+            resubscribe: within(Step::Subscribe, Method::Subscribe, &subscribing(setup), b"")?,
+        })
+    }
+
+    /// What begins: with the peer's own URI, or elsewhere.
+    pub(super) const fn openings(&self, is_elsewhere: bool) -> &Openings {
+        if is_elsewhere { &self.elsewhere } else { &self.first }
+    }
+}
+
+/// A request that begins a dialog, or changes it, says where the other side finds this one.
+fn own_contact(setup: &Setup, place: u8) -> String {
+    format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place))
+}
+
+fn expires() -> String {
+    format!("Expires: {}\r\n", Hole::Expires.text())
+}
+
+fn subscribing(setup: &Setup) -> String {
+    format!("{}{EVENT}{}", own_contact(setup, 1), expires())
+}
+
+impl Openings {
+    fn new(setup: &Setup, is_elsewhere: bool) -> Result<Self, TemplateError> {
+        let Setup { description, .. } = setup;
+        let to = if is_elsewhere { To::Elsewhere } else { To::Peer };
+        let opening = |step, method: Method, more: &str, body: &[u8]| {
+            request(setup, (Some(step), &method), &to, more, body)
+        };
+        let own = own_contact(setup, 1);
+        let reliably = format!("{own}Require: 100rel\r\n");
+        let invite = |more: &str, description: &[u8]| {
+            let more = format!("{more}{ALLOW}{SUPPORTED}{}", session());
+            opening(Step::Invite, Method::Invite, &described(&more, description), description)
+        };
+        Ok(Self {
+            invite: invite(&own, description)?,
+            invite_bare: invite(&own, b"")?,
+            invite_reliably: invite(&reliably, description)?,
+            cancel: opening(Step::Cancel, Method::Cancel, "", b"")?,
+            refused: request(setup, (None, &Method::Ack), &To::Refusing { is_elsewhere }, "", b"")?,
+            options: opening(Step::Options, Method::Options, "", b"")?,
+            message: opening(
+                Step::Message,
+                Method::Message,
+                "Content-Type: text/plain\r\n",
+                b"Watson, come here.",
+            )?,
+            subscribe: opening(Step::Subscribe, Method::Subscribe, &subscribing(setup), b"")?,
         })
     }
 }
@@ -219,30 +292,33 @@ impl Responses {
     }
 
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
-        let response = |status: Status, more: &str, body: &[u8]| {
-            template(format!(
+        let text_of = |status: Status, more: &str, body: &[u8]| {
+            format!(
                 "SIP/2.0 {status} {}\r\nX: {}\r\n{more}Content-Length: {}\r\n\r\n{}",
                 status.reason(),
                 Hole::Copied.text(),
                 body.len(),
                 String::from_utf8_lossy(body),
-            ))
+            )
         };
+        let response = |status: Status, more: &str, body: &[u8]| template(text_of(status, more, body));
         let Setup { description, .. } = setup;
         let own = format!("Contact: <sip:{}{}>\r\n", setup.local, setup.transport_parameter());
-        let within = |status, more: &str, description: &[u8]| {
-            response(status, &described(&format!("{own}{more}"), description), description)
+        let within = |step, status, more: &str, description: &[u8]| {
+            let more = described(&format!("{own}{more}"), description);
+            own_template(setup, step, text_of(status, &more, description))
         };
         let reliably = format!("Require: 100rel\r\nRSeq: {}\r\n", Hole::Reliable.text());
         let expires = format!("Expires: {}\r\n", Hole::Expires.text());
         let plain = |status| response(status, "", b"");
-        let accepting =
-            |description: &[u8]| within(Status::OK, &format!("{ALLOW}{SUPPORTED}{}", session()), description);
+        let accepting = |description: &[u8]| {
+            within(Step::Answer, Status::OK, &format!("{ALLOW}{SUPPORTED}{}", session()), description)
+        };
         let least = format!("Min-SE: {LEAST_INTERVAL}\r\n");
         Ok(Self {
-            ringing: within(Status::RINGING, "", b"")?,
-            progress: within(Status::SESSION_PROGRESS, "", description)?,
-            reliable: within(Status::SESSION_PROGRESS, &reliably, description)?,
+            ringing: within(Step::Ringing, Status::RINGING, "", b"")?,
+            progress: within(Step::Progress, Status::SESSION_PROGRESS, "", description)?,
+            reliable: within(Step::Progress, Status::SESSION_PROGRESS, &reliably, description)?,
             accepted: accepting(description)?,
             accepted_bare: accepting(b"")?,
             changed: [
@@ -251,11 +327,11 @@ impl Responses {
                 accepting(&changed(description, Direction::RecvOnly))?,
                 accepting(&changed(description, Direction::Inactive))?,
             ],
-            updated: accepting(b"")?,
+            updated: response(Status::OK, &format!("{own}{ALLOW}{SUPPORTED}{}", session()), b"")?,
             too_small: response(Status::SESSION_INTERVAL_TOO_SMALL, &least, b"")?,
             ok: plain(Status::OK)?,
-            subscribed: within(Status::OK, &expires, b"")?,
-            busy: plain(Status::BUSY_HERE)?,
+            subscribed: response(Status::OK, &format!("{own}{expires}"), b"")?,
+            busy: own_template(setup, Step::Refusal, text_of(Status::BUSY_HERE, "", b""))?,
             unavailable: plain(Status::TEMPORARILY_UNAVAILABLE)?,
             terminated: plain(Status::REQUEST_TERMINATED)?,
             unacknowledged: plain(Status::SERVER_TIMEOUT)?,
@@ -290,8 +366,8 @@ impl Inquiries {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
         let Setup { local, transport, description, .. } = setup;
         let contact = format!("Contact: <sip:{local}{}>\r\n", setup.transport_parameter());
-        let request = |method: Method, more: &str, body: &[u8]| {
-            template(format!(
+        let text_of = |method: Method, more: &str, body: &[u8]| {
+            format!(
                 "{method} {} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\nRoute: {}\r\n\
                  From: {}\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n{more}Content-Length: {}\r\n\r\n{}",
                 Hole::Target.text(),
@@ -304,12 +380,13 @@ impl Inquiries {
                 Hole::CSeq.text(),
                 body.len(),
                 String::from_utf8_lossy(body),
-            ))
+            )
         };
+        let request = |method: Method, more: &str, body: &[u8]| template(text_of(method, more, body));
         let noticing = format!("{contact}X: {}\r\n", Hole::Copied.text());
         let refreshing = format!("{contact}{ALLOW}{SUPPORTED}{}", session());
         Ok(Self {
-            notify: request(Method::Notify, &noticing, b"")?,
+            notify: own_template(setup, Step::Notify, text_of(Method::Notify, &noticing, b""))?,
             update: request(Method::Update, &refreshing, b"")?,
             refresh: request(Method::Invite, &described(&refreshing, description), description)?,
             acknowledge: request(Method::Ack, "", b"")?,

@@ -6,6 +6,15 @@ use super::template::{Template, Values};
 use crate::Method;
 use crate::record::{Departure, Record, Token};
 
+/// What follows the first line of a message as a load writes it, by its transport.
+const OVER_UDP: &[u8] = b"\nVia: SIP/2.0/UDP ";
+const OVER_TCP: &[u8] = b"\nVia: SIP/2.0/TCP ";
+
+/// Whether a message that a load has written goes over TCP: by its topmost `Via`, as its responses do (RFC 3261 section 18.2.2).
+pub fn is_over_tcp(message: &[u8]) -> bool {
+    memchr::memchr(b'\n', message).is_some_and(|line_end| message[line_end..].starts_with(OVER_TCP))
+}
+
 /// What is to be taken after each call of a machine, or after several. Cleared and used again, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
@@ -77,14 +86,14 @@ impl Outbox {
         starts.zip(&self.places).map(|(start, place)| (place.to, place.way, &self.bytes[start..place.end]))
     }
 
-    /// Each with where it goes and, of what is sent for the first time, the attempt whose stamp says when that was.
-    pub fn departing(&self) -> impl Iterator<Item = (SocketAddr, &[u8], Option<(Token, Departure)>)> {
+    /// Each with where it goes, along what and, of what is sent for the first time, the attempt whose stamp says when that was.
+    pub fn departing(&self) -> impl Iterator<Item = (SocketAddr, Way, &[u8], Option<(Token, Departure)>)> {
         self.along().zip(&self.places).map(|((to, way, bytes), place)| {
             let stamped = match way {
                 Way::Of { attempt, .. } => place.departure.map(|departure| (attempt, departure)),
                 Way::Back => None,
             };
-            (to, bytes, stamped)
+            (to, way, bytes, stamped)
         })
     }
 
@@ -107,6 +116,24 @@ impl Outbox {
 
     fn end(&mut self, to: SocketAddr, way: Way) {
         self.places.push(Place { end: self.bytes.len(), to, way, departure: None });
+    }
+
+    /// How long the last message is, bytes.
+    pub(super) fn last_len(&self) -> usize {
+        let start = self.places.len().checked_sub(2).map_or(0, |before| self.places[before].end);
+        self.bytes.len() - start
+    }
+
+    /// Has the last message go over TCP: "If this causes a change in the transport protocol from the one indicated in the top Via, the
+    /// value in the top Via MUST be changed" (RFC 3261 section 18.1.1).
+    pub(super) fn send_over_tcp(&mut self) {
+        let start = self.bytes.len() - self.last_len();
+        let message = &mut self.bytes[start..];
+        let via =
+            memchr::memmem::find(message, OVER_UDP).filter(|at| Some(*at) == memchr::memchr(b'\n', message));
+        if let Some(via) = via {
+            message[via..via + OVER_TCP.len()].copy_from_slice(OVER_TCP);
+        }
     }
 
     /// A stamp says when the last message was sent.

@@ -7,6 +7,7 @@ use netrig_core::{Duration, SpanDistribution};
 
 use super::arrivals::{Arrivals, Gaps, Stage};
 use super::call::Scenario;
+use super::own_message::{OwnMessage, own_session};
 use super::setup::{Directory, Setup};
 use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
@@ -138,6 +139,14 @@ pub struct Plan {
     pub session_expires: Option<u32>,
     /// The size of the session descriptions, bytes; none if zero.
     pub description: usize,
+    /// What its messages say beside what the scenarios make them say.
+    pub messages: Vec<OwnMessage>,
+    /// Callers go where a 3xx points (RFC 3261 section 8.1.3.4).
+    pub follows_redirects: bool,
+    /// How often an attempt that is refused with `Retry-After` is made again after that time.
+    pub retries: u8,
+    /// Requests of more than 1300 B go over TCP where the others go over UDP (RFC 3261 section 18.1.1).
+    pub sends_large_over_tcp: bool,
     /// T1, T2 and T4.
     pub timing: Timing,
     /// How long it may ring.
@@ -193,6 +202,10 @@ impl Plan {
             provisionals: 1,
             session_expires: None,
             description: 0,
+            messages: Vec::new(),
+            follows_redirects: false,
+            retries: 0,
+            sends_large_over_tcp: false,
             timing: Timing::default(),
             longest_ringing: Duration::from_secs(180),
             calls: 1 << 20,
@@ -283,11 +296,15 @@ impl Plan {
         matches!(self.callee, CalleeOrder::Own { .. })
     }
 
-    /// Whether a delay has the tester in its midst, which answers a challenge, is called, looks for a server by one question after
+    /// Whether a delay has the tester in its midst, which answers a challenge, goes where a 3xx points, is called, looks for a server by one question after
     /// the other, or sends what its scenario wants before the final response: what has come must not be left lying then.
     pub fn answers_in_a_delay(&self) -> bool {
         let of_caller = |work| matches!(work, Work::Call(scenario) if scenario.answers_in_a_delay());
-        self.looks_up || self.has_own_callees() || !self.passwords.is_empty() || self.works().any(of_caller)
+        self.looks_up
+            || self.follows_redirects
+            || self.has_own_callees()
+            || !self.passwords.is_empty()
+            || self.works().any(of_caller)
     }
 
     /// How many things begin per second at most, about.
@@ -407,6 +424,9 @@ impl Plan {
         if self.description > LONGEST_DESCRIPTION {
             return refuse("sdp", "a message of SIP takes at most 60 KB of it");
         }
+        if let Some(Err(error)) = self.messages.iter().map(OwnMessage::check).find(Result::is_err) {
+            return refuse("messages", error.to_string());
+        }
         if !(1..=MOST_CONTACTS).contains(&self.contacts) {
             return refuse("contacts", format!("from 1 to {MOST_CONTACTS}"));
         }
@@ -451,7 +471,7 @@ impl Plan {
     ) -> Setup {
         let local = locals[usize::from(shard)];
         let own = Setup::new(run, local, server);
-        Setup {
+        let setup = Setup {
             shard,
             // A server that does not stay in the path of a call leaves its sides to each other.
             peers: if self.has_own_callees() { locals.to_vec() } else { Vec::new() },
@@ -463,8 +483,16 @@ impl Plan {
             provisionals: self.provisionals,
             session_expires: self.session_expires.unwrap_or(0),
             description: Bytes::from(session_description(local.ip(), self.description)),
+            messages: self.messages.clone(),
+            follows_redirects: self.follows_redirects,
+            retries: self.retries,
+            sends_large_over_tcp: self.sends_large_over_tcp,
             longest_ringing: self.longest_ringing,
             ..own
+        };
+        match self.messages.iter().find_map(OwnMessage::session) {
+            Some(text) => Setup { description: own_session(text, &setup), ..setup },
+            None => setup,
         }
     }
 }
@@ -533,6 +561,7 @@ mod tests {
             let passwords = Directory::list(["", "secret"]);
             assert!(Plan { passwords, ..plan.clone() }.answers_in_a_delay());
             assert!(Plan { looks_up: true, ..plan.clone() }.answers_in_a_delay());
+            assert!(Plan { follows_redirects: true, ..plan.clone() }.answers_in_a_delay());
             let callee = CalleeOrder::Own { ringing: Duration::ZERO };
             assert!(Plan { callee, ..plan.clone() }.answers_in_a_delay());
             let mix = vec![Portion { work, share: 0.9 }, Portion { work: RELIABLE, share: 0.1 }];

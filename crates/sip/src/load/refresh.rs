@@ -34,6 +34,8 @@ pub(super) struct Refresh {
     pub(super) cseq: u32,
     /// `CSeq` of the last one.
     pub(super) last: u32,
+    /// Whether the last one went over TCP because of its length.
+    pub(super) is_over_tcp: bool,
     /// Timers A or E of it.
     pub(super) again: Repetition,
     /// Timers B or F of it.
@@ -43,12 +45,19 @@ pub(super) struct Refresh {
 impl Refresh {
     pub(super) fn new(timer: SessionTimer, by_update: bool) -> Self {
         let (again, end) = (Repetition::default(), Deadline::default());
-        Self { timer, by_update, cseq: 0, last: 0, again, end }
+        Self { timer, by_update, cseq: 0, last: 0, is_over_tcp: false, again, end }
     }
 
     /// A request is under way from now on.
     pub(super) fn ask(&mut self, cseq: u32, again: Repetition, end: Deadline) {
         (self.cseq, self.last, self.again, self.end) = (cseq, cseq, again, end);
+        self.is_over_tcp = false;
+    }
+
+    /// It went over TCP because of its length: it is not sent again.
+    pub(super) fn has_gone_over_tcp(&mut self) {
+        self.is_over_tcp = true;
+        self.again.stop();
     }
 
     /// The request under way is answered.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use netrig_core::{Duration, Instant};
 
 use super::authorize::{Proof, failure_of, is_challenge};
+use super::call::Clock;
 use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
@@ -16,7 +17,7 @@ use super::template::{Hole, TemplateError, Values};
 use super::timed::Timed;
 use super::user::{Registration, User};
 use super::wheel::Wheel;
-use crate::deadline::{Deadline, Repetition};
+use crate::deadline::Deadline;
 use crate::digest::NonceCounts;
 use crate::digits::{Decimal, decimal};
 use crate::record::{
@@ -164,6 +165,7 @@ impl Registrant {
             return;
         };
         let is_awaited = matches!(user.state, Registration::Registering | Registration::Unregistering)
+            && !user.is_waiting
             && server_of(transaction) == user.server;
         if !is_awaited || number_of(user.cseq) != number_of(transaction.into()) {
             self.strays += 1;
@@ -199,6 +201,7 @@ impl Registrant {
                 self.send(now, index, out);
             }
             (503, _) if self.fail_over(now, index, out) => {}
+            (400.., _) if self.wait(now, scan, index) => {}
             _ => {
                 let proof = self.users.get(index as usize).and_then(|user| user.proof.as_deref());
                 let failure = failure_of(status, proof);
@@ -233,10 +236,21 @@ impl Registrant {
         };
         for index in concerned {
             let is_asked = self.users.get(index as usize).is_some_and(|user| {
+                let is_its_own =
+                    !self.setup.has_two_transports() || user.is_over_tcp == (why != Broken::Undelivered);
                 matches!(user.state, Registration::Registering | Registration::Unregistering)
+                    && !user.is_waiting
+                    && is_its_own
                     && self.setup.current(user.located.as_deref(), user.server) == server
             });
-            if is_asked && !self.fail_over(now, index, out) {
+            let is_refused =
+                |user: &&mut User| user.is_over_tcp && !user.stays_on_udp && why == Broken::Refused;
+            if let Some(user) = self.users.get_mut(index as usize).filter(|user| is_asked && is_refused(user))
+            {
+                // "the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
+                user.stays_on_udp = true;
+                self.send(now, index, out);
+            } else if is_asked && !self.fail_over(now, index, out) {
                 self.failed(0, Failure::Connection(why), index, out);
                 self.rest(index);
             }
@@ -257,6 +271,28 @@ impl Registrant {
         user.was_too_brief = false;
         self.send(now, index, out);
         true
+    }
+
+    /// Sends a REGISTER that is refused again when the time of its `Retry-After` is over. Whether it does.
+    fn wait(&mut self, now: Instant, scan: &Scan<'_>, index: u32) -> bool {
+        let Setup { retries, longest_ringing, .. } = self.setup;
+        let wait = scan.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
+        let Some(user) = self.users.get_mut(index as usize) else { return false };
+        let may = user.counts.retried < u16::from(retries);
+        let Some(wait) = wait.filter(|wait| may && *wait <= longest_ringing) else { return false };
+        user.is_waiting = true;
+        user.clock = Clock { act: Deadline::after(now, wait), ..Clock::default() };
+        true
+    }
+
+    /// The time of a `Retry-After` is over.
+    fn retry(&mut self, now: Instant, index: u32, out: &mut Output) {
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        user.is_waiting = false;
+        user.counts.retried += 1;
+        user.cseq += 1;
+        user.proof = user.proof.take().filter(|proof| proof.goes_on());
+        self.send(now, index, out);
     }
 
     fn ask_for_longer(&mut self, least: u32, index: u32) {
@@ -281,7 +317,7 @@ impl Registrant {
         let is_last = what == What::Unregister;
         user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
         (user.what, user.expires, user.status, user.server) = (what, expires, 0, 0);
-        (user.was_too_brief, user.broken) = (false, None);
+        (user.was_too_brief, user.broken, user.is_waiting) = (false, None, false);
         (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
         user.cseq += 1;
         self.send(now, index, out);
@@ -290,21 +326,22 @@ impl Registrant {
 
     /// Sets timers E and F of a REGISTER that is sent now.
     fn time(&mut self, now: Instant, index: u32) {
-        let timing = self.setup.timing;
-        let reliable = self.setup.transport.is_reliable();
         let Some(user) = self.users.get_mut(index as usize) else { return };
-        user.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
-        user.clock.end = Deadline::after(now, timing.patience());
+        user.clock.again = self.setup.first_repetition(now, user.is_over_tcp);
+        user.clock.end = Deadline::after(now, self.setup.timing.patience());
     }
 
     /// Sends REGISTER with timers E and F.
     fn send(&mut self, now: Instant, index: u32, out: &mut Output) {
-        self.time(now, index);
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.clock.act.stop();
         let is_first = user.stamps.request == now;
         self.prove(index);
-        self.write(index, out);
+        let is_over_tcp = self.write(index, out);
+        if let Some(user) = self.users.get_mut(index as usize) {
+            user.is_over_tcp = is_over_tcp;
+        }
+        self.time(now, index);
         if is_first {
             out.messages.departs(Departure::Request);
         }
@@ -316,8 +353,9 @@ impl Registrant {
         Token { run, shard, owner: Owner::Registration, key: Key { index, generation: 0 } }
     }
 
-    fn write(&self, index: u32, out: &mut Output) {
-        let Some(user) = self.users.get(index as usize) else { return };
+    /// Whether it goes over TCP because of its length.
+    fn write(&self, index: u32, out: &mut Output) -> bool {
+        let Some(user) = self.users.get(index as usize) else { return false };
         let token = self.token(index);
         let (name, branch) = (token.digits(), token.branch(transaction(user.cseq, user.server)));
         let (own, cseq, expires) =
@@ -333,6 +371,7 @@ impl Registrant {
         let way = Way::Of { user: index, attempt: token };
         let server = self.setup.current(user.located.as_deref(), user.server);
         out.messages.write(server, way, &self.requests.register, &values);
+        !user.stays_on_udp && self.setup.send_large_over_tcp(out)
     }
 
     fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {
@@ -346,7 +385,7 @@ impl Registrant {
             // bindings" (RFC 3261 section 10.2.4): the shortest of the own ones, or what stands for all.
             let own: Vec<String> =
                 (1..=self.setup.contacts).map(|place| self.setup.contact(&name, place)).collect();
-            let is_own = |uri: &[u8]| own.iter().any(|own| is_equivalent(own, uri));
+            let is_own = |uri: &[u8]| own.iter().any(|own| is_equivalent(own.as_bytes(), uri));
             let contacts = scan.contacts().filter(|contact| is_own(contact.uri));
             let granted = contacts.filter_map(|own| own.parameter(b"expires").and_then(decimal)).min();
             let granted = granted.or(scan.expires).unwrap_or(user.expires);
@@ -442,6 +481,9 @@ impl Registrant {
         }
         let Some(user) = self.users.get_mut(index as usize) else { return };
         if user.clock.act.has_come(now) {
+            if user.is_waiting {
+                return self.retry(now, index, out);
+            }
             let expires = user.expires;
             // It is registered: nothing else keeps it from being renewed.
             let _renewed = self.begin(now, now, index, (What::Renew, expires), out);
@@ -449,15 +491,10 @@ impl Registrant {
     }
 }
 
-/// Whether a contact of a response is this one (RFC 3261 section 19.1.4). Most servers repeat it as it was.
-fn is_equivalent(own: &str, uri: &[u8]) -> bool {
-    let read = |text: &str| text.parse::<Uri>().ok();
-    own.as_bytes() == uri
-        || std::str::from_utf8(uri)
-            .ok()
-            .and_then(read)
-            .zip(read(own))
-            .is_some_and(|(other, own)| other.is_equivalent(&own))
+/// Whether two URIs are of one place (RFC 3261 section 19.1.4). Most servers repeat one as it was.
+pub(super) fn is_equivalent(one: &[u8], other: &[u8]) -> bool {
+    let read = |uri| std::str::from_utf8(uri).ok()?.parse::<Uri>().ok();
+    one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one.is_equivalent(&other))
 }
 
 impl Timed for Registrant {

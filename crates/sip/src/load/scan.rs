@@ -124,6 +124,8 @@ pub enum Field {
     Supported,
     /// `Allow`.
     Allow,
+    /// `Retry-After`.
+    RetryAfter,
     /// `Content-Length`.
     ContentLength,
 }
@@ -164,7 +166,7 @@ impl Field {
                 (b"Expires", Self::Expires),
             ]),
             9 => among(&[(b"Supported", Self::Supported)]),
-            11 => among(&[(b"Min-Expires", Self::MinExpires)]),
+            11 => among(&[(b"Min-Expires", Self::MinExpires), (b"Retry-After", Self::RetryAfter)]),
             12 => among(&[(b"Record-Route", Self::RecordRoute)]),
             14 => among(&[(b"Content-Length", Self::ContentLength)]),
             15 => among(&[(b"Session-Expires", Self::SessionExpires)]),
@@ -304,6 +306,13 @@ impl<'a> Scan<'a> {
     /// The URIs of all `Record-Route`s, the topmost first.
     pub fn record_routes(&self) -> impl Iterator<Item = Address<'a>> + use<'a> {
         self.all(Field::RecordRoute).flat_map(Addresses)
+    }
+
+    /// After how long the request may be sent again, s: the number of `Retry-After` (RFC 3261 section 20.33).
+    pub fn retry_after(&self) -> Option<u32> {
+        let value = self.all(Field::RetryAfter).next()?;
+        let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        number(&value[..digits])
     }
 
     /// All `Contact`s.

@@ -3,13 +3,17 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use netrig_core::Duration;
+use netrig_core::{Duration, Instant};
 
 use super::lookup::Located;
+use super::output::Output;
+use super::own_message::OwnMessage;
 use super::text::Text;
 use crate::Host;
+use crate::deadline::Repetition;
 use crate::digits::Decimal;
 use crate::header::Transport;
+use crate::server::LONGEST_OVER_UDP;
 use crate::transaction::Timing;
 
 /// Who tests what, and how.
@@ -39,6 +43,14 @@ pub struct Setup {
     pub calls: u32,
     /// The session description of an INVITE and of its 200. Empty: none.
     pub description: Bytes,
+    /// What its messages say beside what the scenarios make them say.
+    pub messages: Vec<OwnMessage>,
+    /// Callers go where a 3xx points.
+    pub follows_redirects: bool,
+    /// How often a request that is refused with `Retry-After` is sent again, after that time.
+    pub retries: u8,
+    /// Requests that are too long for a datagram go over TCP.
+    pub sends_large_over_tcp: bool,
     /// At how many places each user is registered, 1 at least: behind the name of all but the first stand `~` and a number.
     pub contacts: u8,
     /// How many provisional responses one who is called sends before it answers, evenly over the time for which it rings:
@@ -70,11 +82,39 @@ impl Setup {
             resolution: Duration::from_micros(100),
             calls: 1 << 16,
             description: Bytes::new(),
+            messages: Vec::new(),
+            follows_redirects: false,
+            retries: 0,
+            sends_large_over_tcp: false,
             contacts: 1,
             provisionals: 1,
             session_expires: 0,
             longest_ringing: Duration::from_secs(180),
             longest_call: Duration::from_secs(3600),
+        }
+    }
+
+    /// Whether a request may go over another transport than the others: over TCP, as it is too long for a datagram (RFC 3261 section
+    /// 18.1.1).
+    pub(super) fn has_two_transports(&self) -> bool {
+        self.sends_large_over_tcp && self.transport == Transport::Udp
+    }
+
+    /// Has the request that was written last go over TCP if it is too long for a datagram. Whether it does.
+    pub(super) fn send_large_over_tcp(&self, out: &mut Output) -> bool {
+        let is_large = self.has_two_transports() && out.messages.last_len() > LONGEST_OVER_UDP;
+        if is_large {
+            out.messages.send_over_tcp();
+        }
+        is_large
+    }
+
+    /// The first timer of a request that is sent now: none over a transport that is reliable.
+    pub(super) fn first_repetition(&self, now: Instant, is_over_tcp: bool) -> Repetition {
+        if self.transport.is_reliable() || is_over_tcp {
+            Repetition::default()
+        } else {
+            Repetition::after(now, self.timing.t1)
         }
     }
 

@@ -35,7 +35,7 @@ pub enum Hole {
     Expires,
     /// The number of `RSeq`, or what `RAck` says of it.
     Reliable,
-    /// A part of the body, or all of it.
+    /// A part of the body of its own: the version of a session description.
     Body,
     /// Header fields as whole lines: the `Route`s of a dialog.
     Routes,
@@ -129,8 +129,8 @@ pub struct Template {
     pieces: Box<[Piece]>,
     /// Of the fixed bytes, how many are the body's.
     body: usize,
-    /// How often the body has [`Hole::Body`].
-    bodies: usize,
+    /// The holes of the body.
+    in_body: Box<[Hole]>,
 }
 
 /// Why a message is no template.
@@ -139,7 +139,7 @@ pub enum TemplateError {
     /// A hole for whole lines must be all of a header field's value.
     #[error("`{0}` does not stand alone as the value of a header field")]
     NotALine(&'static str),
-    /// Only `Body` can be a hole of a body.
+    /// A hole for whole lines cannot be in a body.
     #[error("`{0}` stands in the body")]
     InTheBody(&'static str),
     /// What the messages are made of follows no grammar.
@@ -168,8 +168,8 @@ impl Template {
         let head = message.len() - body;
         let mut cutter = Cutter { message, fixed: Vec::new(), pieces: Vec::new() };
         let holes = cutter.holes(head)?;
-        let bodies = holes.iter().filter(|(at, ..)| *at >= head).count();
-        let length = (bodies > 0).then(|| cutter.length(head, body)).flatten();
+        let in_body: Box<[Hole]> = holes.iter().filter(|(at, ..)| *at >= head).filter_map(hole_of).collect();
+        let length = (!in_body.is_empty()).then(|| cutter.length(head, body)).flatten();
         let mut at = 0;
         for (start, end, piece) in merged(holes, length) {
             cutter.copy(at, start);
@@ -180,8 +180,8 @@ impl Template {
         Ok(Self {
             fixed: cutter.fixed.into(),
             pieces: cutter.pieces.into(),
-            body: body - bodies * Hole::Body.text().len(),
-            bodies,
+            body: body - in_body.iter().map(|hole| hole.text().len()).sum::<usize>(),
+            in_body,
         })
     }
 
@@ -192,7 +192,8 @@ impl Template {
                 Piece::Fixed(from, to) => out.extend_from_slice(&self.fixed[from as usize..to as usize]),
                 Piece::Hole(hole) => out.extend_from_slice(values.of(hole)),
                 Piece::Length => {
-                    let length = self.body + self.bodies * values.of(Hole::Body).len();
+                    let filled: usize = self.in_body.iter().map(|hole| values.of(*hole).len()).sum();
+                    let length = self.body + filled;
                     out.extend_from_slice(Decimal::new(length as u64).as_bytes());
                 }
             }
@@ -201,6 +202,13 @@ impl Template {
 }
 
 type Cut = (usize, usize, Piece);
+
+const fn hole_of((.., piece): &Cut) -> Option<Hole> {
+    match piece {
+        Piece::Hole(hole) => Some(*hole),
+        Piece::Fixed(..) | Piece::Length => None,
+    }
+}
 
 struct Cutter<'a> {
     message: &'a [u8],
@@ -224,8 +232,9 @@ impl Cutter<'_> {
             for start in memchr::memmem::find_iter(self.message, hole.text()) {
                 let end = start + hole.text().len();
                 match hole {
-                    Hole::Body => found.push((start, end, Piece::Hole(hole))),
-                    _ if start >= head => return Err(TemplateError::InTheBody(hole.text())),
+                    _ if hole.is_lines() && start >= head => {
+                        return Err(TemplateError::InTheBody(hole.text()));
+                    }
                     _ if hole.is_lines() => found.push(self.lines(start, end, hole)?),
                     _ => found.push((start, end, Piece::Hole(hole))),
                 }

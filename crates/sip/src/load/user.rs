@@ -36,6 +36,11 @@ pub(super) struct User {
     /// The server has wanted that to be longer, since the first request to it.
     pub(super) was_too_brief: bool,
     pub(super) status: u16,
+    /// Its last REGISTER went over TCP because of its length, and nobody took it there: it goes in datagrams.
+    pub(super) is_over_tcp: bool,
+    pub(super) stays_on_udp: bool,
+    /// It was refused with `Retry-After`, and is sent again when that time is over.
+    pub(super) is_waiting: bool,
     /// Which of the servers is asked.
     pub(super) server: u8,
     /// Until when the registrar keeps it.
@@ -63,6 +68,9 @@ impl User {
             expires: 0,
             was_too_brief: false,
             status: 0,
+            is_over_tcp: false,
+            stays_on_udp: false,
+            is_waiting: false,
             server: 0,
             until: Instant::ZERO,
             clock: Clock::default(),

@@ -136,6 +136,10 @@ pub struct Counts {
     pub surplus: u16,
     /// Servers that were given up for the next.
     pub failed_over: u16,
+    /// Places that a 3xx has named and that were asked.
+    pub redirected: u16,
+    /// Requests that were sent again after the time of a `Retry-After`.
+    pub retried: u16,
     /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later.
     pub pending: u16,
     /// Requests of this side that refreshed the session, or were to (RFC 4028). One that is sent again by a timer counts once.

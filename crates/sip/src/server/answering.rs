@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant, Stream};
 use super::authentication::unknown_options;
 use super::element::Element;
 use super::manners::{Answer, Manners, Progress};
-use super::offers::{answer_offer, describe, description, not_understood};
+use super::offers::{answer_offer, body_types, describe, description, not_understood};
 use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
 use super::{Destination, Domain, allow, is_readable, reply, tell_capabilities, unsupported, with_allow};
@@ -518,11 +518,10 @@ impl AnsweringMachine {
     }
 }
 
-/// A 2xx that goes through its transaction the first time, and past it when it is sent again.
 /// The response to OPTIONS.
 fn capable(mut response: Response) -> Response {
     allow(&mut response.headers, &ALLOWED);
-    tell_capabilities(&mut response.headers, SDP_TYPE, &format!("{RELIABLE}, {TIMER}"));
+    tell_capabilities(&mut response.headers, &body_types(), &format!("{RELIABLE}, {TIMER}"));
     response
 }
 
@@ -537,6 +536,7 @@ fn accepts_descriptions(request: &Request) -> bool {
         || types.any(|kind| ["*/*", "application/*", SDP_TYPE].contains(&&*kind))
 }
 
+/// A 2xx that goes through its transaction the first time, and past it when it is sent again.
 fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {
     let mut acceptance = Acceptance::new(now, invite, response.clone(), timing);
     let _ = acceptance.poll_transmit();

@@ -7,6 +7,7 @@ use super::answering::Call;
 use super::manners::Manners;
 use super::reply;
 use crate::dialog::{Acceptance, Outcome, Refusal};
+use crate::multipart::{MIXED_TYPE, SessionBody, session_body};
 use crate::sdp::{Description, SDP_TYPE};
 use crate::{Name, Request, Response, Status};
 
@@ -36,6 +37,11 @@ impl Call {
     }
 }
 
+/// The types of bodies that are understood, as `Accept` lists them.
+pub(super) fn body_types() -> String {
+    format!("{SDP_TYPE}, {MIXED_TYPE}")
+}
+
 pub(super) fn describe(response: &mut Response, description: &Description) {
     response.headers.push(Name::ContentType, SDP_TYPE);
     response.body = description.to_string().into();
@@ -63,7 +69,7 @@ pub(super) fn answer_offer(manners: &Manners, call: &mut Call, request: &Request
 pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     let mut response = reply(request, status);
     if status == Status::UNSUPPORTED_MEDIA_TYPE {
-        response.headers.push(Name::Accept, SDP_TYPE);
+        response.headers.push(Name::Accept, body_types());
         response.headers.push(Name::new("Accept-Encoding"), "identity");
     }
     response
@@ -79,12 +85,15 @@ pub(super) fn description(manners: &Manners, request: &Request) -> Result<Descri
         return Ok(Description::audio(address, port, 1));
     }
     let of = |name: Name| request.headers.get(&name);
-    let kind = of(Name::ContentType).unwrap_or_default().split(';').next().unwrap_or_default();
-    let is_plain = of(Name::ContentEncoding).is_none_or(|own| own.eq_ignore_ascii_case("identity"));
-    if !is_plain || !kind.trim().eq_ignore_ascii_case(SDP_TYPE) {
+    if of(Name::ContentEncoding).is_some_and(|own| !own.eq_ignore_ascii_case("identity")) {
         return Err(Status::UNSUPPORTED_MEDIA_TYPE);
     }
-    let offer = std::str::from_utf8(&request.body).ok().and_then(|text| Description::parse(text).ok());
+    let offer = match session_body(of(Name::ContentType).unwrap_or_default(), &request.body) {
+        SessionBody::Description(offer) => offer,
+        SessionBody::NotUnderstood => return Err(Status::UNSUPPORTED_MEDIA_TYPE),
+        SessionBody::Malformed => return Err(Status::BAD_REQUEST),
+    };
+    let offer = std::str::from_utf8(offer).ok().and_then(|text| Description::parse(text).ok());
     let offer = offer.ok_or(Status::BAD_REQUEST)?;
     let answer = offer.answer(address, port, 1, &["0", "8", "101"]);
     // Nothing is left to talk with (RFC 3261 section 21.4.26).

@@ -13,7 +13,7 @@ use super::scenario::{ScenarioName, Spans};
 use super::server::Serving;
 use super::{SettingError, wrong};
 use crate::load::{
-    Arrivals, CalleeOrder, Directory, Gaps, PACE, Pace, Plan, PlanError, Portion, Stage, Work,
+    Arrivals, CalleeOrder, Directory, Gaps, OwnMessage, PACE, Pace, Plan, PlanError, Portion, Stage, Work,
 };
 use crate::transaction::Timing;
 
@@ -55,7 +55,7 @@ pub struct LoadSettings {
     pub service: Option<String>,
     /// Whether the server is tested against the rules of basic calls or registrations before the first user begins, in the time before
     /// the flow's `start`. A server that breaks one marks the run. The simulator has no such test.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub conform: bool,
     /// The mean time between two arrivals, above zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +118,19 @@ pub struct LoadSettings {
     /// The size of the session descriptions, up to 60 KB; `0 B` for none.
     #[serde(default = "usual_description")]
     pub sdp: Size,
+    /// What messages say beside what the scenarios make them say: header fields that are set or added, and bodies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<OwnMessage>,
+    /// Whether callers go where a 3xx points (RFC 3261 section 8.1.3.4), if that is the server, a server that takes over or a peer:
+    /// else the server is asked for it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub follow_redirects: bool,
+    /// How often an attempt that is refused with `Retry-After` is made again after that time, if that is 3 minutes at most.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u8,
+    /// How requests of more than 1300 B go where the others go over UDP.
+    #[serde(default, skip_serializing_if = "is_over_udp")]
+    pub large_requests: LargeRequests,
     /// The password of all users, for a server that asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
@@ -156,6 +169,21 @@ pub struct LoadSettings {
     pub location: Option<LocationSettings>,
     /// Who serves them at the flow's other end: a server of netrig's, or a program of others.
     pub server: Serving,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(value: &u8) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_over_udp(value: &LargeRequests) -> bool {
+    matches!(value, LargeRequests::Udp)
 }
 
 pub(super) fn no_time() -> Duration {
@@ -221,6 +249,17 @@ pub enum Called {
     Server,
     /// A peer of each user at the flow's first end, which is registered with the server beforehand.
     Own,
+}
+
+/// How requests of more than 1300 B go where the others go over UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LargeRequests {
+    /// Over UDP too, in fragments.
+    #[default]
+    Udp,
+    /// Over TCP, as RFC 3261 section 18.1.1 says, and over UDP where nobody takes the connection.
+    Tcp,
 }
 
 /// Which requests share a connection.
@@ -336,6 +375,10 @@ impl LoadSettings {
             contacts: self.contacts,
             provisionals: self.provisionals,
             session_expires: self.session_expires.map(whole_seconds),
+            messages: self.messages.clone(),
+            follows_redirects: self.follow_redirects,
+            retries: self.retries,
+            sends_large_over_tcp: self.large_requests == LargeRequests::Tcp,
             description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
             timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,

@@ -10,7 +10,7 @@ mod script;
 mod server;
 
 pub use drawn_time::DrawnTime;
-pub use load::{Called, Connections, LoadSettings, StageSettings};
+pub use load::{Called, Connections, LargeRequests, LoadSettings, StageSettings};
 pub use location::{LocationSettings, LookupSettings, NameService};
 pub use scenario::{ScenarioName, Spans};
 pub use script::TESTED_USERS;

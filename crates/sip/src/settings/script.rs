@@ -3,8 +3,8 @@
 use netrig_core::{Duration, SpanDistribution};
 
 use super::load::{
-    Called, Connections, LoadSettings, an_hour, no_time, one, one_place, t1, t4, tenth_of_a_second,
-    usual_description,
+    Called, Connections, LargeRequests, LoadSettings, an_hour, no_time, one, one_place, t1, t4,
+    tenth_of_a_second, usual_description,
 };
 use super::{SettingError, wrong};
 use crate::load::{Plan, Scenario, Work};
@@ -75,7 +75,7 @@ impl LoadSettings {
     }
 
     /// Keys of which calls that follow a scenario have nothing, and whether they say something.
-    fn said_by_scripts(&self) -> [(&'static str, bool); 14] {
+    fn said_by_scripts(&self) -> [(&'static str, bool); 18] {
         [
             ("callee", self.callee != Called::Server),
             ("ring", self.ring != no_time()),
@@ -91,6 +91,10 @@ impl LoadSettings {
             ("population", self.population > 0),
             ("fail_over", !self.fail_over.is_empty()),
             ("location", self.location.is_some()),
+            ("messages", !self.messages.is_empty()),
+            ("follow_redirects", self.follow_redirects),
+            ("retries", self.retries > 0),
+            ("large_requests", self.large_requests != LargeRequests::Udp),
         ]
     }
 
@@ -148,6 +152,7 @@ mod tests {
             (json!({ "scenario_text": "x", "callee": "own" }), "callee"),
             (json!({ "scenario_text": "x", "population": 4 }), "population"),
             (json!({ "scenario_text": "x", "t1": "1 s" }), "t1"),
+            (json!({ "scenario_text": "x", "retries": 1 }), "retries"),
             (json!({ "scenario_text": "x", "threads": 2 }), "threads"),
             (json!({ "scenario_text": "x", "connections": "per-user" }), "connections"),
             (json!({ "scenario_text": "x", "hold": { "exponential": "1 s" } }), "hold"),

@@ -111,7 +111,7 @@ pub fn answer(
                 &clock,
                 &offset,
                 MESSAGES,
-                |[_, from]: [SocketAddr; 2], bytes: &[u8], arrived| {
+                |_, [_, from]: [SocketAddr; 2], bytes: &[u8], arrived| {
                     taken += 1;
                     let scan = Scan::of(bytes);
                     let moment = Moment { arrived, now: clock.now() };

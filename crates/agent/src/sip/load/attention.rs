@@ -160,7 +160,7 @@ mod tests {
             let look = || {
                 let mut found = 0;
                 let offset = RealtimeOffset::measure();
-                let more = self.wire.receive(&self.clock, &offset, MESSAGES, |_, _, _| found += 1)?;
+                let more = self.wire.receive(&self.clock, &offset, MESSAGES, |_, _, _, _| found += 1)?;
                 all += found;
                 Ok((found, more))
             };

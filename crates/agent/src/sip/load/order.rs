@@ -124,6 +124,11 @@ impl LoadOrder {
         }
     }
 
+    /// Whether requests that are too long for a datagram go over TCP, and the others over UDP.
+    pub(super) fn has_two_transports(&self) -> bool {
+        self.plan.sends_large_over_tcp && self.carrier.transport() == Transport::Udp
+    }
+
     /// Where the servers that are looked for can be: by its transport and version of IP.
     pub(super) fn reach(&self) -> Reach {
         let family = if self.target.is_ipv4() { Kind::A } else { Kind::Aaaa };

@@ -173,6 +173,8 @@ impl Reporting {
             challenges: repetitions.challenges,
             surplus: repetitions.surplus,
             failed_over: repetitions.failed_over,
+            redirected: repetitions.redirected,
+            retried: repetitions.retried,
             tester: TesterReport::of(&tester, order.shards),
             notes: notes(order, ending, lost, &measured),
             messages: None,

@@ -347,7 +347,14 @@ fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
             ))
         }),
     };
-    let wire = |shard| Wire::open(&order.carrier, order.reconnecting, local.at(port(shard)?), rate);
+    let wire = |shard| {
+        let at = local.at(port(shard)?);
+        if order.has_two_transports() {
+            Wire::open_both(order.reconnecting, at, rate)
+        } else {
+            Wire::open(&order.carrier, order.reconnecting, at, rate)
+        }
+    };
     (0..order.shards).map(wire).collect()
 }
 
@@ -411,10 +418,13 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
              `sysctl -w net.ipv4.ip_local_port_range='1024 65535'`, or a lower rate"
         ));
     }
-    if order.carrier.connecting().is_none() && order.plan.description > 1000 {
+    if order.carrier.connecting().is_none()
+        && order.plan.description > 1000
+        && !order.plan.sends_large_over_tcp
+    {
         warnings.push(
             "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \
-             must"
+             must; `--large-requests tcp` sends them over TCP"
                 .to_owned(),
         );
     }

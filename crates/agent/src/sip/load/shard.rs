@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated};
+use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
 
 use super::attention::{Attention, REST};
 use super::control::Control;
@@ -130,7 +130,6 @@ pub(super) struct Shard<'a> {
 /// A tap, and what it needs to know of each message.
 pub(super) struct ShardTap {
     tap: Box<dyn MessageTap>,
-    transport: Transport,
     clock: Clock,
     offset: RealtimeOffset,
 }
@@ -139,13 +138,12 @@ impl ShardTap {
     /// A message was sent or received then, at this end.
     pub(super) fn message(
         &mut self,
-        at: Instant,
+        (at, transport): (Instant, Transport),
         is_sent: bool,
         [local, peer]: [SocketAddr; 2],
         bytes: &[u8],
     ) {
         let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
-        let transport = self.transport;
         self.tap.message(&PassedMessage {
             at_ns,
             is_sent,
@@ -162,7 +160,6 @@ impl<'a> Shard<'a> {
     pub fn new(shared: &'a Shared<'a>, wire: Wire, part: Part) -> Self {
         let tap = shared.taps.map(|taps| ShardTap {
             tap: taps.tap(),
-            transport: shared.order.carrier.transport(),
             clock: shared.clock,
             offset: RealtimeOffset::measure(),
         });
@@ -432,10 +429,10 @@ impl<'a> Shard<'a> {
         let before = self.second.received;
         let Self { wire, part, second, shared, tap, .. } = self;
         let clock = shared.clock;
-        let each = |[local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
+        let each = |transport, [local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
             let now = clock.now();
             if let Some(tap) = tap.as_mut() {
-                tap.message(arrived, false, [local, from], bytes);
+                tap.message((arrived, transport), false, [local, from], bytes);
             }
             second.received += 1;
             second.own_time.record(now - arrived);
@@ -484,22 +481,34 @@ impl<'a> Shard<'a> {
             dues.last().into_iter().for_each(|due| clock.spin_until(*due));
             let at = clock.now();
             streams.send(&sending, &mut self.second, self.tap.as_mut().map(|tap| (tap, at)));
-            let stamped = sending.departing().filter_map(|(_, _, stamped)| stamped);
+            let stamped = sending.departing().filter_map(|(.., stamped)| stamped);
             stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
             dues.iter().for_each(|due| self.second.lateness.record(at - *due));
         }
         let mut begun = dues.iter();
-        for (to, bytes, stamped) in sending.departing() {
+        for (to, way, bytes, stamped) in sending.departing() {
             let due = begun.next();
             match due {
                 Some(due) => clock.spin_until(*due),
                 None => self.keep_time()?,
             }
-            let Wire::Datagrams(socket) = &mut self.wire else { break };
             let at = clock.now();
-            let is_sent = socket.send(to, bytes, &mut self.second)?;
-            if let Some(tap) = self.tap.as_mut().filter(|_| is_sent) {
-                tap.message(at, true, [socket.local(), to], bytes);
+            let socket = match &mut self.wire {
+                Wire::Streams(_) => break,
+                Wire::Both(both) if is_over_tcp(bytes) => {
+                    let tap = self.tap.as_mut().map(|tap| (tap, at));
+                    both.streams.queue((to, way), bytes, &mut self.second, tap);
+                    both.streams.flush();
+                    None
+                }
+                Wire::Both(both) => Some(&mut both.socket),
+                Wire::Datagrams(socket) => Some(&mut **socket),
+            };
+            if let Some(socket) = socket
+                && socket.send(to, bytes, &mut self.second)?
+                && let Some(tap) = &mut self.tap
+            {
+                tap.message((at, Transport::Udp), true, [socket.local(), to], bytes);
             }
             if let Some(stamped) = stamped {
                 self.part.handle_departure(at, stamped);

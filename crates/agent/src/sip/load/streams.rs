@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
+use netrig_sip::header::Transport;
 use netrig_sip::load::{Broken, Key, LONGEST_MESSAGE, Outbox, Owner, TlsFault, Token, Way, Whose};
 use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
@@ -170,6 +171,11 @@ impl LoadStreams {
         self.local
     }
 
+    /// TCP or TLS.
+    pub const fn transport(&self) -> Transport {
+        if self.tls.is_some() { Transport::Tls } else { Transport::Tcp }
+    }
+
     /// A descriptor that can be read from while there is something to be received.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.sockets.as_fd()
@@ -313,31 +319,44 @@ impl LoadStreams {
         mut tap: Option<(&mut ShardTap, Instant)>,
     ) {
         for (to, way, bytes) in waiting.along() {
-            let place = match way {
-                // Who has asked and gone is not there to hear the answer (RFC 3261 section 18.2.2 would call back: a
-                // server that closes what it asked on has no use for it).
-                Way::Back => self.by_peer.get(&to).copied(),
-                Way::Of { user, attempt } => self.place_for(to, user, attempt, counts),
-            };
-            let Some((place, connection)) =
-                place.and_then(|place| self.slots[place].as_mut().map(|connection| (place, connection)))
-            else {
-                // A response without a connection is the server's doing, and its call fails by its timer; a request has been
-                // told as lost.
-                continue;
-            };
-            counts.sent += 1;
-            match connection.stream.queue(Bytes::copy_from_slice(bytes)) {
-                Ok(()) => {
-                    if let Some((tap, at)) = &mut tap {
-                        tap.message(*at, true, [connection.local, connection.stream.peer()], bytes);
-                    }
-                    self.mark_dirty(place);
-                }
-                Err(error) => self.end(place, Some(broken(&error))),
-            }
+            let tap = tap.as_mut().map(|(tap, at)| (&mut **tap, *at));
+            self.queue((to, way), bytes, counts, tap);
         }
         self.flush();
+    }
+
+    /// Has a message sent with the next [`LoadStreams::flush`], and shows it to a tap with the time.
+    pub fn queue(
+        &mut self,
+        (to, way): (SocketAddr, Way),
+        bytes: &[u8],
+        counts: &mut TesterSecond,
+        tap: Option<(&mut ShardTap, Instant)>,
+    ) {
+        let place = match way {
+            // Who has asked and gone is not there to hear the answer (RFC 3261 section 18.2.2 would call back: a
+            // server that closes what it asked on has no use for it).
+            Way::Back => self.by_peer.get(&to).copied(),
+            Way::Of { user, attempt } => self.place_for(to, user, attempt, counts),
+        };
+        let transport = self.transport();
+        let Some((place, connection)) =
+            place.and_then(|place| self.slots[place].as_mut().map(|connection| (place, connection)))
+        else {
+            // A response without a connection is the server's doing, and its call fails by its timer; a request has been
+            // told as lost.
+            return;
+        };
+        counts.sent += 1;
+        match connection.stream.queue(Bytes::copy_from_slice(bytes)) {
+            Ok(()) => {
+                if let Some((tap, at)) = tap {
+                    tap.message((at, transport), true, [connection.local, connection.stream.peer()], bytes);
+                }
+                self.mark_dirty(place);
+            }
+            Err(error) => self.end(place, Some(broken(&error))),
+        }
     }
 
     /// The connection of a user's request, opened if there is none.

@@ -1,22 +1,50 @@
 //! What a thread's messages come and go by.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use netrig_core::Instant;
-use netrig_sip::load::{Outbox, Token};
+use netrig_sip::header::Transport;
+use netrig_sip::load::{Outbox, Token, is_over_tcp};
+use rustix::event::epoll;
+use rustix::io::Errno;
 
-use super::order::{Carrier, LoadError, Reconnecting};
+use super::order::{Carrier, Connecting, LoadError, Reconnecting};
 use super::socket::LoadSocket;
 use super::streams::{LoadStreams, Lost};
 use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
 
-/// One socket for datagrams, or connections.
+/// Ports of the system's choice that are tried for both.
+const PORTS_TRIED: usize = 16;
+
+/// One socket for datagrams, or connections, or both.
 pub(super) enum Wire {
     Datagrams(Box<LoadSocket>),
     Streams(Box<LoadStreams>),
+    /// Datagrams, and connections at the same address for requests that are too long for them.
+    Both(Box<BothWires>),
+}
+
+pub(super) struct BothWires {
+    pub socket: LoadSocket,
+    pub streams: LoadStreams,
+    /// It can be read from while one of them can.
+    readiness: OwnedFd,
+}
+
+impl BothWires {
+    fn open(socket: LoadSocket, reconnecting: Reconnecting) -> Result<Self, LoadError> {
+        let streams = LoadStreams::open(socket.local(), (Connecting::One, reconnecting), None)?;
+        let refused = |errno: Errno| LoadError::kernel("epoll_create")(errno.into());
+        let readiness = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
+        for (fd, number) in [(socket.fd(), 0), (streams.fd(), 1)] {
+            epoll::add(&readiness, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+                .map_err(|errno: Errno| LoadError::kernel("epoll_ctl")(errno.into()))?;
+        }
+        Ok(Self { socket, streams, readiness })
+    }
 }
 
 impl Wire {
@@ -35,11 +63,30 @@ impl Wire {
         Ok(Self::Streams(Box::new(LoadStreams::open(local, (connecting, reconnecting), tls)?)))
     }
 
+    /// Datagrams, and connections for what is too long for them, in the same way.
+    pub fn open_both(
+        reconnecting: Reconnecting,
+        local: SocketAddr,
+        calls_per_s: f64,
+    ) -> Result<Self, LoadError> {
+        let open = || BothWires::open(LoadSocket::open(local, calls_per_s)?, reconnecting);
+        let mut both = open();
+        // The system chooses a port that is free for datagrams; somebody's connections may have it.
+        for _ in 1..PORTS_TRIED {
+            if local.port() != 0 || both.is_ok() {
+                break;
+            }
+            both = open();
+        }
+        both.map(Box::new).map(Self::Both)
+    }
+
     /// Where it is reached.
     pub const fn local(&self) -> SocketAddr {
         match self {
             Self::Datagrams(socket) => socket.local(),
             Self::Streams(streams) => streams.local(),
+            Self::Both(both) => both.socket.local(),
         }
     }
 
@@ -47,6 +94,7 @@ impl Wire {
     pub const fn room(&self) -> Option<(u32, u32)> {
         match self {
             Self::Datagrams(socket) => Some(socket.room()),
+            Self::Both(both) => Some(both.socket.room()),
             Self::Streams(_) => None,
         }
     }
@@ -56,6 +104,7 @@ impl Wire {
         match self {
             Self::Datagrams(socket) => socket.fd(),
             Self::Streams(streams) => streams.fd(),
+            Self::Both(both) => both.readiness.as_fd(),
         }
     }
 
@@ -66,11 +115,19 @@ impl Wire {
         clock: &Clock,
         offset: &RealtimeOffset,
         most: usize,
-        each: impl FnMut([SocketAddr; 2], &[u8], Instant),
+        mut each: impl FnMut(Transport, [SocketAddr; 2], &[u8], Instant),
     ) -> Result<bool, LoadError> {
         match self {
-            Self::Datagrams(socket) => socket.receive(clock, offset, most, each),
-            Self::Streams(streams) => streams.receive(clock, offset, each),
+            Self::Datagrams(socket) => socket.receive(clock, offset, most, over(Transport::Udp, &mut each)),
+            Self::Streams(streams) => {
+                let transport = streams.transport();
+                streams.receive(clock, offset, over(transport, &mut each))
+            }
+            Self::Both(both) => {
+                let datagrams = both.socket.receive(clock, offset, most, over(Transport::Udp, &mut each))?;
+                let streams = both.streams.receive(clock, offset, over(Transport::Tcp, &mut each))?;
+                Ok(datagrams || streams)
+            }
         }
     }
 
@@ -81,6 +138,16 @@ impl Wire {
                 waiting.iter().try_for_each(|(to, bytes)| socket.send(to, bytes, counts).map(drop))?
             }
             Self::Streams(streams) => streams.send(waiting, counts, None),
+            Self::Both(both) => {
+                for (to, way, bytes) in waiting.along() {
+                    if is_over_tcp(bytes) {
+                        both.streams.queue((to, way), bytes, counts, None);
+                    } else {
+                        both.socket.send(to, bytes, counts)?;
+                    }
+                }
+                both.streams.flush();
+            }
         }
         Ok(())
     }
@@ -90,6 +157,7 @@ impl Wire {
     pub fn take_undelivered(&mut self, each: impl FnMut(SocketAddr, &[u8])) -> Result<(), LoadError> {
         match self {
             Self::Datagrams(socket) => socket.take_undelivered(each),
+            Self::Both(both) => both.socket.take_undelivered(each),
             Self::Streams(_) => Ok(()),
         }
     }
@@ -99,13 +167,16 @@ impl Wire {
         match self {
             Self::Datagrams(_) => Vec::new(),
             Self::Streams(streams) => streams.take_lost(),
+            Self::Both(both) => both.streams.take_lost(),
         }
     }
 
     /// An attempt has come to its end.
     pub fn release(&mut self, attempt: Token) {
-        if let Self::Streams(streams) = self {
-            streams.release(attempt);
+        match self {
+            Self::Datagrams(_) => {}
+            Self::Streams(streams) => streams.release(attempt),
+            Self::Both(both) => both.streams.release(attempt),
         }
     }
 
@@ -113,7 +184,16 @@ impl Wire {
     pub fn take_drops(&mut self) -> Result<u64, LoadError> {
         match self {
             Self::Datagrams(socket) => socket.take_drops(),
+            Self::Both(both) => both.socket.take_drops(),
             Self::Streams(_) => Ok(0),
         }
     }
+}
+
+/// With the transport over which a message has come.
+fn over(
+    transport: Transport,
+    each: &mut impl FnMut(Transport, [SocketAddr; 2], &[u8], Instant),
+) -> impl FnMut([SocketAddr; 2], &[u8], Instant) {
+    move |ends, bytes, at| each(transport, ends, bytes, at)
 }

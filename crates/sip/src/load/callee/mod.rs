@@ -345,8 +345,10 @@ impl Callee {
     /// same.
     fn respond(&mut self, now: Instant, key: Key, said: Said, out: &mut Output) {
         let timing = self.setup.timing;
-        let reliable = self.setup.transport.is_reliable();
         let Some(call) = self.calls.get_mut(key) else { return };
+        // Its request may have come over TCP because of its length.
+        let reliable =
+            self.setup.transport.is_reliable() || call.copied.as_bytes().starts_with(b"Via: SIP/2.0/TCP ");
         let is_accepted = said == Said::Ok;
         call.said = said;
         call.phase = if is_accepted { Answering::Accepted } else { Answering::Refusing };

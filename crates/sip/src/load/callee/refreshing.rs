@@ -12,8 +12,8 @@ use super::super::scan::{Field, Scan};
 use super::super::template::Template;
 use super::super::text::put_unfolded;
 use super::{
-    Answer, Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Output, Repetition, Timed,
-    Timer, Token, Values, Way, stamp,
+    Answer, Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Output, Timed, Timer, Token,
+    Values, Way, stamp,
 };
 use crate::dialog::{Refresher, SessionTimer, TimerEvent, TimerGrant};
 use crate::record::acknowledgement;
@@ -185,22 +185,26 @@ impl Callee {
 
     fn begin_request(&mut self, now: Instant, key: Key, out: &mut Output) {
         let timing = self.setup.timing;
-        let reliable = self.setup.transport.is_reliable();
+        let again = self.setup.first_repetition(now, false);
         let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut()) else { return };
         refresh.cseq += 1;
-        let again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
         if let Some(own) = &mut refresh.own {
             own.ask(refresh.cseq, again, Deadline::after(now, timing.patience()));
         }
-        self.write_refresh(key, out);
+        if self.write_refresh(key, out)
+            && let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut())
+            && let Some(own) = &mut refresh.own
+        {
+            own.has_gone_over_tcp();
+        }
     }
 
-    /// The request that is under way.
-    fn write_refresh(&self, key: Key, out: &mut Output) {
-        let Some(call) = self.calls.get(key) else { return };
+    /// The request that is under way. Whether it goes over TCP because of its length.
+    fn write_refresh(&self, key: Key, out: &mut Output) -> bool {
+        let Some(call) = self.calls.get(key) else { return false };
         let Some((refresh, own)) = call.refresh.as_ref().and_then(|all| Some((all, all.own.as_ref()?)))
         else {
-            return;
+            return false;
         };
         let Inquiries { update, refresh: invite, bye, .. } = &self.inquiries;
         let template = match (refresh.is_ending, own.by_update) {
@@ -211,6 +215,7 @@ impl Callee {
         let session = format!("Session-Expires: {}\r\n", own.timer.expires());
         let values = Values::default().with(Hole::Session, session.as_bytes());
         self.inquire((call, key), &refresh.far, template, (own.cseq, own.cseq as u16), values, out);
+        self.setup.send_large_over_tcp(out)
     }
 
     /// The ACK for the final response to an INVITE of this side. That for a 2xx is a transaction of its own.
@@ -220,6 +225,10 @@ impl Callee {
         let transaction = if is_accepted { acknowledgement(cseq, 0) } else { cseq as u16 };
         let template = &self.inquiries.acknowledge;
         self.inquire((call, key), &refresh.far, template, (cseq, transaction), Values::default(), out);
+        // It goes the way of its INVITE (RFC 3261 section 17.1.1.2).
+        if !is_accepted && refresh.own.as_ref().is_some_and(|own| own.is_over_tcp) {
+            out.messages.send_over_tcp();
+        }
     }
 
     /// Writes a request within the dialog with the other side.

@@ -95,6 +95,9 @@ impl Caller {
         if method == Method::Subscribe && status < 300 {
             return self.subscribed(now, scan, status, key, out);
         }
+        if is_first && status >= 300 && self.ask_otherwise(now, scan, status, key, out) {
+            return;
+        }
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ended, self.arrived);
         if is_first {

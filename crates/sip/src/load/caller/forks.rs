@@ -26,7 +26,8 @@ impl Caller {
         let id = (key, Box::from(scan.to_tag.unwrap_or_default()));
         if let Some(known) = self.forks.get(&id).copied() {
             call.counts.acknowledgements_again += 1;
-            return self.write(known, Sent::Acknowledge(cseq), out);
+            self.write(known, Sent::Acknowledge(cseq), out);
+            return;
         }
         let dialog = Call {
             phase: Phase::Holding,

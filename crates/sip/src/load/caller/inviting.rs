@@ -181,8 +181,21 @@ impl Caller {
                     .with(Hole::Routes, call.routes.as_bytes());
                 self.put((call, key), &self.requests.acknowledge, which, values, call.next_hop, out);
             } else {
-                let to = self.setup.current(call.located.as_deref(), server);
-                self.put((call, key), &self.requests.refused, which, values, to, out);
+                let moved = self.moved_to(call, cseq);
+                let first = || self.setup.current(call.located.as_deref(), server);
+                let to = if moved.is_some() { self.asked_with(call, cseq) } else { first() };
+                let values = values.with(Hole::Target, moved.unwrap_or_default());
+                let template = &self.requests.openings(moved.is_some()).refused;
+                self.put((call, key), template, which, values, to, out);
+            }
+            // "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261 section
+            // 17.1.1.2).
+            let is_over_tcp = match &call.refresh {
+                Some(refresh) if is_refresh => refresh.own.is_over_tcp,
+                _ => call.is_invite_over_tcp && cseq == call.invite,
+            };
+            if is_over_tcp {
+                out.messages.send_over_tcp();
             }
         }
     }
@@ -204,8 +217,6 @@ impl Caller {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.answered, self.arrived);
-        stamp(&mut call.stamps.acknowledged, now);
         let wanted = match call.scenario {
             Scenario::Busy => status == 486 || status == 600,
             Scenario::Redirect => (300..400).contains(&status),
@@ -214,10 +225,16 @@ impl Caller {
             }
             _ => false,
         };
+        if !wanted && may_ask && self.ask_otherwise(now, scan, status, key, out) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.answered, self.arrived);
+        stamp(&mut call.stamps.acknowledged, now);
         let failure = failure_of(status, call.proof.as_deref());
         call.failure = call.failure.or((!wanted).then_some(failure));
         call.phase = Phase::Refused;
-        let reliable = self.setup.transport.is_reliable();
+        let reliable = self.setup.transport.is_reliable() || call.is_over_tcp;
         call.clock = Clock { end: Deadline::after(now, self.setup.timing.timer_d()), ..Clock::default() };
         out.records.push(record(call));
         if reliable {

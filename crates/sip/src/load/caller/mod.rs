@@ -1,12 +1,13 @@
 //! Who calls: the scenarios as seen by the one who begins them.
 //!
 //! What a call sends is in `sending`, what its first INVITE comes to in `inviting`, what is done in its dialog in `dialog`, and
-//! what only some scenarios do in `reliable`, `changing`, `forks` and `subscribing`, and session timers in `refreshing`.
+//! where it is asked instead in `redirecting`, what only some scenarios do in `reliable`, `changing`, `forks` and `subscribing`, and session timers in `refreshing`.
 
 mod changing;
 mod dialog;
 mod forks;
 mod inviting;
+mod redirecting;
 mod refreshing;
 mod reliable;
 mod sending;
@@ -36,7 +37,7 @@ use crate::record::{
     Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of, stamp,
 };
 use crate::transaction::Timer;
-use sending::Sent;
+use redirecting::Redirects;
 
 /// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
 /// [`Caller::handle_request`] and [`Caller::handle_timeout`].
@@ -51,6 +52,8 @@ pub struct Caller {
     calls: Slab<Call>,
     /// Dialogs of forked calls beside their first, by the call and the other side's tag.
     forks: BTreeMap<(Key, Box<[u8]>), Key>,
+    /// Where calls were sent by 3xx.
+    redirects: BTreeMap<Key, Redirects>,
     wheel: Wheel,
     lines: Vec<u8>,
     /// When what is being handled came.
@@ -74,6 +77,7 @@ impl Caller {
             responses: Responses::new(&setup)?,
             calls: Slab::new(setup.calls),
             forks: BTreeMap::new(),
+            redirects: BTreeMap::new(),
             wheel: Wheel::new(setup.resolution),
             setup,
             names,
@@ -136,6 +140,9 @@ impl Caller {
             is_met: false,
             is_told: false,
             is_cancel_answered: false,
+            is_over_tcp: false,
+            is_invite_over_tcp: false,
+            stays_on_udp: false,
             is_change_rung: false,
             prack: 0,
             rseq: 0,
@@ -326,11 +333,26 @@ impl Caller {
         for key in concerned {
             let Some(call) = self.calls.get_mut(key) else { continue };
             let asked = match call.phase {
-                Phase::Holding | Phase::Refused | Phase::Forked | Phase::Released => continue,
+                Phase::Waiting | Phase::Holding | Phase::Refused | Phase::Forked | Phase::Released => {
+                    continue;
+                }
                 Phase::Changing | Phase::Ending => call.next_hop,
-                _ => call.asked(&self.setup),
+                _ => {
+                    let cseq = call.cseq;
+                    let Some(call) = self.calls.get(key) else { continue };
+                    self.asked_with(call, cseq)
+                }
             };
-            if asked == server && !self.fail_over(now, key, out) {
+            let Some(call) = self.calls.get(key) else { continue };
+            let is_its_own =
+                !self.setup.has_two_transports() || call.is_over_tcp == (why != Broken::Undelivered);
+            if asked != server || !is_its_own {
+                continue;
+            }
+            if call.is_over_tcp && why == Broken::Refused && !call.stays_on_udp {
+                // "the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
+                self.send_over_udp(now, key, out);
+            } else if !self.fail_over(now, key, out) && !self.move_on(now, key, out) {
                 let Some(call) = self.calls.get_mut(key) else { continue };
                 stamp(&mut call.stamps.ended, now);
                 call.failure = call.failure.or(Some(Failure::Connection(why)));
@@ -409,20 +431,13 @@ impl Caller {
         };
         if call.clock.again.has_come(now, (!is_invite).then_some(timing.t2)) {
             call.counts.requests_again += 1;
-            let sent = match (call.phase, call.scenario) {
-                (Phase::Calling, _) => Sent::Invite,
-                (Phase::Cancelling, _) => Sent::Cancel,
-                (Phase::Asking, _) => Sent::Ask,
-                (Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => Sent::Subscribe,
-                (Phase::Changing, _) => Sent::Change,
-                (Phase::Ending, _) => Sent::Bye,
-                _ => Sent::Prack,
-            };
+            let sent = call.awaited();
             self.write(key, sent, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.clock.act.has_come(now) {
             match (call.phase, call.scenario) {
+                (Phase::Waiting, _) => self.retry(now, key, out),
                 (Phase::Holding, Scenario::Subscribe { .. }) => self.resubscribe(now, key, out),
                 (Phase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => self.change(now, key, out),
                 (Phase::Holding, _) => self.hang_up(now, key, out),
@@ -455,7 +470,8 @@ impl Caller {
             Phase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
             _ => Failure::TimedOut(timer),
         };
-        if self.fail_over(now, key, out) {
+        let is_asked = matches!(call.phase, Phase::Calling | Phase::Asking);
+        if self.fail_over(now, key, out) || is_asked && self.move_on(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -487,6 +503,9 @@ impl Caller {
     fn forget(&mut self, key: Key) {
         if let Some(call) = self.calls.remove(key) {
             self.wheel.cancel(key.index);
+            if !self.redirects.is_empty() {
+                self.redirects.remove(&key);
+            }
             if call.token.key != key {
                 let tag = dialog::tag_of(call.remote.as_bytes()).unwrap_or_default();
                 self.forks.remove(&(call.token.key, tag.into()));

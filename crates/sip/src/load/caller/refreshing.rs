@@ -109,14 +109,16 @@ impl Caller {
 
     /// Sends the refresh with the call's next number, which it has already.
     fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut Output) {
-        let timing = self.setup.timing;
-        let reliable = self.setup.transport.is_reliable();
+        let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(refresh) = &mut call.refresh else { return };
-        let again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
-        refresh.own.ask(call.cseq, again, Deadline::after(now, timing.patience()));
+        refresh.own.ask(call.cseq, self.setup.first_repetition(now, false), Deadline::after(now, patience));
         self.prove(key, Sent::Refresh);
-        self.write(key, Sent::Refresh, out);
+        let is_over_tcp = self.write(key, Sent::Refresh, out);
+        let refresh = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut());
+        if let Some(refresh) = refresh.filter(|_| is_over_tcp) {
+            refresh.own.has_gone_over_tcp();
+        }
     }
 
     /// A response to a refresh of this side.
@@ -149,7 +151,9 @@ impl Caller {
         let (by_update, interval) = (own.by_update, own.timer.interval());
         match status {
             200..300 if by_update => {}
-            200..300 => self.write(key, Sent::Acknowledge(cseq), out),
+            200..300 => {
+                self.write(key, Sent::Acknowledge(cseq), out);
+            }
             _ if by_update => {}
             _ => self.refuse(scan, (cseq, server), key, out),
         }

@@ -46,15 +46,12 @@ impl Caller {
             call.failure = call.failure.or(broken.map(Failure::Rule));
         }
         self.take_dialog(scan, key);
-        self.time(now, key);
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changing, now);
         call.rseq = rseq;
         call.cseq += 1;
         call.prack = call.cseq;
-        self.prove(key, Sent::Prack);
-        self.write(key, Sent::Prack, out);
-        self.stamp_departure(now, key, Sent::Prack, out);
+        self.send_timed(now, key, Sent::Prack, out);
     }
 
     /// A response to PRACK.
@@ -77,9 +74,7 @@ impl Caller {
         if is_challenge(status) && self.authorize(scan, key) {
             let Some(call) = self.calls.get_mut(key) else { return };
             call.prack = call.cseq;
-            self.time(now, key);
-            self.prove(key, Sent::Prack);
-            return self.write(key, Sent::Prack, out);
+            return self.send_timed(now, key, Sent::Prack, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         call.prack = 0;

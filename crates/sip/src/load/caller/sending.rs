@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
-use super::super::messages::Requests;
+use super::super::messages::{Openings, Requests};
 use super::super::output::{Output, Way};
 use super::super::scan::Scan;
 use super::super::template::{Hole, Template, Values};
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, Token};
 use crate::Method;
-use crate::deadline::{Deadline, Repetition};
+use crate::deadline::Deadline;
 use crate::digits::Decimal;
 use crate::record::{Departure, Failure, acknowledgement, stamp, transaction};
 
@@ -43,6 +43,21 @@ fn takes_update(call: &Call) -> bool {
     call.refresh.as_ref().is_some_and(|refresh| refresh.own.by_update)
 }
 
+impl Call {
+    /// The request whose answer is waited for.
+    pub(super) const fn awaited(&self) -> Sent {
+        match (self.phase, self.scenario) {
+            (Phase::Calling, _) => Sent::Invite,
+            (Phase::Cancelling, _) => Sent::Cancel,
+            (Phase::Asking, _) => Sent::Ask,
+            (Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => Sent::Subscribe,
+            (Phase::Changing, _) => Sent::Change,
+            (Phase::Ending, _) => Sent::Bye,
+            _ => Sent::Prack,
+        }
+    }
+}
+
 impl Caller {
     /// Sends the first request of the scenario, or the same again with credentials or to the next server.
     pub(super) fn ask(&mut self, now: Instant, key: Key, out: &mut Output) {
@@ -60,7 +75,9 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let next = self.setup.server(call.located.as_deref(), call.server.saturating_add(1));
         let Some(next) = next.filter(|_| call.server < 7) else { return false };
-        if !matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Asking) {
+        if !matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Asking)
+            || call.counts.redirected > 0
+        {
             return false;
         }
         (call.server, call.next_hop) = (call.server + 1, next);
@@ -107,11 +124,29 @@ impl Caller {
     pub(super) fn send(&mut self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.clock = Clock::default();
-        self.time(now, key);
-        self.prove(key, sent);
-        self.write(key, sent, out);
-        self.stamp_departure(now, key, sent, out);
+        self.send_timed(now, key, sent, out);
         self.rest(key.index);
+    }
+
+    /// Sends a request that has no other beside it, with its timers and its credentials.
+    pub(super) fn send_timed(&mut self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
+        self.prove(key, sent);
+        let is_over_tcp = self.write(key, sent, out);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.is_over_tcp = is_over_tcp;
+        if matches!(sent, Sent::Invite | Sent::Change) {
+            call.is_invite_over_tcp = is_over_tcp;
+        }
+        self.time(now, key);
+        self.stamp_departure(now, key, sent, out);
+    }
+
+    /// Sends what waits for an answer again, in a datagram, as nobody takes connections there.
+    pub(super) fn send_over_udp(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.stays_on_udp = true;
+        let sent = call.awaited();
+        self.send_timed(now, key, sent, out);
     }
 
     /// What was written last is sent later than now: that is told to the stamp that it has just set, if it has.
@@ -134,11 +169,9 @@ impl Caller {
 
     /// Sets the timers of what is sent now.
     pub(super) fn time(&mut self, now: Instant, key: Key) {
-        let timing = self.setup.timing;
-        let reliable = self.setup.transport.is_reliable();
         let Some(call) = self.calls.get_mut(key) else { return };
-        call.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
-        call.clock.end = Deadline::after(now, timing.patience());
+        call.clock.again = self.setup.first_repetition(now, call.is_over_tcp);
+        call.clock.end = Deadline::after(now, self.setup.timing.patience());
     }
 
     /// Makes the credentials of a request that is sent for the first time. Its repetitions have the same.
@@ -159,9 +192,13 @@ impl Caller {
             },
         };
         let Some(mut proof) = call.proof.take() else { return };
+        let Some(call) = self.calls.get(key) else { return };
         let (user, server, token, peer) = (call.user, call.server, call.token, call.peer);
         let uri = match sent {
-            Sent::Invite | Sent::Ask => self.address_of(peer),
+            Sent::Invite | Sent::Ask => match self.moved_to(call, number) {
+                Some(uri) => uri.to_vec(),
+                None => self.address_of(peer),
+            },
             _ => call.target.as_bytes().to_vec(),
         };
         let mut draft = Output::default();
@@ -182,13 +219,14 @@ impl Caller {
         }
     }
 
-    pub(super) fn write(&self, key: Key, sent: Sent, out: &mut Output) {
-        let Some(call) = self.calls.get(key) else { return };
+    /// Whether it goes over TCP because of its length.
+    pub(super) fn write(&self, key: Key, sent: Sent, out: &mut Output) -> bool {
+        let Some(call) = self.calls.get(key) else { return false };
         let own = transaction(call.cseq, call.server);
         let inviting = transaction(call.invite, call.server);
         let (template, cseq, transaction) = match sent {
-            Sent::Invite => (self.invite_of(call.scenario), call.invite, inviting),
-            Sent::Cancel => (&self.requests.cancel, call.invite, inviting),
+            Sent::Invite => (self.invite_of(call), call.invite, inviting),
+            Sent::Cancel => (&self.openings_of(call, call.invite).cancel, call.invite, inviting),
             Sent::Acknowledge(cseq) => {
                 (self.acknowledgement_of(call, cseq), cseq, acknowledgement(cseq, call.server))
             }
@@ -201,7 +239,7 @@ impl Caller {
                 (template, number, transaction(number, call.server))
             }
             Sent::Bye => (&self.requests.bye, call.cseq, own),
-            Sent::Ask => (self.question_of(call.scenario), call.cseq, own),
+            Sent::Ask => (self.question_of(call), call.cseq, own),
             Sent::Subscribe => (&self.requests.resubscribe, call.cseq, own),
         };
         let authorization = match sent {
@@ -211,14 +249,18 @@ impl Caller {
             _ => call.proof.as_deref().map_or(&[][..], |proof| &proof.lines),
         };
         let session = self.session_of(call, sent);
+        let target = match sent {
+            Sent::Invite | Sent::Cancel | Sent::Ask => self.moved_to(call, cseq).unwrap_or_default(),
+            _ => call.target.as_bytes(),
+        };
         let values = Values::default()
-            .with(Hole::Target, call.target.as_bytes())
+            .with(Hole::Target, target)
             .with(Hole::Routes, call.routes.as_bytes())
             .with(Hole::Remote, call.remote.as_bytes())
             .with(Hole::Session, session.as_bytes())
             .with(Hole::Authorization, authorization);
         let to = match sent {
-            Sent::Invite | Sent::Cancel | Sent::Ask => call.asked(&self.setup),
+            Sent::Invite | Sent::Cancel | Sent::Ask => self.asked_with(call, cseq),
             _ => call.next_hop,
         };
         match sent {
@@ -227,6 +269,18 @@ impl Caller {
             }
             _ => self.put_more((call, key), template, (cseq, transaction), values, to, out),
         }
+        match sent {
+            // It goes the way of its INVITE (RFC 3261 section 9.1).
+            Sent::Cancel if call.is_invite_over_tcp => {
+                out.messages.send_over_tcp();
+                true
+            }
+            _ => !call.stays_on_udp && self.setup.send_large_over_tcp(out),
+        }
+    }
+
+    fn openings_of(&self, call: &Call, cseq: u32) -> &Openings {
+        self.requests.openings(self.moved_to(call, cseq).is_some())
     }
 
     /// What only some requests have, beside the rest.
@@ -252,11 +306,12 @@ impl Caller {
         self.put((call, key), template, which, values, to, out);
     }
 
-    const fn invite_of(&self, scenario: Scenario) -> &Template {
-        match scenario {
-            Scenario::DelayedOffer { .. } => &self.requests.invite_bare,
-            Scenario::Prack { .. } => &self.requests.invite_reliably,
-            _ => &self.requests.invite,
+    fn invite_of(&self, call: &Call) -> &Template {
+        let Openings { invite, invite_bare, invite_reliably, .. } = self.openings_of(call, call.invite);
+        match call.scenario {
+            Scenario::DelayedOffer { .. } => invite_bare,
+            Scenario::Prack { .. } => invite_reliably,
+            _ => invite,
         }
     }
 
@@ -272,9 +327,9 @@ impl Caller {
         if call.step == 1 { &self.requests.hold } else { &self.requests.resume }
     }
 
-    const fn question_of(&self, scenario: Scenario) -> &Template {
-        let Requests { options, message, subscribe, .. } = &self.requests;
-        match scenario {
+    fn question_of(&self, call: &Call) -> &Template {
+        let Openings { options, message, subscribe, .. } = self.openings_of(call, call.cseq);
+        match call.scenario {
             Scenario::Options => options,
             Scenario::Subscribe { .. } => subscribe,
             _ => message,

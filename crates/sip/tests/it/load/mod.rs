@@ -3,6 +3,7 @@
 
 mod answers;
 mod credentials;
+mod otherwise;
 mod pair;
 mod refreshing;
 mod scenarios;

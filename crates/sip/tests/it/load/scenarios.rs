@@ -451,7 +451,7 @@ fn the_timers_of_a_request_run_from_when_it_leaves() {
         let names = Directory::pattern("user", 4);
         let (mut caller, mut out) = (Caller::new(setup(), names.clone(), names).unwrap(), Output::default());
         caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
-        let stamped = out.messages.departing().find_map(|(_, _, stamped)| stamped).unwrap();
+        let stamped = out.messages.departing().find_map(|(.., stamped)| stamped).unwrap();
         caller.handle_departure(ms(40), stamped);
         let (mut sent, mut now) = (Vec::new(), ms(0));
         while let Some(due) = caller.next_deadline() {

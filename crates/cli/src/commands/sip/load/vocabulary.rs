@@ -93,10 +93,12 @@ fn plan_of(flags: &[&str]) -> Plan {
 /// What a plan says of what is done when.
 fn said(plan: &Plan) -> String {
     let Plan { work, mix, pace, hold, users, count, callee, contacts, provisionals, .. } = plan;
-    let Plan { description, domain, expires, timing, calls, session_expires, .. } = plan;
+    let Plan { description, domain, expires, timing, calls, session_expires, messages, .. } = plan;
+    let Plan { follows_redirects, retries, sends_large_over_tcp, .. } = plan;
     format!(
         "{work:?} {mix:?} {pace:?} {hold:?} {users} {count:?} {callee:?} {contacts} {provisionals} {description} {domain:?} \
-         {expires} {timing:?} {calls} {session_expires:?}"
+         {expires} {timing:?} {calls} {session_expires:?} {messages:?} \
+         {follows_redirects} {retries} {sends_large_over_tcp}"
     )
 }
 
@@ -105,6 +107,11 @@ fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
     let trace = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(trace.path(), "0.5\n1.5\n").unwrap();
     let trace = format!("--trace={}", trace.path().display());
+    let own = tempfile::NamedTempFile::new().unwrap();
+    let message = "step = \"bye\"\nset = { Reason = \"SIP;cause=200\" }";
+    std::fs::write(own.path(), format!("[[message]]\n{message}\n")).unwrap();
+    let own = format!("--messages={}", own.path().display());
+    let message = format!("rate = 1\nmessages = [{{ {} }}]", message.replace('\n', ", "));
     for (flags, keys) in [
         (&["--interval=300ms"][..], "interval = \"300 ms\""),
         (&["--interval=300ms", "--arrivals=burst:10"], "interval = \"300 ms\"\narrivals = { burst = 10 }"),
@@ -128,6 +135,11 @@ fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
             "rate = 1\ncallee = \"own\"\nring = \"1 s\"\ncontacts = 2\nprovisionals = 3",
         ),
         (&["--rate=1/s", "--session-expires=90s"], "rate = 1\nsession_expires = \"90 s\""),
+        (&["--rate=1/s", &own], &message),
+        (
+            &["--rate=1/s", "--follow-redirects", "--retries=3", "--large-requests=tcp"],
+            "rate = 1\nfollow_redirects = true\nretries = 3\nlarge_requests = \"tcp\"",
+        ),
         (&["--rate=1/s", "--hold=30s"], "rate = 1\nhold = \"30 s\""),
         (
             &["--rate=1/s", "--hold=lognormal:90s,1"],

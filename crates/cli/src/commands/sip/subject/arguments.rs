@@ -104,6 +104,21 @@ pub struct CallArguments {
     /// The size of the session descriptions; `0B` for none
     #[arg(long, value_name = "SIZE", default_value = "300B")]
     pub sdp: Size,
+    /// Messages that say more than the scenarios make them say, or something else: a file of TOML with a `[[message]]` for each, its
+    /// `step` and what is `set`, `add`ed, and its `body` or `parts`
+    #[arg(long, value_name = "FILE")]
+    pub messages: Option<PathBuf>,
+    /// Go where a 3xx points (RFC 3261 section 8.1.3.4), if that is the target, a server that takes over or a peer: else the target is
+    /// asked for it
+    #[arg(long)]
+    pub follow_redirects: bool,
+    /// How often an attempt that is refused with `Retry-After` is made again after that time, which is `--longest-ringing` at most
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u8,
+    /// How requests of more than 1300 B go where the others go over UDP: `udp` too, in fragments, or `tcp`, as RFC 3261 section 18.1.1
+    /// says
+    #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = LargeRequestsName::Udp)]
+    pub large_requests: LargeRequestsName,
     /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     pub t1: Duration,
@@ -122,6 +137,15 @@ pub enum CalleeName {
     Server,
     /// A peer of each user, which netrig registers with the server beforehand and which answers
     Own,
+}
+
+/// How requests go that are too long for a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LargeRequestsName {
+    /// In fragments of a datagram
+    Udp,
+    /// Over TCP, or in datagrams where nobody takes the connection
+    Tcp,
 }
 
 /// Connections of a target over TCP or TLS.

@@ -9,12 +9,13 @@ use netrig_agent::user_file;
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
-use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Portion, Work};
+use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, Work};
 use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
+use serde::Deserialize;
 
 use super::super::serve::users::user_list;
-use super::arguments::{CalleeName, Population, StatisticName, Subject};
+use super::arguments::{CalleeName, LargeRequestsName, Population, StatisticName, Subject};
 use super::carrier::{carrier, target};
 use super::location::{Looked, look};
 use crate::commands::probe::{Target, resolve};
@@ -67,6 +68,10 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         },
         longest_ringing: call.longest_ringing,
         description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX),
+        messages: call.messages.as_deref().map_or(Ok(Vec::new()), own_messages)?,
+        follows_redirects: call.follow_redirects,
+        retries: call.retries,
+        sends_large_over_tcp: call.large_requests == LargeRequestsName::Tcp,
         timing: Timing::of(call.t1, call.t2, call.t4),
         calls: tester.most_calls,
         seed: span.seed,
@@ -215,6 +220,27 @@ pub fn thresholds(subject: &Subject) -> Thresholds {
 pub fn read(path: &Path) -> Result<String, Failure> {
     user_file::read_text(path, user_file::LONGEST_DATA)
         .map_err(|error| Failure::request(format!("cannot read {}: {error}", path.display())))
+}
+
+/// The messages of a file that are the user's own.
+fn own_messages(path: &Path) -> Result<Vec<OwnMessage>, Failure> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        #[serde(default)]
+        message: Vec<OwnMessage>,
+    }
+    let wrong = |why: String| Failure::request(format!("{}: {why}", path.display()));
+    let file: File = toml::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
+    for (number, message) in (1..).zip(&file.message) {
+        message.check().map_err(|error| {
+            wrong(format!("message {number}, of the step `{}`: {error}", message.step.name()))
+        })?;
+    }
+    if file.message.is_empty() {
+        return Err(wrong("it has no message: expected a `[[message]]` with its `step`".to_owned()));
+    }
+    Ok(file.message)
 }
 
 /// Gives a plan its users: their names and passwords, and how many there are.

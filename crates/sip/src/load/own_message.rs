@@ -1,0 +1,568 @@
+//! Messages of the built-in scenarios as a load's author wants them: header fields set or added, bodies of one or several parts.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::setup::Setup;
+use super::template::Hole;
+use crate::grammar::is_a_token;
+use crate::multipart::{MIXED_TYPE, essence};
+use crate::sdp::SDP_TYPE;
+use crate::{Message, Name};
+
+/// By these a load finds its calls, or a message its end and its way.
+static KEPT: [Name; 12] = [
+    Name::Via,
+    Name::From,
+    Name::To,
+    Name::CallId,
+    Name::CSeq,
+    Name::ContentLength,
+    Name::Route,
+    Name::RecordRoute,
+    Name::Authorization,
+    Name::ProxyAuthorization,
+    Name::RAck,
+    Name::RSeq,
+];
+
+/// What a header field, and a body, may take, bytes: a message has to fit into a datagram.
+const LONGEST_TEXT: usize = 60_000;
+
+/// A kind of message of the built-in scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessageStep {
+    /// REGISTER.
+    Register,
+    /// The INVITE that begins a call.
+    Invite,
+    /// An INVITE of the caller within the dialog: hold, resumption, refresh.
+    ReInvite,
+    /// UPDATE of the caller.
+    Update,
+    /// CANCEL.
+    Cancel,
+    /// PRACK.
+    Prack,
+    /// ACK of a 2xx.
+    Ack,
+    /// BYE of the caller.
+    Bye,
+    /// OPTIONS.
+    Options,
+    /// MESSAGE.
+    Message,
+    /// SUBSCRIBE, each one of a subscription.
+    Subscribe,
+    /// NOTIFY of a peer.
+    Notify,
+    /// 180 of a peer.
+    Ringing,
+    /// 183 of a peer.
+    Progress,
+    /// 200 to an INVITE.
+    Answer,
+    /// 486 of a peer.
+    Refusal,
+}
+
+/// A message that says more than its scenario makes it say, or something else.
+///
+/// Texts have the keywords `[user]`, `[peer]`, `[domain]`, `[call_id]`, `[cseq]`, `[local_ip]`, `[local_ip_type]` (4 or 6),
+/// `[local_port]`, `[remote_ip]`, `[remote_port]` and `[transport]`; a bracket that is none is written `\x5B`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OwnMessage {
+    /// Which messages.
+    pub step: MessageStep,
+    /// Header fields in the place of all of the same name. An empty text takes them away.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Header fields at the end, each as a line: `Diversion: <sip:[peer]@[domain]>`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<String>,
+    /// The body, in the place of the scenario's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<OwnBody>,
+    /// In its place several, as `multipart/mixed` (RFC 2046 section 5.1.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<OwnBody>,
+}
+
+/// A body, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OwnBody {
+    /// Its media type: `application/sdp`.
+    #[serde(rename = "type")]
+    pub media_type: String,
+    /// Its text, with CR LF at the end of each line. Without one it is the session description of the scenario's own message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Header fields of the part, each as a line: `Content-ID: <[user]@[domain]>`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+}
+
+/// What of a message cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OwnMessageError {
+    /// The name of a header field is no token.
+    #[error("`{0}` is no name of a header field (RFC 3261 section 25.1, `token`)")]
+    NoName(String),
+    /// A line without a colon.
+    #[error("`{0}` is no header field: expected `Name: value`")]
+    NoHeaderField(String),
+    /// The tester needs it as it is.
+    #[error("`{0}` stays as it is: by it the tester finds its calls, or messages their way")]
+    Kept(&'static str),
+    /// It says what a body has.
+    #[error("`Content-Type` is the `type` of a body")]
+    ContentType,
+    /// A value has a control character, or a line end.
+    #[error("the value of `{0}` has a control character or a line end")]
+    ControlCharacter(String),
+    /// A bracket that is no keyword.
+    #[error("`[{0}]` is no keyword: expected one of {known}; a bracket itself is written `\\x5B`", known = known_keywords())]
+    NoKeyword(String),
+    /// A keyword that these messages have no value for.
+    #[error("`[{0}]` is not known in messages of the step `{1}`")]
+    UnknownHere(&'static str, &'static str),
+    /// The description of an INVITE is that of all calls of a load, and of their answers.
+    #[error(
+        "`[{0}]` differs from call to call, and the session description of `invite` is that of all of them, and of their answers"
+    )]
+    OfOneCall(&'static str),
+    /// Both a body and parts.
+    #[error("it has both `body` and `parts`: expected one of them")]
+    BodyAndParts,
+    /// A body that is no part has header fields of its own.
+    #[error("`headers` are of a part: of a message `set` and `add` say them")]
+    HeadersOfBody,
+    /// No media type.
+    #[error("`{0}` is no media type: expected `type/subtype`")]
+    NoMediaType(String),
+    /// A body without a text where the scenario's message has no session description, or of another type.
+    #[error(
+        "a body without `text` is the session description of the scenario's message: its `type` is `application/sdp`"
+    )]
+    NoText,
+    /// Longer than a datagram.
+    #[error("it is longer than {LONGEST_TEXT} B")]
+    TooLong,
+    /// It changes nothing.
+    #[error("it changes nothing: expected `set`, `add`, `body` or `parts`")]
+    Nothing,
+}
+
+/// A word in brackets that stands for what a load knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keyword {
+    /// Of each message.
+    Each(Hole),
+    Domain,
+    LocalIp,
+    LocalIpType,
+    LocalPort,
+    RemoteIp,
+    RemotePort,
+    Transport,
+}
+
+const KEYWORDS: [(&str, Keyword); 11] = [
+    ("user", Keyword::Each(Hole::User)),
+    ("peer", Keyword::Each(Hole::Peer)),
+    ("call_id", Keyword::Each(Hole::CallId)),
+    ("cseq", Keyword::Each(Hole::CSeq)),
+    ("domain", Keyword::Domain),
+    ("local_ip", Keyword::LocalIp),
+    ("local_ip_type", Keyword::LocalIpType),
+    ("local_port", Keyword::LocalPort),
+    ("remote_ip", Keyword::RemoteIp),
+    ("remote_port", Keyword::RemotePort),
+    ("transport", Keyword::Transport),
+];
+
+fn hole_name(hole: Hole) -> &'static str {
+    KEYWORDS.iter().find(|(_, keyword)| *keyword == Keyword::Each(hole)).map_or("", |(name, _)| name)
+}
+
+fn known_keywords() -> String {
+    KEYWORDS.map(|(name, _)| format!("`[{name}]`")).join(", ")
+}
+
+impl Keyword {
+    fn value(self, setup: &Setup) -> String {
+        let version = |is_6: bool| if is_6 { "6" } else { "4" };
+        match self {
+            Self::Each(hole) => hole.text().to_owned(),
+            Self::Domain => setup.domain.clone(),
+            Self::LocalIp => setup.local.ip().to_string(),
+            Self::LocalIpType => version(setup.local.is_ipv6()).to_owned(),
+            Self::LocalPort => setup.local.port().to_string(),
+            Self::RemoteIp => setup.server.ip().to_string(),
+            Self::RemotePort => setup.server.port().to_string(),
+            Self::Transport => setup.transport.name().to_owned(),
+        }
+    }
+}
+
+/// A piece of a text: as it stands, or a word in brackets. A word has small letters, digits and `_` only, and begins with a letter: all
+/// else in brackets, as of JSON and of IPv6 addresses, is text.
+fn pieces(text: &str) -> Vec<Result<&str, &str>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    let mut from = 0;
+    while let Some(start) = rest[from..].find('[').map(|at| at + from) {
+        let word = rest[start + 1..].split(']').next().unwrap_or_default();
+        let is_closed = rest[start + 1 + word.len()..].starts_with(']');
+        let is_word = word.starts_with(|letter: char| letter.is_ascii_lowercase())
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit());
+        if is_closed && is_word {
+            pieces.push(Ok(&rest[..start]));
+            pieces.push(Err(word));
+            (rest, from) = (&rest[start + word.len() + 2..], 0);
+        } else {
+            from = start + 1;
+        }
+    }
+    pieces.push(Ok(rest));
+    pieces
+}
+
+fn keyword(word: &str) -> Result<Keyword, OwnMessageError> {
+    let found = KEYWORDS.iter().find(|(name, _)| *name == word);
+    found.map(|(_, keyword)| *keyword).ok_or_else(|| OwnMessageError::NoKeyword(word.to_owned()))
+}
+
+/// A text with what its keywords stand for.
+fn filled(text: &str, setup: &Setup) -> String {
+    let value = |piece: Result<&str, &str>| match piece {
+        Ok(text) => text.replace("\\x5B", "["),
+        // The keywords were checked.
+        Err(word) => keyword(word).map(|keyword| keyword.value(setup)).unwrap_or_default(),
+    };
+    pieces(text).into_iter().map(value).collect()
+}
+
+/// A header field that is written as a line.
+fn header_field(line: &str) -> Result<(Name, &str), OwnMessageError> {
+    let (name, value) =
+        line.split_once(':').ok_or_else(|| OwnMessageError::NoHeaderField(line.to_owned()))?;
+    Ok((Name::new(name.trim_end()), value.trim()))
+}
+
+/// With CR LF at the end of each line.
+fn with_line_ends(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+impl MessageStep {
+    /// As files say it: `re-invite`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::Invite => "invite",
+            Self::ReInvite => "re-invite",
+            Self::Update => "update",
+            Self::Cancel => "cancel",
+            Self::Prack => "prack",
+            Self::Ack => "ack",
+            Self::Bye => "bye",
+            Self::Options => "options",
+            Self::Message => "message",
+            Self::Subscribe => "subscribe",
+            Self::Notify => "notify",
+            Self::Ringing => "ringing",
+            Self::Progress => "progress",
+            Self::Answer => "answer",
+            Self::Refusal => "refusal",
+        }
+    }
+
+    /// Whether a message of this kind has a value for this hole.
+    const fn knows(self, hole: Hole) -> bool {
+        match self {
+            Self::Register => !matches!(hole, Hole::Peer),
+            Self::Notify => matches!(hole, Hole::CallId | Hole::CSeq),
+            Self::Ringing | Self::Progress | Self::Answer | Self::Refusal => false,
+            _ => true,
+        }
+    }
+}
+
+impl OwnMessage {
+    /// Refuses what cannot be.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), OwnMessageError> {
+        if self.set.is_empty() && self.add.is_empty() && self.body.is_none() && self.parts.is_empty() {
+            return Err(OwnMessageError::Nothing);
+        }
+        for (name, value) in &self.set {
+            self.check_field(&Name::new(name), value)?;
+        }
+        self.check_fields(&self.add)?;
+        if self.body.is_some() && !self.parts.is_empty() {
+            return Err(OwnMessageError::BodyAndParts);
+        }
+        if self.body.as_ref().is_some_and(|body| !body.headers.is_empty()) {
+            return Err(OwnMessageError::HeadersOfBody);
+        }
+        self.body.iter().chain(&self.parts).try_for_each(|body| self.check_body(body))
+    }
+
+    fn check_fields(&self, lines: &[String]) -> Result<(), OwnMessageError> {
+        lines.iter().try_for_each(|line| {
+            let (name, value) = header_field(line)?;
+            self.check_field(&name, value)
+        })
+    }
+
+    fn check_field(&self, name: &Name, value: &str) -> Result<(), OwnMessageError> {
+        if let Some(kept) = KEPT.iter().find(|kept| *kept == name) {
+            return Err(OwnMessageError::Kept(kept.as_str()));
+        }
+        if *name == Name::ContentType {
+            return Err(OwnMessageError::ContentType);
+        }
+        if !is_a_token(name.as_str()) {
+            return Err(OwnMessageError::NoName(name.to_string()));
+        }
+        if value.contains(|letter: char| letter.is_control() && letter != '\t') {
+            return Err(OwnMessageError::ControlCharacter(name.to_string()));
+        }
+        self.check_text(value)
+    }
+
+    fn check_text(&self, text: &str) -> Result<(), OwnMessageError> {
+        if text.len() > LONGEST_TEXT {
+            return Err(OwnMessageError::TooLong);
+        }
+        for word in pieces(text).into_iter().filter_map(Result::err) {
+            if let Keyword::Each(hole) = keyword(word)?
+                && !self.step.knows(hole)
+            {
+                return Err(OwnMessageError::UnknownHere(hole_name(hole), self.step.name()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_body(&self, body: &OwnBody) -> Result<(), OwnMessageError> {
+        let OwnBody { media_type, text, headers } = body;
+        let is_type = essence(media_type)
+            .split_once('/')
+            .is_some_and(|(one, other)| is_a_token(one) && is_a_token(other));
+        if !is_type || media_type.contains(char::is_control) {
+            return Err(OwnMessageError::NoMediaType(media_type.clone()));
+        }
+        if text.is_none() && !body.is_session() {
+            return Err(OwnMessageError::NoText);
+        }
+        self.check_fields(headers)?;
+        let Some(text) = text else { return Ok(()) };
+        self.check_text(text)?;
+        if self.step == MessageStep::Invite && body.is_session() {
+            let words =
+                pieces(text).into_iter().filter_map(Result::err).filter_map(|word| keyword(word).ok());
+            for word in words {
+                if let Keyword::Each(hole) = word {
+                    return Err(OwnMessageError::OfOneCall(hole_name(hole)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The session description that it gives to all calls of a load, if it does.
+    pub(super) fn session(&self) -> Option<&str> {
+        let bodies = || self.body.iter().chain(&self.parts);
+        let own = bodies().find(|body| body.is_session() && body.text.is_some())?;
+        own.text.as_deref().filter(|_| self.step == MessageStep::Invite)
+    }
+
+    /// Changes a message of the scenario before its template is made.
+    pub(super) fn change(&self, message: &mut Message, setup: &Setup) {
+        for (name, value) in &self.set {
+            let (name, value) = (Name::new(name), filled(value, setup));
+            let headers = message.headers_mut();
+            if value.is_empty() { headers.remove(&name) } else { headers.set(name, value) }
+        }
+        for (name, value) in self.add.iter().filter_map(|line| header_field(line).ok()) {
+            message.headers_mut().push(name, filled(value, setup));
+        }
+        let own = message.body().clone();
+        let (media_type, body) = match (&self.body, &self.parts[..]) {
+            (Some(body), _) => (body.media_type.clone(), body.text(&own, setup)),
+            (None, []) => return,
+            (None, parts) => joined(parts, &own, setup),
+        };
+        message.headers_mut().set(Name::ContentType, media_type);
+        match message {
+            Message::Request(request) => request.body = body,
+            Message::Response(response) => response.body = body,
+        }
+    }
+}
+
+/// A session description with what its keywords stand for.
+pub(super) fn own_session(text: &str, setup: &Setup) -> Bytes {
+    Bytes::from(with_line_ends(&filled(text, setup)))
+}
+
+impl OwnBody {
+    fn is_session(&self) -> bool {
+        essence(&self.media_type).eq_ignore_ascii_case(SDP_TYPE)
+    }
+
+    fn text(&self, own: &Bytes, setup: &Setup) -> Bytes {
+        match &self.text {
+            Some(text) => own_session(text, setup),
+            None => own.clone(),
+        }
+    }
+}
+
+/// Several parts as one body, and its media type, behind a boundary that none of them has.
+fn joined(parts: &[OwnBody], own: &Bytes, setup: &Setup) -> (String, Bytes) {
+    let texts: Vec<Bytes> = parts.iter().map(|part| part.text(own, setup)).collect();
+    let has =
+        |boundary: &str| texts.iter().any(|text| memchr::memmem::find(text, boundary.as_bytes()).is_some());
+    let mut number = 1;
+    let mut boundary = format!("part-{number}");
+    while has(&boundary) {
+        number += 1;
+        boundary = format!("part-{number}");
+    }
+    let mut body = Vec::new();
+    for (part, text) in parts.iter().zip(&texts) {
+        body.extend_from_slice(format!("--{boundary}\r\nContent-Type: {}\r\n", part.media_type).as_bytes());
+        for (name, value) in part.headers.iter().filter_map(|line| header_field(line).ok()) {
+            body.extend_from_slice(format!("{name}: {}\r\n", filled(value, setup)).as_bytes());
+        }
+        body.extend_from_slice(b"\r\n");
+        body.extend_from_slice(text);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    (format!("{MIXED_TYPE};boundary={boundary}"), body.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Template, Values};
+
+    fn own(text: &str) -> OwnMessage {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn setup() -> Setup {
+        Setup::new(1, "[2001:db8::1]:5070".parse().unwrap(), "192.0.2.2:5060".parse().unwrap())
+    }
+
+    fn changed(own: &OwnMessage) -> Message {
+        own.check().unwrap();
+        let text = "INVITE sip:0hole-peer0@a.example SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=b\r\nFrom: <sip:a@b>;tag=1\r\n\
+                    To: <sip:c@d>\r\nCall-ID: 7\r\nCSeq: 1 INVITE\r\nMax-Forwards: 70\r\nAllow: INVITE\r\nAllow: ACK\r\n\
+                    Content-Type: application/sdp\r\nContent-Length: 5\r\n\r\nv=0\r\n";
+        let mut message = Message::parse(&Bytes::from(text)).unwrap();
+        own.change(&mut message, &setup());
+        message
+    }
+
+    #[test]
+    fn header_fields_are_set_added_and_taken_away() {
+        let own = own(
+            r#"{ "step": "invite", "set": { "Max-Forwards": "5", "allow": "", "Subject": "to [peer] \\x5Bnow]" },
+                 "add": ["X-Way : [local_ip]:[local_port] IP[local_ip_type] [remote_ip]:[remote_port] [transport] [domain]", "X-Way: 2"] }"#,
+        );
+        let message = changed(&own);
+        let all = |name| message.headers().all(&Name::new(name)).collect::<Vec<_>>();
+        assert_eq!(all("Max-Forwards"), ["5"]);
+        assert!(all("Allow").is_empty());
+        assert_eq!(all("Subject"), ["to 0hole-peer0 [now]"]);
+        assert_eq!(all("X-Way"), ["2001:db8::1:5070 IP6 192.0.2.2:5060 UDP 192.0.2.2", "2"]);
+        assert_eq!(message.body(), "v=0\r\n");
+    }
+
+    /// `Content-Length` is that of each message (RFC 3261 section 20.14).
+    #[test]
+    fn a_body_with_keywords_has_its_length() {
+        let message = changed(&own(
+            r#"{ "step": "invite", "body": { "type": "text/plain", "text": "[user]\n[user] {\"a\": [1, true]}" } }"#,
+        ));
+        let template = Template::new(&message).unwrap();
+        for user in ["a", "somebody"] {
+            let mut out = Vec::new();
+            template.write(&Values::default().with(Hole::User, user.as_bytes()), &mut out);
+            let out = String::from_utf8(out).unwrap().replace("sip:@", "sip:b@");
+            let read = Message::parse(&Bytes::from(out)).unwrap();
+            let body = format!("{user}\r\n{user} {{\"a\": [1, true]}}");
+            assert_eq!(read.body(), body.as_str());
+            assert_eq!(read.headers().get(&Name::ContentLength), Some(body.len().to_string().as_str()));
+            assert_eq!(read.headers().get(&Name::ContentType), Some("text/plain"));
+        }
+    }
+
+    #[test]
+    fn parts_stand_behind_a_boundary_that_none_of_them_has() {
+        let message = changed(&own(r#"{ "step": "invite", "parts": [{ "type": "application/sdp" },
+                 { "type": "text/plain", "text": "part-1", "headers": ["Content-ID: <1@[domain]>"] }] }"#));
+        let kind = message.headers().get(&Name::ContentType).unwrap();
+        assert_eq!(kind, "multipart/mixed;boundary=part-2");
+        assert_eq!(
+            message.body(),
+            "--part-2\r\nContent-Type: application/sdp\r\n\r\nv=0\r\n\r\n--part-2\r\nContent-Type: text/plain\r\n\
+             Content-ID: <1@192.0.2.2>\r\n\r\npart-1\r\n--part-2--\r\n"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_reason() {
+        for (text, words) in [
+            (r#"{ "step": "bye" }"#, "it changes nothing"),
+            (r#"{ "step": "bye", "set": { "v": "x" } }"#, "`Via` stays as it is"),
+            (r#"{ "step": "bye", "add": ["t: <sip:a@b>"] }"#, "`To` stays as it is"),
+            (r#"{ "step": "bye", "add": ["nothing"] }"#, "expected `Name: value`"),
+            (r#"{ "step": "bye", "add": ["a b: c"] }"#, "is no name of a header field"),
+            (r#"{ "step": "bye", "set": { "c": "text/plain" } }"#, "is the `type` of a body"),
+            (r#"{ "step": "bye", "set": { "X": "a\r\nb" } }"#, "control character"),
+            (r#"{ "step": "bye", "set": { "X": "[usr]" } }"#, "`[usr]` is no keyword"),
+            (
+                r#"{ "step": "register", "set": { "X": "[peer]" } }"#,
+                "not known in messages of the step `register`",
+            ),
+            (
+                r#"{ "step": "answer", "set": { "X": "[user]" } }"#,
+                "not known in messages of the step `answer`",
+            ),
+            (r#"{ "step": "bye", "body": { "type": "text", "text": "" } }"#, "is no media type"),
+            (r#"{ "step": "bye", "body": { "type": "text/plain" } }"#, "without `text`"),
+            (
+                r#"{ "step": "bye", "body": { "type": "a/b", "text": "", "headers": ["X: y"] } }"#,
+                "`headers` are of a part",
+            ),
+            (
+                r#"{ "step": "bye", "body": { "type": "a/b", "text": "" }, "parts": [{ "type": "a/b", "text": "" }] }"#,
+                "both `body` and `parts`",
+            ),
+            (
+                r#"{ "step": "invite", "body": { "type": "application/sdp", "text": "o=[user] 1 1" } }"#,
+                "that of all of them",
+            ),
+        ] {
+            let error = own(text).check().expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        assert!(serde_json::from_str::<OwnMessage>(r#"{ "step": "reinvite" }"#).is_err());
+        let step = |step: MessageStep| serde_json::to_value(step).unwrap();
+        assert_eq!(step(MessageStep::ReInvite), MessageStep::ReInvite.name());
+    }
+}

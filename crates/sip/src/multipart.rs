@@ -1,0 +1,191 @@
+//! Bodies of several parts (RFC 2046 section 5.1), and the session description among them (RFC 5621).
+
+use crate::sdp::SDP_TYPE;
+use crate::{Headers, Name};
+
+/// What a message's body says of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionBody<'a> {
+    /// A session description, as it stands.
+    Description(&'a [u8]),
+    /// There is none, or something beside it must be understood and is not: 415.
+    NotUnderstood,
+    /// The parts do not follow the grammar: 400.
+    Malformed,
+}
+
+/// The session description in a body of this type: all of it, or a part of one of several.
+pub(crate) fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBody<'a> {
+    let essence = essence(content_type);
+    if essence.eq_ignore_ascii_case(SDP_TYPE) {
+        return SessionBody::Description(body);
+    }
+    let is_mixed = essence.eq_ignore_ascii_case(MIXED_TYPE);
+    if !is_mixed && !essence.eq_ignore_ascii_case("multipart/alternative") {
+        return SessionBody::NotUnderstood;
+    }
+    let Some(parts) = boundary(content_type).and_then(|boundary| parts(&boundary, body)) else {
+        return SessionBody::Malformed;
+    };
+    let is_session = |part: &&Part<'_>| essence_of(part).eq_ignore_ascii_case(SDP_TYPE) && part.is_plain();
+    // A part that must be understood and is not has the whole message refused (RFC 3261 section 8.2.3).
+    let is_in_the_way = |part: &Part<'_>| is_mixed && !is_session(&part) && part.is_required();
+    match parts.iter().find(is_session) {
+        Some(session) if !parts.iter().any(is_in_the_way) => SessionBody::Description(session.body),
+        _ => SessionBody::NotUnderstood,
+    }
+}
+
+/// The type of a body of several independent parts.
+pub(crate) const MIXED_TYPE: &str = "multipart/mixed";
+
+/// A part of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part<'a> {
+    headers: Headers,
+    body: &'a [u8],
+}
+
+impl Part<'_> {
+    /// Whether it is as it stands, in no other encoding.
+    fn is_plain(&self) -> bool {
+        let encoding = self.headers.get(&Name::new("Content-Transfer-Encoding")).unwrap_or("binary");
+        ["binary", "8bit", "7bit"].iter().any(|plain| encoding.trim().eq_ignore_ascii_case(plain))
+    }
+
+    /// Whether it must be understood, as it must where it says nothing of that (RFC 3261 section 20.11, `handling`).
+    fn is_required(&self) -> bool {
+        let disposition = self.headers.get(&Name::new("Content-Disposition")).unwrap_or_default();
+        !disposition.split(';').skip(1).any(|parameter| {
+            let mut words = parameter.splitn(2, '=').map(str::trim);
+            let is = |word: Option<&str>, wanted| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted));
+            is(words.next(), "handling") && is(words.next(), "optional")
+        })
+    }
+}
+
+/// A media type without its parameters.
+pub(crate) fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// A part without a type is plain text (RFC 2046 section 5.1).
+fn essence_of<'a>(part: &'a Part<'_>) -> &'a str {
+    essence(part.headers.get(&Name::ContentType).unwrap_or("text/plain"))
+}
+
+/// The `boundary` of a type, in quotation marks or without.
+fn boundary(content_type: &str) -> Option<String> {
+    let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("boundary"))?;
+    let value = value.trim();
+    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    // The grammar of RFC 2046 section 5.1.1 has 70 characters at most.
+    (1..=70).contains(&value.len()).then(|| value.to_owned())
+}
+
+/// The parts behind a boundary; `None` if there is none, or if the last one has no end.
+fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<Part<'a>>> {
+    let delimiter = format!("--{boundary}");
+    let mut parts = Vec::new();
+    let mut part: Option<usize> = None;
+    let mut at = 0;
+    while at < body.len() {
+        let end = memchr::memchr(b'\n', &body[at..]).map_or(body.len(), |found| at + found + 1);
+        let line = body[at..end].trim_ascii_end();
+        let mark = line.strip_prefix(delimiter.as_bytes());
+        if let Some(mark) = mark.filter(|mark| matches!(mark.trim_ascii(), b"" | b"--")) {
+            // The line end before a delimiter is the delimiter's.
+            let before = body[..at].strip_suffix(b"\n").unwrap_or(&body[..at]);
+            let before = before.strip_suffix(b"\r").unwrap_or(before);
+            if let Some(start) = part {
+                parts.push(read_part(before.get(start..).unwrap_or_default())?);
+            }
+            if mark.trim_ascii() == b"--" {
+                return Some(parts);
+            }
+            part = Some(end);
+        }
+        at = end;
+    }
+    None
+}
+
+/// A part: header fields, an empty line, and its body.
+fn read_part(text: &[u8]) -> Option<Part<'_>> {
+    let mut headers = Headers::default();
+    let mut at = 0;
+    while at < text.len() {
+        let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |found| at + found + 1);
+        let line = std::str::from_utf8(&text[at..end]).ok()?.trim_end();
+        at = end;
+        if line.is_empty() {
+            return Some(Part { headers, body: &text[at..] });
+        }
+        // Folds (RFC 2046 section 5.1.1 has the header fields of RFC 822) are of no field that is read here.
+        if let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t'])) {
+            headers.push(Name::new(name.trim_end()), value.trim());
+        }
+    }
+    Some(Part { headers, body: &text[text.len()..] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SDP: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\n";
+
+    fn mixed(second: &str) -> String {
+        format!(
+            "preamble\r\n--b 1\r\nContent-Type: Application/SDP; charset=utf-8\r\n\r\n{SDP}\r\n--b 1\r\n{second}\r\n\r\n--b 1 x\r\n\
+             text\r\n--b 1-- \r\nepilogue"
+        )
+    }
+
+    #[test]
+    fn the_session_description_is_found_among_the_parts() {
+        let kind = "Multipart/Mixed; Boundary=\"b 1\"";
+        let optional = "Content-Type: text/x\r\nContent-Disposition: render; handling=Optional";
+        let found = SessionBody::Description(SDP.as_bytes());
+        assert_eq!(session_body(kind, mixed(optional).as_bytes()), found);
+        assert_eq!(session_body("application/sdp;x=1", SDP.as_bytes()), found);
+        for (kind, body, found) in [
+            // It is not said to be optional.
+            (kind, mixed("Content-Type: text/x"), SessionBody::NotUnderstood),
+            ("multipart/alternative;boundary=\"b 1\"", mixed("Content-Type: text/x"), found),
+            (kind, mixed(optional).replace("SDP", "x"), SessionBody::NotUnderstood),
+            (
+                kind,
+                mixed(optional).replace("charset=utf-8", "a=b\r\nContent-Transfer-Encoding: base64"),
+                SessionBody::NotUnderstood,
+            ),
+            (kind, mixed(optional).replace("--b 1-- ", "--b 1"), SessionBody::Malformed),
+            ("multipart/mixed", mixed(optional), SessionBody::Malformed),
+            ("multipart/mixed;boundary=\"\"", mixed(optional), SessionBody::Malformed),
+            ("multipart/mixed;boundary=other", mixed(optional), SessionBody::Malformed),
+            ("multipart/signed;boundary=\"b 1\"", mixed(optional), SessionBody::NotUnderstood),
+            ("text/plain", SDP.to_owned(), SessionBody::NotUnderstood),
+        ] {
+            assert_eq!(session_body(kind, body.as_bytes()), found, "{kind}: {body}");
+        }
+        // Line ends without CR are taken too, and parts may be empty.
+        let body = "--x\n\n\n--x\nContent-Type: application/sdp\n\nv=0\n--x--";
+        assert_eq!(
+            session_body("multipart/alternative;boundary=x", body.as_bytes()),
+            SessionBody::Description(b"v=0")
+        );
+    }
+
+    proptest::proptest! {
+        /// Whatever comes is read to its end.
+        #[test]
+        fn any_body_is_read(kind in ".{0,40}", body: Vec<u8>) {
+            for kind in [format!("multipart/mixed;boundary={kind}"), kind] {
+                session_body(&kind, &body);
+                let dashed = [&b"--"[..], &body, b"\r\n--", &body, b"--"].concat();
+                session_body(&kind, &dashed);
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Requests that are asked of another place (3xx), later (`Retry-After`), or over TCP because of their length.
+
+use std::net::SocketAddr;
+
+use netrig_sip::header::Transport;
+use netrig_sip::load::{Broken, OwnMessage, Registrant, Whose, is_over_tcp};
+
+use super::*;
+
+const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
+
+/// One call, whose server a test plays.
+struct Played {
+    caller: Caller,
+    out: Output,
+}
+
+/// A request: where it goes, whether over TCP, and all of it.
+type Asked = (SocketAddr, bool, Request);
+
+fn asked(out: &mut Output) -> Vec<Asked> {
+    let of = |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
+    let all = out.messages.iter().map(|(to, bytes)| (to, is_over_tcp(bytes), of(bytes))).collect();
+    out.messages.clear();
+    all
+}
+
+fn response(request: &Request, status: u16, more: &[(Name, &str)]) -> bytes::Bytes {
+    let mut response = request.response(Status::new(status).unwrap());
+    let to = response.headers.get(&Name::To).unwrap().to_owned();
+    if !to.contains(";tag=") {
+        response.headers.set(Name::To, format!("{to};tag=server"));
+    }
+    more.iter().for_each(|(name, value)| response.headers.push(name.clone(), value));
+    Message::from(response).to_bytes()
+}
+
+impl Played {
+    fn start(setup: Setup, scenario: Scenario) -> Self {
+        let names = Directory::pattern("user", 4);
+        let mut caller = Caller::new(setup, names.clone(), Directory::Fixed(b"secret"[..].into())).unwrap();
+        let mut out = Output::default();
+        caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
+        Self { caller, out }
+    }
+
+    fn asked(&mut self) -> Vec<Asked> {
+        asked(&mut self.out)
+    }
+
+    fn reply(&mut self, at: Instant, request: &Request, status: u16, more: &[(Name, &str)]) {
+        let bytes = response(request, status, more);
+        let scan = Scan::of(&bytes);
+        let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else { panic!() };
+        self.caller.handle_response(at, &scan, (token, transaction), &mut self.out);
+    }
+
+    /// The call is answered, and ends.
+    fn end(&mut self, at: Instant, invite: &Request) -> Record {
+        self.reply(at, invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+        let bye = self.asked().pop().unwrap().2;
+        assert_eq!(bye.method.as_str(), "BYE");
+        self.reply(at, &bye, 200, &[]);
+        self.out.records[0]
+    }
+}
+
+fn peer() -> SocketAddr {
+    "192.0.2.9:5070".parse().unwrap()
+}
+
+fn following() -> Setup {
+    Setup { follows_redirects: true, peers: vec![peer()], ..setup() }
+}
+
+fn uri(request: &Request) -> String {
+    request.uri.to_string()
+}
+
+/// RFC 3261 section 8.1.3.4: the places of a 3xx by their `q`, each once, with the same To, From and Call-ID and a new number; the next of
+/// them if one fails, and what one of them names before what was named earlier. Only who was named to the load is sent to.
+#[test]
+fn a_3xx_is_followed_from_place_to_place() {
+    let mut played = Played::start(following(), CALL_AND_LEAVE);
+    let (_, _, first) = played.asked().remove(0);
+    let own = uri(&first);
+    let contacts = format!(
+        "<sip:c@198.51.100.7?Subject=x>;q=0.1, <sip:b@192.0.2.9:5070;method=BYE;lr>;q=0.9, <{own}>, <mailto:a@b>, <sip:B@192.0.2.9:5070>;q=0.3"
+    );
+    played.reply(ms(1), &first, 302, &[(Name::Contact, &contacts)]);
+    let [(ack_to, _, ack), (to, _, second)] = played.asked().try_into().unwrap();
+    assert_eq!((ack_to, uri(&ack), ack.method.as_str()), (there(), own.clone(), "ACK"));
+    assert_eq!((to, uri(&second)), (peer(), "sip:b@192.0.2.9:5070;lr".to_owned()));
+    let same = [Name::CallId, Name::From, Name::To];
+    assert!(same.iter().all(|name| second.headers.get(name) == first.headers.get(name)));
+    assert_eq!(second.headers.cseq().unwrap().unwrap().number, 2);
+    // The 302 comes again: its ACK goes where its INVITE went.
+    played.reply(ms(2), &first, 302, &[(Name::Contact, &contacts)]);
+    let again = played.asked();
+    assert_eq!((again.len(), again[0].0, uri(&again[0].2)), (1, there(), own));
+    // It is challenged there, and refuses.
+    let challenge = (Name::WwwAuthenticate, "Digest realm=\"a\", nonce=\"n\"");
+    played.reply(ms(3), &second, 401, &[challenge]);
+    let (to, _, second) = played.asked().pop().unwrap();
+    let credentials = second.headers.get(&Name::Authorization).unwrap();
+    assert!(to == peer() && credentials.contains("uri=\"sip:b@192.0.2.9:5070;lr\""), "{credentials}");
+    played.reply(ms(4), &second, 302, &[(Name::Contact, "<sip:d@198.51.100.8>")]);
+    let (to, _, third) = played.asked().pop().unwrap();
+    assert_eq!(
+        (to, uri(&third)),
+        (there(), "sip:d@198.51.100.8".to_owned()),
+        "it is nobody who may be sent to"
+    );
+    assert!(third.headers.get(&Name::Authorization).is_none());
+    // It does not answer.
+    while played.asked().iter().all(|(.., request)| uri(request) == uri(&third)) {
+        let due = played.caller.next_deadline().unwrap();
+        played.caller.handle_timeout(due, &mut played.out);
+        if due > ms(32_000) {
+            break;
+        }
+    }
+    let last = Played::asked(&mut played).pop();
+    let (_, _, fourth) = last.unwrap_or_else(|| {
+        let due = played.caller.next_deadline().unwrap();
+        played.caller.handle_timeout(due, &mut played.out);
+        played.asked().pop().unwrap()
+    });
+    assert_eq!(uri(&fourth), "sip:B@192.0.2.9:5070");
+    let record = played.end(ms(40_000), &fourth);
+    assert_eq!((record.failure, record.status, record.counts.redirected), (None, 200, 3));
+}
+
+/// Where nothing is left to be asked the call fails with what came last.
+#[test]
+fn a_3xx_that_leads_nowhere_is_a_failure() {
+    for (status, contacts) in [(302, ""), (301, "<mailto:a@b>"), (305, "*")] {
+        let mut played = Played::start(following(), CALL_AND_LEAVE);
+        let (_, _, first) = played.asked().remove(0);
+        played.reply(ms(1), &first, status, &[(Name::Contact, contacts)]);
+        assert_eq!(played.out.records[0].failure, Some(Failure::Status(status)), "{contacts}");
+    }
+    let mut played = Played::start(following(), CALL_AND_LEAVE);
+    let (_, _, first) = played.asked().remove(0);
+    played.reply(ms(1), &first, 300, &[(Name::Contact, "<sip:a@192.0.2.9:5070>, <sip:b@192.0.2.9:5070>")]);
+    for (at, user) in [(2, "a"), (3, "b")] {
+        let (_, _, request) = played.asked().pop().unwrap();
+        assert_eq!(uri(&request), format!("sip:{user}@192.0.2.9:5070"));
+        played.reply(ms(at), &request, 603, &[]);
+    }
+    assert_eq!(played.out.records[0].failure, Some(Failure::Status(603)));
+    // A server may send in circles, or on without an end.
+    let mut played = Played::start(following(), CALL_AND_LEAVE);
+    for place in 0..20 {
+        let Some((_, _, request)) = played.asked().pop() else { break };
+        played.reply(ms(place), &request, 302, &[(Name::Contact, &format!("<sip:{place}@192.0.2.9:5070>"))]);
+    }
+    let record = played.out.records[0];
+    assert_eq!((record.failure, record.counts.redirected), (Some(Failure::Status(302)), 8));
+    // Who is to be redirected wants just that, and who does not follow fails.
+    for (setup, scenario, failure) in [
+        (following(), Scenario::Redirect, None),
+        (setup(), CALL_AND_LEAVE, Some(Failure::Status(302))),
+        (setup(), Scenario::Options, Some(Failure::Status(302))),
+    ] {
+        let mut played = Played::start(setup, scenario);
+        let (_, _, first) = played.asked().remove(0);
+        played.reply(ms(1), &first, 302, &[(Name::Contact, "<sip:a@192.0.2.9:5070>")]);
+        assert_eq!(played.out.records[0].failure, failure);
+    }
+    let mut played = Played::start(following(), Scenario::Options);
+    let (_, _, first) = played.asked().remove(0);
+    played.reply(ms(1), &first, 302, &[(Name::Contact, "<sip:a@192.0.2.9:5070>")]);
+    let (to, _, second) = played.asked().pop().unwrap();
+    assert_eq!((to, uri(&second)), (peer(), "sip:a@192.0.2.9:5070".to_owned()));
+    played.reply(ms(2), &second, 200, &[]);
+    assert_eq!((played.out.records[0].failure, played.out.records[0].counts.redirected), (None, 1));
+}
+
+/// RFC 3261 section 20.33: a number, perhaps with a comment and parameters. A delay of the server's has no time in it for which it has
+/// asked.
+#[test]
+fn what_is_refused_for_a_time_is_asked_again_after_it() {
+    let own = Setup { retries: 2, ..setup() };
+    for (scenario, status, value) in [
+        (CALL_AND_LEAVE, 503, "2"),
+        (CALL_AND_LEAVE, 486, "2 (at lunch)"),
+        (Scenario::Options, 500, "2;duration=60"),
+    ] {
+        let mut played = Played::start(own.clone(), scenario);
+        let (_, _, mut request) = played.asked().remove(0);
+        for round in 0..2 {
+            let at = ms(10 + 2010 * round);
+            played.reply(at, &request, status, &[(Name::RetryAfter, value)]);
+            let late = played.asked();
+            assert!(late.iter().all(|(.., request)| request.method.as_str() == "ACK"), "{late:?}");
+            assert_eq!(played.caller.next_deadline(), Some(at + Duration::from_secs(2)));
+            // It comes again.
+            played.reply(at, &request, status, &[(Name::RetryAfter, value)]);
+            played.asked();
+            played.caller.handle_timeout(at + Duration::from_secs(2), &mut played.out);
+            request = played.asked().remove(0).2;
+            assert_eq!(u64::from(request.headers.cseq().unwrap().unwrap().number), 2 + round);
+        }
+        played.reply(ms(5000), &request, status, &[(Name::RetryAfter, value)]);
+        let record = played.out.records[0];
+        assert_eq!((record.failure, record.counts.retried), (Some(Failure::Status(status)), 2));
+        use netrig_sip::index::{Delay, Tally};
+        let mut tally = Tally::default();
+        tally.record(&record);
+        assert_eq!([Delay::Invite, Delay::Options].map(|delay| tally.delay(delay).count()), [0, 0]);
+    }
+    // Without such a time, with one beyond the longest ringing, and where a refusal is what is wanted, nothing is asked again.
+    let scenarios = [
+        (CALL_AND_LEAVE, None),
+        (CALL_AND_LEAVE, Some("181")),
+        (CALL_AND_LEAVE, Some("x")),
+        (Scenario::Busy, Some("2")),
+    ];
+    for (scenario, value) in scenarios {
+        let mut played = Played::start(own.clone(), scenario);
+        let (_, _, request) = played.asked().remove(0);
+        let more = value.map(|value| (Name::RetryAfter, value));
+        played.reply(ms(10), &request, 486, more.as_slice());
+        assert_eq!((played.out.records.len(), played.out.records[0].counts.retried), (1, 0), "{value:?}");
+    }
+}
+
+#[test]
+fn a_registration_is_asked_for_again_too() {
+    let own = Setup { retries: 1, ..setup() };
+    let names = Directory::pattern("user", 4);
+    let mut registrant = Registrant::new(own, names.clone(), names, 1).unwrap();
+    let mut out = Output::default();
+    registrant.register(ms(0), ms(0), 0, 60, &mut out).unwrap();
+    let reply = |registrant: &mut Registrant, at, request: &Request, status, out: &mut Output| {
+        let bytes = response(request, status, &[(Name::RetryAfter, "3")]);
+        let scan = Scan::of(&bytes);
+        let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else { panic!() };
+        registrant.handle_response(at, &scan, (token, transaction), out);
+    };
+    let first = asked(&mut out).remove(0).2;
+    reply(&mut registrant, ms(1), &first, 503, &mut out);
+    reply(&mut registrant, ms(2), &first, 503, &mut out);
+    assert_eq!((registrant.next_deadline(), registrant.strays()), (Some(ms(3001)), 1));
+    registrant.handle_timeout(ms(3001), &mut out);
+    let second = asked(&mut out).remove(0).2;
+    assert_eq!(second.headers.cseq().unwrap().unwrap().number, 2);
+    reply(&mut registrant, ms(3002), &second, 200, &mut out);
+    let record = out.records[0];
+    assert_eq!((record.failure, record.counts.retried, registrant.registered()), (None, 1, 1));
+}
+
+fn long(step: &str) -> OwnMessage {
+    let text = format!("{{ \"step\": \"{step}\", \"set\": {{ \"X-Long\": \"{}\" }} }}", "x".repeat(1300));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn with_long(steps: &[&str]) -> Setup {
+    let messages = steps.iter().map(|step| long(step)).collect();
+    Setup { messages, sends_large_over_tcp: true, ..setup() }
+}
+
+fn via(request: &Request) -> Transport {
+    request.headers.top_via().unwrap().unwrap().transport.unwrap()
+}
+
+/// RFC 3261 section 18.1.1: more than 1300 bytes go over TCP, and the topmost Via says so; nothing of them is sent again. ACK for what is
+/// no 2xx and CANCEL go where their INVITE went (sections 17.1.1.2 and 9.1), all else by its own length.
+#[test]
+fn what_is_too_long_for_a_datagram_goes_over_tcp() {
+    let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
+    let (to, is_tcp, invite) = played.asked().remove(0);
+    assert_eq!((to, is_tcp, via(&invite)), (there(), true, Transport::Tcp));
+    played.caller.handle_timeout(ms(31_000), &mut played.out);
+    assert!(played.asked().is_empty(), "TCP sends again by itself");
+    played.reply(ms(31_500), &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+    let [(_, ack_over_tcp, ack), (_, bye_over_tcp, bye)] = played.asked().try_into().unwrap();
+    assert_eq!([ack.method.as_str(), bye.method.as_str()], ["ACK", "BYE"]);
+    assert_eq!([ack_over_tcp, bye_over_tcp], [false; 2]);
+    assert_eq!(via(&bye), Transport::Udp);
+    played.caller.handle_timeout(ms(32_000), &mut played.out);
+    assert_eq!(played.asked().len(), 1, "and a datagram may be lost");
+
+    let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
+    let invite = played.asked().remove(0).2;
+    played.reply(ms(1), &invite, 486, &[]);
+    let (_, is_tcp, ack) = played.asked().remove(0);
+    assert_eq!((is_tcp, via(&ack), ack.method.as_str()), (true, Transport::Tcp, "ACK"));
+    assert!(played.caller.is_empty(), "timer D is zero (section 17.1.1.2)");
+
+    let after = Duration::from_millis(50);
+    let mut played = Played::start(with_long(&["invite"]), Scenario::Cancel { after });
+    let invite = played.asked().remove(0).2;
+    played.reply(ms(1), &invite, 180, &[]);
+    played.caller.handle_timeout(ms(51), &mut played.out);
+    let (_, is_tcp, cancel) = played.asked().remove(0);
+    assert_eq!((is_tcp, cancel.method.as_str()), (true, "CANCEL"));
+    played.caller.handle_timeout(ms(2000), &mut played.out);
+    assert!(played.asked().is_empty());
+
+    // What is short enough stays in datagrams, and so does all where nothing else was asked for.
+    for (setup, is_over_tcp) in [
+        (with_long(&["bye"]), false),
+        (Setup { sends_large_over_tcp: false, ..with_long(&["invite"]) }, false),
+    ] {
+        let mut played = Played::start(setup, CALL_AND_LEAVE);
+        let (_, is_tcp, invite) = played.asked().remove(0);
+        assert_eq!((is_tcp, via(&invite)), (is_over_tcp, Transport::Udp));
+    }
+}
+
+/// "if the attempt to establish the connection [...] results in a TCP reset, the element SHOULD retry the request, using UDP" (RFC 3261
+/// section 18.1.1). What goes in datagrams anyway is not concerned.
+#[test]
+fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
+    let mut played = Played::start(with_long(&["invite", "bye"]), CALL_AND_LEAVE);
+    let invite = played.asked().remove(0).2;
+    played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Refused, &mut played.out);
+    let (_, is_tcp, again) = played.asked().remove(0);
+    assert_eq!((is_tcp, via(&again)), (false, Transport::Udp));
+    assert_eq!(again.headers.get(&Name::CallId), invite.headers.get(&Name::CallId));
+    played.caller.handle_timeout(ms(501), &mut played.out);
+    assert_eq!(played.asked().len(), 1);
+    // Another call's connection is gone.
+    played.caller.handle_disconnection(ms(502), (there(), Whose::All), Broken::Reset, &mut played.out);
+    assert!(played.asked().is_empty() && played.out.records.is_empty());
+    played.reply(ms(600), &again, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+    assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp), "nobody takes one for the BYE either");
+
+    let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
+    played.asked();
+    played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Reset, &mut played.out);
+    assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
+}
