@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use netrig_agent::Clock;
 use netrig_agent::sip::load::{Carrier, Connecting, LoadOrder};
 use netrig_agent::sip::tap::MessageTaps;
 use netrig_agent::sip::{
     EndAddress, FlowTester, KeepOrder, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault,
     source_towards,
 };
-use netrig_agent::{Clock, random};
 use netrig_core::Duration;
 use netrig_sip::load::Pace;
 use netrig_sip::settings::LoadSettings;
@@ -212,8 +212,8 @@ fn order(
             t2: plan.timing.t2,
             ends_sessions: true,
             answers_by_itself: false,
-            // Tags and branches of two runs must not be the same: a server may know those of the first.
-            run_number: u32::from_le_bytes(random()?) & 0x3FFF_FFFF,
+            // Flows of a run differ in it, and so do replications; each run has a server of its own.
+            run_number: (plan.seed & 0x3FFF_FFFF) as u32,
             users: users.unwrap_or(0),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },

@@ -263,7 +263,7 @@ fn what_stands_beside_the_figures_of_a_point_is_in_each_form_of_a_report() {
     assert!(warnings.contains(&format!("23 runs marked: {text_of}")), "{warnings}");
     let terminal = report.terminal(400);
     assert!(
-        terminal.contains(&format!("warning: 23 runs marked: {text_of} (interarrival = 20 ms on sim; ")),
+        terminal.contains(&format!("warning: 23 runs marked: {text_of} (interarrival = 40 ms on sim; ")),
         "{terminal}"
     );
     assert!(report.markdown().contains("23 runs marked"));
