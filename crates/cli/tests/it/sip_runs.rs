@@ -37,8 +37,8 @@ fn measured(document: &Value, response: &str) -> f64 {
 
 /// The reasons to doubt a document.
 fn doubts(document: &Value) -> Vec<String> {
-    let warnings = document["warnings"].as_array().expect("there is a list");
-    warnings.iter().map(|warning| format!("{}: {}", warning["what"], warning["why"])).collect()
+    let warnings = document["warnings"].as_array().into_iter().flatten();
+    warnings.map(|warning| format!("{}: {}", warning["what"], warning["why"])).collect()
 }
 
 #[test]
