@@ -108,6 +108,7 @@ fn end(
         stop_ns: span.as_nanos(),
         datagram_headers: if server.is_ipv4() { 28 } else { 48 },
         names: None,
+        keep: None,
         reads: None,
     })
 }

@@ -8,11 +8,15 @@ use crate::control::{
     write_frame,
 };
 use crate::event_loop::Progress;
+use crate::sip::FlowTester;
 use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos};
 
 /// Carries out what a controller says, one run after the other.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Agent;
+pub struct Agent {
+    /// What flows of SIP use beside loads.
+    tester: Option<&'static dyn FlowTester>,
+}
 
 /// What may wait to be heard by an agent. Then its controller waits, and so does what its run delivers, which is kept there up
 /// to a limit of its own: a run is late rather than the memory full.
@@ -41,6 +45,11 @@ enum Stage {
 }
 
 impl Agent {
+    /// An agent whose flows of SIP have this tester.
+    pub const fn with_tester(tester: &'static dyn FlowTester) -> Self {
+        Self { tester: Some(tester) }
+    }
+
     /// Serves a controller until it says [`Request::Bye`] or the stream ends; a run that lasts then is given up. What it
     /// says must come from somebody who may command this machine.
     ///
@@ -65,6 +74,7 @@ impl Agent {
                 greeted: false,
                 ends: ToldEnds::default(),
                 signals: &signals,
+                tester: self.tester,
             };
             let result =
                 told.into_iter().find_map(|input| talk.take(input, start).transpose()).unwrap_or(Ok(()));
@@ -86,6 +96,7 @@ struct Talk<'a, W> {
     /// Of the run that is prepared next.
     ends: ToldEnds,
     signals: &'a RunSignals,
+    tester: Option<&'static dyn FlowTester>,
 }
 
 impl<W: Write> Talk<'_, W> {
@@ -140,7 +151,7 @@ impl<W: Write> Talk<'_, W> {
             Request::Prepare { run } if !matches!(self.stage, Stage::Running) => {
                 // What was prepared before gives its addresses free first.
                 self.stage = Stage::Idle;
-                match PreparedRun::prepare(self.ends.complete(run)) {
+                match PreparedRun::prepare_with(self.ends.complete(run), self.tester) {
                     Ok(run) => {
                         self.stage = Stage::Prepared(run);
                         self.say(&prepared())

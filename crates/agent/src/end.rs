@@ -12,7 +12,7 @@ use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sa
 use netrig_traffic::{AppAction, AppEvent, Application, Reads, react};
 use netrig_transport::Counters;
 
-pub use self::report::EndReport;
+pub use self::report::{EndRemark, EndReport};
 use crate::clock::RealtimeOffset;
 use crate::interruptions::Interruptions;
 use crate::meter::{Counted, EndMeter, Samples};

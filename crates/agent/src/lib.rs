@@ -81,7 +81,7 @@ pub use connection_slots::{Busy, ConnectionSlots, Entered, SlotId, SlotLimits};
 pub use cpu_load::{LOAD_PERIOD, load_processors};
 pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp};
 pub use descriptors::{DescriptorShortage, connections_within};
-pub use end::EndReport;
+pub use end::{EndRemark, EndReport};
 pub use entropy::random;
 pub use error::AgentError;
 pub use event_loop::Progress;

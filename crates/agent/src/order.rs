@@ -6,6 +6,7 @@ use netrig_core::{Instant, Seeds, SpanDistribution};
 use netrig_traffic::{Application, FlowContext, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
+use crate::sip::KeepOrder;
 use crate::source_report::Asked;
 use crate::{SctpOptions, TcpOptions, UdpOptions};
 
@@ -84,6 +85,9 @@ pub struct EndOrder {
     /// Of users of SIP who look for their server by its name: who knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<NamesOrder>,
+    /// Of users of SIP: which of their messages are kept, and where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<KeepOrder>,
 }
 
 /// Who knows the name of a server.

@@ -6,7 +6,7 @@ use crate::end::FlowEnd;
 use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::file_transfer::FileTransfer;
 use crate::order::RunOrder;
-use crate::sip::SipEnd;
+use crate::sip::{FlowTester, SipEnd};
 use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
 /// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
@@ -29,6 +29,17 @@ impl PreparedRun {
     /// # Errors
     /// If something did not take, or the order is one that no agent can carry out.
     pub fn prepare(order: RunOrder) -> Result<Self, AgentError> {
+        Self::prepare_with(order, None)
+    }
+
+    /// The same with a tester for what flows of SIP have beside loads.
+    ///
+    /// # Errors
+    /// As of [`PreparedRun::prepare`].
+    pub fn prepare_with(
+        order: RunOrder,
+        tester: Option<&'static dyn FlowTester>,
+    ) -> Result<Self, AgentError> {
         if order.sample_every_ns == 0 {
             return Err(AgentError::NoInterval);
         }
@@ -45,7 +56,8 @@ impl PreparedRun {
         let groups = [others, associations, sources].into_iter().filter(|ends| !ends.is_empty());
         let loops = groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()?;
         let transfers = transfers.into_iter().map(|end| FileTransfer::prepare(&order, end));
-        let sip = sip.into_iter().map(|end| SipEnd::prepare(&order, end)).collect::<Result<_, _>>()?;
+        let sip =
+            sip.into_iter().map(|end| SipEnd::prepare(&order, end, tester)).collect::<Result<_, _>>()?;
         Ok(Self { loops, transfers: transfers.collect::<Result<_, _>>()?, sip })
     }
 

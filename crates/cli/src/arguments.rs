@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use netrig_agent::SlotLimits;
 use netrig_core::{Duration, Fraction, Size};
 use netrig_sim::Simulator;
+use netrig_sip_tester::keep::KeepPolicy;
 
 /// The store that is meant if none is named.
 pub const STORE: &str = "netrig.db";
@@ -181,6 +182,23 @@ pub struct Run {
     /// Let the experiment run the programs that its nodes name: on this machine, with your rights
     #[arg(long)]
     pub allow_programs: bool,
+    #[command(flatten)]
+    pub keep: RunKeep,
+}
+
+/// Messages of flows of SIP that are kept while runs are made.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages of flows of SIP (--on netns)")]
+pub struct RunKeep {
+    /// Keep messages of each run that is made: `all`, those of attempts that `failed`, of the `slowest:100` to get a final response, or a `sample:1%` of the attempts
+    #[arg(long, value_name = "WHICH")]
+    pub keep: Option<KeepPolicy>,
+    /// The folder: of each run and flow a .log, for `netrig sip show` and editors, and a .pcapng, for Wireshark
+    #[arg(long, value_name = "DIR", default_value = "sip-messages", requires = "keep")]
+    pub keep_to: PathBuf,
+    /// The most that the files of all runs may take on the disk; what would exceed it is dropped and counted
+    #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep")]
+    pub keep_most: Size,
 }
 
 /// `netrig check`.

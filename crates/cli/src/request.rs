@@ -6,11 +6,12 @@ use std::sync::OnceLock;
 
 use netrig_agent::user_file::{self, UserFileError};
 use netrig_experiment::{
-    Assignment, Experiment, LONGEST_FILE, Paper, Point, Replications, Scenario, SetError, Substrate,
-    with_captures, with_files, with_moments,
+    Assignment, Experiment, LONGEST_FILE, Paper, Point, Replications, Scenario, ScenarioFault, ScenarioText,
+    SetError, Substrate, with_captures, with_files, with_moments, with_scenarios,
 };
 use netrig_sim::Simulator;
 use netrig_sip::load::moments_of;
+use netrig_sip_tester::FlowScenario;
 use netrig_store::Replication;
 use netrig_traffic::{Trace, TracedDatagram};
 
@@ -176,6 +177,9 @@ impl Source {
                         moments_of(&inside(name).map_err(said)?).map_err(|error| error.to_string())
                     })
                 })
+                .and_then(|text| {
+                    with_scenarios(wanted, &text, |name| inside(name).map_err(said), check_scenario)
+                })
                 .and_then(|text| with_files(wanted, &text, |name| inside(name).map_err(said)))
                 .map_err(Failure::request)?;
             let beside = |name: &str| {
@@ -220,6 +224,13 @@ fn unknown(wanted: &str) -> Failure {
 fn datagrams(folder: &Path, name: &str) -> Result<Vec<TracedDatagram>, String> {
     let bytes = user_file::read_inside(folder, name, user_file::LONGEST_DATA).map_err(said)?;
     Trace::datagrams_of(&bytes).map_err(|error| error.to_string())
+}
+
+/// That a scenario is one that the calls of a flow can follow.
+fn check_scenario(scenario: &ScenarioText) -> Result<(), ScenarioFault> {
+    let ScenarioText { text, values, keys } = scenario;
+    let read = FlowScenario::read(text, keys, values.as_deref());
+    read.map(drop).map_err(|error| ScenarioFault { line: error.line(), why: error.to_string() })
 }
 
 fn said(error: UserFileError) -> String {

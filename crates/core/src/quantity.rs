@@ -184,6 +184,18 @@ quantities! {
     SIP_FAIL_OVER_DELAY = "sip_fail_over_delay", "s", Value;
     /// Looking for the server in the DNS, of attempts that did.
     SIP_LOOKUP_DELAY = "sip_lookup_delay", "s", Value;
+    /// The server was tested before the first user began; the value is how many test purposes were carried out.
+    SIP_CONFORMANCE_RUN = "sip_conformance_run", "1", Mark;
+    /// The same; the value is how many of them failed.
+    SIP_CONFORMANCE_FAILED = "sip_conformance_failed", "1", Mark;
+    /// The first response time that the flow's own scenario measures.
+    SIP_RESPONSE_TIME_1 = "sip_response_time_1", "s", Value;
+    /// The second.
+    SIP_RESPONSE_TIME_2 = "sip_response_time_2", "s", Value;
+    /// The third.
+    SIP_RESPONSE_TIME_3 = "sip_response_time_3", "s", Value;
+    /// From the first step of a call of the flow's own scenario to its last, of calls that succeeded.
+    SIP_SCENARIO_TIME = "sip_scenario_time", "s", Value;
     // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
     // delivered what goes onto the line.
     /// Packets offered to the line.

@@ -41,8 +41,8 @@ pub use figure::{
     TheorySpec, TracedRun, WatchedRun,
 };
 pub use file::{
-    Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,
-    with_files, with_moments,
+    Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, ScenarioFault, ScenarioText, SetError, Severity,
+    Span, schema, with_captures, with_files, with_moments, with_scenarios,
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
@@ -59,14 +59,14 @@ pub use response::{
     StatisticError, SubjectKind, Subjects, metric,
 };
 pub use results::{
-    Agreement, Asked, ClaimPoint, ClaimResult, Difference, PointResult, ResponseResult, Results, RunValue,
-    Status, Verdict,
+    Agreement, Asked, ClaimPoint, ClaimResult, Difference, PointRemark, PointResult, ResponseResult, Results,
+    RunValue, Status, Verdict,
 };
 pub use scenario::{
     Action, ArrivesAt, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario,
     Sockets, TimedEvent, WifiLane, channels, server_port,
 };
-pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
+pub use substrate::{Balance, Outcome, RunError, RunRemark, Substrate, Unsupported};
 pub use table::{
     ColumnSpec, Derivation, Ordered, PaperCell, TableCell, TableColumn, TableResult, TableRow, TableSpec,
 };

@@ -70,8 +70,20 @@ pub struct PointResult {
     /// Why it is not ok.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What must stand beside the figures of its valid runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<PointRemark>,
     /// By the response's name.
     pub responses: BTreeMap<String, ResponseResult>,
+}
+
+/// Something that must stand beside the figures of a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PointRemark {
+    /// A sentence.
+    pub text: String,
+    /// Valid runs in which it was so.
+    pub runs: u32,
 }
 
 /// One response at one point.

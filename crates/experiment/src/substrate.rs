@@ -53,9 +53,22 @@ pub struct Outcome {
     /// Why the times that packets took are not the network's alone, if they are not: then a run counts for nothing that is asked
     /// for such times ([`Reduction::asks_for_times`](crate::Reduction::asks_for_times)).
     pub moved: Option<String>,
+    /// What must stand beside its figures, which count nevertheless: a server that breaks the rules of its protocol.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<RunRemark>,
     /// Whether another seed would give the same: virtual time passed, and no number on which behaviour may depend was drawn.
     #[serde(default)]
     pub deterministic: bool,
+}
+
+/// Something that must stand beside the figures of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RunRemark {
+    /// A sentence, which is the same in each run in which the same happens.
+    pub text: String,
+    /// What was observed, in lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
 }
 
 /// Why a run did not end well.

@@ -9,9 +9,9 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, Column, ControlError, Epoch, Reply, Request};
-use netrig_agent::{Clock, EndReport, RunOrder, Side};
+use netrig_agent::{Clock, EndRemark, EndReport, RunOrder, Side};
 use netrig_core::{Note, Quantity, Sink, Subject, quantity};
-use netrig_experiment::{Host, Outcome, Run, RunError, Scenario};
+use netrig_experiment::{Host, Outcome, Run, RunError, RunRemark, Scenario};
 
 use crate::host::Loads;
 use crate::interfaces::{InterfaceReport, Interfaces};
@@ -163,11 +163,15 @@ impl<'a> Conductor<'a> {
         Ok(conductor)
     }
 
-    /// Lets the run happen.
+    /// Lets the run happen; what it says of itself, and its ends of themselves.
     ///
     /// # Errors
     /// [`RunError::Cancelled`] soon after `cancel` was set; else what failed.
-    pub fn carry_out(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+    pub fn carry_out(
+        mut self,
+        sink: &mut dyn Sink,
+        cancel: &AtomicBool,
+    ) -> Result<(Outcome, Vec<EndReport>), RunError> {
         let findings = self.tell.clone();
         let tell = move |found| {
             // Who does not listen any more has given the run up.
@@ -220,7 +224,8 @@ impl<'a> Conductor<'a> {
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
         let faults = told.faults.into_iter().chain(intruded);
-        Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends, faults) })
+        let outcome = Outcome { lasted, ..outcome(&report, &interfaces, &ends, faults) };
+        Ok((outcome, ends))
     }
 
     /// Lets the agents begin, and passes on what is measured until all of them have reported.
@@ -446,6 +451,11 @@ fn outcome(
         lateness: late.fold(router.lateness.max(), netrig_core::Duration::max),
         invalid: joined(&faults),
         moved: joined(&router.faults_of_times()),
+        remarks: ends
+            .iter()
+            .flat_map(|end| end.remarks.iter().cloned())
+            .map(|EndRemark { text, details }| RunRemark { text, details })
+            .collect(),
         deterministic: false,
     }
 }

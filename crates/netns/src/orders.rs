@@ -37,6 +37,7 @@ const LEAST_WINDOW: Size = Size::from_bytes((2048 + 256) / 2);
 /// # Errors
 /// What a kernel cannot have as the scenario has it.
 pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported> {
+    sip::check_tests(&run.scenario)?;
     let scenario = &*run.scenario;
     check_topology(scenario)?;
     multipath::multipath(scenario)?;
@@ -326,6 +327,7 @@ fn end(
         stop_ns: flow.stop.as_nanos(),
         datagram_headers: flow.rate_headers(),
         names: None,
+        keep: None,
         // Of both ends the one reads slowly that gets the data.
         reads: flow.reads.filter(|_| (side == Side::Client) == flow.application.answers()),
     })

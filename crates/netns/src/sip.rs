@@ -1,5 +1,6 @@
 //! Users of SIP and who serves them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netrig_agent::NamesOrder;
@@ -47,6 +48,24 @@ pub(crate) fn has_server(
         )),
         (None, _) => Ok(false),
     }
+}
+
+/// That no two flows test the rules of one server: a test registers users, and would take the other's for a fault of the server.
+///
+/// # Errors
+/// If two do.
+pub(crate) fn check_tests(scenario: &Scenario) -> Result<(), Unsupported> {
+    let mut tested: BTreeMap<(usize, u16), &str> = BTreeMap::new();
+    for flow in &scenario.flows {
+        let Some(sip) = flow.application.sip().filter(|sip| sip.conform) else { continue };
+        if let Some(other) = tested.insert((flow.to, sip.port), &flow.name) {
+            return unsupported(format!(
+                "flows `{other}` and `{}` both test the server at port {} of node `{}` (`conform`): one of them is enough",
+                flow.name, sip.port, scenario.nodes[flow.to].name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Who knows the name of a flow's server, and at which node that is, if it is looked for by its name.

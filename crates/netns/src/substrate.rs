@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netrig_core::Sink;
 use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported};
@@ -13,6 +13,7 @@ use crate::conductor::Conductor;
 use crate::error::TestbedError;
 use crate::host::{self, Loads};
 use crate::journal::Journals;
+use crate::keeping::{KeepRequest, KeptFlow, RunKeeping};
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
 use crate::orders::{check_topology, orders};
@@ -29,19 +30,41 @@ pub struct Namespaces {
     journals: Journals,
     /// Whether programs that an experiment names may be run.
     allows_programs: AtomicBool,
+    /// Which messages of flows of SIP are kept.
+    keeping: Mutex<Option<RunKeeping>>,
 }
 
 impl Namespaces {
     /// With `agent` as the program of every node: an executable that speaks the control protocol over its standard input
     /// and output when it is told `agent`, and is a load on processors when it is told `agent load`, as netrig's own does.
     pub fn new(agent: impl Into<PathBuf>, journals: Journals) -> Self {
-        Self { agent: agent.into(), journals, allows_programs: AtomicBool::new(false) }
+        Self {
+            agent: agent.into(),
+            journals,
+            allows_programs: AtomicBool::new(false),
+            keeping: Mutex::default(),
+        }
     }
 
     /// From now on programs that an experiment file names may be run on its nodes: with the rights of this process, and
     /// on this machine but for its network.
     pub fn allow_programs(&self) {
         self.allows_programs.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on messages of the flows of SIP are kept in each run.
+    pub fn keep(&self, request: KeepRequest) {
+        *self.keeping() = Some(RunKeeping::new(request));
+    }
+
+    /// What was kept of the flows of SIP since this was last asked.
+    pub fn take_kept(&self) -> Vec<KeptFlow> {
+        self.keeping().as_mut().map(RunKeeping::take_kept).unwrap_or_default()
+    }
+
+    fn keeping(&self) -> MutexGuard<'_, Option<RunKeeping>> {
+        // Nothing that is done under the lock leaves it half done.
+        self.keeping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Holds the topology of `run` up, with its links at work and the programs of its nodes ready, as a run has them; no
@@ -129,11 +152,19 @@ impl Substrate for Namespaces {
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         check_frames(&run.scenario, sink)?;
         let errands = errands(&run.scenario).map_err(RunError::because)?;
-        let orders = orders(run).map_err(RunError::because)?;
+        let mut orders = orders(run).map_err(RunError::because)?;
+        if let Some(keeping) = &*self.keeping() {
+            keeping.order(run, &mut orders)?;
+        }
         // Threads run where the one runs that starts them.
         let _elsewhere = Elsewhere::of(&run.scenario);
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
-        Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
+        let conductor = Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?;
+        let (outcome, ends) = conductor.carry_out(sink, cancel)?;
+        if let Some(keeping) = &mut *self.keeping() {
+            keeping.take(&ends, |flow| run.scenario.flows[flow as usize].name.clone());
+        }
+        Ok(outcome)
     }
 }
 

@@ -30,6 +30,7 @@ impl ResultWarning {
             all.extend(ended(report, status));
         }
         all.extend(discarded(report));
+        all.extend(remarked(report));
         all.extend(measured_by_some(report));
         all.extend(doubtful(report));
         all.extend(without_paper(report));
@@ -123,6 +124,24 @@ fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
         places,
     };
     reasons.into_iter().map(warning).collect()
+}
+
+/// Points whose figures count and must not be read without what is said beside them, by that.
+fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
+    let mut remarks: BTreeMap<&str, (u32, Vec<String>)> = BTreeMap::new();
+    for point in &report.results.points {
+        for remark in &point.remarks {
+            let (count, places) = remarks.entry(&remark.text).or_default();
+            *count += remark.runs;
+            places.push(place(point));
+        }
+    }
+    let warning = |(why, (count, places)): (&str, (u32, Vec<String>))| ResultWarning {
+        what: format!("{} marked", counted(count as usize, "run")),
+        why: why.to_owned(),
+        places,
+    };
+    remarks.into_iter().map(warning).collect()
 }
 
 /// Responses that some valid runs of a point measured and others did not: the mean is of those that could.

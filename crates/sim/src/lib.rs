@@ -59,6 +59,18 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
             "flow `{name}` has one server in the simulator, and none that takes over (`fail_over`); `--on netns` has"
         )));
     }
+    if sip.script().is_some() {
+        return Err(Unsupported(format!(
+            "the calls of flow `{name}` follow a scenario of the file's own (`scenario_file`, `scenario_text`), and the simulator's \
+             users follow a named `scenario`; `--on netns` has both"
+        )));
+    }
+    if sip.conform {
+        return Err(Unsupported(format!(
+            "the server of flow `{name}` is to be tested against the rules of SIP before its load (`conform`), and the simulator has \
+             no such test; `--on netns` has"
+        )));
+    }
     if sip.server.own().is_none() {
         return Err(Unsupported(format!(
             "a program of others serves the users of flow `{name}`, and the simulator has none; `--on netns` has"

@@ -104,6 +104,7 @@ impl<'a> Simulation<'a> {
             lateness: Duration::ZERO,
             invalid: None,
             moved: None,
+            remarks: Vec::new(),
             deterministic: !self.seeds.were_drawn_from(),
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{Measured, Outcome, Point};
+use netrig_experiment::{Measured, Outcome, Point, RunRemark};
 
 use crate::ProvenanceId;
 use crate::write::ExperimentId;
@@ -28,6 +28,14 @@ impl End {
         match self {
             Self::Finished(outcome) => outcome.invalid.as_deref(),
             Self::Failed(why) => Some(why),
+        }
+    }
+
+    /// What must stand beside the run's figures.
+    pub fn remarks(&self) -> &[RunRemark] {
+        match self {
+            Self::Finished(outcome) => &outcome.remarks,
+            Self::Failed(_) => &[],
         }
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant};
 use netrig_experiment::{Balance, Cut, Measured, Outcome, Point};
+use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row};
+use serde::de::DeserializeOwned;
 
 use crate::write::ExperimentId;
 use crate::{End, NoteLine, ProvenanceId, Response, Series, Store, StoreError, StoredRun, parquet_file};
@@ -41,8 +43,8 @@ pub struct Replication {
 const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, run.why, run.offered, \
                    run.duplicated, run.delivered, run.dropped, run.inside, run.events, run.lateness_ns, \
                    run.took_s, run.finished, run.provenance, run.lasted_ns, \
-                   run.deterministic";
-const RUN_COLUMNS: usize = 18;
+                   run.deterministic, run.remarks";
+const RUN_COLUMNS: usize = 19;
 
 impl Store {
     /// Every version of every experiment file, in the order in which they came.
@@ -301,6 +303,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
             lasted: row.get::<_, Option<i64>>(16)?.map(|ns| Duration::from_nanos(ns.cast_unsigned())),
             invalid: why,
             moved: None,
+            remarks: if matches!(row.get_ref(18)?, ValueRef::Null) { Vec::new() } else { json(row, 18)? },
             deterministic: row.get(17)?,
         }),
     };
@@ -336,7 +339,7 @@ fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::cast_unsigned)
 }
 
-fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Point> {
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|e| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(e))
     })

@@ -10,8 +10,12 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i32 = 0x6e65_7472;
 
 /// The script at place n turns form n into form n + 1. Published scripts never change.
-const SCRIPTS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const SCRIPTS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// The form that this version writes.
 pub(crate) const FORM: u32 = SCRIPTS.len() as u32;

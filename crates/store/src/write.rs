@@ -1,6 +1,6 @@
 //! What goes in.
 
-use netrig_experiment::{Measured, Point};
+use netrig_experiment::{Measured, Outcome, Point};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params, params};
 
 use crate::provenance::digest;
@@ -134,16 +134,18 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
     connection
         .prepare_cached(
             "INSERT INTO run (identity, substrate, seed, status, why, offered, duplicated, delivered, dropped,
-                              inside, events, lateness_ns, lasted_ns, took_s, provenance, deterministic)
+                              inside, events, lateness_ns, lasted_ns, took_s, provenance, deterministic,
+                              remarks)
              VALUES (:identity, :substrate, :seed, :status, :why, :offered, :duplicated, :delivered, :dropped,
-                     :inside, :events, :lateness_ns, :lasted_ns, :took_s, :provenance, :deterministic)
+                     :inside, :events, :lateness_ns, :lasted_ns, :took_s, :provenance, :deterministic,
+                     :remarks)
              ON CONFLICT (identity) DO UPDATE SET
                  status = excluded.status, why = excluded.why, offered = excluded.offered,
                  duplicated = excluded.duplicated, delivered = excluded.delivered,
                  dropped = excluded.dropped, inside = excluded.inside, events = excluded.events,
                  lateness_ns = excluded.lateness_ns, lasted_ns = excluded.lasted_ns, took_s = excluded.took_s,
                  finished = excluded.finished, provenance = excluded.provenance,
-                 deterministic = excluded.deterministic
+                 deterministic = excluded.deterministic, remarks = excluded.remarks
              WHERE run.status <> 'ok'
              RETURNING id",
         )?
@@ -165,10 +167,17 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
                 ":took_s": entry.took,
                 ":provenance": entry.provenance.0,
                 ":deterministic": outcome.is_some_and(|o| o.deterministic),
+                ":remarks": outcome.and_then(remarks),
             },
             |row| row.get(0),
         )
         .optional()
+}
+
+/// What stands beside the figures of a run as the JSON that stands in the store, if anything does.
+fn remarks(outcome: &Outcome) -> Option<String> {
+    let remarks = &outcome.remarks;
+    (!remarks.is_empty()).then(|| serde_json::to_string(remarks).expect("sentences always have a JSON form"))
 }
 
 /// What belongs to a run, in place of what an earlier attempt may have left.

@@ -192,6 +192,7 @@ mod tests {
             stop_ns: 1,
             datagram_headers: 28,
             names: None,
+            keep: None,
             reads: None,
         }
     }

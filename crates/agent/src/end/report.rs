@@ -6,6 +6,7 @@ use crate::Lateness;
 use crate::interruptions::Interruptions;
 use crate::order::{EndOrder, Side};
 use crate::sctp::SctpReport;
+use crate::sip::tap::KeptMessages;
 use crate::source_report::SourceReport;
 use crate::udp::{SocketPassage, UdpReport};
 
@@ -49,6 +50,21 @@ pub struct EndReport {
     /// What is no fault and worth knowing: each a sentence.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What must stand beside its figures, which count nevertheless.
+    #[serde(default)]
+    pub remarks: Vec<EndRemark>,
+    /// Messages that were kept.
+    #[serde(default)]
+    pub kept: Option<KeptMessages>,
+}
+
+/// Something that must stand beside the figures of an end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndRemark {
+    /// A sentence, which is the same in each run in which the same happens.
+    pub text: String,
+    /// What was observed, in lines.
+    pub details: Vec<String>,
 }
 
 impl EndReport {
@@ -70,6 +86,8 @@ impl EndReport {
             faults: Vec::new(),
             strains: Vec::new(),
             notes: Vec::new(),
+            remarks: Vec::new(),
+            kept: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
-use netrig_core::{Duration, Fraction, Instant, Note, Seeds, Subject};
+use netrig_core::{Duration, Fraction, Instant, Note, Sample, Seeds, Subject, quantity};
 use netrig_sip::Host;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Zone;
@@ -12,12 +12,16 @@ use netrig_sip::server::Server;
 use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSettings};
 
 use super::dns::{Asking, Location, Lookup, NameServer, NameServerOrder, NameSource};
-use super::load::{Carrier, Connecting, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span};
+use super::flow_tester::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, TesterFault};
+use super::load::{
+    Carrier, Connecting, FailureRow, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span, Steering,
+};
 use super::server::{Limits, Names, Sockets, SocketsOrder};
+use super::tap::MessageTaps;
 use super::{ListeningPoint, server_name};
-use crate::end::EndReport;
+use crate::end::{EndRemark, EndReport};
 use crate::event_loop::Progress;
-use crate::interruptions::{InterruptionCounts, Interruptions};
+use crate::interruptions::InterruptionCounts;
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
 use crate::tls::{self, Identity, Trust};
@@ -31,12 +35,24 @@ pub(crate) struct SipEnd {
     order: EndOrder,
     until: Instant,
     what: What,
+    /// Keeps the messages of its users.
+    keeper: Option<Box<dyn MessageKeeper>>,
 }
 
 enum What {
-    Users(Box<OpenLoad>),
+    Users(Box<OpenLoad>, Option<&'static dyn FlowTester>),
+    /// Users whose calls follow a scenario of the file's own.
+    Script(Box<dyn ScenarioCalls>),
     Server(Box<Sockets>, Box<dyn Server>),
     Names(Box<NameServer>),
+}
+
+/// What an end has to say when it is over.
+#[derive(Default)]
+struct EndFindings {
+    /// Why the tester was the limit.
+    faults: Vec<String>,
+    remarks: Vec<EndRemark>,
 }
 
 impl SipEnd {
@@ -49,15 +65,22 @@ impl SipEnd {
     ///
     /// # Errors
     /// If one is not to be had, or the order is none that can be carried out.
-    pub fn prepare(run: &RunOrder, order: EndOrder) -> Result<Self, AgentError> {
+    pub fn prepare(
+        run: &RunOrder,
+        order: EndOrder,
+        tester: Option<&'static dyn FlowTester>,
+    ) -> Result<Self, AgentError> {
         let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
         let Some(settings) = order.application.sip() else {
             return Err(wrong("its application is not SIP".to_owned()));
         };
+        let needed =
+            |what: &str| tester.ok_or_else(|| wrong(format!("{what}, and this agent has no tester for it")));
         let seeds = Seeds::new(run.seed);
         let plan = settings.plan(&order.name, &seeds, order.stop().since(order.start()));
         let plan = plan.map_err(|error| wrong(error.to_string()))?;
         let names = order.names.as_ref().filter(|names| names.serves);
+        let mut keeper = None;
         let what = match (order.side, settings.server.own()) {
             (Side::Server, _) if names.is_some() => {
                 What::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
@@ -69,7 +92,19 @@ impl SipEnd {
                 let location = location(settings, &order).map_err(wrong)?;
                 let local = Some(order.client.into());
                 let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
-                What::Users(Box::new(OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?))
+                let told = |fault: TesterFault| wrong(fault.to_string());
+                if let Some(keep) = &order.keep {
+                    keeper = Some(needed("its messages are to be kept")?.keep(keep).map_err(told)?);
+                }
+                if settings.script().is_some() {
+                    let tester = needed("its calls follow a scenario of the file's own")?;
+                    What::Script(tester.scenario(&load, settings).map_err(told)?)
+                } else {
+                    let rules =
+                        settings.conform.then(|| needed("its server is to be tested before the load"));
+                    let load = OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?;
+                    What::Users(Box::new(load), rules.transpose()?)
+                }
             }
             (Side::Server, Some(own)) => {
                 let sockets = sockets(settings, own, &order, seeds.clone()).map_err(wrong)?;
@@ -80,91 +115,166 @@ impl SipEnd {
                 return Err(wrong("who serves its users is a program of others, and no agent".to_owned()));
             }
         };
-        Ok(Self { until: Instant::from_nanos(run.duration_ns), order, what })
+        Ok(Self { until: Instant::from_nanos(run.duration_ns), order, what, keeper })
     }
 
     /// Carries it out until the end of the run, and tells what its users met.
     ///
     /// # Errors
-    /// If users that have to be registered before the flow starts are not, or the kernel refuses what it always grants.
+    /// If users that have to be registered before the flow starts are not, its server is not tested by then, or the kernel refuses
+    /// what it always grants.
     pub fn run(
         self,
         clock: Clock,
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
-        let Self { order, until, what } = self;
+        let Self { order, until, what, keeper } = self;
         let before = InterruptionCounts::read();
-        let stop = AtomicBool::new(false);
-        let over = AtomicBool::new(false);
-        let faults = std::thread::scope(|scope| {
-            // Whoever carries it out looks at a flag of its own.
+        let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
+        let flow = RunningFlow { order: &order, clock, until, signals, progress, taps };
+        let said = flow.stopped_at(until, |stop| match what {
+            What::Users(load, tester) => flow.users(*load, tester, stop),
+            What::Script(calls) => flow.script(calls, stop),
+            What::Server(sockets, mut server) => serve(*sockets, server.as_mut(), &order, stop, progress),
+            What::Names(server) => know(*server, &order, stop, progress),
+        });
+        // Also what a load has sent that could not go on is evidence.
+        let kept = keeper.map(MessageKeeper::finish);
+        if order.names.as_ref().is_some_and(|names| names.serves) {
+            // It is no end of the flow: only a helper of its users.
+            return said.map(|_| Vec::new());
+        }
+        let EndFindings { faults, remarks } = said?;
+        let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
+        // What interrupted a server is what it is measured with.
+        let watched = if order.side == Side::Client { interruptions.fault() } else { None };
+        let watched = watched.map(|why| format!("flow `{}`: {why}", order.name));
+        let faults = faults.into_iter().chain(watched).collect();
+        Ok(vec![EndReport { faults, remarks, kept, ..EndReport::empty(&order, interruptions) }])
+    }
+}
+
+/// The users' end of a flow in a run.
+struct RunningFlow<'a> {
+    order: &'a EndOrder,
+    clock: Clock,
+    /// When the run ends.
+    until: Instant,
+    signals: &'a RunSignals,
+    progress: &'a SyncSender<Progress>,
+    taps: Option<&'a dyn MessageTaps>,
+}
+
+impl RunningFlow<'_> {
+    /// Does something that looks at a flag, which is set at `moment` or when the run is given up.
+    fn stopped_at<T>(&self, moment: Instant, done: impl FnOnce(&AtomicBool) -> T) -> T {
+        let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    let left = clock.left_until(until);
-                    if signals.has_ended() || left.is_zero() {
+                    let left = self.clock.left_until(moment);
+                    if self.signals.has_ended() || left.is_zero() {
                         stop.store(true, Ordering::Relaxed);
                         break;
                     }
                     std::thread::sleep(left.min(LOOK).into());
                 }
             });
-            let done = match what {
-                What::Users(load) => users(*load, &order, clock, until, &stop, signals, progress),
-                What::Server(sockets, mut server) => {
-                    serve(*sockets, server.as_mut(), &order, &stop, progress)
-                }
-                What::Names(server) => know(*server, &order, &stop, progress),
-            };
+            let done = done(&stop);
             over.store(true, Ordering::Relaxed);
             done
-        });
-        if order.names.as_ref().is_some_and(|names| names.serves) {
-            // It is no end of the flow: only a helper of its users.
-            return faults.map(|_| Vec::new());
-        }
-        let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
-        // What interrupted a server is what it is measured with.
-        let watched = if order.side == Side::Client { interruptions.fault() } else { None };
-        let watched = watched.map(|why| format!("flow `{}`: {why}", order.name));
-        Ok(vec![report(&order, interruptions, faults?.into_iter().chain(watched).collect())])
+        })
     }
-}
 
-fn report(order: &EndOrder, interruptions: Interruptions, faults: Vec<String>) -> EndReport {
-    EndReport { faults, ..EndReport::empty(order, interruptions) }
-}
+    fn wrong(&self, why: impl ToString) -> AgentError {
+        AgentError::Order { flow: self.order.name.clone(), why: why.to_string() }
+    }
 
-/// Lets the users do what they do; why the tester was the limit.
-fn users(
-    load: OpenLoad,
-    order: &EndOrder,
-    clock: Clock,
-    until: Instant,
-    stop: &AtomicBool,
-    signals: &RunSignals,
-    progress: &SyncSender<Progress>,
-) -> Result<Vec<String>, AgentError> {
-    let of_flow = |why: &String| format!("flow `{}`: {why}", order.name);
-    let notes = load.readiness().warnings.iter().map(|text| note(order, of_flow(text))).collect();
-    let _ = progress.send(Progress::Notes(notes));
-    let span = Span { clock, begins: order.start(), ends: until };
-    match load.carry_out(Some(span), stop.into(), || (), |_: &SecondRow, _: SoFar<'_>| ()) {
-        Ok((report, met)) => {
-            let subject = Subject::Flow(order.flow);
-            // Nobody listens any more once the run was given up.
-            let samples = met.into_iter().map(|sample| (subject, sample)).collect();
-            let _ = progress.send(Progress::Samples(samples));
-            let failures = report.failures.iter().map(|failure| {
-                let text = format!("{} of {}: {}", failure.count, failure.what, failure.why);
-                note(order, of_flow(&text))
-            });
-            let _ = progress.send(Progress::Notes(failures.collect()));
-            Ok(report.faults.iter().map(of_flow).collect())
+    fn of_flow(&self, why: &str) -> String {
+        format!("flow `{}`: {why}", self.order.name)
+    }
+
+    /// Tells notes of the whole flow. Nobody listens any more once the run was given up.
+    fn tell_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
+        let notes = texts.into_iter().map(|text| note(self.order, self.of_flow(text)));
+        let _ = self.progress.send(Progress::Notes(notes.collect()));
+    }
+
+    fn tell_samples(&self, samples: impl IntoIterator<Item = Sample>) {
+        let subject = Subject::Flow(self.order.flow);
+        let samples = samples.into_iter().map(|sample| (subject, sample));
+        let _ = self.progress.send(Progress::Samples(samples.collect()));
+    }
+
+    /// Lets the users do what they do, behind a test of the server if there is to be one.
+    fn users(
+        &self,
+        load: OpenLoad,
+        tester: Option<&'static dyn FlowTester>,
+        stop: &AtomicBool,
+    ) -> Result<EndFindings, AgentError> {
+        let tested = tester.map(|tester| self.rules(tester, load.order())).transpose()?;
+        let remarks = tested.into_iter().flatten().collect();
+        self.tell_notes(load.readiness().warnings.iter().map(String::as_str));
+        let span = Span { clock: self.clock, begins: self.order.start(), ends: self.until };
+        let steering = Steering { stop, control: None, taps: self.taps };
+        match load.carry_out(Some(span), steering, || (), |_: &SecondRow, _: SoFar<'_>| ()) {
+            Ok((report, met)) => {
+                self.tell_samples(met);
+                let failure = |row: &FailureRow| format!("{} of {}: {}", row.count, row.what, row.why);
+                let failures: Vec<String> = report.failures.iter().map(failure).collect();
+                self.tell_notes(failures.iter().map(String::as_str));
+                Ok(EndFindings {
+                    faults: report.faults.iter().map(|why| self.of_flow(why)).collect(),
+                    remarks,
+                })
+            }
+            // It was given up before it began.
+            Err(_) if self.signals.has_ended() => Ok(EndFindings::default()),
+            Err(error) => Err(self.wrong(error)),
         }
-        // It was given up before it began.
-        Err(_) if signals.has_ended() => Ok(Vec::new()),
-        Err(error) => Err(AgentError::Order { flow: order.name.clone(), why: error.to_string() }),
+    }
+
+    /// Tests the server before the flow starts, and says what must stand beside the flow's figures.
+    fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> Result<Option<EndRemark>, AgentError> {
+        let start = self.order.start();
+        let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop));
+        if self.signals.has_ended() {
+            return Ok(None);
+        }
+        let report = tested.map_err(|fault| self.wrong(fault))?;
+        let at = self.clock.now();
+        if at >= start {
+            return Err(self.wrong(
+                "the test of its server (`conform`) was not over when it was to start: a later `start` gives it more time",
+            ));
+        }
+        let count = |quantity, value: u64| Sample { at, quantity, value: value as f64 };
+        let RuleReport { run, failed, lines, .. } = &report;
+        self.tell_samples([
+            count(&quantity::SIP_CONFORMANCE_RUN, *run),
+            count(&quantity::SIP_CONFORMANCE_FAILED, failed.len() as u64),
+        ]);
+        let subject = Subject::Flow(self.order.flow);
+        let notes = lines.iter().map(|line| Note { at, subject, text: self.of_flow(line) });
+        let _ = self.progress.send(Progress::Notes(notes.collect()));
+        Ok(report.remark().map(|text| EndRemark { text: self.of_flow(&text), details: report.lines }))
+    }
+
+    /// Lets calls follow the flow's own scenario.
+    fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
+        let (start, until) = (self.order.start(), self.until);
+        let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
+        let record = calls.carry_out(clock, stop, self.taps).map_err(|fault| self.wrong(fault))?;
+        let by_run = |sample: Sample| Sample { at: start + sample.at.since(Instant::ZERO), ..sample };
+        // What comes to its end behind the run's was not served in it.
+        self.tell_samples(record.samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
+        self.tell_notes(record.notes.iter().map(String::as_str));
+        Ok(EndFindings {
+            faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),
+            remarks: Vec::new(),
+        })
     }
 }
 
@@ -175,7 +285,7 @@ fn serve(
     order: &EndOrder,
     stop: &AtomicBool,
     progress: &SyncSender<Progress>,
-) -> Result<Vec<String>, AgentError> {
+) -> Result<EndFindings, AgentError> {
     let tally = sockets.serve(server, None, stop);
     let tally =
         tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
@@ -183,7 +293,7 @@ fn serve(
         let text = format!("the server's sockets had no room for {} datagrams", tally.socket_drops);
         let _ = progress.send(Progress::Notes(vec![note(order, text)]));
     }
-    Ok(Vec::new())
+    Ok(EndFindings::default())
 }
 
 /// Answers questions to the DNS until the end of the run; nothing is a fault of the tester's.
@@ -192,7 +302,7 @@ fn know(
     order: &EndOrder,
     stop: &AtomicBool,
     progress: &SyncSender<Progress>,
-) -> Result<Vec<String>, AgentError> {
+) -> Result<EndFindings, AgentError> {
     let tally = server.serve(None, stop);
     let tally =
         tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
@@ -201,7 +311,7 @@ fn know(
         tally.over_udp, tally.over_tcp, tally.answered, tally.lost
     );
     let _ = progress.send(Progress::Notes(vec![note(order, text)]));
-    Ok(Vec::new())
+    Ok(EndFindings::default())
 }
 
 /// How the users look for their server, if they do.

@@ -8,6 +8,7 @@
 //! * [`Line`]: one socket for one user agent in the hands of a person.
 //! * [`UserAgentEnd`]: the sockets of one user agent that is called, too.
 //! * [`answers`]: whether somebody is there.
+//! * [`FlowTester`]: what flows of an experiment need of a tester, which a crate that is built on this one brings.
 //! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
 //!   TCP or [TLS](crate::tls); and a UDP socket, which is bound to its address alone.
 
@@ -17,6 +18,8 @@ mod datagrams;
 pub mod dns;
 mod end;
 mod flow;
+mod flow_tester;
+mod keep_order;
 mod ledger;
 pub mod load;
 mod point;
@@ -31,6 +34,8 @@ pub use call::{Line, LineTls};
 pub use datagrams::{DatagramBatch, DatagramSocket};
 pub use end::{ArrivalPath, ArrivedBytes, EndAddress, EndedConnection, UserAgentEnd, wait_for_ends};
 pub(crate) use flow::SipEnd;
+pub use flow_tester::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault};
+pub use keep_order::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
 pub use netrig_sip::header::Transport;
 pub use point::{ListeningPoint, PointError, source_towards};
 pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};

@@ -25,7 +25,7 @@ impl Controller {
     fn new() -> Self {
         let (stream, other) = UnixStream::pair().unwrap();
         let reader = other.try_clone().unwrap();
-        Self { stream, agent: std::thread::spawn(move || Agent.serve(reader, other)) }
+        Self { stream, agent: std::thread::spawn(move || Agent::default().serve(reader, other)) }
     }
 
     fn greeted() -> Self {
@@ -74,6 +74,7 @@ fn run(duration_ns: u64) -> RunOrder {
         stop_ns: duration_ns / 2,
         datagram_headers: 28,
         names: None,
+        keep: None,
         reads: None,
     };
     let ends = vec![end(Side::Client), end(Side::Server)];

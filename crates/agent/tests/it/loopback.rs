@@ -48,6 +48,7 @@ fn end(
         stop_ns: stop.as_nanos(),
         datagram_headers: 28,
         names: None,
+        keep: None,
         reads: None,
     }
 }

@@ -49,6 +49,7 @@ fn end(side: Side, application: &str, options: &SctpOptions) -> EndOrder {
         stop_ns: PATIENCE.as_nanos(),
         datagram_headers: 28,
         names: None,
+        keep: None,
         reads: None,
     }
 }

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
 use netrig_agent::{Agent, load_processors};
+use netrig_sip_tester::ExperimentTester;
 
 use crate::arguments::{self, InsteadOfAnAgent};
 use crate::failure::Failure;
@@ -11,7 +12,9 @@ use crate::failure::Failure;
 /// Serves the controller that speaks on standard input, until it has nothing more to say; or loads processors as long.
 pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
     match &arguments.instead {
-        None => Agent.serve(std::io::stdin(), std::io::stdout()).map_err(Failure::failed)?,
+        None => Agent::with_tester(&ExperimentTester)
+            .serve(std::io::stdin(), std::io::stdout())
+            .map_err(Failure::failed)?,
         Some(InsteadOfAnAgent::Load { share, processors }) => {
             let until = || {
                 // Who does not hear that it has begun does not wait for it, and an input that cannot be read has ended.

@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod export;
 mod kept;
+mod kept_messages;
 mod lab;
 mod list;
 mod plan;

@@ -9,6 +9,7 @@ use netrig_store::{Provenance, Store};
 
 use crate::arguments::Run;
 use crate::build::BUILD;
+use crate::commands::kept_messages;
 use crate::commands::report::{Form, of};
 use crate::coverage::Coverage;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
@@ -31,12 +32,14 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     if !arguments.force {
         Coverage::planned(&request).may_replace(&out)?;
     }
+    kept_messages::begin(&arguments.keep, &request)?;
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
     // What repeats itself is in memory; all else builds something that must not outlive it.
     let in_memory = request.substrates.iter().all(|substrate| substrate.repeats());
     let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
+    let kept = kept_messages::lines(&arguments.keep, ended.ran);
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
     let report = of(&request, &results, &provenance, &store, &cancel)?;
     if arguments.json {
@@ -51,6 +54,13 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
             ended.found,
             arguments.place.store.display()
         ))?;
+    }
+    for line in kept {
+        if arguments.json {
+            eprintln!("{line}");
+        } else {
+            print(line)?;
+        }
     }
     let made = Coverage::of(&request, &results, !ended.interrupted);
     let measure = if ended.interrupted && !arguments.force { made.may_replace(&out) } else { Ok(()) };

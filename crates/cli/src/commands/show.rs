@@ -122,6 +122,10 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
     if let Some(why) = stored.end.why() {
         print(format!("  does not count: {why}"))?;
     }
+    for remark in stored.end.remarks() {
+        print(format!("  marked: {}", remark.text))?;
+        remark.details.iter().try_for_each(|line| print(format!("    {line}")))?;
+    }
     time_line(&store, experiment, &replication)
 }
 

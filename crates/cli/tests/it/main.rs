@@ -44,6 +44,7 @@ mod sip_names;
 mod sip_namespaces;
 mod sip_own_messages;
 mod sip_peers;
+mod sip_runs;
 mod sip_scenario;
 mod sip_screen;
 mod sip_serve;

@@ -1,13 +1,14 @@
 //! The datagrams of captures, the moments of traces and the texts of files that a file names, written into its own text: a file that stands for
 //! itself, whatever becomes of the others, and whose runs are known by what they send and run.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use netrig_core::Duration;
 use netrig_traffic::TracedDatagram;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
-use super::document::{self, Entry, Kind, LONGEST_FILE, Value};
+use super::document::{self, Entry, Kind, LONGEST_FILE, Table, Value};
 
 /// `text` with `datagrams = [..]` in the place of each `capture = ".."` of a trace. `read` gives the datagrams of a capture
 /// by its name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
@@ -63,6 +64,130 @@ pub fn with_moments(
     })
 }
 
+/// A scenario that calls of users of SIP follow, as it stands in a file or beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioText {
+    /// The scenario.
+    pub text: String,
+    /// The values of its calls.
+    pub values: Option<String>,
+    /// What keywords of its own stand for.
+    pub keys: BTreeMap<String, String>,
+}
+
+/// What is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioFault {
+    /// The line in its text, from 1, if it is in one.
+    pub line: Option<usize>,
+    /// What is wrong, in words.
+    pub why: String,
+}
+
+/// `text` with `scenario_text = ".."` in the place of each `scenario_file = ".."` of users of SIP, and with `values_text` in that of
+/// `values_file`. `read` gives a file's text by its name, or says why it cannot; `check` looks at each scenario, also those that
+/// stand in the text itself. Lines stay where they are. Of a text that is no TOML nothing is changed.
+///
+/// # Errors
+/// A file that cannot be read, a scenario that is none, and a text that would be too long with it, each where it stands.
+pub fn with_scenarios(
+    file: &str,
+    text: &str,
+    mut read: impl FnMut(&str) -> Result<String, String>,
+    mut check: impl FnMut(&ScenarioText) -> Result<(), ScenarioFault>,
+) -> Result<String, Diagnostics> {
+    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
+    let mut users = Vec::new();
+    tables(&root, "sip", &mut users);
+    let refuse =
+        |span: &Span, why: String| Diagnostics::new(file, text, vec![Diagnostic::error(span.clone(), why)]);
+    let mut named: Vec<&Entry> = Vec::new();
+    let mut texts: BTreeMap<usize, String> = BTreeMap::new();
+    for table in users {
+        let mut said = |[file_key, text_key]: [&str; 2], what: &str| {
+            if let Some(entry) = table.entries.iter().find(|entry| entry.key == file_key)
+                && let Some(name) = entry.value.text()
+            {
+                let content = read(name)
+                    .map_err(|why| refuse(&entry.value.span, format!("the {what} `{name}`: {why}")))?;
+                named.push(entry);
+                texts.insert(entry.key_span.start, content.clone());
+                return Ok(Some((content, entry)));
+            }
+            let own = table.entries.iter().find(|entry| entry.key == text_key);
+            Ok(own.and_then(|entry| Some((entry.value.text()?.to_owned(), entry))))
+        };
+        let scenario = said(["scenario_file", "scenario_text"], "scenario")?;
+        let values = said(["values_file", "values_text"], "file of values")?;
+        let Some((content, entry)) = scenario else { continue };
+        // What a factor says in it is known point by point.
+        if content.contains("${") {
+            continue;
+        }
+        let keys = table.get("keys").and_then(Value::table).into_iter().flat_map(|keys| &keys.entries);
+        let keys = keys.filter_map(|own| Some((own.key.clone(), own.value.text()?.to_owned()))).collect();
+        let whole = ScenarioText { text: content, values: values.map(|(values, _)| values), keys };
+        if let Err(fault) = check(&whole) {
+            let (span, why) = placed(text, entry, &whole.text, fault);
+            return Err(refuse(&span, why));
+        }
+    }
+    replaced(file, text, named, |entry| {
+        let name = entry.value.text().unwrap_or_default();
+        let content = texts.get(&entry.key_span.start).map(String::as_str).unwrap_or_default();
+        let key = entry.key.replace("_file", "_text");
+        let what = format!("the {} bytes of the file `{name}`", content.len());
+        let place = entry.key_span.start..entry.value.span.end;
+        Ok(Piece { place, text: format!("{key} = {}", quoted(name, content)?), what })
+    })
+}
+
+/// Where what is wrong with a scenario stands in the file that has it, and what is wrong. Of a scenario beside the file that is the place
+/// where it is named.
+fn placed(text: &str, entry: &Entry, scenario: &str, fault: ScenarioFault) -> (Span, String) {
+    let ScenarioFault { line, why } = fault;
+    let span = &entry.value.span;
+    if entry.key == "scenario_file" {
+        return (span.clone(), format!("the scenario `{}`: {why}", entry.value.text().unwrap_or_default()));
+    }
+    // A text without escapes stands in the file as it is.
+    let own =
+        text.get(span.clone()).and_then(|literal| literal.find(scenario)).filter(|_| !scenario.is_empty());
+    let start = line.zip(own).map(|(line, at)| {
+        let before: usize = scenario.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        span.start + at + before
+    });
+    let span = start.map_or_else(
+        || span.clone(),
+        |start| {
+            let rest = &text[start..span.end];
+            start..start + rest.find('\n').unwrap_or(rest.len()).max(1)
+        },
+    );
+    (span, format!("the scenario: {why}"))
+}
+
+/// A text as TOML writes it, on one line.
+fn quoted(name: &str, content: &str) -> Result<String, String> {
+    // JSON's text is TOML's, but for one character that TOML wants escaped.
+    let quoted = serde_json::to_string(content).map_err(|error| format!("the file `{name}`: {error}"))?;
+    Ok(quoted.replace('\u{7f}', "\\u007f"))
+}
+
+/// The tables of one `kind`.
+fn tables<'v>(value: &'v Value, kind: &str, found: &mut Vec<&'v Table>) {
+    match &value.kind {
+        Kind::Table(table) => {
+            if table.get("kind").and_then(Value::text) == Some(kind) {
+                found.push(table);
+            }
+            table.entries.iter().for_each(|entry| tables(&entry.value, kind, found));
+        }
+        Kind::Array(elements) => elements.iter().for_each(|element| tables(element, kind, found)),
+        _ => {}
+    }
+}
+
 /// `text` with what stands in them in the place of the files `{ file = ".." }` that programs of nodes are given. `read` gives
 /// a file's text by its name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
 ///
@@ -79,11 +204,8 @@ pub fn with_files(
     replaced(file, text, named, |entry| {
         let name = file_name(&entry.value).unwrap_or_default();
         let content = read(name).map_err(|why| format!("the file `{name}`: {why}"))?;
-        // JSON's text is TOML's, but for one character that TOML wants escaped.
-        let quoted =
-            serde_json::to_string(&content).map_err(|error| format!("the file `{name}`: {error}"))?;
         let what = format!("the {} bytes of the file `{name}`", content.len());
-        Ok(Piece { place: entry.value.span.clone(), text: quoted.replace('\u{7f}', "\\u007f"), what })
+        Ok(Piece { place: entry.value.span.clone(), text: quoted(name, &content)?, what })
     })
 }
 
@@ -279,5 +401,54 @@ mod tests {
         let long =
             with_files("served.toml", &named, |_| Ok("x".repeat(LONGEST_FILE))).unwrap_err().to_string();
         assert!(long.contains("bytes of the file `y.cfg` make the file longer"), "{long}");
+    }
+
+    #[test]
+    fn a_scenario_is_what_stands_in_its_file() {
+        let users = |keys: &str| {
+            file(&format!("{{ kind = \"sip\", rate = 1, server = {{ role = \"uas\" }}, {keys} }}"))
+        };
+        let named =
+            users("scenario_file = \"my.xml\", values_file = \"users.csv\", keys = { tenant = \"blue\" }");
+        let content = "<scenario>\n\"x\"\\</scenario>\n";
+        let mut seen = Vec::new();
+        let read = |name: &str| Ok(if name == "my.xml" { content } else { "SEQUENTIAL\na\n" }.to_owned());
+        let text = with_scenarios("x", &named, read, |scenario| {
+            seen.push(scenario.clone());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(text.lines().count(), named.lines().count());
+        let keys = BTreeMap::from([("tenant".to_owned(), "blue".to_owned())]);
+        assert_eq!(
+            seen,
+            [ScenarioText { text: content.to_owned(), values: Some("SEQUENTIAL\na\n".to_owned()), keys }]
+        );
+        let text = text.replace("\"wire_throughput\"", "\"attempts_begun\"");
+        let experiment = Experiment::parse("x", &text).unwrap_or_else(|problems| panic!("{problems}"));
+        let flow = experiment.plan().scenario(0).unwrap().flows[0].application.clone();
+        assert_eq!(flow.sip().and_then(|sip| sip.script()), Some(content));
+        let unread = Experiment::parse("x", &named).unwrap_err().to_string();
+        assert!(unread.contains("was not read"), "{unread}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_scenario_is_told_where_it_stands() {
+        let users =
+            |keys: &str| file(&format!("{{ kind = \"sip\", rate = 1, server = \"program\", {keys} }}"));
+        let fault =
+            |_: &ScenarioText| Err(ScenarioFault { line: Some(3), why: "line 3: no such step".to_owned() });
+        let read = |_: &str| Ok("<scenario/>".to_owned());
+        let named = users("scenario_file = \"my.xml\"");
+        let problems = with_scenarios("x", &named, read, fault).unwrap_err();
+        let here = |text: &str, part: &str| text[..text.find(part).unwrap()].lines().count();
+        assert!(problems.to_string().contains("the scenario `my.xml`: line 3: no such step"), "{problems}");
+        assert_eq!(problems.all()[0].line, here(&named, "scenario_file"));
+        // Of one that stands in the file the line is its own.
+        let own = users("scenario_text = \'\'\'\nfirst\nsecond\nthird\n\'\'\'");
+        let problems = with_scenarios("x", &own, read, fault).unwrap_err();
+        assert_eq!(problems.all()[0].line, here(&own, "third") + 1, "{problems}");
+        let missing = with_scenarios("x", &named, |_| Err("no such file".into()), |_| Ok(())).unwrap_err();
+        assert!(missing.to_string().contains("the scenario `my.xml`: no such file"), "{missing}");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) mod sections;
 mod set;
 mod warnings;
 
-pub use captures::{with_captures, with_files, with_moments};
+pub use captures::{ScenarioFault, ScenarioText, with_captures, with_files, with_moments, with_scenarios};
 pub use diagnostic::{Diagnostic, Diagnostics, Note, Severity, Span};
 pub use document::LONGEST_FILE;
 pub use schema::schema;

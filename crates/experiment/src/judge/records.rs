@@ -31,6 +31,9 @@ pub struct RunRecord {
     /// What MSER-5 left out at the start of the run, by the responses' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub warm_up: BTreeMap<String, Cut>,
+    /// What must stand beside its values, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 impl RunRecord {
@@ -63,6 +66,7 @@ impl RunRecord {
             responses: measured.iter().map(|(name, measured)| (name.clone(), measured.value())).collect(),
             unmeasured: unmeasured.collect(),
             warm_up: warm_up.collect(),
+            remarks: outcome.remarks.iter().map(|remark| remark.text.clone()).collect(),
         }
     }
 

@@ -7,7 +7,7 @@ use netrig_stats::{Interval, StatsError};
 
 use super::{Design, PointRuns, RunRecord, seed_of};
 use crate::claim::vary;
-use crate::{IntervalMethod, PointResult, ResponseResult, RunValue, Status};
+use crate::{IntervalMethod, PointRemark, PointResult, ResponseResult, RunValue, Status};
 
 impl PointRuns {
     /// The point's responses with their intervals.
@@ -36,8 +36,18 @@ impl PointRuns {
             factors: self.point.clone(),
             status: self.status,
             why: self.why.clone(),
+            remarks: self.remarks(),
             responses,
         }
+    }
+
+    /// What stands beside the figures of its runs, and in how many of them.
+    fn remarks(&self) -> Vec<PointRemark> {
+        let mut runs: BTreeMap<&str, u32> = BTreeMap::new();
+        for remark in self.runs.iter().filter(|run| run.valid).flat_map(|run| &run.remarks) {
+            *runs.entry(remark).or_default() += 1;
+        }
+        runs.into_iter().map(|(text, runs)| PointRemark { text: text.to_owned(), runs }).collect()
     }
 }
 

@@ -176,6 +176,7 @@ fn a_record_keeps_what_a_run_says_of_itself() {
         lateness: netrig_core::Duration::ZERO,
         invalid: invalid.map(str::to_owned),
         moved: None,
+        remarks: Vec::new(),
         deterministic: true,
     };
     let good = RunRecord::new(1, 7, &outcome(None, Balance::default()), &measured);

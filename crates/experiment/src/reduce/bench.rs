@@ -66,6 +66,7 @@ impl Bench {
             lateness: Duration::ZERO,
             invalid: None,
             moved: None,
+            remarks: Vec::new(),
             deterministic: false,
         };
         let end = Instant::ZERO + Duration::from_secs(seconds);

@@ -304,6 +304,10 @@ impl<'a> FlowFile<'a, '_> {
             let why = "users are registered before it starts, which takes its time: give it a `start`, such as \"5 s\"";
             return self.refuse(&["start"], why);
         }
+        if sip.conform && section.start.is_zero() {
+            let why = "its server is tested before it starts, which takes its time: give it a `start`, such as \"5 s\"";
+            return self.refuse(&["start"], why);
+        }
         if sip.located_by().is_some_and(|location| location.takes_time()) && section.start.is_zero() {
             let why = "its server is looked for before it starts, which takes its time: give it a `start`, such as \"5 s\"";
             return self.refuse(&["start"], why);

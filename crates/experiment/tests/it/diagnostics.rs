@@ -732,6 +732,12 @@ fn users_of_sip() {
         ("early media of one that has none", "", "scenario = \"early-media\", rate = 1, server = { role = \"uas\" }".to_owned()),
         ("PRACK for one that wants none", "", "scenario = \"prack\", rate = 1, server = { role = \"uas\" }".to_owned()),
         ("a server that takes over and has no port", "", "scenario = \"call\", rate = 1, fail_over = [\"10.0.0.3\"], server = { role = \"uas\" }".to_owned()),
+        ("a scenario and one of one's own", "", "scenario = \"call\", scenario_text = \"<scenario/>\", rate = 1, server = \"program\"".to_owned()),
+        ("a scenario that nobody has read", "", "scenario_file = \"my.xml\", rate = 1, server = \"program\"".to_owned()),
+        ("keywords of no scenario", "", "scenario = \"call\", keys = { a = \"b\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a scenario with peers", "start = \"1 s\"\n", "scenario_text = \"<scenario/>\", callee = \"own\", rate = 1, server = { role = \"proxy\" }".to_owned()),
+        ("no time for a test of the server", "", "scenario = \"options\", rate = 9, conform = true, server = { role = \"uas\" }".to_owned()),
+        ("no users for a test of the server", "start = \"1 s\"\n", "scenario = \"options\", rate = 9, users = 2, conform = true, server = { role = \"uas\" }".to_owned()),
         (
             "a fork of one place",
             "start = \"1 s\"\n",

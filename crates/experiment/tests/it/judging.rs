@@ -115,6 +115,7 @@ fn outcome() -> Outcome {
         lateness: Duration::ZERO,
         invalid: None,
         moved: None,
+        remarks: Vec::new(),
         deterministic: true,
     }
 }

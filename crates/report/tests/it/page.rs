@@ -248,6 +248,32 @@ fn a_page_of_failures_tells_them() {
     );
 }
 
+#[test]
+fn what_stands_beside_the_figures_of_a_point_is_in_each_form_of_a_report() {
+    let mut study = fixture::queue();
+    let text_of = "flow `calls`: its server fails 1 of 28 test purposes as proxy: PRX-FWD-01";
+    for (point, runs) in study.results.points.iter_mut().zip([3, 20]) {
+        point.remarks = vec![netrig_experiment::PointRemark { text: text_of.to_owned(), runs }];
+    }
+    let report = report(&study);
+    let page = report.html();
+    let document = parsed(&page);
+    let warnings =
+        document.descendants().find(|n| n.attribute("id") == Some("warnings")).map(text).expect("warnings");
+    assert!(warnings.contains(&format!("23 runs marked: {text_of}")), "{warnings}");
+    let terminal = report.terminal(400);
+    assert!(
+        terminal.contains(&format!("warning: 23 runs marked: {text_of} (interarrival = 40 ms on sim; ")),
+        "{terminal}"
+    );
+    assert!(report.markdown().contains("23 runs marked"));
+    let json: serde_json::Value = serde_json::from_str(&report.json(true)).expect("JSON");
+    assert_eq!(json["points"][0]["remarks"][0]["runs"], 3);
+    // The figures stay.
+    assert!(json["points"][0]["responses"]["waiting_time"]["mean"].is_number());
+    assert_eq!(json["points"][4].get("remarks"), None);
+}
+
 /// The element of this class, and the text of all of its kind.
 fn of_class<'a>(root: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
     let has =

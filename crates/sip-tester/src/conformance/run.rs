@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use netrig_agent::realtime_nanos;
 use netrig_agent::sip::load::LoadError;
 use netrig_core::{Duration, Seeds};
+use netrig_sip::settings::TESTED_USERS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ use super::purpose::{PurposeCarrier, PurposeEnd, RequirementLevel, TestPurpose, 
 use super::purposes::catalogue;
 
 /// User agents of one case, each with a user of its own.
-pub const USERS_OF_A_CASE: usize = 3;
+pub const USERS_OF_A_CASE: usize = TESTED_USERS as usize;
 
 /// Which purposes of a role are asked for. Empty lists ask for all.
 #[derive(Clone, Debug, Default)]

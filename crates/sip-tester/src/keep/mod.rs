@@ -8,7 +8,6 @@
 
 mod batch;
 mod files;
-mod policy;
 mod records;
 mod writer;
 
@@ -18,28 +17,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use netrig_agent::sip::MessageKeeper;
 use netrig_agent::sip::tap::{KeptMessages, MessageTap, MessageTaps};
+pub use netrig_agent::sip::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
 
 use self::batch::{Batch, Collector};
 use self::files::KeepFiles;
 pub use self::files::{KeepError, sip_capture};
-pub use self::policy::{KeepPolicy, ParseKeepPolicyError};
 pub use self::records::{RecordLine, RecordWriter};
 use self::writer::Writer;
 
 /// Batches that wait for the keeper: 16 MiB at most.
 const MOST_WAITING: usize = 256;
-
-/// What to keep, and where.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeepOrder {
-    /// Which messages are kept.
-    pub policy: KeepPolicy,
-    /// Path without its ending: `.log` and `.pcapng` are added.
-    pub to: PathBuf,
-    /// Bytes on the disk, both files together. What would exceed it is dropped and counted.
-    pub most_bytes: u64,
-}
 
 /// Keeps messages of a load. Without [`Keeper::finish`] the files end where the last batch was written.
 pub struct Keeper {
@@ -84,6 +73,12 @@ impl MessageTaps for Keeper {
             self.batches.clone(),
             Arc::clone(&self.dropped),
         ))
+    }
+}
+
+impl MessageKeeper for Keeper {
+    fn finish(self: Box<Self>) -> KeptMessages {
+        Keeper::finish(*self)
     }
 }
 

@@ -8,7 +8,7 @@ use netrig_core::Duration;
 
 use super::batch::{AttemptKey, Batch, EndedAttempt, MessageEvent, TapEvent};
 use super::files::KeepFiles;
-use super::policy::KeepPolicy;
+use netrig_agent::sip::KeepPolicy;
 
 /// Messages that wait for the end of their attempt take at most so many bytes of memory.
 const MOST_PENDING: usize = 256 << 20;

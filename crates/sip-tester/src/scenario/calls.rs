@@ -114,6 +114,17 @@ pub struct EndedCall {
     pub lasted: Duration,
 }
 
+/// A response time that a call has measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredTime {
+    /// When its end came.
+    pub at: Instant,
+    /// Place of its name among those of the script.
+    pub name: usize,
+    /// The time.
+    pub took: Duration,
+}
+
 #[derive(Debug)]
 struct LiveCall<P> {
     call: ScriptCall,
@@ -134,6 +145,8 @@ pub struct ScriptCalls<P> {
     pub tally: ScriptTally,
     /// What they ask for; their driver takes them.
     pub outputs: VecDeque<CallOutput<P>>,
+    /// Each response time by itself, if the driver wants them and takes them.
+    pub measured: Option<Vec<MeasuredTime>>,
     side: ScriptSide,
     numbers: BTreeMap<String, u64>,
     calls: BTreeMap<u64, LiveCall<P>>,
@@ -159,6 +172,7 @@ impl<P: Clone> ScriptCalls<P> {
             run,
             tally: ScriptTally { response_times, ..ScriptTally::default() },
             outputs: VecDeque::new(),
+            measured: None,
             numbers: BTreeMap::new(),
             calls: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -417,7 +431,7 @@ impl<P: Clone> ScriptCalls<P> {
 
     /// Lets a call act, takes what it wants, and books it if it is over.
     fn with(&mut self, now: Instant, number: u64, act: impl FnOnce(&mut ScriptCall, &mut ScriptRun)) {
-        let Self { calls, run, tally, outputs, due, open, rested, ended, .. } = self;
+        let Self { calls, run, tally, outputs, measured, due, open, rested, ended, .. } = self;
         let Some(live) = calls.get_mut(&number) else { return };
         act(&mut live.call, run);
         while let Some(output) = live.call.outputs.pop_front() {
@@ -426,6 +440,7 @@ impl<P: Clone> ScriptCalls<P> {
                     if let Some(times) = tally.response_times.get_mut(name) {
                         times.record(took);
                     }
+                    measured.iter_mut().for_each(|all| all.push(MeasuredTime { at: now, name, took }));
                 }
                 ScriptOutput::Log(line) => tally.line(line),
                 ScriptOutput::Warn(line) => tally.line(format!("warning: {line}")),

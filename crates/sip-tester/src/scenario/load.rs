@@ -1,6 +1,6 @@
 //! A load of scenarios over real sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ use netrig_agent::sip::load::{DelayRow, TesterReport, TesterSecond, TesterUse, i
 use netrig_agent::sip::tap::{MessageTap, MessageTaps, PassedMessage};
 use netrig_agent::sip::{ArrivalPath, EndAddress, UserAgentEnd, wait_for_ends};
 use netrig_agent::{Clock, RealtimeOffset, SocketError, realtime_nanos};
-use netrig_core::{Duration, Instant, Seeds};
+use netrig_core::{Duration, Instant, Quantity, Sample, Seeds, quantity};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Pace, Side};
 
 use super::beginnings::Beginnings;
 use super::call::ScriptOutput;
-use super::calls::{ScriptCalls, ScriptSide, ScriptTally};
+use super::calls::{MeasuredTime, ScriptCalls, ScriptSide, ScriptTally};
 use super::document::{
     CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
 };
@@ -129,6 +129,32 @@ pub fn run_scenario(
     watch: ScenarioWatch<'_>,
     tester: &str,
 ) -> Result<ScenarioDocument, ScenarioLoadError> {
+    Ok(carry_scenario_out(order, watch, tester, None)?.0)
+}
+
+/// The same as a part of an experiment's run: no call begins before zero of `clock`. Also what was measured, by that clock.
+///
+/// # Errors
+/// As of [`run_scenario`].
+pub fn run_scenario_by(
+    clock: Clock,
+    order: ScenarioOrder,
+    watch: ScenarioWatch<'_>,
+    tester: &str,
+) -> Result<(ScenarioDocument, Vec<Sample>), ScenarioLoadError> {
+    carry_scenario_out(order, watch, tester, Some(clock))
+}
+
+/// Quantities of the response times of a scenario, in the order of their names; of more than these there are no samples.
+static RESPONSE_TIMES: [&Quantity; 3] =
+    [&quantity::SIP_RESPONSE_TIME_1, &quantity::SIP_RESPONSE_TIME_2, &quantity::SIP_RESPONSE_TIME_3];
+
+fn carry_scenario_out(
+    order: ScenarioOrder,
+    watch: ScenarioWatch<'_>,
+    tester: &str,
+    of_run: Option<Clock>,
+) -> Result<(ScenarioDocument, Vec<Sample>), ScenarioLoadError> {
     let refuse = |why: String| Err(ScenarioLoadError::Request(why));
     let side = ScriptSide::of(&order.script);
     if !order.runs_programs
@@ -192,7 +218,7 @@ pub fn run_scenario(
     let pace = (side == ScriptSide::Caller).then_some(&order.pace);
     let lasts = order.lasts.unwrap_or(Duration::MAX);
     let began_ns = realtime_nanos();
-    let clock = Clock::starting_in(Duration::ZERO);
+    let clock = of_run.unwrap_or_else(|| Clock::starting_in(Duration::ZERO));
     // Both ends of a test may have one seed, and no source (SSRC) is to be the other's.
     let draws = match side {
         ScriptSide::Callee => Seeds::new(order.seed).stream("scenario/media/callee"),
@@ -200,12 +226,15 @@ pub fn run_scenario(
     };
     let media =
         order.media.clone().map(|media| MediaEngine::new(media, run.settings.media.ip(), &clock, draws));
+    let mut calls = ScriptCalls::new(run, order.most_open, users, began_ns);
+    calls.measured = of_run.map(|_| Vec::new());
     let load = ScenarioLoad {
         clock,
         media,
         offset: RealtimeOffset::measure(),
         beginnings: Beginnings::new(pace, users.unwrap_or(1), order.count, lasts, order.seed),
-        calls: ScriptCalls::new(run, order.most_open, users, began_ns),
+        calls,
+        samples: of_run.map(|_| Vec::new()),
         end,
         link,
         player,
@@ -228,6 +257,8 @@ struct ScenarioLoad<'a> {
     offset: RealtimeOffset,
     beginnings: Beginnings,
     calls: ScriptCalls<ArrivalPath>,
+    /// What is measured, if it is part of a run.
+    samples: Option<Vec<Sample>>,
     end: UserAgentEnd,
     link: Option<ScriptLink>,
     player: ScriptPlayer,
@@ -252,7 +283,11 @@ impl ScenarioLoad<'_> {
         side: ScriptSide,
         began_ns: u64,
         tester: &str,
-    ) -> Result<ScenarioDocument, ScenarioLoadError> {
+    ) -> Result<(ScenarioDocument, Vec<Sample>), ScenarioLoadError> {
+        // Of a run's clock the beginning may be ahead.
+        while !self.clock.left_until(Instant::ZERO).is_zero() && !watch.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(self.clock.left_until(Instant::ZERO).min(LOOK).into());
+        }
         let mut used = TesterUse::read();
         self.calls.open_run(self.clock.now()).map_err(ScenarioLoadError::Request)?;
         self.carry_out()?;
@@ -290,7 +325,8 @@ impl ScenarioLoad<'_> {
             seconds.push(row);
         }
         let took = self.clock.now().since(Instant::ZERO);
-        Ok(self.document(tester, side, (began_ns, took, interrupted, open), seconds))
+        let samples = self.samples.take().unwrap_or_default();
+        Ok((self.document(tester, side, (began_ns, took, interrupted, open), seconds), samples))
     }
 
     /// Begins the calls that are due.
@@ -304,6 +340,7 @@ impl ScenarioLoad<'_> {
                 continue;
             }
             self.second.lateness.record(at.since(due));
+            self.sample(due, &quantity::SIP_BEGUN, 1.0);
             self.carry_out()?;
         }
         let now = self.clock.now();
@@ -406,9 +443,22 @@ impl ScenarioLoad<'_> {
                     self.calls.fail(self.clock.now(), number, why);
                 }
             }
+            for MeasuredTime { at, name, took } in
+                self.calls.measured.as_mut().map(std::mem::take).unwrap_or_default()
+            {
+                if let Some(quantity) = RESPONSE_TIMES.get(name) {
+                    self.sample(at, quantity, took.as_secs_f64());
+                }
+            }
             for ended in self.calls.take_ended() {
                 self.player.end(ended.number);
                 let now = self.clock.now();
+                if ended.failure.is_none() {
+                    self.sample(now, &quantity::SIP_SUCCEEDED, 1.0);
+                    self.sample(now, &quantity::SIP_SCENARIO_TIME, ended.lasted.as_secs_f64());
+                } else {
+                    self.sample(now, &quantity::SIP_FAILED, 1.0);
+                }
                 self.media.iter_mut().for_each(|media| media.close(now, ended.number));
                 let key = self.key(ended.number);
                 if key != SHARED_CONNECTION {
@@ -482,6 +532,12 @@ impl ScenarioLoad<'_> {
             }
             // The calls take these themselves.
             ScriptOutput::Log(_) | ScriptOutput::Warn(_) | ScriptOutput::ResponseTime { .. } => Ok(()),
+        }
+    }
+
+    fn sample(&mut self, at: Instant, quantity: &'static Quantity, value: f64) {
+        if let Some(samples) = &mut self.samples {
+            samples.push(Sample { at, quantity, value });
         }
     }
 
@@ -755,6 +811,16 @@ impl ScenarioOrder {
 }
 
 impl CallScript {
+    /// The injection files that fields name.
+    pub fn named_files(&self) -> BTreeSet<&str> {
+        self.fields().filter_map(|(_, field)| field.file.as_deref()).collect()
+    }
+
+    /// The line of the first field of an injection file.
+    pub fn first_field(&self) -> Option<usize> {
+        self.fields().map(|(line, _)| line).next()
+    }
+
     /// The fields of injection files in messages that are sent, each with the line of its step.
     fn fields(&self) -> impl Iterator<Item = (usize, &InjectedField)> {
         self.steps

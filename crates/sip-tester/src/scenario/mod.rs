@@ -37,7 +37,9 @@ pub const OWN_CALL: &str = include_str!("own/call.xml");
 pub const OWN_ANSWER: &str = include_str!("own/answer.xml");
 
 pub use self::call::{LINGERS, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput};
-pub use self::calls::{CallOutput, EndedCall, ScriptCalls, ScriptSide, ScriptTally, StrayMessage};
+pub use self::calls::{
+    CallOutput, EndedCall, MeasuredTime, ScriptCalls, ScriptSide, ScriptTally, StrayMessage,
+};
 pub use self::captured::{CapturedScenarioError, CapturedSide, captured_scenario};
 pub use self::document::{
     CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
@@ -45,7 +47,9 @@ pub use self::document::{
 pub use self::form::{ScenarioFormError, read_scenario_form, write_scenario_form};
 pub use self::injection::{InjectionError, InjectionFile, InjectionOrder};
 pub use self::link::LinkOrder;
-pub use self::load::{ScenarioLoadError, ScenarioOrder, ScenarioWatch, ScriptConnections, run_scenario};
+pub use self::load::{
+    ScenarioLoadError, ScenarioOrder, ScenarioWatch, ScriptConnections, run_scenario, run_scenario_by,
+};
 pub use self::media::ScriptMediaCounts;
 pub use self::received::ReceivedText;
 pub use self::run::{ScriptRun, ScriptSettings, StepTally};

@@ -33,6 +33,30 @@ pub struct LoadSettings {
     /// In its place: several scenarios, each with its share of those who begin, 100 % together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mix: BTreeMap<ScenarioName, Fraction>,
+    /// In its place: a file, beside the experiment's, with a scenario of SIPp (XML) or of netrig's own form (TOML), which calls follow
+    /// message by message. Who reads the experiment's file writes its text into the place. The simulator has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario_file: Option<String>,
+    /// In its place: the text of such a scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario_text: Option<String>,
+    /// Of such a scenario: a file, beside the experiment's, whose lines give calls their fields `[field0]` and so on (SIPp's -inf). Who
+    /// reads the experiment's file writes its text into the place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values_file: Option<String>,
+    /// In its place: the text of such a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values_text: Option<String>,
+    /// Of such a scenario: what keywords of its own stand for (SIPp's -key).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<String, String>,
+    /// Of such a scenario: what `[service]` stands for, the user who is called; `service` if not given (SIPp's -s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Whether the server is tested against the rules of basic calls or registrations before the first user begins, in the time before
+    /// the flow's `start`. A server that breaks one marks the run. The simulator has no such test.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub conform: bool,
     /// The mean time between two arrivals, above zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
@@ -162,31 +186,31 @@ const fn is_over_udp(value: &LargeRequests) -> bool {
     matches!(value, LargeRequests::Udp)
 }
 
-fn no_time() -> Duration {
+pub(super) fn no_time() -> Duration {
     Duration::ZERO
 }
 
-fn tenth_of_a_second() -> Duration {
+pub(super) fn tenth_of_a_second() -> Duration {
     Duration::from_millis(100)
 }
 
-fn usual_description() -> Size {
+pub(super) fn usual_description() -> Size {
     Size::from_bytes(300)
 }
 
-fn an_hour() -> Duration {
+pub(super) fn an_hour() -> Duration {
     Duration::from_secs(3600)
 }
 
-fn t1() -> Duration {
+pub(super) fn t1() -> Duration {
     Timing::default().t1
 }
 
-fn t4() -> Duration {
+pub(super) fn t4() -> Duration {
     Timing::default().t4
 }
 
-fn one_place() -> u8 {
+pub(super) fn one_place() -> u8 {
     1
 }
 
@@ -194,7 +218,7 @@ fn sip_port() -> u16 {
     5060
 }
 
-fn one() -> u16 {
+pub(super) fn one() -> u16 {
     1
 }
 
@@ -264,7 +288,9 @@ impl LoadSettings {
     fn work(&self) -> Option<Work> {
         // The first of those with the greatest share.
         let most = self.mix.iter().rev().max_by(|one, other| one.1.get().total_cmp(&other.1.get()));
-        let scenario = self.scenario.or_else(|| most.map(|(scenario, _)| *scenario))?;
+        // What calls do that follow a scenario of their own is no plan's: it has their number and their moments.
+        let of_script = self.script().map(|_| ScenarioName::Call);
+        let scenario = self.scenario.or_else(|| most.map(|(scenario, _)| *scenario)).or(of_script)?;
         Some(scenario.work(self.spans()))
     }
 
@@ -319,6 +345,7 @@ impl LoadSettings {
             plan.users = plan.wanted_users().map_err(|error| self.wrong_plan(error))?;
         }
         plan.check().map_err(|error| self.wrong_plan(error))?;
+        self.check_tested_users(&plan)?;
         Ok(plan)
     }
 
@@ -401,6 +428,7 @@ impl LoadSettings {
     /// The key, and what is wrong with it.
     pub fn check_values(&self) -> Result<(), SettingError> {
         self.check_scenarios()?;
+        self.check_script()?;
         self.check_pace()?;
         // Whether the users are enough is known with the time that they have.
         let plan = self.with_any_users("", &Seeds::new(0), Duration::from_secs(1))?;
@@ -416,12 +444,17 @@ impl LoadSettings {
     }
 
     fn check_scenarios(&self) -> Result<(), SettingError> {
+        let is_named = self.scenario.is_some() || !self.mix.is_empty();
+        let is_own = self.scenario_text.is_some() || self.scenario_file.is_some();
         match (self.scenario, self.mix.len()) {
-            (None, 0) => return Err(no_scenario()),
-            (Some(_), 1..) => return wrong("mix", "`scenario` says already what users do"),
-            _ => {}
+            (None, 0) if !is_own => Err(no_scenario()),
+            (Some(_), 1..) => wrong("mix", "`scenario` says already what users do"),
+            _ if is_named && is_own => {
+                let key = if self.scenario_text.is_some() { "scenario_text" } else { "scenario_file" };
+                wrong(key, "`scenario` or `mix` says already what users do")
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn check_pace(&self) -> Result<(), SettingError> {

@@ -6,12 +6,14 @@ mod drawn_time;
 mod load;
 mod location;
 mod scenario;
+mod script;
 mod server;
 
 pub use drawn_time::DrawnTime;
 pub use load::{Called, Connections, LargeRequests, LoadSettings, StageSettings};
 pub use location::{LocationSettings, LookupSettings, NameService};
 pub use scenario::{ScenarioName, Spans};
+pub use script::TESTED_USERS;
 pub use server::{Digest, ServerRole, ServerSettings, Serving};
 
 /// A value that cannot be.

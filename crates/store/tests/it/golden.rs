@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{Cut, Measured, Outcome};
+use netrig_experiment::{Cut, Measured, Outcome, RunRemark};
 use netrig_store::{End, Entry, ExperimentId, NoteLine, ProvenanceId, Series, Store, StoreError};
 
 use crate::it::common::{entry, outcome, point, provenance, responses};
@@ -24,7 +24,12 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
     let lasted = (form >= 2).then(|| Duration::from_millis(51_200));
     // Older forms do not say it, and then it is not known.
     let deterministic = form >= 3;
-    whole.end = End::Finished(Outcome { lasted, deterministic, ..outcome() });
+    let remark = RunRemark {
+        text: "its server fails 1 rule".to_owned(),
+        details: vec!["FAIL REG-BIND-01".to_owned()],
+    };
+    let remarks = if form >= 4 { vec![remark] } else { Vec::new() };
+    whole.end = End::Finished(Outcome { lasted, deterministic, remarks, ..outcome() });
     whole.seed = u64::MAX;
     let cut = Some(Cut { discarded: 15, too_short: true });
     whole.responses = responses(&[
@@ -102,9 +107,14 @@ fn a_store_of_form_3_opens() {
 }
 
 #[test]
+fn a_store_of_form_4_opens() {
+    opens(4);
+}
+
+#[test]
 #[ignore = "writes the golden file of a form that has none yet"]
 fn write_golden() {
-    const FORM: u32 = 3;
+    const FORM: u32 = 4;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("netrig.db");
     let mut store = Store::open(&path).unwrap();

@@ -49,7 +49,7 @@ fn a_store_of_a_later_version() {
     drop(store);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = refusal(&path);
-    assert!(matches!(error, StoreError::Newer { theirs: 99, ours: 3, .. }));
+    assert!(matches!(error, StoreError::Newer { theirs: 99, ours: 4, .. }));
     let sentence = error.to_string();
     assert!(sentence.contains("99") && sentence.contains("use the netrig that wrote it"), "{sentence}");
 }

@@ -136,6 +136,11 @@ impl OpenLoad {
         Ok(Self { order, wires })
     }
 
+    /// What it was told.
+    pub const fn order(&self) -> &LoadOrder {
+        &self.order
+    }
+
     fn locals(&self) -> Vec<SocketAddr> {
         self.wires.iter().map(Wire::local).collect()
     }

@@ -6,7 +6,7 @@ mod compare;
 mod conform;
 mod environment;
 mod keeping;
-mod load;
+pub mod load;
 mod metrics;
 mod rate;
 mod scenario;

@@ -3,14 +3,15 @@
 use netrig_core::Quantity;
 use netrig_core::quantity::{
     SIP_ANSWER_SIGNAL_DELAY, SIP_BEGUN, SIP_CALLS, SIP_CALLS_COMPLETED, SIP_CANCEL_DELAY,
-    SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY, SIP_FAIL_OVER_DELAY, SIP_FAILED, SIP_INVITE_DELAY,
-    SIP_LOOKUP_DELAY, SIP_MESSAGE_DELAY, SIP_NOTIFICATION_DELAY, SIP_OPTIONS_DELAY, SIP_PRACK_DELAY,
-    SIP_REDIRECT_DELAY, SIP_REDIRECTED, SIP_REDIRECTS, SIP_REGISTERED, SIP_REGISTRATION_DELAY,
-    SIP_REGISTRATIONS, SIP_REGISTRATIONS_INEFFECTIVE, SIP_REINVITE_DELAY, SIP_REORDERED, SIP_REQUESTS_AGAIN,
-    SIP_SESSION_DURATION, SIP_SESSION_REQUEST_DELAY, SIP_SESSION_REQUEST_FAILED_DELAY, SIP_SESSIONS,
-    SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED, SIP_SESSIONS_INEFFECTIVE, SIP_SESSIONS_REDIRECTED,
-    SIP_SESSIONS_REFUSED, SIP_SUBSCRIPTION_DELAY, SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED,
-    SIP_UNREGISTRATION_DELAY,
+    SIP_CONFORMANCE_FAILED, SIP_CONFORMANCE_RUN, SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY,
+    SIP_FAIL_OVER_DELAY, SIP_FAILED, SIP_INVITE_DELAY, SIP_LOOKUP_DELAY, SIP_MESSAGE_DELAY,
+    SIP_NOTIFICATION_DELAY, SIP_OPTIONS_DELAY, SIP_PRACK_DELAY, SIP_REDIRECT_DELAY, SIP_REDIRECTED,
+    SIP_REDIRECTS, SIP_REGISTERED, SIP_REGISTRATION_DELAY, SIP_REGISTRATIONS, SIP_REGISTRATIONS_INEFFECTIVE,
+    SIP_REINVITE_DELAY, SIP_REORDERED, SIP_REQUESTS_AGAIN, SIP_RESPONSE_TIME_1, SIP_RESPONSE_TIME_2,
+    SIP_RESPONSE_TIME_3, SIP_SCENARIO_TIME, SIP_SESSION_DURATION, SIP_SESSION_REQUEST_DELAY,
+    SIP_SESSION_REQUEST_FAILED_DELAY, SIP_SESSIONS, SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED,
+    SIP_SESSIONS_INEFFECTIVE, SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED, SIP_SUBSCRIPTION_DELAY,
+    SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED, SIP_UNREGISTRATION_DELAY,
 };
 
 use super::super::SubjectKind::Flow;
@@ -59,6 +60,12 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &UNLOCATED,
     &REORDERED,
     &RetransmissionsPerAttempt,
+    &RESPONSE_TIME_1,
+    &RESPONSE_TIME_2,
+    &RESPONSE_TIME_3,
+    &SCENARIO_TIME,
+    &CONFORMANCE_RUN,
+    &CONFORMANCE_FAILED,
 ];
 
 static REGISTRATION_DELAY: Observed = Observed {
@@ -612,6 +619,97 @@ impl Metric for RetransmissionsPerAttempt {
     }
 }
 
+static RESPONSE_TIME_1: Observed = Observed {
+    about: About::new(
+        "response_time_1",
+        "s",
+        Flow,
+        "The first response time that the flow's own scenario measures (SIPp's rtd), in the order in which the scenario names \
+         them, over those that came to an end in the measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_RESPONSE_TIME_1,
+};
+
+static RESPONSE_TIME_2: Observed = Observed {
+    about: About::new(
+        "response_time_2",
+        "s",
+        Flow,
+        "The second response time that the flow's own scenario measures (SIPp's rtd), in the order in which the scenario names \
+         them, over those that came to an end in the measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_RESPONSE_TIME_2,
+};
+
+static RESPONSE_TIME_3: Observed = Observed {
+    about: About::new(
+        "response_time_3",
+        "s",
+        Flow,
+        "The third response time that the flow's own scenario measures (SIPp's rtd), in the order in which the scenario names \
+         them, over those that came to an end in the measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_RESPONSE_TIME_3,
+};
+
+static SCENARIO_TIME: Observed = Observed {
+    about: About::new(
+        "scenario_time",
+        "s",
+        Flow,
+        "Time from the first step of a call of the flow's own scenario to its last, over the calls that came to an end as they \
+         should in the measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_SCENARIO_TIME,
+};
+
+/// What the test of the server's rules before the load has counted, whatever the measuring window.
+struct TestPurposes {
+    about: About,
+    quantity: &'static Quantity,
+}
+
+static CONFORMANCE_RUN: TestPurposes = TestPurposes {
+    about: About::new(
+        "conformance_run",
+        "1",
+        Flow,
+        "Test purposes of basic calls or registrations that the server of the flow was tested with before the first user began.",
+    ),
+    quantity: &SIP_CONFORMANCE_RUN,
+};
+
+static CONFORMANCE_FAILED: TestPurposes = TestPurposes {
+    about: About::new(
+        "conformance_failed",
+        "1",
+        Flow,
+        "Those of them that the server failed. Above 0, the flow's figures are those of a server that breaks rules.",
+    ),
+    quantity: &SIP_CONFORMANCE_FAILED,
+};
+
+impl Metric for TestPurposes {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Marks(self.quantity)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        match view.marks(self.quantity) {
+            [] => Measured::not("the server was not tested: the flow does not say `conform = true`"),
+            marks => marks.iter().map(|mark| mark.value).sum::<f64>().into(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -654,5 +752,17 @@ mod tests {
         assert_eq!(of(&mut bench, "attempts_served"), Ok(12.0 / 18.0));
         assert_eq!(of(&mut bench, "retransmissions_per_attempt"), Ok(2.5));
         assert_eq!(of(&mut bench, "attempts_failed"), Ok(4.0));
+    }
+
+    /// The test comes before the flow starts, and counts nevertheless.
+    #[test]
+    fn a_server_that_was_tested_before_its_load_has_counts() {
+        let mut bench = Bench::new(10);
+        let failed = "conformance_failed";
+        assert!(of(&mut bench, failed).is_err_and(|why| why.contains("was not tested")));
+        bench.layout.flows[0].start = netrig_core::Instant::from_nanos(3_000_000_000);
+        bench.count(flow(), &SIP_CONFORMANCE_RUN, &[(1.0, 29.0)]);
+        bench.count(flow(), &SIP_CONFORMANCE_FAILED, &[(1.0, 0.0)]);
+        assert_eq!((of(&mut bench, "conformance_run"), of(&mut bench, failed)), (Ok(29.0), Ok(0.0)));
     }
 }

@@ -179,6 +179,7 @@ impl Substrate for Fake {
             lateness: Duration::ZERO,
             invalid,
             moved: None,
+            remarks: Vec::new(),
             deterministic: false,
         })
     }

@@ -19,6 +19,7 @@ pub fn outcome() -> Outcome {
         lateness: Duration::from_micros(17),
         invalid: None,
         moved: None,
+        remarks: Vec::new(),
         deterministic: true,
     }
 }

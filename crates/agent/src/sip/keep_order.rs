@@ -1,12 +1,27 @@
-//! Which messages are kept.
+//! Which messages of a load are kept, and where.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use netrig_core::Fraction;
+use serde::{Deserialize, Serialize};
+
+/// What to keep, and where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepOrder {
+    /// Which messages are kept.
+    pub policy: KeepPolicy,
+    /// Path without its ending: `.log` and `.pcapng` are added.
+    pub to: PathBuf,
+    /// Bytes on the disk, both files together. What would exceed it is dropped and counted.
+    pub most_bytes: u64,
+}
 
 /// Which messages of a load are kept. In text `all`, `failed`, `slowest:100` or `sample:1%`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum KeepPolicy {
     /// Every message.
     All,
@@ -57,7 +72,7 @@ impl fmt::Display for KeepPolicy {
 
 impl KeepPolicy {
     /// Whether messages have to be assigned to their attempts.
-    pub(super) const fn needs_attempts(self) -> bool {
+    pub const fn needs_attempts(self) -> bool {
         !matches!(self, Self::All)
     }
 }

@@ -1,0 +1,240 @@
+//! Tests of servers before loads, messages that are kept, and scenarios of a file's own, in runs of experiments. As root on Linux; elsewhere
+//! each test in namespaces says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::machine::{can, folder};
+use crate::common::spoilt;
+use crate::common::{netrig, text};
+
+/// A tester and a server with a line of 1 ms between them, and these metrics of the flow `users`, each with its name.
+fn experiment(server: &str, application: &str, metrics: &[&str]) -> String {
+    let responses: String = metrics
+        .iter()
+        .map(|metric| format!("[response.{metric}]\nof = \"flow.users\"\nmetric = \"{metric}\"\n"))
+        .collect();
+    format!(
+        "format = 1\nname = \"runs\"\nduration = \"6 s\"\n[replications]\ncount = 1\n[node.tester]\n{server}\n[link.line]\n\
+         between = [\"tester\", \"server\"]\nrate = \"100 Mbit/s\"\nqueue = {{ kind = \"fifo\", packets = 1000 }}\ndelay = \"1 ms\"\n\
+         [flow.users]\nfrom = \"tester\"\nto = \"server\"\nstart = \"4 s\"\nstop = \"5 s\"\napplication = {{ kind = \"sip\", {application} }}\n\
+         {responses}"
+    )
+}
+
+/// What the only run of the only point on `netns` measured.
+fn measured(document: &Value, response: &str) -> f64 {
+    let run = &document["points"][0]["responses"][response]["runs"][0];
+    run["value"].as_f64().unwrap_or_else(|| panic!("{response}: {document:#}"))
+}
+
+/// The reasons to doubt a document.
+fn doubts(document: &Value) -> Vec<String> {
+    let warnings = document["warnings"].as_array().into_iter().flatten();
+    warnings.map(|warning| format!("{}: {}", warning["what"], warning["why"])).collect()
+}
+
+#[test]
+fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
+    if !can(&[]) {
+        return;
+    }
+    let application = r#"scenario = "call", callee = "own", arrivals = "constant", rate = 20, users = 20, conform = true, server = { role = "proxy", record_route = true }"#;
+    let metrics = ["conformance_run", "conformance_failed", "attempts_begun", "attempt_success"];
+    let folder = folder("sip", &experiment("[node.server]", application, &metrics));
+    let Some(document) = spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]) else {
+        return;
+    };
+    assert!(measured(&document, "conformance_run") >= 20.0, "{document:#}");
+    assert_eq!(measured(&document, "conformance_failed"), 0.0);
+    assert_eq!((measured(&document, "attempts_begun"), measured(&document, "attempt_success")), (20.0, 1.0));
+    assert_eq!(document["points"][0].get("remarks"), None, "{document:#}");
+    assert!(doubts(&document).iter().all(|doubt| !doubt.contains("marked")), "{:?}", doubts(&document));
+    // The simulator says what it has not.
+    let ended = netrig(folder.path(), &["check", "sip.toml", "--on", "sim"]);
+    let said = text(&ended.stdout);
+    assert!(said.contains("1 points unsupported") && said.contains("(`conform`)"), "{said}");
+}
+
+/// Kamailio as a registrar that answers a second REGISTER with the bindings of the first only.
+#[test]
+fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
+    if !can(&["/usr/sbin/kamailio"]) {
+        return;
+    }
+    let config = include_str!("kamailio/node.cfg").replace(
+        "    save(\"location\");\n",
+        "    save(\"location\", \"0x02\");\n    sl_send_reply(\"200\", \"OK\");\n",
+    );
+    let server = format!(
+        "[node.server]\n[node.server.application]\nkind = \"program\"\n\
+         command = [\"kamailio\", \"-f\", \"{{folder}}/kamailio.cfg\", \"-DD\", \"-E\", \"-m\", \"64\", \"-M\", \"8\", \"-Y\", \
+         \"{{folder}}\", \"-w\", \"{{folder}}\"]\nready = \"udp:5060\"\npackages = [\"kamailio\"]\n\
+         files = {{ \"kamailio.cfg\" = '''\n{config}''' }}\n"
+    );
+    let application = r#"scenario = "register", rate = 20, users = 60, password = "zanzibar", domain = "example.com", conform = true, server = "program""#;
+    let metrics = ["conformance_run", "conformance_failed", "registration_success"];
+    let folder = folder("sip", &experiment(&server, application, &metrics));
+    let arguments = ["run", "sip.toml", "--on", "netns", "--allow-programs", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let failed = measured(&document, "conformance_failed");
+    assert!(failed >= 1.0 && failed <= measured(&document, "conformance_run"), "{document:#}");
+    // Its users were registered nevertheless.
+    assert_eq!(measured(&document, "registration_success"), 1.0);
+    let remark = &document["points"][0]["remarks"][0];
+    let said = remark["text"].as_str().unwrap_or_default();
+    assert!(
+        said.starts_with("flow `users`: its server fails") && said.contains("as registrar: REG-"),
+        "{document:#}"
+    );
+    assert_eq!(remark["runs"], 1);
+    assert!(doubts(&document).iter().any(|doubt| doubt.contains("1 run marked")), "{:?}", doubts(&document));
+    // The terminal and the stored run say the same, the run with what the server did.
+    let table =
+        text(&netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--allow-programs"]).stdout);
+    assert!(table.contains("warning: 1 run marked: flow `users`: its server fails"), "{table}");
+    let list = text(&netrig(folder.path(), &["list"]).stdout);
+    // The line behind the version of the file begins with the identity.
+    let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
+    let identity = identity.unwrap_or_else(|| panic!("{list}"));
+    let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
+    assert!(shown.contains("marked: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
+}
+
+#[test]
+fn a_test_that_has_no_time_fails_the_run_and_says_so() {
+    if !can(&[]) {
+        return;
+    }
+    let application = r#"scenario = "redirect", callee = "own", rate = 20, users = 20, conform = true, server = { role = "redirect" }"#;
+    let text_of = experiment("[node.server]", application, &["attempts_begun"]);
+    let folder = folder("sip", &text_of.replace("start = \"4 s\"", "start = \"200 ms\""));
+    let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "netns"]);
+    let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("was not over when it was to start"), "{said}");
+}
+
+/// The files that were kept in a folder.
+fn kept_files(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut names: Vec<_> =
+        files.map(|file| file.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
+    if !can(&[]) {
+        return;
+    }
+    let application = r#"scenario = "call", callee = "own", rate = 20, users = 20, server = { role = "proxy", record_route = true }"#;
+    let folder =
+        folder("sip", &experiment("[node.server]", application, &["attempts_begun", "attempt_success"]));
+    let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
+    let ended = netrig(folder.path(), &arguments);
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    let files = kept_files(&folder.path().join("kept"));
+    assert_eq!(files, ["runs-r1-users.log", "runs-r1-users.pcapng"], "{out}{err}");
+    assert!(err.contains("kept: ") && err.contains("runs-r1-users.log"), "{err}");
+    for file in files {
+        let shown = netrig(folder.path(), &["sip", "show", &format!("kept/{file}")]);
+        let shown = text(&shown.stdout);
+        assert!(shown.contains("INVITE") && shown.contains("REGISTER"), "{file}: {shown}");
+    }
+    // What is kept decides nothing of a run.
+    let again = netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "failed"]);
+    let said = text(&again.stdout);
+    if spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]).is_some()
+        && said.contains("0 runs made")
+    {
+        assert!(said.contains("kept: no messages, for no run was made"), "{said}");
+    }
+    let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "sim", "--keep", "all"]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("netrig export --run ID --pcapng"), "{said}");
+}
+
+/// A question of SIPp's, with a field of a file, a keyword of its own and a response time.
+const OPTIONS: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
+<scenario name="options of a tenant">
+  <send start_rtd="invite">
+    <![CDATA[
+      OPTIONS sip:[field0]@[remote_ip]:[remote_port] SIP/2.0
+      Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+      From: <sip:[service]@[local_ip]:[local_port]>;tag=[call_number]
+      To: <sip:[field0]@[remote_ip]:[remote_port]>
+      Call-ID: [call_id]
+      CSeq: 1 OPTIONS
+      X-Tenant: [tenant]
+      Max-Forwards: 70
+      Content-Length: 0
+    ]]>
+  </send>
+  <recv response="200" rtd="invite"/>
+</scenario>
+"#;
+
+#[test]
+fn calls_of_a_run_follow_the_scenario_of_its_file() {
+    if !can(&[]) {
+        return;
+    }
+    let application = r#"scenario_file = "my.xml", values_file = "users.csv", keys = { tenant = "blue" }, arrivals = "constant", rate = 20, count = 15, server = { role = "uas" }"#;
+    let metrics =
+        ["attempts_begun", "attempts_failed", "attempt_success", "response_time_1", "scenario_time"];
+    let folder = folder("sip", &experiment("[node.server]", application, &metrics));
+    std::fs::write(folder.path().join("my.xml"), OPTIONS).expect("the folder is ours");
+    std::fs::write(folder.path().join("users.csv"), "SEQUENTIAL\nanna\nbruno\n").expect("the folder is ours");
+    let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let of = |response| measured(&document, response);
+    assert_eq!((of("attempts_begun"), of("attempts_failed"), of("attempt_success")), (15.0, 0.0, 1.0));
+    // A round trip of 2 ms at least.
+    assert!(of("response_time_1") >= 0.002 && of("scenario_time") >= of("response_time_1"), "{document:#}");
+    let log = std::fs::read_to_string(folder.path().join("kept/runs-r1-users.log")).expect("it was kept");
+    assert_eq!(log.matches("X-Tenant: blue").count(), 15, "{log}");
+    assert_eq!((log.matches("OPTIONS sip:anna@").count(), log.matches("OPTIONS sip:bruno@").count()), (8, 7));
+    // The text belongs to the run: with another one the stored run is not found.
+    std::fs::write(folder.path().join("my.xml"), OPTIONS.replace("Max-Forwards: 70", "Max-Forwards: 69"))
+        .expect("it is ours");
+    let again = netrig(folder.path(), &["run", "sip.toml", "--on", "netns"]);
+    assert!(text(&again.stdout).contains("1 runs made"), "{}", text(&again.stdout));
+    let ended = netrig(folder.path(), &["check", "sip.toml", "--on", "sim"]);
+    assert!(text(&ended.stdout).contains("follow a scenario of the file's own"), "{}", text(&ended.stdout));
+}
+
+#[test]
+fn what_is_wrong_with_a_scenario_is_found_when_the_file_is_checked() {
+    let application =
+        r#"scenario_file = "my.xml", keys = { tenant = "blue" }, rate = 20, server = { role = "uas" }"#;
+    let folder = folder("sip", &experiment("[node.server]", application, &["attempts_begun"]));
+    let line = 1 + std::fs::read_to_string(folder.path().join("sip.toml"))
+        .expect("it is there")
+        .lines()
+        .position(|line| line.contains("scenario_file"))
+        .expect("it is named");
+    let refused = |scenario: Option<&str>| {
+        if let Some(scenario) = scenario {
+            std::fs::write(folder.path().join("my.xml"), scenario).expect("the folder is ours");
+        }
+        let ended = netrig(folder.path(), &["check", "sip.toml"]);
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("sip.toml:{line}:")), "{said}");
+        said
+    };
+    assert!(refused(None).contains("the scenario `my.xml`"));
+    let said = refused(Some("<scenario>\n<send>\n</scenario>\n"));
+    assert!(said.contains("the scenario `my.xml`: line "), "{said}");
+    assert!(refused(Some(OPTIONS)).contains("`values_file`"));
+}

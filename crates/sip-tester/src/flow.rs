@@ -1,0 +1,338 @@
+//! The tester of the flows of an experiment.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use netrig_agent::Clock;
+use netrig_agent::sip::load::{Carrier, Connecting, LoadOrder};
+use netrig_agent::sip::tap::MessageTaps;
+use netrig_agent::sip::{
+    EndAddress, FlowTester, KeepOrder, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault,
+    source_towards,
+};
+use netrig_core::Duration;
+use netrig_sip::load::Pace;
+use netrig_sip::settings::LoadSettings;
+
+use crate::conformance::{ConformancePlan, GateReport, PurposeVerdict};
+use crate::keep::Keeper;
+use crate::scenario::{
+    CallScript, InjectionError, InjectionFile, ScenarioDocument, ScenarioError, ScenarioFormError,
+    ScenarioOrder, ScenarioWatch, ScriptConnections, ScriptMedia, ScriptSettings, ScriptSide, ScriptWords,
+    read_scenario_form, read_sipp_scenario, run_scenario_by,
+};
+
+/// Tests servers, keeps messages and carries scenarios out for the flows of an experiment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExperimentTester;
+
+impl FlowTester for ExperimentTester {
+    fn test_rules(&self, load: &LoadOrder, stop: &AtomicBool) -> Result<RuleReport, TesterFault> {
+        let plan = ConformancePlan::before_load(load)?;
+        let result = plan.run(stop, &|_| {})?;
+        let failed = result.purposes.iter().filter(|row| row.verdict == Some(PurposeVerdict::Fail));
+        let failed = failed.map(|row| row.purpose.id.to_owned()).collect();
+        let report = GateReport::of(plan.role, &result);
+        Ok(RuleReport {
+            role: plan.role.name().to_owned(),
+            run: report.run as u64,
+            failed,
+            inconclusive: report.inconclusive.len() as u64,
+            lines: report.lines(),
+        })
+    }
+
+    fn keep(&self, order: &KeepOrder) -> Result<Box<dyn MessageKeeper>, TesterFault> {
+        Ok(Box::new(Keeper::begin(order)?))
+    }
+
+    fn scenario(
+        &self,
+        load: &LoadOrder,
+        settings: &LoadSettings,
+    ) -> Result<Box<dyn ScenarioCalls>, TesterFault> {
+        let text = settings.script().unwrap_or_default();
+        let FlowScenario { script, files } =
+            FlowScenario::read(text, &settings.keys, settings.values_text.as_deref())?;
+        Ok(Box::new(FlowCalls { order: order(load, settings, script, files)? }))
+    }
+}
+
+/// A scenario of a flow, and the values of its calls.
+#[derive(Clone, Debug)]
+pub struct FlowScenario {
+    script: CallScript,
+    files: Vec<(String, InjectionFile)>,
+}
+
+/// Why a scenario cannot be that of a flow.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowScenarioError {
+    /// It is no scenario of SIPp.
+    #[error("line {}: {}", .0.line, .0.what)]
+    Sipp(ScenarioError),
+    /// It is no scenario of netrig's own form.
+    #[error(transparent)]
+    Form(#[from] ScenarioFormError),
+    /// The values of its calls are none.
+    #[error("the values: {0}")]
+    Values(#[from] InjectionError),
+    /// It has what a flow of an experiment has not.
+    #[error("line {line}: {why}")]
+    NotOfFlows {
+        /// From 1.
+        line: usize,
+        /// What it has, and what is to be done.
+        why: String,
+    },
+}
+
+impl FlowScenarioError {
+    /// Its line in the text of the scenario, from 1, if it has one.
+    pub const fn line(&self) -> Option<usize> {
+        match self {
+            Self::Sipp(ScenarioError { line, .. })
+            | Self::Form(ScenarioFormError::Place { line, .. })
+            | Self::NotOfFlows { line, .. } => Some(*line),
+            Self::Form(ScenarioFormError::Toml(_)) | Self::Values(_) => None,
+        }
+    }
+}
+
+impl FlowScenario {
+    /// Reads a scenario of SIPp (XML, which begins with `<`) or of netrig's own form (TOML), with the values of keywords of its own
+    /// and the text of an injection file.
+    ///
+    /// # Errors
+    /// It is none, or has what a flow of an experiment has not: programs, other processes, files of media, or a first step that
+    /// waits for a message.
+    pub fn read(
+        text: &str,
+        keys: &BTreeMap<String, String>,
+        values: Option<&str>,
+    ) -> Result<Self, FlowScenarioError> {
+        let keys: Vec<_> = keys.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let words = ScriptWords { keys: &keys };
+        let script = if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
+            read_sipp_scenario(text, words).map_err(FlowScenarioError::Sipp)?.0
+        } else {
+            read_scenario_form(text, words)?
+        };
+        let file = values.map(InjectionFile::parse).transpose()?;
+        let refuse = |line: usize, why: &str| FlowScenarioError::NotOfFlows { line, why: why.to_owned() };
+        if let Some(line) = script.starts_programs() {
+            return Err(refuse(
+                line,
+                "it starts a program, which a flow of an experiment does not: take <exec command> out",
+            ));
+        }
+        if let Some((line, what)) = script.needs_link() {
+            return Err(refuse(
+                line,
+                &format!("<{what}> needs another process of the test, which a flow has not"),
+            ));
+        }
+        let plays = script
+            .media()
+            .find(|(_, media)| matches!(media, ScriptMedia::Capture(..) | ScriptMedia::Stream(_)));
+        if let Some((line, _)) = plays {
+            return Err(refuse(
+                line,
+                "it plays a file of media, which is no part of the experiment's file: a flow of voice beside it carries media",
+            ));
+        }
+        if ScriptSide::of(&script) != ScriptSide::Caller {
+            let line = script.steps.first().map_or(1, |step| step.line);
+            return Err(refuse(line, "its first message is received: the users of a flow begin its calls"));
+        }
+        let named: Vec<&str> = script.named_files().into_iter().collect();
+        let files = match (file, &*named, script.first_field()) {
+            (None, _, Some(line)) => {
+                return Err(refuse(
+                    line,
+                    "its fields need values: give the flow `values_file` or `values_text`",
+                ));
+            }
+            (Some(_), [_, other, ..], Some(line)) => {
+                return Err(refuse(
+                    line,
+                    &format!("it names a second file of values, {other}: a flow has one"),
+                ));
+            }
+            // The name by which the scenario knows it.
+            (Some(file), [name], _) => vec![((*name).to_owned(), file)],
+            (Some(file), ..) => vec![("values".to_owned(), file)],
+            (None, ..) => Vec::new(),
+        };
+        Ok(Self { script, files })
+    }
+}
+
+/// Connections that a server may open to the tester.
+const MOST_ACCEPTED: usize = 10_000;
+
+/// Room for datagrams of SIP in a socket, bytes.
+const ROOM: u32 = 8 << 20;
+
+/// The load of a flow as calls that follow a scenario.
+fn order(
+    load: &LoadOrder,
+    settings: &LoadSettings,
+    script: CallScript,
+    files: Vec<(String, InjectionFile)>,
+) -> Result<ScenarioOrder, TesterFault> {
+    let (plan, transport) = (&load.plan, load.carrier.transport());
+    let tls = match &load.carrier {
+        Carrier::Tls(_, tls) => Some(tls.clone()),
+        _ => None,
+    };
+    let server = load.target;
+    let local = load.local.map_or_else(|| source_towards(server), Ok)?;
+    let service = settings.service.clone().unwrap_or_else(|| "service".to_owned());
+    // A closed loop is one of users; of others the calls need none.
+    let users = settings.users.or(matches!(plan.pace, Pace::Closed(_)).then_some(plan.users));
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Ok(ScenarioOrder {
+        file: PathBuf::from("scenario"),
+        settings: ScriptSettings {
+            remote: server,
+            remote_host: server.ip().to_string(),
+            // The addresses of the sockets, once they are open.
+            local: any,
+            media: any,
+            codec: None,
+            transport,
+            username: service.clone(),
+            service,
+            pause: settings.script_pause(),
+            patience: None,
+            password: settings.password.clone().unwrap_or_else(|| "password".to_owned()),
+            t2: plan.timing.t2,
+            ends_sessions: true,
+            answers_by_itself: false,
+            // Flows of a run differ in it, and so do replications; each run has a server of its own.
+            run_number: (plan.seed & 0x3FFF_FFFF) as u32,
+            users: users.unwrap_or(0),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        files,
+        variables: Vec::new(),
+        address: EndAddress {
+            transport,
+            server,
+            local,
+            port: 0,
+            tls: tls.as_ref().map(|tls| (tls.client.clone(), tls.name.clone())),
+            server_tls: tls.and_then(|tls| tls.server),
+            room: ROOM,
+            most_accepted: MOST_ACCEPTED,
+            answers_strangers: false,
+        },
+        connections: match load.carrier.connecting() {
+            Some(Connecting::PerAttempt) => ScriptConnections::PerCall,
+            _ => ScriptConnections::One,
+        },
+        pace: plan.pace.clone(),
+        lasts: Some(plan.duration),
+        count: plan.count,
+        users,
+        most_open: plan.calls as usize,
+        seed: plan.seed,
+        runs_programs: false,
+        may_test: load.may_test,
+        media: None,
+        link: None,
+        script,
+    })
+}
+
+/// Calls that have not begun.
+struct FlowCalls {
+    order: ScenarioOrder,
+}
+
+impl ScenarioCalls for FlowCalls {
+    fn carry_out(
+        self: Box<Self>,
+        clock: Clock,
+        stop: &AtomicBool,
+        taps: Option<&dyn MessageTaps>,
+    ) -> Result<ScenarioRecord, TesterFault> {
+        let watch = ScenarioWatch { stop, taps, ready: &mut |_| {}, second: &mut |_| {} };
+        let (document, samples) = run_scenario_by(clock, self.order, watch, env!("CARGO_PKG_VERSION"))?;
+        Ok(ScenarioRecord { samples, notes: notes(&document), faults: document.faults })
+    }
+}
+
+/// What a document says beyond numbers of the run, in sentences.
+fn notes(document: &ScenarioDocument) -> Vec<String> {
+    let stopped = document.stopped.iter().map(|why| format!("the scenario ended the load: {why}"));
+    let failures = document.failures.iter().map(|row| {
+        let step = row.step.map(|step| format!(" at step {step} ({})", row.what)).unwrap_or_default();
+        format!("{} calls failed{step}: {}", row.count, row.why)
+    });
+    let open = (document.open > 0).then(|| format!("{} calls were ended with the run", document.open));
+    let delays = document.delays.iter().map(|row| {
+        let span = |us: f64| Duration::from_secs_f64(us.max(0.0) / 1e6);
+        format!(
+            "{}: {} measured, mean {}, p95 {}, most {}",
+            row.name,
+            row.n,
+            span(row.mean_us),
+            span(row.p95_us),
+            span(row.max_us)
+        )
+    });
+    let counters = document.counters.iter().map(|row| format!("counter {}: {}", row.name, row.count));
+    let log = document.log.iter().map(|line| format!("the scenario says: {line}"));
+    stopped.chain(failures).chain(open).chain(delays).chain(counters).chain(log).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call of OPTIONS with these actions behind its response.
+    fn sipp(message: &str, rest: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\"?>\n<scenario name=\"o\"><send><![CDATA[\nOPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0\n{message}\
+             Call-ID: [call_id]\nCSeq: 1 OPTIONS\nContent-Length: 0\n\n]]></send>\n{rest}<recv response=\"200\"/></scenario>"
+        )
+    }
+
+    fn refused(text: &str, values: Option<&str>) -> (Option<usize>, String) {
+        let error = FlowScenario::read(text, &BTreeMap::new(), values).unwrap_err();
+        (error.line(), error.to_string())
+    }
+
+    #[test]
+    fn a_scenario_is_read_with_its_keywords_and_values() {
+        let keys = BTreeMap::from([("tenant".to_owned(), "blue".to_owned())]);
+        let text = sipp("X-Tenant: [tenant]\nX-User: [field0 file=\"users.csv\"]\n", "");
+        let read = FlowScenario::read(&text, &keys, Some("SEQUENTIAL\nanna\n")).unwrap();
+        // The scenario knows its one file by its own name.
+        assert_eq!(read.files.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["users.csv"]);
+        assert_eq!(read.script.steps.len(), 2);
+    }
+
+    #[test]
+    fn what_a_flow_has_not_is_refused_with_its_line() {
+        let (line, why) = refused("<scenario><send>", None);
+        assert!(line.is_some() && why.starts_with("line "), "{why}");
+        let (_, why) = refused("steps = 3", None);
+        assert!(why.contains("steps") || why.contains("line"), "{why}");
+        let (line, why) = refused(&sipp("X: [field0]\n", ""), None);
+        assert!(line.is_some() && why.contains("`values_file`"), "{why}");
+        let two = sipp("X: [field0 file=\"a\"] [field0 file=\"b\"]\n", "");
+        assert!(refused(&two, Some("SEQUENTIAL\nx\n")).1.contains("a second file of values"));
+        assert!(refused(&sipp("", ""), Some("SOMEHOW\n")).1.starts_with("the values: line 1"));
+        let (line, why) = refused(&sipp("", "<nop><action><exec command=\"ls\"/></action></nop>"), None);
+        assert!(line.is_some() && why.contains("starts a program"), "{why}");
+        let plays = "<nop><action><exec play_pcap_audio=\"g711a.pcap\"/></action></nop>";
+        assert!(refused(&sipp("", plays), None).1.contains("file of media"));
+        let callee = "<?xml version=\"1.0\"?>\n<scenario><recv request=\"INVITE\"/></scenario>";
+        assert!(refused(callee, None).1.contains("first message is received"));
+    }
+}
