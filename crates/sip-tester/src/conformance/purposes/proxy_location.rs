@@ -21,8 +21,8 @@ const BOTH: [TestAgent; 2] = [SECOND, THIRD];
 /// How long a client transaction waits for a response at most: timers B and F of RFC 3261.
 const TRANSACTION: Duration = T1.saturating_mul(64);
 
-/// Long enough for two repetitions of a request: after T1, and after twice T1 more.
-const TWO_REPETITIONS: Duration = Duration::from_millis(1700);
+/// How often the caller repeats a request, after a little more than T1 each time. It is a little less than four times T1 in all.
+const REPETITIONS: u64 = 3;
 
 /// How often a choice is watched that a server which draws would make right by chance.
 const DRAWS: usize = 4;
@@ -249,6 +249,8 @@ fn uses_the_port(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
+    // Of a proxy that asks another DNS server no question would be seen.
+    asks_the_tester(case)?;
     let host = case.draw_host();
     let place = case.open_place(SECOND, Transport::Udp, host, 0)?;
     case.watch_questions_for(place.ip());
@@ -256,7 +258,9 @@ fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
     let outcome = invite(case, contact, &[SECOND], case.patience())?;
     let forwarded = outcome.at(SECOND, "elsewhere")?;
     finish(case, &forwarded)?;
-    ensure!(case.questions().is_empty(), "the DNS was asked for {}", place.ip());
+    let address = place.ip().to_string();
+    let has_asked = case.questions().iter().any(|asked| asked.question.name.trim_end_matches('.') == address);
+    ensure!(!has_asked, "the DNS was asked for {address}");
     Ok(())
 }
 
@@ -513,12 +517,17 @@ fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
         return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
     };
     let other = if forwarded.at == SECOND { THIRD } else { SECOND };
-    case.pause(TWO_REPETITIONS)?;
+    for _ in 0..REPETITIONS {
+        case.pause(T1 + Duration::from_millis(100))?;
+        // A proxy with transactions repeats it by itself, and ignores this.
+        case.send(&forwarded.sent)?;
+    }
+    case.pause(Duration::from_millis(50))?;
     let [at_same, at_other] =
         [forwarded.at, other].map(|agent| has_arrived(case, agent, &Method::Invite, &forwarded));
     finish(case, &forwarded)?;
     ensure!(!at_other, "an INVITE that was not answered was sent again to another target");
-    require!(at_same, "an INVITE that was not answered was not sent again within {TWO_REPETITIONS}");
+    require!(at_same, "an INVITE that was not answered was not sent again");
     Ok(())
 }
 

@@ -128,7 +128,7 @@ pub struct ConformUsers {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names")]
 pub struct ConformNames {
-    /// Answer DNS questions here, over UDP and TCP, for the purposes of RFC 3263: the server must ask this address
+    /// Answer DNS questions here, over UDP and TCP, for the purposes of RFC 3263 in the role `proxy`: the server must ask this address
     #[arg(long, value_name = "IP:PORT")]
     pub dns_listen: Option<SocketAddr>,
     /// The domain of the hosts at which users are registered for these purposes

@@ -9,7 +9,7 @@ use netrig_agent::{random, tls, user_file};
 use netrig_sip::{Host, Uri};
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
-    TestUser, TesterNames, USERS_OF_A_CASE,
+    TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,
 };
 
 use super::arguments::{Conform, SetName};
@@ -102,6 +102,9 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
 /// The DNS server that the purposes of RFC 3263 need.
 fn names(typed: &Conform, server: IpAddr) -> Result<Option<Arc<TesterNames>>, Failure> {
     let Some(listen) = typed.names.dns_listen else { return Ok(None) };
+    if TestedRole::from(typed.role) != TestedRole::Proxy {
+        return Err(Failure::request("--dns-listen is of the role proxy"));
+    }
     let name = &typed.names.dns_domain;
     if !matches!(domain(name), Ok((Host::Name(_), None))) {
         return Err(Failure::request(format!("--dns-domain `{name}` is no domain name")));
