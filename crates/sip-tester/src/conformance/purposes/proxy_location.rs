@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Kind;
-use netrig_sip::{Host, Method, Request, Response, SipUri, Uri};
+use netrig_sip::{Host, Method, Request, SipUri, Uri};
 
 use super::super::case::{ForwardOutcome, Forwarded, T1, TestAgent, TestCase, as_inconclusive, line_of};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
@@ -70,7 +70,7 @@ pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> Purpos
         names.address()
     );
     match outcome {
-        LocatedRequest::At(forwarded) => finish(case, &forwarded),
+        ForwardOutcome::Arrived(forwarded) => finish(case, &forwarded),
         other => Err(PurposeEnd::Inconclusive(format!(
             "an INVITE for a user at a host of the tester {}, though the address was asked for",
             other.told()
@@ -78,33 +78,21 @@ pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> Purpos
     }
 }
 
-/// What became of an INVITE for a user at a host name.
-enum LocatedRequest {
-    /// It arrived.
-    At(Forwarded),
-    /// It was answered by the proxy.
-    Refused(Response),
-    /// Neither.
-    Lost(Duration),
-}
-
-impl LocatedRequest {
+impl ForwardOutcome {
     /// What the proxy did, as the end of a sentence.
     fn told(&self) -> String {
         match self {
-            Self::At(forwarded) => format!("arrived over {}", transport_of(forwarded)),
-            Self::Refused(response) => format!("was answered {} and not forwarded", line_of(response)),
-            Self::Lost(within) => {
-                format!("arrived nowhere and had no final response within {within}")
-            }
+            Self::Arrived(forwarded) => format!("arrived over {}", transport_of(forwarded)),
+            Self::Answered(response) => format!("was answered {} and not forwarded", line_of(response)),
+            Self::Silence => "arrived nowhere and had no final response in time".to_owned(),
         }
     }
 
     /// As it arrived at this user agent. Anything else breaks the rule.
     fn at(self, wanted: TestAgent, elsewhere: &str) -> Result<Forwarded, PurposeEnd> {
         match self {
-            Self::At(forwarded) if forwarded.at == wanted => Ok(forwarded),
-            Self::At(_) => Err(PurposeEnd::Fail(format!("the INVITE went {elsewhere}"))),
+            Self::Arrived(forwarded) if forwarded.at == wanted => Ok(*forwarded),
+            Self::Arrived(_) => Err(PurposeEnd::Fail(format!("the INVITE went {elsewhere}"))),
             other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.told()))),
         }
     }
@@ -151,7 +139,7 @@ fn invite(
     mut contact: SipUri,
     at: &[TestAgent],
     within: Duration,
-) -> Result<LocatedRequest, PurposeEnd> {
+) -> Result<ForwardOutcome, PurposeEnd> {
     let aor = case.address_of_record(SECOND);
     contact.user.clone_from(&aor.user);
     case.register_contacts(SECOND, &[format!("<{contact}>")])?;
@@ -163,14 +151,10 @@ fn invite_again(
     case: &mut TestCase<'_>,
     at: &[TestAgent],
     within: Duration,
-) -> Result<LocatedRequest, PurposeEnd> {
+) -> Result<ForwardOutcome, PurposeEnd> {
     let aor = case.address_of_record(SECOND);
     let request = case.invite_request(Uri::Sip(aor))?;
-    Ok(match case.forward_to(FIRST, &request, at, within)? {
-        ForwardOutcome::Arrived(forwarded) => LocatedRequest::At(*forwarded),
-        ForwardOutcome::Answered(response) => LocatedRequest::Refused(*response),
-        ForwardOutcome::Silence => LocatedRequest::Lost(within),
-    })
+    case.forward_to(FIRST, &request, at, within)
 }
 
 /// The same, where a question of the proxy has to come first: without one nothing is shown about the records.
@@ -179,7 +163,7 @@ fn invite_by_name(
     name: &str,
     contact: SipUri,
     records: &str,
-) -> Result<LocatedRequest, PurposeEnd> {
+) -> Result<ForwardOutcome, PurposeEnd> {
     case.add_records(name, records)?;
     let outcome = invite(case, contact, &BOTH, case.patience())?;
     is_asked(case)?;
@@ -280,7 +264,7 @@ fn uses_the_transport(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// An INVITE for a user at a host name with `transport=tcp`: over TCP it arrives at the second user agent, over UDP at the third.
-fn over_tcp(case: &mut TestCase<'_>) -> Result<LocatedRequest, PurposeEnd> {
+fn over_tcp(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
     let [tcp, udp] = open_both(case, Transport::Tcp, Transport::Udp)?;
     let name = case.draw_name()?;
     let contact = named(&name).with_parameter("transport", Some("tcp"));
@@ -291,7 +275,7 @@ fn over_tcp(case: &mut TestCase<'_>) -> Result<LocatedRequest, PurposeEnd> {
 /// A purpose whose rule is about TCP shows nothing of a proxy that has none.
 fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
     match over_tcp(case)? {
-        LocatedRequest::At(forwarded) => {
+        ForwardOutcome::Arrived(forwarded) => {
             finish(case, &forwarded)?;
             require!(forwarded.at == SECOND, "an INVITE for a contact with transport=tcp went over UDP");
             Ok(())
@@ -307,7 +291,7 @@ fn asks_for_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
     let place = open(case, SECOND, Transport::Udp)?;
     let name = case.draw_name()?;
     let records = naptr_record(10, "SIP+D2U", "_sip._udp") + &srv_records("_sip._udp", &[(0, place)]);
-    if let LocatedRequest::At(forwarded) = invite_by_name(case, &name, named(&name), &records)? {
+    if let ForwardOutcome::Arrived(forwarded) = invite_by_name(case, &name, named(&name), &records)? {
         finish(case, &forwarded)?;
     }
     ensure!(has_asked_for(case, Kind::Naptr), "no NAPTR record was asked for");
@@ -322,7 +306,7 @@ fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
 /// An INVITE for a user at a host name with these records arrives at the second user agent. Nothing is shown if no NAPTR record is asked for.
 fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
     let outcome = invite_by_name(case, name, named(name), records)?;
-    if let LocatedRequest::At(forwarded) = &outcome {
+    if let ForwardOutcome::Arrived(forwarded) = &outcome {
         finish(case, forwarded)?;
     }
     require!(
@@ -381,7 +365,7 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
         let contact = named(&name).with_parameter("transport", Some("udp"));
         let records = srv_records("_sip._udp", &[(20, second), (10, first)]);
         let outcome = invite_by_name(case, &name, contact, &records)?;
-        if let LocatedRequest::At(forwarded) = &outcome {
+        if let ForwardOutcome::Arrived(forwarded) = &outcome {
             finish(case, forwarded)?;
         }
         outcome.at(SECOND, "to the target of priority 20, and there is one of priority 10")?;
@@ -396,8 +380,8 @@ fn at_the_first_of_two(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd>
     let contact = named(&name).with_parameter("transport", Some("udp"));
     let records = srv_records("_sip._udp", &[(10, first), (20, next)]);
     match invite_by_name(case, &name, contact, &records)? {
-        LocatedRequest::At(forwarded) if forwarded.at == THIRD => Ok(forwarded),
-        LocatedRequest::At(forwarded) => {
+        ForwardOutcome::Arrived(forwarded) if forwarded.at == THIRD => Ok(*forwarded),
+        ForwardOutcome::Arrived(forwarded) => {
             finish(case, &forwarded)?;
             Err(PurposeEnd::Inconclusive(
                 "the INVITE did not go to the target of the lowest priority".to_owned(),
@@ -476,7 +460,7 @@ fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// Registers the second user at a host name whose two targets have the same priority and weight: a proxy that looks for its target again
 /// finds the other one in half of all cases.
-fn register_at_equal_targets(case: &mut TestCase<'_>) -> Result<LocatedRequest, PurposeEnd> {
+fn register_at_equal_targets(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
     let [second, third] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
     let contact = named(&name).with_parameter("transport", Some("udp"));
@@ -490,7 +474,7 @@ fn for_equal_targets(
 ) -> PurposeOutcome {
     let mut outcome = register_at_equal_targets(case)?;
     for draw in 1.. {
-        let LocatedRequest::At(forwarded) = outcome else {
+        let ForwardOutcome::Arrived(forwarded) = outcome else {
             return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
         };
         let other = if forwarded.at == SECOND { THIRD } else { SECOND };
@@ -513,7 +497,7 @@ fn has_arrived(case: &TestCase<'_>, agent: TestAgent, method: &Method, of: &Forw
 
 fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let outcome = register_at_equal_targets(case)?;
-    let LocatedRequest::At(forwarded) = outcome else {
+    let ForwardOutcome::Arrived(forwarded) = outcome else {
         return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
     };
     let other = if forwarded.at == SECOND { THIRD } else { SECOND };
@@ -599,12 +583,12 @@ fn refuses_unknown_names(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// An INVITE that can go nowhere gets a failure.
-fn is_refused(case: &mut TestCase<'_>, outcome: LocatedRequest) -> PurposeOutcome {
-    if let LocatedRequest::At(forwarded) = &outcome {
+fn is_refused(case: &mut TestCase<'_>, outcome: ForwardOutcome) -> PurposeOutcome {
+    if let ForwardOutcome::Arrived(forwarded) = &outcome {
         finish(case, forwarded)?;
     }
     match outcome {
-        LocatedRequest::Refused(response) if response.status.code() >= 400 => Ok(()),
+        ForwardOutcome::Answered(response) if response.status.code() >= 400 => Ok(()),
         other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.told()))),
     }
 }
