@@ -344,7 +344,8 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
     let at = |transport| ListeningPoint { transport, address: names.resolver };
     let server = NameServer::open(NameServerOrder {
         listen: vec![at(Transport::Udp), at(Transport::Tcp)],
-        zone: Arc::new(zone(&names.records)?),
+        zone: Arc::new(zone(&names.records)?.into()),
+        proven: Vec::new(),
         delay: own.delay.as_ref().map(|delay| delay.0.clone()),
         loss: own.loss.map_or(0.0, Fraction::get),
         slots: SlotLimits::unshared(NameServerOrder::SLOTS.total),

@@ -174,7 +174,8 @@ fn no_dns_server_sends_a_stranger_more_than_three_times_what_came() {
     }
     let server = NameServer::open(NameServerOrder {
         listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-        zone: Arc::new(Zone::parse(&zone).unwrap()),
+        zone: Arc::new(Zone::parse(&zone).unwrap().into()),
+        proven: Vec::new(),
         delay: None,
         loss: 0.0,
         slots: NameServerOrder::SLOTS,
@@ -252,7 +253,8 @@ fn a_flood_of_questions_ends_with_the_server() {
     for by_flag in [false, true] {
         let server = NameServer::open(NameServerOrder {
             listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-            zone: Arc::new(Zone::parse("$TTL 60\na.test A 192.0.2.1\n").unwrap()),
+            zone: Arc::new(Zone::parse("$TTL 60\na.test A 192.0.2.1\n").unwrap().into()),
+            proven: Vec::new(),
             delay: None,
             loss: 0.0,
             slots: NameServerOrder::SLOTS,

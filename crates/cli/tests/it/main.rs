@@ -30,6 +30,7 @@ mod sip_call;
 mod sip_capacity;
 mod sip_compare;
 mod sip_conform;
+mod sip_conform_names;
 mod sip_differential;
 mod sip_documents;
 mod sip_environment;

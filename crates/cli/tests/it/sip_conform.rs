@@ -252,6 +252,22 @@ fn a_run_that_cannot_be_says_why() {
             "there is no capability \"forkin\"",
         ),
         (&["udp:127.0.0.1:9", "--role", "proxy", "--domain", "a b"], "--domain `a b` is no domain"),
+        (
+            &["udp:127.0.0.1:9", "--role", "uas", "--dns-listen", "127.0.0.1:0"],
+            "--dns-listen is of the role proxy",
+        ),
+        (
+            &[
+                "udp:127.0.0.1:9",
+                "--role",
+                "proxy",
+                "--dns-listen",
+                "127.0.0.1:0",
+                "--dns-domain",
+                "127.0.0.1",
+            ],
+            "--dns-domain `127.0.0.1` is no domain name",
+        ),
     ] {
         let output = conform(folder.path(), arguments);
         let told = text(&output.stderr);

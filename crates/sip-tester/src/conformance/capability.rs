@@ -63,6 +63,8 @@ capabilities! {
     RecordRoute "record-route" optional [Proxy];
     /// It forwards a request to all contacts of a user at once.
     Forking "forking" optional [Proxy];
+    /// It looks the hosts of contacts up in the DNS (RFC 3263), and asks the tester (`--dns-listen`).
+    Dns "dns" optional [Proxy];
     /// It answers a request for a registered user with the user's contacts (302).
     Redirection "redirection" mandatory [Redirect];
     /// It answers calls.

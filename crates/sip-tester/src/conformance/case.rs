@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use netrig_agent::sip::dns::RecordedQuestion;
 use netrig_agent::sip::{ArrivalPath, ArrivedBytes, EndAddress, UserAgentEnd, wait_for_ends};
-use netrig_agent::{Clock, random, realtime_nanos};
+use netrig_agent::{Clock, HostAddress, random, realtime_nanos};
 use netrig_core::{Duration, Instant, Seeds, Stream};
 use netrig_sip::digest::{Challenge, DigestClient, NonceCounts};
 use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr, Transport, Via};
@@ -14,6 +16,7 @@ use netrig_sip::sdp::Description;
 use netrig_sip::{Host, Message, Method, Name, Request, Response, SipUri, Status, Uri};
 
 use super::dialog::TestDialog;
+use super::names::TesterNames;
 use super::purpose::{PurposeEnd, ensure, require};
 
 /// The longest pause between two looks at the sockets.
@@ -24,6 +27,10 @@ const MOST_CHALLENGES: usize = 4;
 
 /// Messages that one case keeps at most: a server that floods it ends it.
 const MOST_MESSAGES: usize = 4096;
+
+/// Why purposes with names are not carried out.
+const NO_NAMES: &str =
+    "the tester answers no DNS questions: give --dns-listen ADDRESS:PORT, and let the server ask there";
 
 /// T1 of RFC 3261.
 pub(super) const T1: Duration = Duration::from_millis(500);
@@ -52,6 +59,8 @@ pub struct ConformanceTarget {
     pub patience: Duration,
     /// How long the tester waits where nothing is to come.
     pub silence: Duration,
+    /// The domain that the tester answers for as DNS server, if it does.
+    pub names: Option<Arc<TesterNames>>,
 }
 
 /// A user agent of the tester.
@@ -135,10 +144,23 @@ pub struct Forwarded {
     pub at: TestAgent,
 }
 
+/// What became of a request that was to be forwarded.
+#[derive(Clone, Debug)]
+pub enum ForwardOutcome {
+    /// It arrived at one of the user agents.
+    Arrived(Box<Forwarded>),
+    /// The server answered it itself. The ACK was sent.
+    Answered(Box<Response>),
+    /// Neither within the time.
+    Silence,
+}
+
 /// One of the user agents.
 struct CaseAgent {
     user: TestUser,
     end: Option<UserAgentEnd>,
+    /// Another end where requests arrive, with its transport. Responses to requests go out by it if it is open.
+    place: Option<(UserAgentEnd, Transport)>,
     inbox: VecDeque<ArrivedMessage>,
     digest: DigestClient,
     /// Call-ID and CSeq of its registrations.
@@ -159,6 +181,8 @@ pub struct TestCase<'a> {
     unanswered: Vec<Forwarded>,
     /// INVITEs that the first user agent sent and that have no final response.
     pending: Vec<Request>,
+    /// Names and addresses whose questions to the tester's DNS server belong to the case.
+    names: Vec<String>,
 }
 
 impl<'a> TestCase<'a> {
@@ -167,6 +191,7 @@ impl<'a> TestCase<'a> {
         let agents = users.map(|user| CaseAgent {
             user,
             end: None,
+            place: None,
             inbox: VecDeque::new(),
             digest: DigestClient::default(),
             registration: None,
@@ -181,6 +206,7 @@ impl<'a> TestCase<'a> {
             open: Vec::new(),
             unanswered: Vec::new(),
             pending: Vec::new(),
+            names: Vec::new(),
         }
     }
 
@@ -280,6 +306,85 @@ impl<'a> TestCase<'a> {
         }
         // It was just opened if it was not there.
         slot.as_mut().ok_or_else(|| PurposeEnd::Inconclusive("no socket".to_owned()))
+    }
+
+    // Names.
+
+    /// The domain that the tester answers for as DNS server.
+    ///
+    /// # Errors
+    /// It is no DNS server.
+    pub fn names(&self) -> Result<&'a TesterNames, PurposeEnd> {
+        let names = self.target.names.as_deref();
+        names.ok_or_else(|| PurposeEnd::Inconclusive(NO_NAMES.to_owned()))
+    }
+
+    /// A name of the tester's domain that no other case has. It exists when records are added.
+    ///
+    /// # Errors
+    /// The tester is no DNS server.
+    pub fn draw_name(&mut self) -> Result<String, PurposeEnd> {
+        let domain = self.names()?.domain();
+        // A seed may be used again: a server may still know the names of the run before.
+        let fresh = random().map(u64::from_le_bytes).unwrap_or_else(|_| realtime_nanos());
+        let name = format!("n{:012x}.{domain}", fresh >> 16);
+        self.names.push(name.clone());
+        Ok(name)
+    }
+
+    /// Adds records in the form of a zone file, in which names are relative to `name`.
+    ///
+    /// # Errors
+    /// The tester is no DNS server.
+    pub fn add_records(&self, name: &str, records: &str) -> Result<(), PurposeEnd> {
+        let added = self.names()?.add(name, records);
+        added.map_err(|error| PurposeEnd::Inconclusive(format!("the records of {name}: {error}")))
+    }
+
+    /// Questions for an address belong to the case, too.
+    pub fn watch_questions_for(&mut self, address: IpAddr) {
+        self.names.push(address.to_string());
+    }
+
+    /// The questions that the tester's DNS server got for the names of the case.
+    pub fn questions(&self) -> Vec<RecordedQuestion> {
+        self.target.names.as_ref().map_or_else(Vec::new, |names| names.questions(&self.names))
+    }
+
+    /// Opens another end of a user agent, at this address of the tester; port 0 is one that the system chooses. What arrives there is the
+    /// user agent's.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn open_place(
+        &mut self,
+        agent: TestAgent,
+        transport: Transport,
+        host: HostAddress,
+        port: u16,
+    ) -> Result<SocketAddr, PurposeEnd> {
+        let address = EndAddress { transport, local: host, port, tls: None, ..self.target.address.clone() };
+        let end = UserAgentEnd::open(&address).map_err(|error| {
+            PurposeEnd::Inconclusive(format!("the tester cannot listen at {}: {error}", host.at(port)))
+        })?;
+        let local = end.local();
+        self.agents[agent as usize].place = Some((end, transport));
+        Ok(local)
+    }
+
+    /// An address at which the tester can listen and, if it is reached by loopback, no other case does.
+    pub fn draw_host(&mut self) -> HostAddress {
+        let own = self.target.address.local;
+        match own.at(0).ip() {
+            IpAddr::V4(ip) if ip.is_loopback() => {
+                let [_, low, middle, high] =
+                    u32::try_from(self.draws.bits() >> 32).unwrap_or(1).to_be_bytes();
+                // 127.0.0.0/9 has the addresses that others are likely to use.
+                let ip = Ipv4Addr::new(127, low | 0x80, middle, high.clamp(1, 254));
+                HostAddress::from(SocketAddr::from((ip, 0)))
+            }
+            _ => own,
+        }
     }
 
     // What is sent.
@@ -422,9 +527,11 @@ impl<'a> TestCase<'a> {
     /// There is no way to the server.
     pub fn send_bytes(&mut self, agent: TestAgent, bytes: &Bytes) -> Result<(), PurposeEnd> {
         let server = self.target.address.server;
-        let sent = self.end(agent)?.send(bytes);
+        let end = self.end(agent)?;
+        let local = end.local();
+        let sent = end.send(bytes);
         sent.map_err(|error| PurposeEnd::Inconclusive(format!("there is no way to the server: {error}")))?;
-        self.note(agent, true, server, bytes)
+        self.note(true, (local, self.target.address.transport), server, bytes)
     }
 
     /// Sends a response to a request that came on `path` (RFC 3261 section 18.2.2, RFC 3581 section 4).
@@ -443,23 +550,39 @@ impl<'a> TestCase<'a> {
         {
             to.set_port(via.port.unwrap_or(Transport::Udp.default_port()));
         }
+        self.answer_by(agent, path, to, response)
+    }
+
+    /// Sends a response by the end that its request came to.
+    fn answer_by(
+        &mut self,
+        agent: TestAgent,
+        path: ArrivalPath,
+        to: SocketAddr,
+        response: &Response,
+    ) -> Result<(), PurposeEnd> {
         let bytes = Message::Response(response.clone()).to_bytes();
-        let sent = self.end(agent)?.answer(path, to, &bytes);
+        let usual = self.target.address.transport;
+        self.local(agent)?;
+        let CaseAgent { end, place, .. } = &mut self.agents[agent as usize];
+        let place = place.as_mut().map(|(end, transport)| (end, *transport));
+        let Some((end, transport)) = place.or_else(|| end.as_mut().map(|end| (end, usual))) else {
+            return Ok(());
+        };
+        let (local, sent) = (end.local(), end.answer(path, to, &bytes));
         sent.map_err(|error| {
             PurposeEnd::Inconclusive(format!("there is no way back to the server: {error}"))
         })?;
-        self.note(agent, true, to, &bytes)
+        self.note(true, (local, transport), to, &bytes)
     }
 
     fn note(
         &mut self,
-        agent: TestAgent,
         is_sent: bool,
+        (local, transport): (SocketAddr, Transport),
         peer: SocketAddr,
         bytes: &Bytes,
     ) -> Result<(), PurposeEnd> {
-        let local = self.local(agent)?;
-        let transport = self.target.address.transport;
         let bytes = bytes.clone();
         require!(self.evidence.len() < MOST_MESSAGES, "the server sent more than {MOST_MESSAGES} messages");
         self.evidence.push(EvidenceMessage {
@@ -547,14 +670,25 @@ impl<'a> TestCase<'a> {
     /// Waits for the sockets, and puts what came into the inboxes.
     fn look(&mut self, within: Duration) -> Result<(), PurposeEnd> {
         {
-            let ends = self.agents.iter().filter_map(|agent| agent.end.as_ref());
+            let ends = self
+                .agents
+                .iter()
+                .flat_map(|agent| agent.end.iter().chain(agent.place.as_ref().map(|(place, _)| place)));
             let watched: Vec<_> = ends.flat_map(UserAgentEnd::watched).collect();
             wait_for_ends(&watched, within);
         }
         for agent in TestAgent::ALL {
-            let Some(end) = &mut self.agents[agent as usize].end else { continue };
-            for ArrivedBytes { at, path, bytes } in end.receive(&self.clock) {
-                self.note(agent, false, path.peer(), &bytes)?;
+            let usual = self.target.address.transport;
+            let CaseAgent { end, place, .. } = &mut self.agents[agent as usize];
+            let ends = end.iter_mut().map(|end| (end, usual));
+            let place = place.iter_mut().map(|(place, transport)| (place, *transport));
+            let receive = |(end, transport): (&mut UserAgentEnd, Transport)| {
+                let way = (end.local(), transport);
+                end.receive(&self.clock).into_iter().map(move |arrived| (way, arrived))
+            };
+            let arrived: Vec<_> = ends.chain(place).flat_map(receive).collect();
+            for (way, ArrivedBytes { at, path, bytes }) in arrived {
+                self.note(false, way, path.peer(), &bytes)?;
                 let message = Message::parse(&bytes).ok();
                 let arrival = ArrivedMessage { at, path, bytes, message };
                 self.agents[agent as usize].inbox.push_back(arrival);
@@ -838,29 +972,52 @@ impl<'a> TestCase<'a> {
         request: &Request,
         at: TestAgent,
     ) -> Result<Forwarded, PurposeEnd> {
+        let (method, patience) = (&request.method, self.target.patience);
+        match self.forward_to(agent, request, &[at], patience)? {
+            ForwardOutcome::Arrived(forwarded) => Ok(*forwarded),
+            ForwardOutcome::Answered(response) => Err(PurposeEnd::Fail(format!(
+                "the {method} was answered {} and not forwarded",
+                line_of(&response)
+            ))),
+            ForwardOutcome::Silence => Err(PurposeEnd::Fail(format!(
+                "the {method} did not arrive at its recipient within {patience}"
+            ))),
+        }
+    }
+
+    /// Sends a request of a user agent, answers challenges, and waits so long until it arrives at one of these or has a final response.
+    ///
+    /// # Errors
+    /// The server refuses the credentials.
+    pub fn forward_to(
+        &mut self,
+        agent: TestAgent,
+        request: &Request,
+        at: &[TestAgent],
+        within: Duration,
+    ) -> Result<ForwardOutcome, PurposeEnd> {
         let mut request = request.clone();
         // A server may look a Contact up after the first packet to it only.
-        self.local(at)?;
+        for at in at {
+            self.local(*at)?;
+        }
         for _ in 0..=MOST_CHALLENGES {
             self.send_of(agent, &request)?;
-            match self.arrives_or_is_answered(agent, &request, at)? {
-                Ok(forwarded) => {
+            match self.arrives_or_is_answered(agent, &request, at, within)? {
+                ForwardOutcome::Answered(response) => {
+                    match self.with_credentials(agent, &request, &response)? {
+                        Some(next) => request = next,
+                        None => return Ok(ForwardOutcome::Answered(response)),
+                    }
+                }
+                ForwardOutcome::Silence => return Ok(ForwardOutcome::Silence),
+                ForwardOutcome::Arrived(forwarded) => {
                     self.agents[agent as usize].digest.accepted(true);
                     if request.method == Method::Invite {
-                        self.unanswered.push(forwarded.clone());
+                        self.unanswered.push((*forwarded).clone());
                     }
-                    return Ok(forwarded);
+                    return Ok(ForwardOutcome::Arrived(forwarded));
                 }
-                Err(response) => match self.with_credentials(agent, &request, &response)? {
-                    Some(next) => request = next,
-                    None => {
-                        return Err(PurposeEnd::Fail(format!(
-                            "the {} was answered {} and not forwarded",
-                            request.method,
-                            line_of(&response)
-                        )));
-                    }
-                },
             }
         }
         Err(PurposeEnd::Inconclusive(format!(
@@ -872,20 +1029,24 @@ impl<'a> TestCase<'a> {
         &mut self,
         agent: TestAgent,
         request: &Request,
-        at: TestAgent,
-    ) -> Result<Result<Forwarded, Response>, PurposeEnd> {
-        let end = self.now() + self.target.patience;
+        at: &[TestAgent],
+        within: Duration,
+    ) -> Result<ForwardOutcome, PurposeEnd> {
+        let end = self.now() + within;
         let mut repeat = RepeatTimer::new(self.now(), self.is_over_datagrams());
         let call_id = request.headers.get(&Name::CallId).unwrap_or_default().to_owned();
         while self.now() < end {
-            let arrived = self.wait(at, Duration::from_millis(10), |arrival| {
-                let found = arrival.request()?;
-                let fits =
-                    found.method == request.method && found.headers.get(&Name::CallId) == Some(&call_id);
-                fits.then(|| (found.clone(), arrival.path))
-            })?;
-            if let Some((arrived, path)) = arrived {
-                return Ok(Ok(Forwarded { sent: request.clone(), arrived, path, at }));
+            for at in at {
+                let arrived = self.wait(*at, Duration::from_millis(10), |arrival| {
+                    let found = arrival.request()?;
+                    let fits =
+                        found.method == request.method && found.headers.get(&Name::CallId) == Some(&call_id);
+                    fits.then(|| (found.clone(), arrival.path))
+                })?;
+                if let Some((arrived, path)) = arrived {
+                    let forwarded = Forwarded { sent: request.clone(), arrived, path, at: *at };
+                    return Ok(ForwardOutcome::Arrived(Box::new(forwarded)));
+                }
             }
             let key = TransactionName::of(request);
             let answered = self.wait(agent, Duration::ZERO, |arrival| {
@@ -896,7 +1057,7 @@ impl<'a> TestCase<'a> {
             })?;
             if let Some(response) = answered {
                 self.final_response(agent, request, &response)?;
-                return Ok(Err(response));
+                return Ok(ForwardOutcome::Answered(Box::new(response)));
             }
             if repeat.is_due(self.now()) {
                 let has_provisional =
@@ -908,11 +1069,7 @@ impl<'a> TestCase<'a> {
                 }
             }
         }
-        let Request { method, .. } = request;
-        Err(PurposeEnd::Fail(format!(
-            "the {method} did not arrive at its recipient within {}",
-            self.target.patience
-        )))
+        Ok(ForwardOutcome::Silence)
     }
 
     /// The next request of this method that arrives at a user agent.
@@ -1123,13 +1280,7 @@ impl<'a> TestCase<'a> {
     /// # Errors
     /// The connection is gone.
     pub fn reply_to_server(&mut self, forwarded: &Forwarded, response: &Response) -> Result<(), PurposeEnd> {
-        let to = forwarded.path.peer();
-        let bytes = Message::Response(response.clone()).to_bytes();
-        let sent = self.end(forwarded.at)?.answer(forwarded.path, to, &bytes);
-        sent.map_err(|error| {
-            PurposeEnd::Inconclusive(format!("there is no way back to the server: {error}"))
-        })?;
-        self.note(forwarded.at, true, to, &bytes)
+        self.answer_by(forwarded.at, forwarded.path, forwarded.path.peer(), response)
     }
 
     /// The purpose has ended this dialog itself.

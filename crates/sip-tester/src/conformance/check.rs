@@ -7,6 +7,7 @@ use netrig_sip::{Method, Name, Response, Uri};
 use super::capability::Capability;
 use super::case::{AnsweredRequest, Forwarded, TestAgent, TestCase, line_of};
 use super::purpose::{PurposeEnd, PurposeOutcome, require};
+use super::purposes::asks_the_tester;
 
 /// Tries a capability. `Ok` if the server shows it; else why not.
 pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -20,6 +21,7 @@ pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeO
         Capability::Transactions => says_trying(case),
         Capability::RecordRoute => records_its_route(case),
         Capability::Forking => forks(case),
+        Capability::Dns => asks_the_tester(case),
         Capability::Redirection => redirects(case),
         Capability::Answering => answers(case).map(drop),
         Capability::Ringing => rings(case),

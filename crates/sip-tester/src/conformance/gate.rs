@@ -104,6 +104,7 @@ impl ConformancePlan {
                 callee: None,
                 patience: PATIENCE,
                 silence: SILENCE,
+                names: None,
             },
             role,
             // Each role has purposes in the set.

@@ -18,6 +18,7 @@ mod comparison;
 mod coverage;
 mod dialog;
 mod gate;
+mod names;
 mod page;
 mod purpose;
 mod purposes;
@@ -27,19 +28,20 @@ mod run;
 pub use self::background::{BackgroundLoad, BackgroundReport};
 pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
 pub use self::case::{
-    AnsweredRequest, ArrivedMessage, ConformanceTarget, EvidenceMessage, Forwarded, TestAgent, TestCall,
-    TestCase, TestUser,
+    AnsweredRequest, ArrivedMessage, ConformanceTarget, EvidenceMessage, ForwardOutcome, Forwarded,
+    TestAgent, TestCall, TestCase, TestUser,
 };
 pub use self::comparison::{ConformanceComparison, OtherRole, VerdictChange};
 pub use self::coverage::{CoverageRow, ETSI_GROUPS, EtsiGroup, etsi_purposes};
 pub use self::dialog::TestDialog;
 pub use self::gate::{GateError, GateReport};
+pub use self::names::TesterNames;
 pub use self::purpose::{
     PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole,
 };
 pub use self::purposes::catalogue;
 pub use self::report::{
-    CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, VerdictCounts, write_evidence,
+    CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, QuestionRow, VerdictCounts, write_evidence,
 };
 pub use self::run::{
     CapabilityState, ConformancePlan, ConformanceResult, PurposeResult, PurposeSelection, PurposeVerdict,

@@ -287,6 +287,20 @@ fn observation(m: &mut Markup, row: &PurposeRow) {
     });
     m.element("p", &[], format!("{}: {}", row.section, row.requirement));
     m.element("p", &[], format!("Here {}.", row.observation));
+    if !row.questions.is_empty() {
+        table(m, &["DNS question", "over", "from", "records in the answer"], |m| {
+            for question in &row.questions {
+                m.inside("tr", &[], |m| {
+                    m.element("td", &[], format!("{} {}", question.record_type, question.name));
+                    m.element("td", &[], &question.transport);
+                    m.element("td", &[], &question.from);
+                    let records =
+                        question.records.map_or("no such name".to_owned(), |count| count.to_string());
+                    m.element("td", &[], records);
+                });
+            }
+        });
+    }
     if row.messages.is_empty() {
         return;
     }

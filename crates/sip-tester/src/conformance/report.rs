@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use netrig_agent::sip::dns::RecordedQuestion;
 use netrig_core::xml::escaped;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::background::BackgroundReport;
 use super::capability::Capability;
 use super::case::EvidenceMessage;
+use super::names::record_type;
 use super::purpose::{RequirementLevel, TestedRole};
 use super::run::{ConformancePlan, ConformanceResult, PurposeResult, PurposeVerdict};
 use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, write_entry};
@@ -113,6 +115,27 @@ pub struct PurposeRow {
     /// Its messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<EvidenceRow>,
+    /// The questions that the tester's DNS server got for names of the purpose.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<QuestionRow>,
+}
+
+/// A question that the tester's DNS server got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionRow {
+    /// ns since 1970.
+    pub at_ns: u64,
+    /// Address of the host that asked.
+    pub from: String,
+    /// `UDP` or `TCP`.
+    pub transport: String,
+    /// The type of the records: `NAPTR`, `SRV`, `A` or `AAAA`.
+    pub record_type: String,
+    /// The name.
+    pub name: String,
+    /// Records in the answer; absent if the name does not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<usize>,
 }
 
 /// A message of a purpose.
@@ -272,7 +295,7 @@ impl ConformanceDocument {
 
 impl PurposeRow {
     fn of(result: &PurposeResult) -> Self {
-        let PurposeResult { purpose, verdict, observation, evidence, took } = result;
+        let PurposeResult { purpose, verdict, observation, evidence, questions, took } = result;
         Self {
             id: purpose.id.to_owned(),
             group: purpose.group.to_owned(),
@@ -283,6 +306,20 @@ impl PurposeRow {
             observation: observation.clone(),
             took_s: took.as_secs_f64(),
             messages: evidence.iter().map(EvidenceRow::of).collect(),
+            questions: questions.iter().map(QuestionRow::of).collect(),
+        }
+    }
+}
+
+impl QuestionRow {
+    fn of(recorded: &RecordedQuestion) -> Self {
+        Self {
+            at_ns: recorded.at_ns,
+            from: recorded.from.to_string(),
+            transport: recorded.transport.name().to_owned(),
+            record_type: record_type(recorded.question.kind).to_owned(),
+            name: recorded.question.name.clone(),
+            records: recorded.records,
         }
     }
 }

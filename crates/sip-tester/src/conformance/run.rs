@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use netrig_agent::realtime_nanos;
+use netrig_agent::sip::dns::RecordedQuestion;
 use netrig_agent::sip::load::LoadError;
 use netrig_core::{Duration, Seeds};
 use netrig_sip::settings::TESTED_USERS;
@@ -158,6 +159,8 @@ pub struct PurposeResult {
     pub observation: String,
     /// All its messages.
     pub evidence: Vec<EvidenceMessage>,
+    /// The questions that the tester's DNS server got for names of the purpose.
+    pub questions: Vec<RecordedQuestion>,
     /// How long it took.
     pub took: Duration,
 }
@@ -325,12 +328,15 @@ impl ConformancePlan {
                 }
             },
         };
-        PurposeResult { purpose, verdict: Some(verdict), observation, evidence: case.into_evidence(), took }
+        let questions = case.questions();
+        let evidence = case.into_evidence();
+        PurposeResult { purpose, verdict: Some(verdict), observation, evidence, questions, took }
     }
 }
 
 fn not_carried_out(purpose: &'static TestPurpose, why: String) -> PurposeResult {
-    PurposeResult { purpose, verdict: None, observation: why, evidence: Vec::new(), took: Duration::ZERO }
+    let (evidence, questions) = (Vec::new(), Vec::new());
+    PurposeResult { purpose, verdict: None, observation: why, evidence, questions, took: Duration::ZERO }
 }
 
 #[cfg(test)]

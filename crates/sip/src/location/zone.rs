@@ -12,12 +12,19 @@ const TTL: u32 = 3600;
 const MOST: usize = 1 << 20;
 
 /// Names with their services, hosts and addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// By name, in lower case and without a dot at the end.
     names: BTreeMap<String, BTreeMap<Kind, (Records, u32)>>,
     /// How long is kept that something is not there, s.
     absence: u32,
+}
+
+impl Default for Zone {
+    /// A table without records.
+    fn default() -> Self {
+        Self { names: BTreeMap::new(), absence: TTL }
+    }
 }
 
 /// A line of a master file that cannot be read.
@@ -113,7 +120,16 @@ impl Zone {
     /// # Errors
     /// The first line that is none of these, or one too many.
     pub fn parse(text: &str) -> Result<Self, ZoneError> {
-        let mut zone = Self { absence: TTL, ..Self::default() };
+        let mut zone = Self::default();
+        zone.extend(text)?;
+        Ok(zone)
+    }
+
+    /// Adds what is read of these lines as [`parse`](Self::parse) reads them.
+    ///
+    /// # Errors
+    /// The first line that cannot be read. The lines before it are added.
+    pub fn extend(&mut self, text: &str) -> Result<(), ZoneError> {
         let (mut origin, mut owner): (Option<String>, Option<String>) = (None, None);
         let mut count = 0;
         let mut entry = OpenEntry::default();
@@ -126,7 +142,7 @@ impl Zone {
             let wrong = |fault| ZoneError { line, fault };
             match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 [] => {}
-                ["$TTL", ttl] => zone.absence = seconds(ttl).map_err(wrong)?,
+                ["$TTL", ttl] => self.absence = seconds(ttl).map_err(wrong)?,
                 ["$ORIGIN", name] => {
                     origin = Some(absolute(name, origin.as_deref()).map_err(wrong)?);
                 }
@@ -146,14 +162,14 @@ impl Zone {
                         words
                     };
                     let name = owner.clone().ok_or_else(|| wrong(ZoneFault::NoOwner))?;
-                    zone.add(name, rest, origin.as_deref()).map_err(wrong)?;
+                    self.add(name, rest, origin.as_deref()).map_err(wrong)?;
                 }
             }
         }
         if entry.is_open {
             return Err(ZoneError { line: entry.line, fault: ZoneFault::OpenParenthesis });
         }
-        Ok(zone)
+        Ok(())
     }
 
     fn add(&mut self, name: String, mut rest: &[&str], origin: Option<&str>) -> Result<(), ZoneFault> {

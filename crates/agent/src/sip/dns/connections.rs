@@ -43,6 +43,7 @@ pub(super) struct NameConnections {
 
 struct NameConnection {
     stream: TcpStream,
+    peer: IpAddr,
     /// What has come: questions that were not taken yet, and one whose rest has not come.
     got: Vec<u8>,
     /// The bytes at its front that were taken.
@@ -78,6 +79,7 @@ impl NameConnections {
         }
         let connection = NameConnection {
             stream,
+            peer: from,
             got: Vec::new(),
             taken: 0,
             unsent: Vec::new(),
@@ -101,6 +103,11 @@ impl NameConnections {
         {
             self.close(slot);
         }
+    }
+
+    /// The host at the other end of a connection. Absent if the connection is closed.
+    pub fn peer(&self, slot: SlotId) -> Option<IpAddr> {
+        self.open.get(&slot).map(|connection| connection.peer)
     }
 
     /// The next question of a connection, unless its peer has answers to take first.

@@ -203,20 +203,24 @@ pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) ->
     response.truncate().to_vec().ok().filter(|cut| cut.len() <= bound)
 }
 
+/// The one question of a message, if it is for records that a table has.
+pub fn asked(bytes: &[u8]) -> Option<Question> {
+    let message = Message::from_vec(bytes).ok()?;
+    let [query] = message.queries.as_slice() else { return None };
+    let kind = kind_of(query.query_type())?;
+    Some(Question { kind, name: query.name().to_ascii() })
+}
+
 /// Puts what is known into a response.
 fn fill(response: &mut Message, request: &Message, zone: &Zone) -> ResponseCode {
     let [query] = request.queries.as_slice() else { return ResponseCode::FormErr };
     if request.metadata.op_code != OpCode::Query {
         return ResponseCode::NotImp;
     }
-    let kind = match query.query_type() {
-        RecordType::NAPTR => Kind::Naptr,
-        RecordType::SRV => Kind::Srv,
-        RecordType::AAAA => Kind::Aaaa,
-        // What has no kind here has no records, of a name that may be there.
-        _ => Kind::A,
-    };
-    let has_kind = query.query_type() == type_of(kind) && query.query_class() == DNSClass::IN;
+    let kind = kind_of(query.query_type());
+    let has_kind = kind.is_some() && query.query_class() == DNSClass::IN;
+    // What has no kind here has no records, of a name that may be there.
+    let kind = kind.unwrap_or(Kind::A);
     let question = Question { kind, name: query.name().to_ascii() };
     let owner = query.name().clone();
     match zone.answer(&question) {
@@ -268,6 +272,16 @@ fn name(text: &str) -> Option<Name> {
     let mut name = Name::from_ascii(text).ok()?;
     name.set_fqdn(true);
     Some(name)
+}
+
+const fn kind_of(record: RecordType) -> Option<Kind> {
+    match record {
+        RecordType::NAPTR => Some(Kind::Naptr),
+        RecordType::SRV => Some(Kind::Srv),
+        RecordType::A => Some(Kind::A),
+        RecordType::AAAA => Some(Kind::Aaaa),
+        _ => None,
+    }
 }
 
 const fn type_of(kind: Kind) -> RecordType {

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use netrig_sip::header::Transport;
-use netrig_sip::location::Zone;
 use rustix::net::SocketFlags;
 use serde::Serialize;
 
 use super::connections::NameConnections;
-use super::message::answer_within;
+use super::live::LiveZone;
+use super::message::{answer_within, asked};
 use crate::memory::Kept;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::DatagramSocket;
@@ -58,7 +58,9 @@ pub struct NameServerOrder {
     /// Over UDP and TCP.
     pub listen: Vec<ListeningPoint>,
     /// What it knows.
-    pub zone: Arc<Zone>,
+    pub zone: Arc<LiveZone>,
+    /// Hosts that get whole answers over UDP without a proof of their addresses.
+    pub proven: Vec<IpAddr>,
     /// How long each answer is kept back.
     pub delay: Option<SpanDistribution>,
     /// The share of answers over UDP that are not sent, 0 to 1, drawn from the stream `dns/loss`.
@@ -226,15 +228,27 @@ impl NameServer {
         for (from, bytes) in come {
             self.tally.over_udp += 1;
             // A question's answer may be cut: over TCP, which proves the address, all of it is to be had.
-            let is_proven = self.ledger.is_proven(now, from);
+            let is_proven = self.order.proven.contains(&from.ip()) || self.ledger.is_proven(now, from);
             let most = if is_proven { usize::MAX } else { FACTOR as usize * bytes.len() };
-            match answer_within(&bytes, &self.order.zone, true, most) {
+            match self.answer(&bytes, (from.ip(), Transport::Udp), most) {
                 Some(_) if self.loss.chance(self.order.loss) => self.tally.lost += 1,
                 Some(message) => self.put(now, To::Datagram(place, from), message),
                 None => self.tally.ignored += 1,
             }
         }
         Ok(more)
+    }
+
+    /// The answer to a message of a host, of at most so many bytes. The table records the question if it is to.
+    fn answer(&self, bytes: &[u8], (from, transport): (IpAddr, Transport), most: usize) -> Option<Vec<u8>> {
+        let zone = &self.order.zone;
+        let answer = zone.with(|zone| answer_within(bytes, zone, transport == Transport::Udp, most))?;
+        if zone.is_recording()
+            && let Some(question) = asked(bytes)
+        {
+            zone.record(question, from, transport);
+        }
+        Some(answer)
     }
 
     /// Keeps an answer back for its time.
@@ -266,9 +280,11 @@ impl NameServer {
     fn hear(&mut self, now: Instant) {
         for slot in self.connections.slots() {
             self.connections.carry(slot);
-            while let Some(question) = self.connections.take_question(now, slot) {
+            while let Some(from) = self.connections.peer(slot)
+                && let Some(question) = self.connections.take_question(now, slot)
+            {
                 self.tally.over_tcp += 1;
-                let answer = answer_within(&question, &self.order.zone, false, usize::MAX);
+                let answer = self.answer(&question, (from, Transport::Tcp), usize::MAX);
                 let answer = answer.filter(|_| self.waiting.len() < MOST_WAITING);
                 let kept = answer.as_ref().and_then(|answer| self.connections.owe(slot, answer.capacity()));
                 match (answer, kept) {

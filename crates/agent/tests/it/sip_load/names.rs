@@ -25,7 +25,8 @@ impl Names {
     fn start(zone: &str, delay: Option<&str>, loss: f64) -> Self {
         let server = NameServer::open(NameServerOrder {
             listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-            zone: Arc::new(Zone::parse(zone).unwrap()),
+            zone: Arc::new(Zone::parse(zone).unwrap().into()),
+            proven: Vec::new(),
             delay: delay.map(|law| law.parse::<SpanDistribution>().unwrap()),
             loss,
             slots: NameServerOrder::SLOTS,
@@ -39,9 +40,10 @@ impl Names {
         let taken = |port| -> Option<NameServer> {
             let at = |transport| ListeningPoint { transport, address: ([127, 0, 0, 1], port).into() };
             let listen = vec![at(Transport::Udp), at(Transport::Tcp)];
-            let zone = Arc::new(Zone::parse(zone).unwrap());
-            let (delay, slots) = (None, NameServerOrder::SLOTS);
-            let order = NameServerOrder { listen, zone, delay, loss: 0.0, slots, seeds: Seeds::new(1) };
+            let zone = Arc::new(Zone::parse(zone).unwrap().into());
+            let (delay, slots, proven) = (None, NameServerOrder::SLOTS, Vec::new());
+            let order =
+                NameServerOrder { listen, zone, proven, delay, loss: 0.0, slots, seeds: Seeds::new(1) };
             NameServer::open(order).ok()
         };
         Self::run((20_000..32_000).find_map(taken).unwrap())

@@ -1,6 +1,6 @@
 //! Kamailio, started for a test and stopped with it.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::free_port::free_port;
+use super::namespace::can;
 
 /// Longer than it takes to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,12 +49,34 @@ impl Kamailio {
 
     /// The same with another configuration of this folder.
     pub fn start_with(config: &str, defines: &[&str]) -> Option<Self> {
+        Self::start_by(|_| Command::new("kamailio"), config, defines)
+    }
+
+    /// The same, with this DNS server in the place of those of this machine. `None` also without root.
+    pub fn start_asking(resolver: Ipv4Addr, config: &str, defines: &[&str]) -> Option<Self> {
+        if !can(&["unshare"]) {
+            return None;
+        }
+        let within = |folder: &Path| {
+            let file = folder.join("resolv.conf");
+            std::fs::write(&file, format!("nameserver {resolver}\noptions timeout:1 attempts:2\n")).unwrap();
+            let mut command = Command::new("unshare");
+            // The file is another one in its mount namespace only.
+            let steps = "mount --bind \"$0\" /etc/resolv.conf && exec kamailio \"$@\"";
+            command.args(["--mount", "sh", "-c", steps]).arg(file);
+            command
+        };
+        Self::start_by(within, config, defines)
+    }
+
+    /// `command` starts it in a folder.
+    fn start_by(command: impl FnOnce(&Path) -> Command, config: &str, defines: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         certificate(folder.path())?;
         let (port, tls_port) = (free_port(), free_port());
         let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/kamailio").join(config);
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let mut command = Command::new("kamailio");
+        let mut command = command(folder.path());
         command.arg("-f").arg(config).args(["-DD", "-E", "-m", "512", "-M", "16"]);
         command.arg("-Y").arg(folder.path()).arg("-w").arg(folder.path());
         let file = |name: &str| format!("\"{}\"", folder.path().join(name).to_str().unwrap());

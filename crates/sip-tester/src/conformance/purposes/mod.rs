@@ -4,12 +4,14 @@ mod general;
 mod malformed;
 mod proxy;
 mod proxy_capabilities;
+mod proxy_location;
 mod redirect;
 mod registrar;
 mod registrar_credentials;
 mod torture;
 mod uas;
 
+pub(super) use self::proxy_location::asks_the_tester;
 use super::TestPurpose;
 
 /// The rules of each server, for the roles.
@@ -55,6 +57,7 @@ pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {
         torture::OF_REGISTRARS,
         proxy::PURPOSES,
         proxy_capabilities::PURPOSES,
+        proxy_location::PURPOSES,
         of_each::proxy::PURPOSES,
         torture::OF_PROXIES,
         redirect::PURPOSES,

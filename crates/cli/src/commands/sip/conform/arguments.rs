@@ -1,5 +1,6 @@
 //! What may be typed behind `netrig sip conform`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -47,6 +48,8 @@ pub struct Conform {
     /// How long the tester waits where nothing is to come
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub silence: Duration,
+    #[command(flatten)]
+    pub names: ConformNames,
     /// Makes the same identifiers again; drawn if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -119,6 +122,18 @@ pub struct ConformUsers {
     /// The domain of all users; the target's address if not given, with its port if that is not 5060
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
+}
+
+/// The tester as the DNS server that a proxy asks.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Names")]
+pub struct ConformNames {
+    /// Answer DNS questions here, over UDP and TCP, for the purposes of RFC 3263 in the role `proxy`: the server must ask this address
+    #[arg(long, value_name = "IP:PORT")]
+    pub dns_listen: Option<SocketAddr>,
+    /// The domain of the hosts at which users are registered for these purposes
+    #[arg(long, value_name = "NAME", default_value = "conform.test", requires = "dns_listen")]
+    pub dns_domain: String,
 }
 
 /// A role.

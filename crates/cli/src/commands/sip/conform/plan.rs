@@ -1,12 +1,15 @@
 //! From what was typed to a plan.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use netrig_agent::sip::load::is_public;
 use netrig_agent::sip::{EndAddress, LineTls, Transport, server_name};
 use netrig_agent::{random, tls, user_file};
 use netrig_sip::{Host, Uri};
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
-    TestUser, USERS_OF_A_CASE,
+    TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,
 };
 
 use super::arguments::{Conform, SetName};
@@ -84,6 +87,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
             callee: typed.callee.clone(),
             patience: typed.patience,
             silence: typed.silence,
+            names: names(typed, server.ip())?,
         },
         role: typed.role.into(),
         purposes,
@@ -93,6 +97,20 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
         claims,
         background,
     })
+}
+
+/// The DNS server that the purposes of RFC 3263 need.
+fn names(typed: &Conform, server: IpAddr) -> Result<Option<Arc<TesterNames>>, Failure> {
+    let Some(listen) = typed.names.dns_listen else { return Ok(None) };
+    if TestedRole::from(typed.role) != TestedRole::Proxy {
+        return Err(Failure::request("--dns-listen is of the role proxy"));
+    }
+    let name = &typed.names.dns_domain;
+    if !matches!(domain(name), Ok((Host::Name(_), None))) {
+        return Err(Failure::request(format!("--dns-domain `{name}` is no domain name")));
+    }
+    let names = TesterNames::open(listen, name, server);
+    names.map(|names| Some(Arc::new(names))).map_err(Failure::failed)
 }
 
 /// The host of a domain, and its port.

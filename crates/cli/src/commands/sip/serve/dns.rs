@@ -31,7 +31,8 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     let zone = zone.map_err(|error| Failure::request(format!("{}: {error}", typed.zone.display())))?;
     let server = NameServer::open(NameServerOrder {
         listen,
-        zone: Arc::new(zone),
+        zone: Arc::new(zone.into()),
+        proven: Vec::new(),
         delay: typed.delay.delay.clone(),
         loss: typed.loss.get(),
         slots: typed.slots.of(NameServerOrder::SLOTS),

@@ -1,0 +1,153 @@
+//! The tester as DNS server of the server under test (RFC 3263): names that lead to user agents of test cases.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use netrig_agent::SocketError;
+use netrig_agent::sip::ListeningPoint;
+use netrig_agent::sip::dns::{LiveZone, NameServer, NameServerOrder, RecordedQuestion};
+use netrig_core::Seeds;
+use netrig_sip::header::Transport;
+use netrig_sip::location::{Kind, ZoneError};
+
+/// How long an answer may be kept, s: longer than any test case lasts.
+const TTL: u32 = 120;
+
+/// A domain, and the DNS server that answers for it until it is dropped.
+pub struct TesterNames {
+    domain: String,
+    zone: Arc<LiveZone>,
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for TesterNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, address, .. } = self;
+        f.debug_struct("TesterNames")
+            .field("domain", domain)
+            .field("address", address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TesterNames {
+    /// Answers questions over UDP and TCP at `listen`. Only names of `domain` have records. `server` is the host under test: it gets whole
+    /// answers over UDP.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn open(listen: SocketAddr, domain: &str, server: IpAddr) -> Result<Self, SocketError> {
+        let at = |transport| ListeningPoint { transport, address: listen };
+        let zone = Arc::new(LiveZone::recording());
+        let names = NameServer::open(NameServerOrder {
+            listen: vec![at(Transport::Udp), at(Transport::Tcp)],
+            zone: Arc::clone(&zone),
+            proven: vec![server],
+            delay: None,
+            loss: 0.0,
+            slots: NameServerOrder::SLOTS,
+            seeds: Seeds::new(0),
+        })?;
+        let address = names.listens().first().map_or(listen, |point| point.address);
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        // If it ends, no question is answered any more, and the purposes say that none came.
+        let thread = std::thread::spawn(move || drop(names.serve(None, &flag)));
+        let domain = domain.trim_end_matches('.').to_ascii_lowercase();
+        Ok(Self { domain, zone, address, stop, thread: Some(thread) })
+    }
+
+    /// The domain, in lower case and without a dot at its end.
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Where it answers over UDP.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Adds records, in which names are relative to `name`.
+    ///
+    /// # Errors
+    /// A line is no record.
+    pub fn add(&self, name: &str, records: &str) -> Result<(), ZoneError> {
+        self.zone.add(&format!("$TTL {TTL}\n$ORIGIN {name}.\n{records}"))
+    }
+
+    /// The questions for one of these names or a name below one, in the order in which they came.
+    pub fn questions(&self, names: &[String]) -> Vec<RecordedQuestion> {
+        self.zone.recorded(|question| {
+            let asked = question.name.trim_end_matches('.').to_ascii_lowercase();
+            let is_of = |name: &String| {
+                asked.strip_suffix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            };
+            names.iter().any(is_of)
+        })
+    }
+}
+
+impl Drop for TesterNames {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has ended the answers, and has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The type of a record as the DNS writes it.
+pub(super) const fn record_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Naptr => "NAPTR",
+        Kind::Srv => "SRV",
+        Kind::A => "A",
+        Kind::Aaaa => "AAAA",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use netrig_agent::sip::dns::message::{Reading, query, read};
+    use netrig_sip::location::{Question, Records};
+
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_tester_are_answered_and_questions_for_them_are_told() {
+        let names = TesterNames::open(([127, 0, 0, 1], 0).into(), "Conform.test.", [127, 0, 0, 1].into());
+        let names = names.unwrap();
+        assert_eq!(names.domain(), "conform.test");
+        names.add("a.conform.test", "_sip._udp SRV 0 0 5070 host\nhost A 192.0.2.1\n").unwrap();
+        assert!(names.add("a.conform.test", "host MX 10 a\n").is_err());
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ask = |kind, name: &str| {
+            let question = Question { kind, name: name.to_owned() };
+            socket.send_to(&query(7, &question).unwrap(), names.address()).unwrap();
+            let mut buffer = [0; 512];
+            let count = socket.recv(&mut buffer).unwrap();
+            read(&buffer[..count], 7, &question)
+        };
+        let found = ask(Kind::A, "HOST.a.Conform.test");
+        assert_eq!(found, Reading::Records(Records::Addresses(vec![[192, 0, 2, 1].into()]), TTL));
+        assert!(matches!(ask(Kind::Srv, "_sip._udp.a.conform.test"), Reading::Records(Records::Srv(_), _)));
+        assert!(matches!(ask(Kind::Naptr, "a.conform.test"), Reading::Nothing(_)));
+        assert!(matches!(ask(Kind::A, "aa.conform.test"), Reading::Nothing(_)));
+        let asked = names.questions(&["a.conform.test".to_owned()]);
+        let told: Vec<_> = asked
+            .iter()
+            .map(|asked| (record_type(asked.question.kind), asked.records, asked.transport))
+            .collect();
+        let udp = Transport::Udp;
+        assert_eq!(told, [("A", Some(1), udp), ("SRV", Some(1), udp), ("NAPTR", Some(0), udp)]);
+        assert_eq!(names.questions(&["aa.conform.test".to_owned()])[0].records, None);
+    }
+}

@@ -1,0 +1,594 @@
+//! Where a proxy sends a request whose Request-URI has a host name (RFC 3263). The names lead to user agents of the tester, which is the
+//! DNS server that the proxy asks.
+
+use std::net::SocketAddr;
+
+use netrig_core::Duration;
+use netrig_sip::header::Transport;
+use netrig_sip::location::Kind;
+use netrig_sip::{Host, Method, Request, SipUri, Uri};
+
+use super::super::case::{ForwardOutcome, Forwarded, T1, TestAgent, TestCase, as_inconclusive, line_of};
+use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+
+const FIRST: TestAgent = TestAgent::First;
+const SECOND: TestAgent = TestAgent::Second;
+const THIRD: TestAgent = TestAgent::Third;
+
+/// Both user agents that names lead to.
+const BOTH: [TestAgent; 2] = [SECOND, THIRD];
+
+/// How long a client transaction waits for a response at most: timers B and F of RFC 3261.
+const TRANSACTION: Duration = T1.saturating_mul(64);
+
+/// How often the caller repeats a request, after a little more than T1 each time. It is a little less than four times T1 in all.
+const REPETITIONS: u64 = 3;
+
+/// How often a choice is watched that a server which draws would make right by chance.
+const DRAWS: usize = 4;
+
+purposes! {
+    Proxy "PRX";
+    "location" {
+        "DNS-01" Must "RFC 3263 section 4.2" "A request for a host name without a port goes to the target and the port of the SRV record." => uses_the_srv_record, needs [Dns];
+        "DNS-02" Must "RFC 3263 section 4.1" "If a host name has no NAPTR record, its SRV records are used." => uses_srv_without_naptr, needs [Dns];
+        "DNS-03" Must "RFC 3263 section 4.2" "A request for a host name with a port goes to that port of the name's own address, whatever SRV records it has." => uses_the_port, needs [Dns];
+        "DNS-04" Must "RFC 3263 section 4.2" "The DNS is not asked for a numeric address." => asks_nothing_for_an_address, needs [Dns];
+        "DNS-05" Must "RFC 3263 section 4.2" "If a host name has no SRV record, the request goes to its own address at the default port, 5060." => uses_the_default_port, needs [Dns];
+        "DNS-06" Should "RFC 3263 section 4.1" "With transport=tcp the request goes over TCP, as the SRV record of _sip._tcp says." => uses_the_transport, needs [Dns];
+        "DNS-07" Should "RFC 3263 section 4.1" "Without a transport and a port the NAPTR records of the host name are asked for." => asks_for_naptr, needs [Dns];
+        "DNS-08" Must "RFC 3263 section 4.1" "Of two NAPTR records for one transport the one of the lower order is used." => keeps_the_naptr_order, needs [Dns];
+        "DNS-09" Must "RFC 3263 section 4.1" "Of NAPTR records for TCP and UDP the one of the lower order decides the transport." => keeps_the_naptr_order_of_transports, needs [Dns];
+        "DNS-10" Must "RFC 3263 section 4.1" "A NAPTR record for a transport that the proxy does not know is discarded." => discards_unknown_services, needs [Dns];
+        "DNS-11" Must "RFC 3263 section 4.2, RFC 2782" "Of two SRV records the one of the lower priority value is tried first." => keeps_the_priority, needs [Dns];
+        "DNS-12" Must "RFC 3261 section 16.6" "If the first target does not answer, the request goes to the next one." => goes_on_after_a_timeout, needs [Dns];
+        "DNS-13" Must "RFC 3261 section 16.6" "The request to the next target has a branch of its own." => draws_a_branch_for_each_target, needs [Dns];
+        "DNS-14" Must "RFC 3261 section 16.6" "If the first target refuses the connection, the request goes to the next one." => goes_on_after_a_refusal, needs [Dns];
+        "DNS-15" Should "RFC 3263 section 4.3" "If the first target answers 503, the request goes to the next one." => goes_on_after_503, needs [Dns];
+        "DNS-16" Must "RFC 3263 section 4" "A request that is sent again goes to the same target." => repeats_to_the_same_target, needs [Dns];
+        "DNS-17" Must "RFC 3263 section 4" "The ACK of a failure goes to the target that sent the failure." => acknowledges_to_the_same_target, needs [Dns];
+        "DNS-18" Must "RFC 3263 section 4" "A CANCEL goes to the target that has the INVITE." => cancels_at_the_same_target, needs [Dns];
+        "DNS-19" Must "RFC 3263 section 4.2, RFC 2782" "If the target of the only SRV record is the root, the request is refused and sent nowhere." => takes_the_root_for_no_service, needs [Dns];
+        "DNS-20" Must "RFC 3261 section 16.6" "An INVITE for a host name that does not exist gets a final response." => refuses_unknown_names, needs [Dns];
+    }
+}
+
+/// Whether the proxy sends a request to a host name of the tester, and asks the tester for its address.
+pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let names = case.names()?;
+    let place = open(case, SECOND, Transport::Udp)?;
+    let name = case.draw_name()?;
+    case.add_records(&name, &address_record("@", place))?;
+    let uri = named(&name).with_port(place.port());
+    let outcome = invite(case, uri, &[SECOND], case.patience())?;
+    let has_asked = !case.questions().is_empty();
+    require!(
+        has_asked,
+        "a user was registered at a host of {}, and no question for that host came to {}: let the server ask that address, or its \
+         resolver forward questions for {0} there",
+        names.domain(),
+        names.address()
+    );
+    match outcome {
+        ForwardOutcome::Arrived(forwarded) => finish(case, &forwarded),
+        other => Err(PurposeEnd::Inconclusive(format!(
+            "an INVITE for a user at a host of the tester {}, though the address was asked for",
+            other.told()
+        ))),
+    }
+}
+
+impl ForwardOutcome {
+    /// What the proxy did, as the end of a sentence.
+    fn told(&self) -> String {
+        match self {
+            Self::Arrived(forwarded) => format!("arrived over {}", transport_of(forwarded)),
+            Self::Answered(response) => format!("was answered {} and not forwarded", line_of(response)),
+            Self::Silence => "arrived nowhere and had no final response in time".to_owned(),
+        }
+    }
+
+    /// As it arrived at this user agent. Anything else breaks the rule.
+    fn at(self, wanted: TestAgent, elsewhere: &str) -> Result<Forwarded, PurposeEnd> {
+        match self {
+            Self::Arrived(forwarded) if forwarded.at == wanted => Ok(*forwarded),
+            Self::Arrived(_) => Err(PurposeEnd::Fail(format!("the INVITE went {elsewhere}"))),
+            other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.told()))),
+        }
+    }
+}
+
+/// Opens an end for requests of a user agent at the tester's own address.
+fn open(case: &mut TestCase<'_>, agent: TestAgent, transport: Transport) -> Result<SocketAddr, PurposeEnd> {
+    let host = case.target().address.local;
+    case.open_place(agent, transport, host, 0)
+}
+
+/// Opens an end for both user agents.
+fn open_both(
+    case: &mut TestCase<'_>,
+    second: Transport,
+    third: Transport,
+) -> Result<[SocketAddr; 2], PurposeEnd> {
+    Ok([open(case, SECOND, second)?, open(case, THIRD, third)?])
+}
+
+/// `sip:NAME`.
+fn named(name: &str) -> SipUri {
+    SipUri::new(Host::Name(name.to_owned()))
+}
+
+/// The line of a zone file that says where a name is.
+fn address_record(name: &str, place: SocketAddr) -> String {
+    let kind = if place.is_ipv4() { "A" } else { "AAAA" };
+    format!("{name} {kind} {}\n", place.ip())
+}
+
+/// SRV records of a service, and the address of the target of each. Of each target the priority and where it is.
+fn srv_records(service: &str, targets: &[(u16, SocketAddr)]) -> String {
+    let record = |(number, (priority, place)): (usize, &(u16, SocketAddr))| {
+        let target = format!("host{number}.{service}");
+        format!("{service} SRV {priority} 1 {} {target}\n{}", place.port(), address_record(&target, *place))
+    };
+    targets.iter().enumerate().map(record).collect()
+}
+
+/// Registers the second user at a host name, and sends an INVITE for that user: what becomes of it at these user agents.
+fn invite(
+    case: &mut TestCase<'_>,
+    mut contact: SipUri,
+    at: &[TestAgent],
+    within: Duration,
+) -> Result<ForwardOutcome, PurposeEnd> {
+    let aor = case.address_of_record(SECOND);
+    contact.user.clone_from(&aor.user);
+    case.register_contacts(SECOND, &[format!("<{contact}>")])?;
+    invite_again(case, at, within)
+}
+
+/// Sends another INVITE for the second user as it is registered.
+fn invite_again(
+    case: &mut TestCase<'_>,
+    at: &[TestAgent],
+    within: Duration,
+) -> Result<ForwardOutcome, PurposeEnd> {
+    let aor = case.address_of_record(SECOND);
+    let request = case.invite_request(Uri::Sip(aor))?;
+    case.forward_to(FIRST, &request, at, within)
+}
+
+/// The same, where a question of the proxy has to come first: without one nothing is shown about the records.
+fn invite_by_name(
+    case: &mut TestCase<'_>,
+    name: &str,
+    contact: SipUri,
+    records: &str,
+) -> Result<ForwardOutcome, PurposeEnd> {
+    case.add_records(name, records)?;
+    let outcome = invite(case, contact, &BOTH, case.patience())?;
+    is_asked(case)?;
+    Ok(outcome)
+}
+
+/// Without a question for a name of the case its records decide nothing.
+fn is_asked(case: &TestCase<'_>) -> PurposeOutcome {
+    let names = case.names()?;
+    require!(
+        !case.questions().is_empty(),
+        "no question for the host of the contact came to {}: let the server ask that address, or its resolver forward questions for {} \
+         there",
+        names.address(),
+        names.domain()
+    );
+    Ok(())
+}
+
+/// Whether records of this kind were asked for.
+fn has_asked_for(case: &TestCase<'_>, kind: Kind) -> bool {
+    case.questions().iter().any(|asked| asked.question.kind == kind)
+}
+
+/// Refuses an INVITE that was only looked at.
+fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
+    case.answer(forwarded, 486)?;
+    // How the failure comes back is another purpose's affair.
+    let _ = case.final_of(forwarded);
+    Ok(())
+}
+
+fn branch(request: &Request) -> Option<String> {
+    let via = request.headers.top_via().ok().flatten()?;
+    via.branch().map(str::to_owned)
+}
+
+fn transport_of(forwarded: &Forwarded) -> &'static str {
+    let via = forwarded.arrived.headers.top_via().ok().flatten();
+    via.and_then(|via| via.transport.ok()).map_or("an unknown transport", Transport::name)
+}
+
+fn uses_the_srv_record(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let place = open(case, SECOND, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let contact = named(&name).with_parameter("transport", Some("udp"));
+    let outcome = invite_by_name(case, &name, contact, &srv_records("_sip._udp", &[(0, place)]))?;
+    let forwarded = outcome.at(SECOND, "elsewhere")?;
+    finish(case, &forwarded)
+}
+
+fn uses_srv_without_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let place = open(case, SECOND, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let outcome = invite_by_name(case, &name, named(&name), &srv_records("_sip._udp", &[(0, place)]))?;
+    let forwarded = outcome.at(SECOND, "elsewhere")?;
+    finish(case, &forwarded)
+}
+
+fn uses_the_port(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [place, decoy] = open_both(case, Transport::Udp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let records = address_record("@", place) + &srv_records("_sip._udp", &[(0, decoy)]);
+    let outcome = invite_by_name(case, &name, named(&name).with_port(place.port()), &records)?;
+    let forwarded = outcome.at(SECOND, "to the port of the SRV record")?;
+    finish(case, &forwarded)
+}
+
+fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
+    // Of a proxy that asks another DNS server no question would be seen.
+    asks_the_tester(case)?;
+    let host = case.draw_host();
+    let place = case.open_place(SECOND, Transport::Udp, host, 0)?;
+    case.watch_questions_for(place.ip());
+    let contact = SipUri::new(Host::Address(place.ip())).with_port(place.port());
+    let outcome = invite(case, contact, &[SECOND], case.patience())?;
+    let forwarded = outcome.at(SECOND, "elsewhere")?;
+    finish(case, &forwarded)?;
+    let address = place.ip().to_string();
+    let has_asked = case.questions().iter().any(|asked| asked.question.name.trim_end_matches('.') == address);
+    ensure!(!has_asked, "the DNS was asked for {address}");
+    Ok(())
+}
+
+fn uses_the_default_port(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let host = case.draw_host();
+    let place = case.open_place(SECOND, Transport::Udp, host, Transport::Udp.default_port())?;
+    let name = case.draw_name()?;
+    let contact = named(&name).with_parameter("transport", Some("udp"));
+    let outcome = invite_by_name(case, &name, contact, &address_record("@", place))?;
+    let forwarded = outcome.at(SECOND, "elsewhere")?;
+    finish(case, &forwarded)
+}
+
+fn uses_the_transport(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let forwarded = over_tcp(case)?.at(SECOND, "over UDP")?;
+    finish(case, &forwarded)
+}
+
+/// An INVITE for a user at a host name with `transport=tcp`: over TCP it arrives at the second user agent, over UDP at the third.
+fn over_tcp(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
+    let [tcp, udp] = open_both(case, Transport::Tcp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let contact = named(&name).with_parameter("transport", Some("tcp"));
+    let records = srv_records("_sip._tcp", &[(0, tcp)]) + &srv_records("_sip._udp", &[(0, udp)]);
+    invite_by_name(case, &name, contact, &records)
+}
+
+/// A purpose whose rule is about TCP shows nothing of a proxy that has none.
+fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
+    match over_tcp(case)? {
+        ForwardOutcome::Arrived(forwarded) => {
+            finish(case, &forwarded)?;
+            require!(forwarded.at == SECOND, "an INVITE for a contact with transport=tcp went over UDP");
+            Ok(())
+        }
+        other => Err(PurposeEnd::Inconclusive(format!(
+            "an INVITE for a contact with transport=tcp {}",
+            other.told()
+        ))),
+    }
+}
+
+fn asks_for_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let place = open(case, SECOND, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let records = naptr_record(10, "SIP+D2U", "_sip._udp") + &srv_records("_sip._udp", &[(0, place)]);
+    if let ForwardOutcome::Arrived(forwarded) = invite_by_name(case, &name, named(&name), &records)? {
+        finish(case, &forwarded)?;
+    }
+    ensure!(has_asked_for(case, Kind::Naptr), "no NAPTR record was asked for");
+    Ok(())
+}
+
+/// The line of a zone file with a NAPTR record of the name itself.
+fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
+    format!("@ NAPTR {order} 10 \"s\" \"{service}\" \"\" {replacement}\n")
+}
+
+/// An INVITE for a user at a host name with these records arrives at the second user agent. Nothing is shown if no NAPTR record is asked for.
+fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
+    let outcome = invite_by_name(case, name, named(name), records)?;
+    if let ForwardOutcome::Arrived(forwarded) = &outcome {
+        finish(case, forwarded)?;
+    }
+    require!(
+        has_asked_for(case, Kind::Naptr),
+        "the proxy asks for no NAPTR record, which is recommended only (SHOULD)"
+    );
+    outcome.at(SECOND, elsewhere).map(drop)
+}
+
+fn keeps_the_naptr_order(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [early, late] = open_both(case, Transport::Udp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let records = naptr_record(20, "SIP+D2U", "_sip._udp.late")
+        + &naptr_record(10, "SIP+D2U", "_sip._udp.early")
+        + &srv_records("_sip._udp.late", &[(0, late)])
+        + &srv_records("_sip._udp.early", &[(0, early)]);
+    is_led_by_naptr(
+        case,
+        &name,
+        &records,
+        "where the NAPTR record of order 20 leads, and there is one of order 10",
+    )
+}
+
+fn keeps_the_naptr_order_of_transports(case: &mut TestCase<'_>) -> PurposeOutcome {
+    sends_over_tcp(case)?;
+    let [tcp, udp] = open_both(case, Transport::Tcp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let records = naptr_record(20, "SIP+D2U", "_sip._udp")
+        + &naptr_record(10, "SIP+D2T", "_sip._tcp")
+        + &srv_records("_sip._udp", &[(0, udp)])
+        + &srv_records("_sip._tcp", &[(0, tcp)]);
+    is_led_by_naptr(
+        case,
+        &name,
+        &records,
+        "over UDP, whose NAPTR record has order 20, and the record for TCP has order 10",
+    )
+}
+
+fn discards_unknown_services(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [known, unknown] = open_both(case, Transport::Udp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    // D2Q is no transport.
+    let records = naptr_record(10, "SIP+D2Q", "_sip._udp.other")
+        + &naptr_record(20, "SIP+D2U", "_sip._udp")
+        + &srv_records("_sip._udp.other", &[(0, unknown)])
+        + &srv_records("_sip._udp", &[(0, known)]);
+    is_led_by_naptr(case, &name, &records, "where the NAPTR record of SIP+D2Q leads")
+}
+
+fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = open_both(case, Transport::Udp, Transport::Udp)?;
+    for _ in 0..DRAWS {
+        let name = case.draw_name()?;
+        let contact = named(&name).with_parameter("transport", Some("udp"));
+        let records = srv_records("_sip._udp", &[(20, second), (10, first)]);
+        let outcome = invite_by_name(case, &name, contact, &records)?;
+        if let ForwardOutcome::Arrived(forwarded) = &outcome {
+            finish(case, forwarded)?;
+        }
+        outcome.at(SECOND, "to the target of priority 20, and there is one of priority 10")?;
+    }
+    Ok(())
+}
+
+/// An INVITE for a user at a host name with two targets, as it arrives at the first of them: the third user agent.
+fn at_the_first_of_two(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+    let [next, first] = open_both(case, Transport::Udp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let contact = named(&name).with_parameter("transport", Some("udp"));
+    let records = srv_records("_sip._udp", &[(10, first), (20, next)]);
+    match invite_by_name(case, &name, contact, &records)? {
+        ForwardOutcome::Arrived(forwarded) if forwarded.at == THIRD => Ok(*forwarded),
+        ForwardOutcome::Arrived(forwarded) => {
+            finish(case, &forwarded)?;
+            Err(PurposeEnd::Inconclusive(
+                "the INVITE did not go to the target of the lowest priority".to_owned(),
+            ))
+        }
+        other => Err(PurposeEnd::Inconclusive(format!("the INVITE {}", other.told()))),
+    }
+}
+
+/// The INVITE as it arrives at the second user agent, the next target.
+fn at_the_next(
+    case: &mut TestCase<'_>,
+    first: &Forwarded,
+    within: Duration,
+) -> Result<Option<Forwarded>, PurposeEnd> {
+    let arrived = case.arriving(SECOND, &Method::Invite, within)?;
+    let forwarded =
+        arrived.map(|(arrived, path)| Forwarded { sent: first.sent.clone(), arrived, path, at: SECOND });
+    if let Some(forwarded) = &forwarded {
+        finish(case, forwarded)?;
+    }
+    Ok(forwarded)
+}
+
+/// The INVITE at both targets, of which the first does not answer.
+fn after_a_timeout(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
+    let first = at_the_first_of_two(case)?;
+    let within = TRANSACTION + case.patience();
+    let next = at_the_next(case, &first, within)?;
+    let next = next.ok_or_else(|| {
+        PurposeEnd::Fail(format!(
+            "the first target did not answer, and the next got no INVITE within {within}"
+        ))
+    })?;
+    Ok([first, next])
+}
+
+fn goes_on_after_a_timeout(case: &mut TestCase<'_>) -> PurposeOutcome {
+    after_a_timeout(case).map(drop)
+}
+
+fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let both = after_a_timeout(case);
+    // That it goes on is another purpose's affair.
+    let [first, next] = both.map_err(as_inconclusive)?;
+    let [first, next] = [&first, &next].map(|forwarded| branch(&forwarded.arrived));
+    ensure!(first != next, "the INVITE went to both targets with the branch {}", first.unwrap_or_default());
+    Ok(())
+}
+
+fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
+    sends_over_tcp(case)?;
+    let place = open(case, SECOND, Transport::Tcp)?;
+    // The port was free a moment ago: its socket is closed before the name leads there.
+    let closed = open(case, THIRD, Transport::Tcp)?;
+    open(case, THIRD, Transport::Udp)?;
+    let name = case.draw_name()?;
+    case.add_records(&name, &srv_records("_sip._tcp", &[(10, closed), (20, place)]))?;
+    let contact = named(&name).with_parameter("transport", Some("tcp"));
+    let outcome = invite(case, contact, &[SECOND], TRANSACTION + case.patience())?;
+    is_asked(case)?;
+    let forwarded = outcome.at(SECOND, "elsewhere")?;
+    finish(case, &forwarded)
+}
+
+fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let first = at_the_first_of_two(case)?;
+    case.answer(&first, 503)?;
+    let next = at_the_next(case, &first, case.patience())?;
+    if next.is_none() {
+        let _ = case.final_of(&first);
+    }
+    ensure!(next.is_some(), "the first target answered 503, and the next got no INVITE");
+    Ok(())
+}
+
+/// Registers the second user at a host name whose two targets have the same priority and weight: a proxy that looks for its target again
+/// finds the other one in half of all cases.
+fn register_at_equal_targets(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
+    let [second, third] = open_both(case, Transport::Udp, Transport::Udp)?;
+    let name = case.draw_name()?;
+    let contact = named(&name).with_parameter("transport", Some("udp"));
+    invite_by_name(case, &name, contact, &srv_records("_sip._udp", &[(10, second), (10, third)]))
+}
+
+/// Carries out a step for several INVITEs, each at one of two targets that are equal. The other one is given, too.
+fn for_equal_targets(
+    case: &mut TestCase<'_>,
+    step: impl Fn(&mut TestCase<'_>, &Forwarded, TestAgent) -> PurposeOutcome,
+) -> PurposeOutcome {
+    let mut outcome = register_at_equal_targets(case)?;
+    for draw in 1.. {
+        let ForwardOutcome::Arrived(forwarded) = outcome else {
+            return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
+        };
+        let other = if forwarded.at == SECOND { THIRD } else { SECOND };
+        step(case, &forwarded, other)?;
+        if draw == DRAWS {
+            break;
+        }
+        BOTH.into_iter().for_each(|agent| case.forget(agent));
+        outcome = invite_again(case, &BOTH, case.patience())?;
+    }
+    Ok(())
+}
+
+/// Whether a request of this method and of the transaction of an INVITE has arrived at a user agent.
+fn has_arrived(case: &TestCase<'_>, agent: TestAgent, method: &Method, of: &Forwarded) -> bool {
+    let transaction = branch(&of.arrived);
+    let is_it = |request: &Request| request.method == *method && branch(request) == transaction;
+    case.count(agent, |arrival| arrival.request().is_some_and(is_it)) > 0
+}
+
+fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let outcome = register_at_equal_targets(case)?;
+    let ForwardOutcome::Arrived(forwarded) = outcome else {
+        return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
+    };
+    let other = if forwarded.at == SECOND { THIRD } else { SECOND };
+    for _ in 0..REPETITIONS {
+        case.pause(T1 + Duration::from_millis(100))?;
+        // A proxy with transactions repeats it by itself, and ignores this.
+        case.send(&forwarded.sent)?;
+    }
+    case.pause(Duration::from_millis(50))?;
+    let [at_same, at_other] =
+        [forwarded.at, other].map(|agent| has_arrived(case, agent, &Method::Invite, &forwarded));
+    finish(case, &forwarded)?;
+    ensure!(!at_other, "an INVITE that was not answered was sent again to another target");
+    require!(at_same, "an INVITE that was not answered was not sent again");
+    Ok(())
+}
+
+fn acknowledges_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
+    for_equal_targets(case, |case, forwarded, other| {
+        finish(case, forwarded)?;
+        let end = case.now() + case.patience();
+        while case.now() < end && !has_arrived(case, forwarded.at, &Method::Ack, forwarded) {
+            ensure!(
+                !has_arrived(case, other, &Method::Ack, forwarded),
+                "the ACK of a 486 went to another target than its INVITE"
+            );
+            case.pause(Duration::from_millis(20))?;
+        }
+        require!(
+            has_arrived(case, forwarded.at, &Method::Ack, forwarded),
+            "a 486 got no ACK within {}",
+            case.patience()
+        );
+        Ok(())
+    })
+}
+
+fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
+    for_equal_targets(case, |case, forwarded, other| {
+        case.answer(forwarded, 180)?;
+        let rings = case.response(FIRST, &forwarded.sent, case.patience())?;
+        require!(rings.is_some(), "a 180 did not come back");
+        let cancel = case.cancel_of(&forwarded.sent);
+        case.send(&cancel)?;
+        let end = case.now() + case.patience();
+        let mut at = None;
+        while at.is_none() && case.now() < end {
+            for agent in [forwarded.at, other] {
+                if let Some((arrived, path)) =
+                    case.arriving(agent, &Method::Cancel, Duration::from_millis(10))?
+                {
+                    let cancel = Forwarded { sent: cancel.clone(), arrived, path, at: agent };
+                    case.answer(&cancel, 200)?;
+                    at = Some(agent);
+                }
+            }
+        }
+        case.answer(forwarded, 487)?;
+        let _ = case.final_of(forwarded);
+        require!(at.is_some(), "the CANCEL arrived nowhere within {}", case.patience());
+        ensure!(at == Some(forwarded.at), "the CANCEL went to another target than its INVITE");
+        Ok(())
+    })
+}
+
+fn takes_the_root_for_no_service(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let host = case.draw_host();
+    // Where the request would go if there were no SRV record.
+    let place = case.open_place(SECOND, Transport::Udp, host, Transport::Udp.default_port())?;
+    let name = case.draw_name()?;
+    case.add_records(&name, &format!("_sip._udp SRV 0 0 0 .\n{}", address_record("@", place)))?;
+    let contact = named(&name).with_parameter("transport", Some("udp"));
+    let outcome = invite(case, contact, &[SECOND], TRANSACTION)?;
+    is_asked(case)?;
+    is_refused(case, outcome)
+}
+
+fn refuses_unknown_names(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let name = case.draw_name()?;
+    let outcome = invite(case, named(&name), &[SECOND], TRANSACTION)?;
+    is_asked(case)?;
+    is_refused(case, outcome)
+}
+
+/// An INVITE that can go nowhere gets a failure.
+fn is_refused(case: &mut TestCase<'_>, outcome: ForwardOutcome) -> PurposeOutcome {
+    if let ForwardOutcome::Arrived(forwarded) = &outcome {
+        finish(case, forwarded)?;
+    }
+    match outcome {
+        ForwardOutcome::Answered(response) if response.status.code() >= 400 => Ok(()),
+        other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.told()))),
+    }
+}
