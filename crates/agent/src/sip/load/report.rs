@@ -256,10 +256,12 @@ pub struct LoadReport {
     pub surplus: u64,
     /// Servers that were given up for the next.
     pub failed_over: u64,
-    /// Places that a 3xx has named and that were asked.
-    pub redirected: u64,
-    /// Requests that were sent again after the time of a `Retry-After`.
-    pub retried: u64,
+    /// Places that a 3xx has named and that were asked; absent if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirected: Option<u64>,
+    /// Requests that were sent again after the time of a `Retry-After`; absent if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried: Option<u64>,
     /// Second by second.
     pub seconds: Vec<SecondRow>,
     /// The tester itself.

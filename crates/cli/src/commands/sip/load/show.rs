@@ -201,8 +201,12 @@ fn failures(report: &LoadReport, text: &mut String) {
         ("challenge answered", "challenges answered", report.challenges),
         ("surplus dialog ended", "surplus dialogs ended", report.surplus),
         ("server given up for the next", "servers given up for the next", report.failed_over),
-        ("place of a 3xx asked", "places of 3xx asked", report.redirected),
-        ("attempt made again after Retry-After", "attempts made again after Retry-After", report.retried),
+        ("place of a 3xx asked", "places of 3xx asked", report.redirected.unwrap_or(0)),
+        (
+            "attempt made again after Retry-After",
+            "attempts made again after Retry-After",
+            report.retried.unwrap_or(0),
+        ),
     ];
     if !report.unrequested.is_empty() {
         let each = report

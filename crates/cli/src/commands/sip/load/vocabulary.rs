@@ -12,7 +12,12 @@ use crate::arguments::{self, Arguments};
 use crate::commands::sip;
 
 /// Keys of a file that are no flags of `netrig sip load`, and why.
-const NO_FLAGS: [(&str, &str); 9] = [
+const NO_FLAGS: [(&str, &str); 14] = [
+    ("conform", "`netrig sip conform` tests a server"),
+    ("scenario_text", "the file of `--scenario-file` has it"),
+    ("values_file", "SIPp's scenarios call it `--inject`"),
+    ("values_text", "the file of `--inject` has it"),
+    ("keys", "each is a `--key`"),
     ("stages", "each is a `--stage`"),
     ("moments", "they stand in the file of `--trace`"),
     ("population", "who does nothing is not there"),
@@ -70,6 +75,7 @@ fn a_key_of_a_file_is_the_flag_of_that_name_and_has_its_words() {
         ("scenario", "ScenarioName"),
         ("callee", "Called"),
         ("connections", "Connections"),
+        ("large-requests", "LargeRequests"),
         ("lookup", "LookupSettings"),
     ] {
         assert_eq!(typed(&load, flag), words(&schema, of), "{flag}");
