@@ -36,7 +36,7 @@ pub mod location;
 pub mod manual;
 pub mod message;
 mod method;
-mod multipart;
+pub mod multipart;
 mod record;
 pub mod sdp;
 pub mod server;

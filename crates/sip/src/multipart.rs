@@ -5,7 +5,7 @@ use crate::{Headers, Name};
 
 /// What a message's body says of its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionBody<'a> {
+pub enum SessionBody<'a> {
     /// A session description, as it stands.
     Description(&'a [u8]),
     /// There is none, or something beside it must be understood and is not: 415.
@@ -15,22 +15,26 @@ pub(crate) enum SessionBody<'a> {
 }
 
 /// The session description in a body of this type: all of it, or a part of one of several.
-pub(crate) fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBody<'a> {
+pub fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBody<'a> {
     let essence = essence(content_type);
     if essence.eq_ignore_ascii_case(SDP_TYPE) {
         return SessionBody::Description(body);
     }
     let is_mixed = essence.eq_ignore_ascii_case(MIXED_TYPE);
-    if !is_mixed && !essence.eq_ignore_ascii_case("multipart/alternative") {
+    if !is_mixed && !essence.eq_ignore_ascii_case(ALTERNATIVE_TYPE) {
         return SessionBody::NotUnderstood;
     }
     let Some(parts) = boundary(content_type).and_then(|boundary| parts(&boundary, body)) else {
         return SessionBody::Malformed;
     };
-    let is_session = |part: &&Part<'_>| essence_of(part).eq_ignore_ascii_case(SDP_TYPE) && part.is_plain();
+    let is_session = |part: &&BodyPart<'_>| {
+        essence_of(part).eq_ignore_ascii_case(SDP_TYPE) && part.is_plain() && part.is_of_session()
+    };
     // A part that must be understood and is not has the whole message refused (RFC 3261 section 8.2.3).
-    let is_in_the_way = |part: &Part<'_>| is_mixed && !is_session(&part) && part.is_required();
-    match parts.iter().find(is_session) {
+    let is_in_the_way = |part: &BodyPart<'_>| is_mixed && !is_session(&part) && part.is_required();
+    // Of alternatives the last that is understood is the best (RFC 2046 section 5.1.4).
+    let found = if is_mixed { parts.iter().find(is_session) } else { parts.iter().rfind(is_session) };
+    match found {
         Some(session) if !parts.iter().any(is_in_the_way) => SessionBody::Description(session.body),
         _ => SessionBody::NotUnderstood,
     }
@@ -39,18 +43,27 @@ pub(crate) fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBod
 /// The type of a body of several independent parts.
 pub(crate) const MIXED_TYPE: &str = "multipart/mixed";
 
+/// The type of a body that says the same in several forms.
+pub(crate) const ALTERNATIVE_TYPE: &str = "multipart/alternative";
+
 /// A part of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part<'a> {
+struct BodyPart<'a> {
     headers: Headers,
     body: &'a [u8],
 }
 
-impl Part<'_> {
+impl BodyPart<'_> {
     /// Whether it is as it stands, in no other encoding.
     fn is_plain(&self) -> bool {
         let encoding = self.headers.get(&Name::new("Content-Transfer-Encoding")).unwrap_or("binary");
         ["binary", "8bit", "7bit"].iter().any(|plain| encoding.trim().eq_ignore_ascii_case(plain))
+    }
+
+    /// Whether it describes the session, as a session description does that says no other disposition (RFC 3261 section 20.11).
+    fn is_of_session(&self) -> bool {
+        let disposition = self.headers.get(&Name::new("Content-Disposition")).unwrap_or("session");
+        essence(disposition).eq_ignore_ascii_case("session")
     }
 
     /// Whether it must be understood, as it must where it says nothing of that (RFC 3261 section 20.11, `handling`).
@@ -70,7 +83,7 @@ pub(crate) fn essence(content_type: &str) -> &str {
 }
 
 /// A part without a type is plain text (RFC 2046 section 5.1).
-fn essence_of<'a>(part: &'a Part<'_>) -> &'a str {
+fn essence_of<'a>(part: &'a BodyPart<'_>) -> &'a str {
     essence(part.headers.get(&Name::ContentType).unwrap_or("text/plain"))
 }
 
@@ -85,7 +98,7 @@ fn boundary(content_type: &str) -> Option<String> {
 }
 
 /// The parts behind a boundary; `None` if there is none, or if the last one has no end.
-fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<Part<'a>>> {
+fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<BodyPart<'a>>> {
     let delimiter = format!("--{boundary}");
     let mut parts = Vec::new();
     let mut part: Option<usize> = None;
@@ -112,7 +125,7 @@ fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<Part<'a>>> {
 }
 
 /// A part: header fields, an empty line, and its body.
-fn read_part(text: &[u8]) -> Option<Part<'_>> {
+fn read_part(text: &[u8]) -> Option<BodyPart<'_>> {
     let mut headers = Headers::default();
     let mut at = 0;
     while at < text.len() {
@@ -120,14 +133,14 @@ fn read_part(text: &[u8]) -> Option<Part<'_>> {
         let line = std::str::from_utf8(&text[at..end]).ok()?.trim_end();
         at = end;
         if line.is_empty() {
-            return Some(Part { headers, body: &text[at..] });
+            return Some(BodyPart { headers, body: &text[at..] });
         }
         // Folds (RFC 2046 section 5.1.1 has the header fields of RFC 822) are of no field that is read here.
         if let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t'])) {
             headers.push(Name::new(name.trim_end()), value.trim());
         }
     }
-    Some(Part { headers, body: &text[text.len()..] })
+    Some(BodyPart { headers, body: &text[text.len()..] })
 }
 
 #[cfg(test)]
@@ -157,6 +170,11 @@ mod tests {
             (kind, mixed(optional).replace("SDP", "x"), SessionBody::NotUnderstood),
             (
                 kind,
+                mixed(optional).replace("charset=utf-8", "a=b\r\nContent-Disposition: early-session"),
+                SessionBody::NotUnderstood,
+            ),
+            (
+                kind,
                 mixed(optional).replace("charset=utf-8", "a=b\r\nContent-Transfer-Encoding: base64"),
                 SessionBody::NotUnderstood,
             ),
@@ -168,6 +186,13 @@ mod tests {
             ("text/plain", SDP.to_owned(), SessionBody::NotUnderstood),
         ] {
             assert_eq!(session_body(kind, body.as_bytes()), found, "{kind}: {body}");
+        }
+        // The last of several forms is the best.
+        let two = "--x\n\nv\n--x\nContent-Type: application/sdp\n\nv=0\n--x\nContent-Type: application/sdp\n\nv=1\n--x--";
+        for (kind, best) in [("alternative", b"v=1"), ("mixed", b"v=0")] {
+            let optional = two.replace("--x\n\nv", "--x\nContent-Disposition: a;handling=optional\n\nv");
+            let found = session_body(&format!("multipart/{kind};boundary=x"), optional.as_bytes());
+            assert_eq!(found, SessionBody::Description(best));
         }
         // Line ends without CR are taken too, and parts may be empty.
         let body = "--x\n\n\n--x\nContent-Type: application/sdp\n\nv=0\n--x--";

@@ -28,7 +28,7 @@ fn kept(folder: &Path) -> Vec<Value> {
 }
 
 const OWN: &str = r#"
-[[message]]
+[[messages]]
 step = "invite"
 set = { Subject = "call of [user] to [peer]", Allow = "" }
 add = ["X-Way: [transport] [local_ip]:[local_port]", "X-Way: second"]
@@ -37,11 +37,11 @@ parts = [
     { type = "application/vnd.example+json", text = '{ "call": "[call_id]", "numbers": [1, 2] }', headers = ["Content-ID: <[user]@[domain]>"] },
 ]
 
-[[message]]
+[[messages]]
 step = "bye"
 add = ['Reason: SIP;cause=200;text="\x5Bdone]"']
 
-[[message]]
+[[messages]]
 step = "answer"
 body = { type = "application/sdp", text = """
 v=0
@@ -107,13 +107,13 @@ fn a_file_of_messages_that_cannot_be_is_refused_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     for (file, words) in [
         ("", "it has no message"),
-        ("[[message]]\nstep = \"invit\"\nadd = []", "unknown variant `invit`"),
-        ("[[message]]\nstep = \"bye\"\nwith = 1", "line 3"),
+        ("[[messages]]\nstep = \"invit\"\nadd = []", "unknown variant `invit`"),
+        ("[[messages]]\nstep = \"bye\"\nwith = 1", "line 3"),
         (
-            "[[message]]\nstep = \"bye\"\nset = { X = \"1\" }\n[[message]]\nstep = \"ack\"\nset = { Via = \"x\" }",
-            "message 2, of the step `ack`: `Via` stays as it is",
+            "[[messages]]\nstep = \"bye\"\nset = { Y = \"1\" }\n[[messages]]\nstep = \"ack\"\nset = { Via = \"x\" }",
+            "message 2, of the step `ack`: `Via` cannot be changed",
         ),
-        ("[[message]]\nstep = \"bye\"\nset = { X = \"[us]\" }", "`[us]` is no keyword"),
+        ("[[messages]]\nstep = \"bye\"\nset = { Y = \"[us]\" }", "`[us]` is no keyword"),
     ] {
         std::fs::write(folder.path().join("own.toml"), file).unwrap();
         let output = load(folder.path(), &["udp:127.0.0.1:9", "--messages", "own.toml"]);
@@ -132,13 +132,16 @@ fn calls_go_where_a_redirect_server_points() {
     let calls = [&*target, "--callee", "own", "--count", "5", "--rate", "50/s"];
     let report = told(folder.path(), &[&calls[..], &["--follow-redirects"]].concat());
     assert_eq!(
-        (&report["outcomes"][0]["succeeded"], &report["redirected"]),
+        (&report["outcomes"][0]["succeeded"], &report["redirects_followed"]),
         (&Value::from(5), &Value::from(5))
     );
     let table = text(&load(folder.path(), &[&calls[..], &["--follow-redirects"]].concat()).stdout);
-    assert!(table.contains("places of 3xx asked"), "{table}");
+    assert!(table.contains("contacts of 3xx asked"), "{table}");
     let report = told(folder.path(), &calls);
-    assert_eq!((&report["outcomes"][0]["succeeded"], &report["redirected"]), (&Value::from(0), &Value::Null));
+    assert_eq!(
+        (&report["outcomes"][0]["succeeded"], &report["redirects_followed"]),
+        (&Value::from(0), &Value::Null)
+    );
 }
 
 /// A server that is there again when it has said that it would be.

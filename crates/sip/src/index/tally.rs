@@ -59,7 +59,7 @@ pub struct Repetitions {
     pub surplus: u64,
     /// Servers that were given up for the next.
     pub failed_over: u64,
-    /// Places that a 3xx has named and that were asked.
+    /// Contacts of 3xx that were asked.
     pub redirected: u64,
     /// Requests that were sent again after the time of a `Retry-After`.
     pub retried: u64,

@@ -251,7 +251,7 @@ pub(super) struct Call {
     /// Whether its last request went over TCP because of its length, and whether its last INVITE did.
     pub(super) is_over_tcp: bool,
     pub(super) is_invite_over_tcp: bool,
-    /// Whether nobody took it there: it goes in datagrams, whatever its length.
+    /// Whether the server took no connection: its requests go in datagrams, whatever their length.
     pub(super) stays_on_udp: bool,
     /// Whether a provisional response other than 100 has come to an INVITE within the dialog.
     pub(super) is_change_rung: bool,
@@ -375,6 +375,8 @@ pub(super) struct Answer {
     pub(super) refresh: Option<Box<CalleeRefresh>>,
     /// Of one who is subscribed to.
     pub(super) subscription: Option<Box<Subscription>>,
+    /// Whether the INVITE has come over TCP.
+    pub(super) came_over_tcp: bool,
     /// Where the INVITE has come from and its responses go.
     pub(super) from: SocketAddr,
     /// What its responses repeat of it, as lines.

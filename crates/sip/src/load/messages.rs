@@ -20,9 +20,9 @@ use crate::{Message, Method, Status};
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     pub(super) register: Template,
-    /// What begins, by its Request-URI: the peer's in the domain, or one that a 3xx has named.
-    first: Openings,
-    elsewhere: Openings,
+    /// Initial requests by their Request-URI: that of the peer in the domain, or one that a 3xx has named.
+    first: InitialRequests,
+    elsewhere: InitialRequests,
     /// Within the dialog: the session is refreshed, as it was described.
     pub(super) refresh: Template,
     /// The same without a description.
@@ -41,9 +41,9 @@ pub(super) struct Requests {
     pub(super) resubscribe: Template,
 }
 
-/// What is asked of somebody with whom there is no dialog.
+/// The requests that begin a dialog, or that stand in none, with what belongs to their transactions.
 #[derive(Clone, Debug)]
-pub(super) struct Openings {
+pub(super) struct InitialRequests {
     pub(super) invite: Template,
     /// Without an offer.
     pub(super) invite_bare: Template,
@@ -210,8 +210,8 @@ impl Requests {
                 &registering,
                 b"",
             )?,
-            first: Openings::new(setup, false)?,
-            elsewhere: Openings::new(setup, true)?,
+            first: InitialRequests::new(setup, false)?,
+            elsewhere: InitialRequests::new(setup, true)?,
             refresh: invite(description)?,
             update: within(Step::Update, Method::Update, &updating, b"")?,
             hold: invite(&changed(description, Direction::SendOnly))?,
@@ -224,8 +224,8 @@ impl Requests {
         })
     }
 
-    /// What begins: with the peer's own URI, or elsewhere.
-    pub(super) const fn openings(&self, is_elsewhere: bool) -> &Openings {
+    /// The initial requests: to the URI of the peer, or to one that a 3xx has named.
+    pub(super) const fn initial(&self, is_elsewhere: bool) -> &InitialRequests {
         if is_elsewhere { &self.elsewhere } else { &self.first }
     }
 }
@@ -243,33 +243,33 @@ fn subscribing(setup: &Setup) -> String {
     format!("{}{EVENT}{}", own_contact(setup, 1), expires())
 }
 
-impl Openings {
+impl InitialRequests {
     fn new(setup: &Setup, is_elsewhere: bool) -> Result<Self, TemplateError> {
         let Setup { description, .. } = setup;
         let to = if is_elsewhere { To::Elsewhere } else { To::Peer };
-        let opening = |step, method: Method, more: &str, body: &[u8]| {
+        let initial = |step, method: Method, more: &str, body: &[u8]| {
             request(setup, (Some(step), &method), &to, more, body)
         };
         let own = own_contact(setup, 1);
         let reliably = format!("{own}Require: 100rel\r\n");
         let invite = |more: &str, description: &[u8]| {
             let more = format!("{more}{ALLOW}{SUPPORTED}{}", session());
-            opening(Step::Invite, Method::Invite, &described(&more, description), description)
+            initial(Step::Invite, Method::Invite, &described(&more, description), description)
         };
         Ok(Self {
             invite: invite(&own, description)?,
             invite_bare: invite(&own, b"")?,
             invite_reliably: invite(&reliably, description)?,
-            cancel: opening(Step::Cancel, Method::Cancel, "", b"")?,
+            cancel: initial(Step::Cancel, Method::Cancel, "", b"")?,
             refused: request(setup, (None, &Method::Ack), &To::Refusing { is_elsewhere }, "", b"")?,
-            options: opening(Step::Options, Method::Options, "", b"")?,
-            message: opening(
+            options: initial(Step::Options, Method::Options, "", b"")?,
+            message: initial(
                 Step::Message,
                 Method::Message,
                 "Content-Type: text/plain\r\n",
                 b"Watson, come here.",
             )?,
-            subscribe: opening(Step::Subscribe, Method::Subscribe, &subscribing(setup), b"")?,
+            subscribe: initial(Step::Subscribe, Method::Subscribe, &subscribing(setup), b"")?,
         })
     }
 }
@@ -302,7 +302,7 @@ impl Responses {
             )
         };
         let response = |status: Status, more: &str, body: &[u8]| template(text_of(status, more, body));
-        let Setup { description, .. } = setup;
+        let description = setup.described_answer();
         let own = format!("Contact: <sip:{}{}>\r\n", setup.local, setup.transport_parameter());
         let within = |step, status, more: &str, description: &[u8]| {
             let more = described(&format!("{own}{more}"), description);
@@ -364,7 +364,8 @@ pub(super) struct Inquiries {
 
 impl Inquiries {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
-        let Setup { local, transport, description, .. } = setup;
+        let Setup { local, transport, .. } = setup;
+        let description = setup.described_answer();
         let contact = format!("Contact: <sip:{local}{}>\r\n", setup.transport_parameter());
         let text_of = |method: Method, more: &str, body: &[u8]| {
             format!(

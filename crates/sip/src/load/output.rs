@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::scan::Scan;
 use super::template::{Template, Values};
 use crate::Method;
 use crate::record::{Departure, Record, Token};
@@ -10,9 +11,16 @@ use crate::record::{Departure, Record, Token};
 const OVER_UDP: &[u8] = b"\nVia: SIP/2.0/UDP ";
 const OVER_TCP: &[u8] = b"\nVia: SIP/2.0/TCP ";
 
-/// Whether a message that a load has written goes over TCP: by its topmost `Via`, as its responses do (RFC 3261 section 18.2.2).
+/// Whether a message goes over TCP: its topmost `Via` says so of a request and of the responses to it (RFC 3261 section 18.2.2).
 pub fn is_over_tcp(message: &[u8]) -> bool {
-    memchr::memchr(b'\n', message).is_some_and(|line_end| message[line_end..].starts_with(OVER_TCP))
+    Scan::of(message).via.is_some_and(names_tcp)
+}
+
+/// Whether a value of `Via` names TCP: `SIP/2.0/TCP`, where each `/` may have white space around it and a transport has no case.
+pub(super) fn names_tcp(via: &[u8]) -> bool {
+    let transport = via.splitn(3, |byte| *byte == b'/').nth(2).unwrap_or_default().trim_ascii_start();
+    let end = transport.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b';');
+    transport[..end.unwrap_or(transport.len())].eq_ignore_ascii_case(b"TCP")
 }
 
 /// What is to be taken after each call of a machine, or after several. Cleared and used again, it allocates nothing.

@@ -13,8 +13,8 @@ use crate::multipart::{MIXED_TYPE, essence};
 use crate::sdp::SDP_TYPE;
 use crate::{Message, Name};
 
-/// By these a load finds its calls, or a message its end and its way.
-static KEPT: [Name; 12] = [
+/// Header fields that a load needs to identify a call, or to route or to end a message. They cannot be changed.
+static KEPT: [Name; 18] = [
     Name::Via,
     Name::From,
     Name::To,
@@ -27,47 +27,68 @@ static KEPT: [Name; 12] = [
     Name::ProxyAuthorization,
     Name::RAck,
     Name::RSeq,
+    Name::Require,
+    Name::ProxyRequire,
+    Name::Event,
+    Name::SubscriptionState,
+    Name::SessionExpires,
+    Name::MinSe,
 ];
 
-/// What a header field, and a body, may take, bytes: a message has to fit into a datagram.
+/// The most bytes that the texts of one message may have together: a message has to fit into a datagram.
 const LONGEST_TEXT: usize = 60_000;
 
-/// A kind of message of the built-in scenarios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MessageStep {
+/// Declares the kinds of messages, each with its name and what it is.
+macro_rules! steps {
+    ($($(#[doc = $about:literal])+ $step:ident = $name:literal;)+) => {
+        /// A kind of message of the built-in scenarios.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub enum MessageStep {
+            $($(#[doc = $about])+ #[serde(rename = $name)] $step,)+
+        }
+
+        impl MessageStep {
+            /// As files say it: `re-invite`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$step => $name,)+ }
+            }
+        }
+    };
+}
+
+steps! {
     /// REGISTER.
-    Register,
+    Register = "register";
     /// The INVITE that begins a call.
-    Invite,
+    Invite = "invite";
     /// An INVITE of the caller within the dialog: hold, resumption, refresh.
-    ReInvite,
+    ReInvite = "re-invite";
     /// UPDATE of the caller.
-    Update,
+    Update = "update";
     /// CANCEL.
-    Cancel,
+    Cancel = "cancel";
     /// PRACK.
-    Prack,
+    Prack = "prack";
     /// ACK of a 2xx.
-    Ack,
+    Ack = "ack";
     /// BYE of the caller.
-    Bye,
+    Bye = "bye";
     /// OPTIONS.
-    Options,
+    Options = "options";
     /// MESSAGE.
-    Message,
+    Message = "message";
     /// SUBSCRIBE, each one of a subscription.
-    Subscribe,
+    Subscribe = "subscribe";
     /// NOTIFY of a peer.
-    Notify,
+    Notify = "notify";
     /// 180 of a peer.
-    Ringing,
+    Ringing = "ringing";
     /// 183 of a peer.
-    Progress,
+    Progress = "progress";
     /// 200 to an INVITE.
-    Answer,
+    Answer = "answer";
     /// 486 of a peer.
-    Refusal,
+    Refusal = "refusal";
 }
 
 /// A message that says more than its scenario makes it say, or something else.
@@ -77,7 +98,7 @@ pub enum MessageStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnMessage {
-    /// Which messages.
+    /// The kind of message that it changes.
     pub step: MessageStep,
     /// Header fields in the place of all of the same name. An empty text takes them away.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -108,7 +129,7 @@ pub struct OwnBody {
     pub headers: Vec<String>,
 }
 
-/// What of a message cannot be.
+/// Why a message cannot be as it is described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnMessageError {
     /// The name of a header field is no token.
@@ -117,9 +138,11 @@ pub enum OwnMessageError {
     /// A line without a colon.
     #[error("`{0}` is no header field: expected `Name: value`")]
     NoHeaderField(String),
-    /// The tester needs it as it is.
-    #[error("`{0}` stays as it is: by it the tester finds its calls, or messages their way")]
-    Kept(&'static str),
+    /// The load needs it as it is.
+    #[error(
+        "`{0}` cannot be changed in messages of the step `{1}`: the load needs it to follow its calls; take it out"
+    )]
+    Kept(&'static str, &'static str),
     /// It says what a body has.
     #[error("`Content-Type` is the `type` of a body")]
     ContentType,
@@ -132,11 +155,16 @@ pub enum OwnMessageError {
     /// A keyword that these messages have no value for.
     #[error("`[{0}]` is not known in messages of the step `{1}`")]
     UnknownHere(&'static str, &'static str),
-    /// The description of an INVITE is that of all calls of a load, and of their answers.
+    /// The session description of an INVITE is that of all calls of a load.
     #[error(
-        "`[{0}]` differs from call to call, and the session description of `invite` is that of all of them, and of their answers"
+        "`[{0}]` differs from call to call, and the session description of `invite` is that of all calls of the load"
     )]
     OfOneCall(&'static str),
+    /// The session description of an INVITE within a dialog follows from that of the call.
+    #[error(
+        "the session description of `re-invite` follows from that of `invite`: describe the session there"
+    )]
+    OfChange,
     /// Both a body and parts.
     #[error("it has both `body` and `parts`: expected one of them")]
     BodyAndParts,
@@ -148,11 +176,12 @@ pub enum OwnMessageError {
     NoMediaType(String),
     /// A body without a text where the scenario's message has no session description, or of another type.
     #[error(
-        "a body without `text` is the session description of the scenario's message: its `type` is `application/sdp`"
+        "a body without `text` is the session description of the scenario's message: its `type` is `application/sdp`, and its step \
+         one of `invite`, `re-invite`, `ack`, `progress` and `answer`"
     )]
     NoText,
     /// Longer than a datagram.
-    #[error("it is longer than {LONGEST_TEXT} B")]
+    #[error("its texts have more than {LONGEST_TEXT} B together: a message has to fit into a datagram")]
     TooLong,
     /// It changes nothing.
     #[error("it changes nothing: expected `set`, `add`, `body` or `parts`")]
@@ -262,26 +291,19 @@ fn with_line_ends(text: &str) -> String {
 }
 
 impl MessageStep {
-    /// As files say it: `re-invite`.
-    pub const fn name(self) -> &'static str {
+    /// Header fields that the load needs in messages of this kind only.
+    fn kept(self) -> &'static [Name] {
         match self {
-            Self::Register => "register",
-            Self::Invite => "invite",
-            Self::ReInvite => "re-invite",
-            Self::Update => "update",
-            Self::Cancel => "cancel",
-            Self::Prack => "prack",
-            Self::Ack => "ack",
-            Self::Bye => "bye",
-            Self::Options => "options",
-            Self::Message => "message",
-            Self::Subscribe => "subscribe",
-            Self::Notify => "notify",
-            Self::Ringing => "ringing",
-            Self::Progress => "progress",
-            Self::Answer => "answer",
-            Self::Refusal => "refusal",
+            // Parameters of a registered contact are the registrar's.
+            Self::Register => &[Name::Expires],
+            Self::Subscribe => &[Name::Contact, Name::Expires],
+            _ => &[Name::Contact],
         }
+    }
+
+    /// Whether the scenario's messages of this kind describe a session, or may.
+    const fn has_session(self) -> bool {
+        matches!(self, Self::Invite | Self::ReInvite | Self::Ack | Self::Progress | Self::Answer)
     }
 
     /// Whether a message of this kind has a value for this hole.
@@ -314,7 +336,21 @@ impl OwnMessage {
         if self.body.as_ref().is_some_and(|body| !body.headers.is_empty()) {
             return Err(OwnMessageError::HeadersOfBody);
         }
+        if self.length() > LONGEST_TEXT {
+            return Err(OwnMessageError::TooLong);
+        }
         self.body.iter().chain(&self.parts).try_for_each(|body| self.check_body(body))
+    }
+
+    /// How long its texts are together, bytes.
+    pub(super) fn length(&self) -> usize {
+        let of_body = |body: &OwnBody| {
+            let headers = body.headers.iter().map(String::len).sum::<usize>();
+            body.text.as_deref().map_or(0, str::len) + headers
+        };
+        let fields = self.set.iter().map(|(name, value)| name.len() + value.len());
+        let bodies = self.body.iter().chain(&self.parts).map(of_body);
+        fields.chain(self.add.iter().map(String::len)).chain(bodies).sum()
     }
 
     fn check_fields(&self, lines: &[String]) -> Result<(), OwnMessageError> {
@@ -325,8 +361,8 @@ impl OwnMessage {
     }
 
     fn check_field(&self, name: &Name, value: &str) -> Result<(), OwnMessageError> {
-        if let Some(kept) = KEPT.iter().find(|kept| *kept == name) {
-            return Err(OwnMessageError::Kept(kept.as_str()));
+        if let Some(kept) = KEPT.iter().chain(self.step.kept()).find(|kept| *kept == name) {
+            return Err(OwnMessageError::Kept(kept.as_str(), self.step.name()));
         }
         if *name == Name::ContentType {
             return Err(OwnMessageError::ContentType);
@@ -341,9 +377,6 @@ impl OwnMessage {
     }
 
     fn check_text(&self, text: &str) -> Result<(), OwnMessageError> {
-        if text.len() > LONGEST_TEXT {
-            return Err(OwnMessageError::TooLong);
-        }
         for word in pieces(text).into_iter().filter_map(Result::err) {
             if let Keyword::Each(hole) = keyword(word)?
                 && !self.step.knows(hole)
@@ -362,8 +395,11 @@ impl OwnMessage {
         if !is_type || media_type.contains(char::is_control) {
             return Err(OwnMessageError::NoMediaType(media_type.clone()));
         }
-        if text.is_none() && !body.is_session() {
+        if text.is_none() && !(body.is_session() && self.step.has_session()) {
             return Err(OwnMessageError::NoText);
+        }
+        if text.is_some() && body.is_session() && self.step == MessageStep::ReInvite {
+            return Err(OwnMessageError::OfChange);
         }
         self.check_fields(headers)?;
         let Some(text) = text else { return Ok(()) };
@@ -380,11 +416,10 @@ impl OwnMessage {
         Ok(())
     }
 
-    /// The session description that it gives to all calls of a load, if it does.
-    pub(super) fn session(&self) -> Option<&str> {
-        let bodies = || self.body.iter().chain(&self.parts);
-        let own = bodies().find(|body| body.is_session() && body.text.is_some())?;
-        own.text.as_deref().filter(|_| self.step == MessageStep::Invite)
+    /// The session description that it gives to all messages of this kind, if it does.
+    pub(super) fn session(&self, step: MessageStep) -> Option<&str> {
+        let mut bodies = self.body.iter().chain(&self.parts).filter(|_| self.step == step);
+        bodies.find(|body| body.is_session() && body.text.is_some())?.text.as_deref()
     }
 
     /// Changes a message of the scenario before its template is made.
@@ -398,10 +433,13 @@ impl OwnMessage {
             message.headers_mut().push(name, filled(value, setup));
         }
         let own = message.body().clone();
-        let (media_type, body) = match (&self.body, &self.parts[..]) {
-            (Some(body), _) => (body.media_type.clone(), body.text(&own, setup)),
+        // Where the scenario's message describes no session, none is put into it: it would be an offer that nobody expects.
+        let is_there = |body: &&OwnBody| !(body.is_session() && self.step.has_session() && own.is_empty());
+        let parts: Vec<&OwnBody> = self.parts.iter().filter(is_there).collect();
+        let (media_type, body) = match (self.body.as_ref().filter(is_there), &parts[..]) {
+            (Some(body), _) => (body.media_type.clone(), self.text_of(body, &own, setup)),
             (None, []) => return,
-            (None, parts) => joined(parts, &own, setup),
+            (None, parts) => self.joined(parts, &own, setup),
         };
         message.headers_mut().set(Name::ContentType, media_type);
         match message {
@@ -420,38 +458,57 @@ impl OwnBody {
     fn is_session(&self) -> bool {
         essence(&self.media_type).eq_ignore_ascii_case(SDP_TYPE)
     }
-
-    fn text(&self, own: &Bytes, setup: &Setup) -> Bytes {
-        match &self.text {
-            Some(text) => own_session(text, setup),
-            None => own.clone(),
-        }
-    }
 }
 
-/// Several parts as one body, and its media type, behind a boundary that none of them has.
-fn joined(parts: &[OwnBody], own: &Bytes, setup: &Setup) -> (String, Bytes) {
-    let texts: Vec<Bytes> = parts.iter().map(|part| part.text(own, setup)).collect();
-    let has =
-        |boundary: &str| texts.iter().any(|text| memchr::memmem::find(text, boundary.as_bytes()).is_some());
-    let mut number = 1;
-    let mut boundary = format!("part-{number}");
-    while has(&boundary) {
-        number += 1;
-        boundary = format!("part-{number}");
-    }
-    let mut body = Vec::new();
-    for (part, text) in parts.iter().zip(&texts) {
-        body.extend_from_slice(format!("--{boundary}\r\nContent-Type: {}\r\n", part.media_type).as_bytes());
-        for (name, value) in part.headers.iter().filter_map(|line| header_field(line).ok()) {
-            body.extend_from_slice(format!("{name}: {}\r\n", filled(value, setup)).as_bytes());
+impl OwnMessage {
+    fn text_of(&self, body: &OwnBody, own: &Bytes, setup: &Setup) -> Bytes {
+        // Those of `invite` and `answer` are the load's, and the scenario's messages have them, with their changes.
+        let is_of_load = body.is_session() && matches!(self.step, MessageStep::Invite | MessageStep::Answer);
+        match &body.text {
+            Some(text) if !is_of_load => own_session(text, setup),
+            _ => own.clone(),
         }
-        body.extend_from_slice(b"\r\n");
-        body.extend_from_slice(text);
-        body.extend_from_slice(b"\r\n");
     }
-    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    (format!("{MIXED_TYPE};boundary={boundary}"), body.into())
+
+    /// Several parts as one body, and its media type, behind a boundary that none of them has.
+    fn joined(&self, parts: &[&OwnBody], own: &Bytes, setup: &Setup) -> (String, Bytes) {
+        let texts: Vec<Bytes> = parts.iter().map(|part| self.text_of(part, own, setup)).collect();
+        let has = |boundary: &str| {
+            texts.iter().any(|text| memchr::memmem::find(text, boundary.as_bytes()).is_some())
+        };
+        let mut number = 1;
+        let mut boundary = format!("part-{number}");
+        while has(&boundary) {
+            number += 1;
+            boundary = format!("part-{number}");
+        }
+        let mut body = Vec::new();
+        for (part, text) in parts.iter().zip(&texts) {
+            body.extend_from_slice(
+                format!("--{boundary}\r\nContent-Type: {}\r\n", part.media_type).as_bytes(),
+            );
+            for (name, value) in part.headers.iter().filter_map(|line| header_field(line).ok()) {
+                body.extend_from_slice(format!("{name}: {}\r\n", filled(value, setup)).as_bytes());
+            }
+            body.extend_from_slice(b"\r\n");
+            body.extend_from_slice(text);
+            body.extend_from_slice(b"\r\n");
+        }
+        body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+        (format!("{MIXED_TYPE};boundary={boundary}"), body.into())
+    }
+
+    /// Refuses messages of which one cannot be as it is described.
+    ///
+    /// # Errors
+    /// The first of them, by its number and its step, and why.
+    pub fn check_all(messages: &[Self]) -> Result<(), String> {
+        for (number, message) in (1..).zip(messages) {
+            let step = message.step.name();
+            message.check().map_err(|error| format!("message {number}, of the step `{step}`: {error}"))?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -528,25 +585,33 @@ mod tests {
     fn what_cannot_be_is_refused_with_its_reason() {
         for (text, words) in [
             (r#"{ "step": "bye" }"#, "it changes nothing"),
-            (r#"{ "step": "bye", "set": { "v": "x" } }"#, "`Via` stays as it is"),
-            (r#"{ "step": "bye", "add": ["t: <sip:a@b>"] }"#, "`To` stays as it is"),
+            (r#"{ "step": "bye", "set": { "v": "x" } }"#, "`Via` cannot be changed"),
+            (r#"{ "step": "bye", "add": ["t: <sip:a@b>"] }"#, "`To` cannot be changed"),
+            (r#"{ "step": "invite", "set": { "m": "<sip:a@b>" } }"#, "`Contact` cannot be changed"),
+            (r#"{ "step": "register", "set": { "Expires": "1" } }"#, "`Expires` cannot be changed"),
+            (r#"{ "step": "invite", "add": ["Require: 100rel"] }"#, "`Require` cannot be changed"),
+            (r#"{ "step": "bye", "body": { "type": "application/sdp" } }"#, "without `text`"),
+            (
+                r#"{ "step": "re-invite", "body": { "type": "application/sdp", "text": "v=0" } }"#,
+                "follows from that of `invite`",
+            ),
             (r#"{ "step": "bye", "add": ["nothing"] }"#, "expected `Name: value`"),
             (r#"{ "step": "bye", "add": ["a b: c"] }"#, "is no name of a header field"),
             (r#"{ "step": "bye", "set": { "c": "text/plain" } }"#, "is the `type` of a body"),
-            (r#"{ "step": "bye", "set": { "X": "a\r\nb" } }"#, "control character"),
-            (r#"{ "step": "bye", "set": { "X": "[usr]" } }"#, "`[usr]` is no keyword"),
+            (r#"{ "step": "bye", "set": { "Y": "a\r\nb" } }"#, "control character"),
+            (r#"{ "step": "bye", "set": { "Y": "[usr]" } }"#, "`[usr]` is no keyword"),
             (
-                r#"{ "step": "register", "set": { "X": "[peer]" } }"#,
+                r#"{ "step": "register", "set": { "Y": "[peer]" } }"#,
                 "not known in messages of the step `register`",
             ),
             (
-                r#"{ "step": "answer", "set": { "X": "[user]" } }"#,
+                r#"{ "step": "answer", "set": { "Y": "[user]" } }"#,
                 "not known in messages of the step `answer`",
             ),
             (r#"{ "step": "bye", "body": { "type": "text", "text": "" } }"#, "is no media type"),
             (r#"{ "step": "bye", "body": { "type": "text/plain" } }"#, "without `text`"),
             (
-                r#"{ "step": "bye", "body": { "type": "a/b", "text": "", "headers": ["X: y"] } }"#,
+                r#"{ "step": "bye", "body": { "type": "a/b", "text": "", "headers": ["Y: y"] } }"#,
                 "`headers` are of a part",
             ),
             (
@@ -555,14 +620,19 @@ mod tests {
             ),
             (
                 r#"{ "step": "invite", "body": { "type": "application/sdp", "text": "o=[user] 1 1" } }"#,
-                "that of all of them",
+                "that of all calls",
             ),
         ] {
             let error = own(text).check().expect_err(text).to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
         assert!(serde_json::from_str::<OwnMessage>(r#"{ "step": "reinvite" }"#).is_err());
-        let step = |step: MessageStep| serde_json::to_value(step).unwrap();
-        assert_eq!(step(MessageStep::ReInvite), MessageStep::ReInvite.name());
+        let half = "x".repeat(30_001);
+        let long = own(&format!(r#"{{ "step": "bye", "set": {{ "Y": "{half}" }}, "add": ["Y: {half}"] }}"#));
+        assert_eq!(long.check(), Err(OwnMessageError::TooLong));
+        let registering =
+            own(r#"{ "step": "register", "set": { "Contact": "<sip:[user]@[local_ip]>;q=0.5" } }"#);
+        let both = OwnMessage::check_all(&[registering, long]).unwrap_err();
+        assert!(both.starts_with("message 2, of the step `bye`: "), "{both}");
     }
 }

@@ -489,7 +489,8 @@ impl Part {
     /// What is open for longer than it may, of seconds that are over at the end of second `number` of the load; but for what has
     /// not found its server.
     pub fn overdue(&self, number: u64) -> u64 {
-        let most = (self.plan.own_span() + self.plan.patience).as_nanos().div_ceil(SECOND.as_nanos());
+        let most = self.plan.own_span() + self.plan.longest_wait() + self.plan.patience;
+        let most = most.as_nanos().div_ceil(SECOND.as_nanos());
         let over = usize::try_from((number + 1).saturating_sub(most)).unwrap_or(usize::MAX);
         let open: u64 = self.open_since.iter().take(over).map(|open| u64::from(*open)).sum();
         // Who looks for a server keeps none from answering.

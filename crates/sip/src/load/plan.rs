@@ -7,7 +7,8 @@ use netrig_core::{Duration, SpanDistribution};
 
 use super::arrivals::{Arrivals, Gaps, Stage};
 use super::call::Scenario;
-use super::own_message::{OwnMessage, own_session};
+use super::caller::MOST_PLACES;
+use super::own_message::{MessageStep, OwnMessage, own_session};
 use super::setup::{Directory, Setup};
 use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
@@ -139,13 +140,13 @@ pub struct Plan {
     pub session_expires: Option<u32>,
     /// The size of the session descriptions, bytes; none if zero.
     pub description: usize,
-    /// What its messages say beside what the scenarios make them say.
+    /// Header fields and bodies of the author's own for the messages of the scenarios.
     pub messages: Vec<OwnMessage>,
-    /// Callers go where a 3xx points (RFC 3261 section 8.1.3.4).
+    /// Callers follow a 3xx to its contacts (RFC 3261 section 8.1.3.4).
     pub follows_redirects: bool,
     /// How often an attempt that is refused with `Retry-After` is made again after that time.
     pub retries: u8,
-    /// Requests of more than 1300 B go over TCP where the others go over UDP (RFC 3261 section 18.1.1).
+    /// Requests of more than 1300 B go over TCP, where the others go over UDP (RFC 3261 section 18.1.1).
     pub sends_large_over_tcp: bool,
     /// T1, T2 and T4.
     pub timing: Timing,
@@ -285,10 +286,19 @@ impl Plan {
         self.works().map(span).max().unwrap_or_default()
     }
 
-    /// The longest that something can take that was begun: ringing, then a call, then each of its transactions until it is
-    /// given up.
+    /// The longest that an attempt may wait because of `Retry-After`.
+    pub fn longest_wait(&self) -> Duration {
+        self.longest_ringing * u64::from(self.retries)
+    }
+
+    /// The longest that something can take that was begun: ringing at each place that it comes to, then a call, then each of its
+    /// transactions until it is given up.
     pub fn longest(&self) -> Duration {
-        self.timing.patience() * 4 + self.longest_ringing + self.own_span() + Duration::from_secs(1)
+        let places = if self.follows_redirects { MOST_PLACES as u64 } else { 0 };
+        let elsewhere = (self.timing.patience() + self.longest_ringing) * places;
+        let own =
+            self.timing.patience() * 4 + self.longest_ringing + self.own_span() + Duration::from_secs(1);
+        own + elsewhere + self.longest_wait()
     }
 
     /// Whether who is called is the tester's.
@@ -296,8 +306,8 @@ impl Plan {
         matches!(self.callee, CalleeOrder::Own { .. })
     }
 
-    /// Whether a delay has the tester in its midst, which answers a challenge, goes where a 3xx points, is called, looks for a server by one question after
-    /// the other, or sends what its scenario wants before the final response: what has come must not be left lying then.
+    /// Whether a delay has the tester in its midst, which answers a challenge, follows a 3xx, is called, looks for a server by one
+    /// question after the other, or sends what its scenario wants before the final response: what has come must not be left lying then.
     pub fn answers_in_a_delay(&self) -> bool {
         let of_caller = |work| matches!(work, Work::Call(scenario) if scenario.answers_in_a_delay());
         self.looks_up
@@ -305,6 +315,11 @@ impl Plan {
             || self.has_own_callees()
             || !self.passwords.is_empty()
             || self.works().any(of_caller)
+    }
+
+    /// How long a session description is with what else the author puts into a message, bytes, about.
+    pub fn longest_text(&self) -> usize {
+        self.description + self.messages.iter().map(OwnMessage::length).max().unwrap_or(0)
     }
 
     /// How many things begin per second at most, about.
@@ -424,9 +439,7 @@ impl Plan {
         if self.description > LONGEST_DESCRIPTION {
             return refuse("sdp", "a message of SIP takes at most 60 KB of it");
         }
-        if let Some(Err(error)) = self.messages.iter().map(OwnMessage::check).find(Result::is_err) {
-            return refuse("messages", error.to_string());
-        }
+        OwnMessage::check_all(&self.messages).map_err(|why| PlanError { field: "messages", why })?;
         if !(1..=MOST_CONTACTS).contains(&self.contacts) {
             return refuse("contacts", format!("from 1 to {MOST_CONTACTS}"));
         }
@@ -490,10 +503,12 @@ impl Plan {
             longest_ringing: self.longest_ringing,
             ..own
         };
-        match self.messages.iter().find_map(OwnMessage::session) {
-            Some(text) => Setup { description: own_session(text, &setup), ..setup },
-            None => setup,
-        }
+        let own = |step| {
+            let text = self.messages.iter().find_map(|own| own.session(step))?;
+            Some(own_session(text, &setup))
+        };
+        let description = own(MessageStep::Invite).unwrap_or_else(|| setup.description.clone());
+        Setup { description, answer: own(MessageStep::Answer), ..setup }
     }
 }
 

@@ -41,11 +41,13 @@ pub struct Setup {
     pub resolution: Duration,
     /// The most calls at once, of each side.
     pub calls: u32,
-    /// The session description of an INVITE and of its 200. Empty: none.
+    /// The session description of an INVITE. Empty: none.
     pub description: Bytes,
-    /// What its messages say beside what the scenarios make them say.
+    /// That of its 200 and of a 183, if it is another.
+    pub answer: Option<Bytes>,
+    /// Header fields and bodies of the author's own for the messages of the scenarios.
     pub messages: Vec<OwnMessage>,
-    /// Callers go where a 3xx points.
+    /// Callers follow a 3xx to its contacts.
     pub follows_redirects: bool,
     /// How often a request that is refused with `Retry-After` is sent again, after that time.
     pub retries: u8,
@@ -82,6 +84,7 @@ impl Setup {
             resolution: Duration::from_micros(100),
             calls: 1 << 16,
             description: Bytes::new(),
+            answer: None,
             messages: Vec::new(),
             follows_redirects: false,
             retries: 0,
@@ -91,6 +94,14 @@ impl Setup {
             session_expires: 0,
             longest_ringing: Duration::from_secs(180),
             longest_call: Duration::from_secs(3600),
+        }
+    }
+
+    /// The session description of a 200 to an INVITE, and of a 183. Empty: none.
+    pub(super) const fn described_answer(&self) -> &Bytes {
+        match &self.answer {
+            Some(own) => own,
+            None => &self.description,
         }
     }
 
@@ -155,7 +166,8 @@ impl Setup {
     /// to the `server` with which the dialog was begun. A URI names an address of a link without its interface.
     pub(super) fn next_hop(&self, uri: &[u8], located: Option<&Located>, server: SocketAddr) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
-        let host = host.strip_prefix(b"sip:").unwrap_or(host);
+        let has_scheme = host.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sip:"));
+        let host = if has_scheme { &host[4..] } else { host };
         let end = host.iter().position(|byte| matches!(byte, b';' | b'?' | b'>')).unwrap_or(host.len());
         let text = std::str::from_utf8(&host[..end]).unwrap_or_default();
         let bare = text.trim_start_matches('[').trim_end_matches(']');

@@ -36,8 +36,9 @@ pub(super) struct User {
     /// The server has wanted that to be longer, since the first request to it.
     pub(super) was_too_brief: bool,
     pub(super) status: u16,
-    /// Its last REGISTER went over TCP because of its length, and nobody took it there: it goes in datagrams.
+    /// Whether its last REGISTER went over TCP because of its length.
     pub(super) is_over_tcp: bool,
+    /// Whether the server took no connection: its requests go in datagrams, whatever their length.
     pub(super) stays_on_udp: bool,
     /// It was refused with `Retry-After`, and is sent again when that time is over.
     pub(super) is_waiting: bool,

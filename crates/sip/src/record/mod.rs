@@ -136,7 +136,7 @@ pub struct Counts {
     pub surplus: u16,
     /// Servers that were given up for the next.
     pub failed_over: u16,
-    /// Places that a 3xx has named and that were asked.
+    /// Contacts of 3xx that were asked.
     pub redirected: u16,
     /// Requests that were sent again after the time of a `Retry-After`.
     pub retried: u16,

@@ -212,7 +212,10 @@ fn an_encoding_that_is_not_understood_is_said() {
     machine.handle(at(0.0), call, source(ALICE));
     let refused = said(&mut machine).remove(0).1;
     assert_eq!(refused.as_response().unwrap().status, Status::UNSUPPORTED_MEDIA_TYPE);
-    assert_eq!(refused.headers().get(&Name::Accept), Some("application/sdp, multipart/mixed"));
+    assert_eq!(
+        refused.headers().get(&Name::Accept),
+        Some("application/sdp, multipart/mixed, multipart/alternative")
+    );
     assert_eq!(refused.headers().get(&Name::new("Accept-Encoding")), Some("identity"));
 }
 
@@ -296,7 +299,7 @@ fn options_tell_what_it_can() {
     let all = run(&mut machine, 0.1);
     let told = all[0].1.headers();
     assert!(told.has_token(&Name::Allow, "UPDATE"));
-    assert_eq!(told.get(&Name::Accept), Some("application/sdp, multipart/mixed"));
+    assert_eq!(told.get(&Name::Accept), Some("application/sdp, multipart/mixed, multipart/alternative"));
     assert!(told.has_token(&Name::Supported, "100rel") && told.has_token(&Name::Supported, "timer"));
 }
 

@@ -7,7 +7,7 @@ use super::answering::Call;
 use super::manners::Manners;
 use super::reply;
 use crate::dialog::{Acceptance, Outcome, Refusal};
-use crate::multipart::{MIXED_TYPE, SessionBody, session_body};
+use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, session_body};
 use crate::sdp::{Description, SDP_TYPE};
 use crate::{Name, Request, Response, Status};
 
@@ -39,7 +39,7 @@ impl Call {
 
 /// The types of bodies that are understood, as `Accept` lists them.
 pub(super) fn body_types() -> String {
-    format!("{SDP_TYPE}, {MIXED_TYPE}")
+    format!("{SDP_TYPE}, {MIXED_TYPE}, {ALTERNATIVE_TYPE}")
 }
 
 pub(super) fn describe(response: &mut Response, description: &Description) {

@@ -118,17 +118,17 @@ pub struct LoadSettings {
     /// The size of the session descriptions, up to 60 KB; `0 B` for none.
     #[serde(default = "usual_description")]
     pub sdp: Size,
-    /// What messages say beside what the scenarios make them say: header fields that are set or added, and bodies.
+    /// Header fields and bodies of the author's own for the messages of the scenarios.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<OwnMessage>,
-    /// Whether callers go where a 3xx points (RFC 3261 section 8.1.3.4), if that is the server, a server that takes over or a peer:
-    /// else the server is asked for it.
+    /// Whether callers follow a 3xx to its contacts (RFC 3261 section 8.1.3.4). They send to the server, the servers that take over and the
+    /// peers only: for any other contact they ask the server.
     #[serde(default, skip_serializing_if = "is_false")]
     pub follow_redirects: bool,
     /// How often an attempt that is refused with `Retry-After` is made again after that time, if that is 3 minutes at most.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u8,
-    /// How requests of more than 1300 B go where the others go over UDP.
+    /// The transport of requests of more than 1300 B, where the flow is over UDP.
     #[serde(default, skip_serializing_if = "is_over_udp")]
     pub large_requests: LargeRequests,
     /// The password of all users, for a server that asks for one.
@@ -251,14 +251,14 @@ pub enum Called {
     Own,
 }
 
-/// How requests of more than 1300 B go where the others go over UDP.
+/// The transport of requests of more than 1300 B, where the others go over UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LargeRequests {
-    /// Over UDP too, in fragments.
+    /// UDP too, in fragments.
     #[default]
     Udp,
-    /// Over TCP, as RFC 3261 section 18.1.1 says, and over UDP where nobody takes the connection.
+    /// TCP, as RFC 3261 section 18.1.1 says, and UDP if the server takes no connection.
     Tcp,
 }
 

@@ -256,9 +256,9 @@ pub struct LoadReport {
     pub surplus: u64,
     /// Servers that were given up for the next.
     pub failed_over: u64,
-    /// Places that a 3xx has named and that were asked; absent if there were none.
+    /// Contacts of 3xx that were asked; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub redirected: Option<u64>,
+    pub redirects_followed: Option<u64>,
     /// Requests that were sent again after the time of a `Retry-After`; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried: Option<u64>,

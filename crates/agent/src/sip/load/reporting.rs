@@ -173,7 +173,7 @@ impl Reporting {
             challenges: repetitions.challenges,
             surplus: repetitions.surplus,
             failed_over: repetitions.failed_over,
-            redirected: Some(repetitions.redirected).filter(|count| *count > 0),
+            redirects_followed: Some(repetitions.redirected).filter(|count| *count > 0),
             retried: Some(repetitions.retried).filter(|count| *count > 0),
             tester: TesterReport::of(&tester, order.shards),
             notes: notes(order, ending, lost, &measured),

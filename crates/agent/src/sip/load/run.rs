@@ -419,12 +419,12 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
         ));
     }
     if order.carrier.connecting().is_none()
-        && order.plan.description > 1000
+        && order.plan.longest_text() > 1000
         && !order.plan.sends_large_over_tcp
     {
         warnings.push(
             "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \
-             must; `--large-requests tcp` sends them over TCP"
+             must; with large requests over tcp (--large-requests, or large_requests in a file) they do not"
                 .to_owned(),
         );
     }

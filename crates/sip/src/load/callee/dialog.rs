@@ -110,7 +110,7 @@ impl Callee {
         out: &mut Output,
     ) {
         let arrived = self.arrived;
-        let has_description = !self.setup.description.is_empty();
+        let has_description = !self.setup.described_answer().is_empty();
         let Some((key, call)) = self.of_tag(tag) else {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.unknown, out);

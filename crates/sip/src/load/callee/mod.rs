@@ -13,7 +13,7 @@ use netrig_core::{Duration, Instant};
 use super::call::{Answer, Answering, Clock, Said};
 use super::messages::{Inquiries, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Output, Way};
+use super::output::{Output, Way, names_tcp};
 use super::refresh::granted;
 use super::scan::{Scan, Start};
 use super::session::Session;
@@ -271,9 +271,10 @@ impl Callee {
                 session: Session::default(),
                 rseq: 0,
                 is_unacknowledged: false,
-                has_offered: scan.body.is_empty() && !self.setup.description.is_empty(),
+                has_offered: scan.body.is_empty() && !self.setup.described_answer().is_empty(),
                 refresh: None,
                 subscription: None,
+                came_over_tcp: scan.via.is_some_and(names_tcp),
                 from,
                 copied: Text::of_lines(lines),
             }
@@ -347,8 +348,7 @@ impl Callee {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         // Its request may have come over TCP because of its length.
-        let reliable =
-            self.setup.transport.is_reliable() || call.copied.as_bytes().starts_with(b"Via: SIP/2.0/TCP ");
+        let reliable = self.setup.transport.is_reliable() || call.came_over_tcp;
         let is_accepted = said == Said::Ok;
         call.said = said;
         call.phase = if is_accepted { Answering::Accepted } else { Answering::Refusing };

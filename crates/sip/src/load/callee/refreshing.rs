@@ -191,20 +191,15 @@ impl Callee {
         if let Some(own) = &mut refresh.own {
             own.ask(refresh.cseq, again, Deadline::after(now, timing.patience()));
         }
-        if self.write_refresh(key, out)
-            && let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut())
-            && let Some(own) = &mut refresh.own
-        {
-            own.has_gone_over_tcp();
-        }
+        self.write_refresh(key, out);
     }
 
-    /// The request that is under way. Whether it goes over TCP because of its length.
-    fn write_refresh(&self, key: Key, out: &mut Output) -> bool {
-        let Some(call) = self.calls.get(key) else { return false };
+    /// The request that is under way.
+    fn write_refresh(&self, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get(key) else { return };
         let Some((refresh, own)) = call.refresh.as_ref().and_then(|all| Some((all, all.own.as_ref()?)))
         else {
-            return false;
+            return;
         };
         let Inquiries { update, refresh: invite, bye, .. } = &self.inquiries;
         let template = match (refresh.is_ending, own.by_update) {
@@ -215,7 +210,6 @@ impl Callee {
         let session = format!("Session-Expires: {}\r\n", own.timer.expires());
         let values = Values::default().with(Hole::Session, session.as_bytes());
         self.inquire((call, key), &refresh.far, template, (own.cseq, own.cseq as u16), values, out);
-        self.setup.send_large_over_tcp(out)
     }
 
     /// The ACK for the final response to an INVITE of this side. That for a 2xx is a transaction of its own.
@@ -225,10 +219,6 @@ impl Callee {
         let transaction = if is_accepted { acknowledgement(cseq, 0) } else { cseq as u16 };
         let template = &self.inquiries.acknowledge;
         self.inquire((call, key), &refresh.far, template, (cseq, transaction), Values::default(), out);
-        // It goes the way of its INVITE (RFC 3261 section 17.1.1.2).
-        if !is_accepted && refresh.own.as_ref().is_some_and(|own| own.is_over_tcp) {
-            out.messages.send_over_tcp();
-        }
     }
 
     /// Writes a request within the dialog with the other side.

@@ -185,7 +185,7 @@ impl Caller {
                 let first = || self.setup.current(call.located.as_deref(), server);
                 let to = if moved.is_some() { self.asked_with(call, cseq) } else { first() };
                 let values = values.with(Hole::Target, moved.unwrap_or_default());
-                let template = &self.requests.openings(moved.is_some()).refused;
+                let template = &self.requests.initial(moved.is_some()).refused;
                 self.put((call, key), template, which, values, to, out);
             }
             // "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261 section
@@ -234,7 +234,7 @@ impl Caller {
         let failure = failure_of(status, call.proof.as_deref());
         call.failure = call.failure.or((!wanted).then_some(failure));
         call.phase = Phase::Refused;
-        let reliable = self.setup.transport.is_reliable() || call.is_over_tcp;
+        let reliable = self.setup.transport.is_reliable() || call.is_invite_over_tcp;
         call.clock = Clock { end: Deadline::after(now, self.setup.timing.timer_d()), ..Clock::default() };
         out.records.push(record(call));
         if reliable {

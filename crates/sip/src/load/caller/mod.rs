@@ -39,6 +39,8 @@ use crate::record::{
 use crate::transaction::Timer;
 use redirecting::Redirects;
 
+pub(super) use redirecting::MOST_PLACES;
+
 /// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
 /// [`Caller::handle_request`] and [`Caller::handle_timeout`].
 #[derive(Debug)]
@@ -331,6 +333,7 @@ impl Caller {
                 .collect(),
         };
         for key in concerned {
+            self.leave_tcp(now, (server, why), key, out);
             let Some(call) = self.calls.get_mut(key) else { continue };
             let asked = match call.phase {
                 Phase::Waiting | Phase::Holding | Phase::Refused | Phase::Forked | Phase::Released => {
@@ -349,10 +352,7 @@ impl Caller {
             if asked != server || !is_its_own {
                 continue;
             }
-            if call.is_over_tcp && why == Broken::Refused && !call.stays_on_udp {
-                // "the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
-                self.send_over_udp(now, key, out);
-            } else if !self.fail_over(now, key, out) && !self.move_on(now, key, out) {
+            if !self.fail_over(now, key, out) && !self.move_on(now, key, out) {
                 let Some(call) = self.calls.get_mut(key) else { continue };
                 stamp(&mut call.stamps.ended, now);
                 call.failure = call.failure.or(Some(Failure::Connection(why)));
@@ -360,6 +360,29 @@ impl Caller {
             }
             self.rest(key.index);
         }
+    }
+
+    /// Nobody takes connections at this server, for requests that are too long for a datagram: "the element SHOULD retry the request,
+    /// using UDP" (RFC 3261 section 18.1.1). What else of the call is as long goes in datagrams from now on.
+    fn leave_tcp(&mut self, now: Instant, (server, why): (SocketAddr, Broken), key: Key, out: &mut Output) {
+        let is_refused = self.setup.has_two_transports() && why == Broken::Refused;
+        let Some(call) = self.calls.get(key).filter(|call| is_refused && !call.stays_on_udp) else { return };
+        if server != call.next_hop && server != self.asked_with(call, call.cseq) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.stays_on_udp = true;
+        let is_waiting = call.is_over_tcp && call.clock.end.is_running();
+        let is_refreshing =
+            call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_over_tcp && refresh.own.cseq != 0);
+        if is_waiting {
+            let sent = call.awaited();
+            self.send_timed(now, key, sent, out);
+        }
+        if is_refreshing {
+            self.ask_refresh(now, key, out);
+        }
+        self.rest(key.index);
     }
 
     /// The number of the request that is answered in this transaction; what the response says it is, if none is under way there.

@@ -11,6 +11,7 @@ use super::super::scan::{Address, Scan};
 use super::super::setup::Setup;
 use super::{Call, Caller, Clock, Key, Phase, Timed};
 use crate::deadline::Deadline;
+use crate::header::Transport;
 
 /// Where a call was sent by 3xx.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +30,8 @@ impl Redirects {
 
     /// Takes the places that a 3xx names, but those that are known already: "a client processing 3xx class responses MUST NOT add any
     /// given URI to the target set more than once" (RFC 3261 section 8.1.3.4). They are asked before those named earlier, in the order
-    /// of their `q`.
-    pub(super) fn take(&mut self, scan: &Scan<'_>, original: &[u8]) {
+    /// of their `q`. Those of another transport are not reached by the load.
+    pub(super) fn take(&mut self, scan: &Scan<'_>, original: &[u8], transport: Transport) {
         let preference = |contact: &Address<'_>| {
             let q = contact.parameter(b"q").and_then(|q| std::str::from_utf8(q).ok()?.parse::<f32>().ok());
             q.unwrap_or(1.0)
@@ -43,7 +44,7 @@ impl Redirects {
             let known = self.tried.iter().map(|(_, uri)| uri).chain(&self.untried).chain(&new);
             let is_known = known.map(|uri| &**uri).chain([original]).any(|known| is_equivalent(known, &uri));
             let count = self.tried.len() + self.untried.len() + new.len();
-            if !is_known && count < MOST_PLACES && is_sip(&uri) {
+            if !is_known && count < MOST_PLACES && is_reached(&uri, transport) {
                 new.push(uri.into());
             }
         }
@@ -60,7 +61,7 @@ impl Redirects {
 }
 
 /// The most places that one call asks because of 3xx: a server may name others without an end.
-const MOST_PLACES: usize = 8;
+pub(in super::super) const MOST_PLACES: usize = 8;
 
 /// A URI of a `Contact` as a Request-URI: "a UAC MUST copy the entire URI from the target set into the Request-URI, except for the
 /// "method-param" and "header" URI parameters" (RFC 3261 section 8.1.3.4). No header field is made of the latter: what a server wants a
@@ -77,8 +78,15 @@ fn request_uri(uri: &[u8]) -> Vec<u8> {
     own
 }
 
-fn is_sip(uri: &[u8]) -> bool {
-    uri.len() > 4 && uri[..4].eq_ignore_ascii_case(b"sip:") && !uri.iter().any(u8::is_ascii_whitespace)
+/// Whether a load over this transport reaches a URI: it is a SIP URI, which names no other transport.
+fn is_reached(uri: &[u8], transport: Transport) -> bool {
+    let is_sip =
+        uri.len() > 4 && uri[..4].eq_ignore_ascii_case(b"sip:") && !uri.iter().any(u8::is_ascii_whitespace);
+    let named = uri.split(|byte| *byte == b';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(10)?;
+        name.eq_ignore_ascii_case(b"transport=").then_some(value)
+    });
+    is_sip && named.is_none_or(|named| named.eq_ignore_ascii_case(transport.name().as_bytes()))
 }
 
 impl Caller {
@@ -97,7 +105,7 @@ impl Caller {
         let original = self.address_of(call.peer);
         let Some(call) = self.calls.get_mut(key) else { return false };
         if status < 400 && follows_redirects {
-            self.redirects.entry(call.token.key).or_default().take(scan, &original);
+            self.redirects.entry(call.token.key).or_default().take(scan, &original, self.setup.transport);
         }
         // "Failures SHOULD be detected through failure response codes (codes greater than 399)".
         if self.move_on(now, key, out) {
@@ -123,7 +131,7 @@ impl Caller {
             return false;
         }
         call.counts.redirected += 1;
-        // Who is asked there has made none of the challenges.
+        // The server at that place has sent none of the challenges.
         call.proof = None;
         self.ask_again(now, key, out);
         true

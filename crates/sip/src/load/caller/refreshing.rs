@@ -108,7 +108,7 @@ impl Caller {
     }
 
     /// Sends the refresh with the call's next number, which it has already.
-    fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut Output) {
+    pub(super) fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut Output) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(refresh) = &mut call.refresh else { return };

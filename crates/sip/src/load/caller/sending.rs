@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
-use super::super::messages::{Openings, Requests};
+use super::super::messages::{InitialRequests, Requests};
 use super::super::output::{Output, Way};
 use super::super::scan::Scan;
 use super::super::template::{Hole, Template, Values};
@@ -141,14 +141,6 @@ impl Caller {
         self.stamp_departure(now, key, sent, out);
     }
 
-    /// Sends what waits for an answer again, in a datagram, as nobody takes connections there.
-    pub(super) fn send_over_udp(&mut self, now: Instant, key: Key, out: &mut Output) {
-        let Some(call) = self.calls.get_mut(key) else { return };
-        call.stays_on_udp = true;
-        let sent = call.awaited();
-        self.send_timed(now, key, sent, out);
-    }
-
     /// What was written last is sent later than now: that is told to the stamp that it has just set, if it has.
     pub(super) fn stamp_departure(&self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
         // A forked call's other dialogs have no record.
@@ -226,7 +218,7 @@ impl Caller {
         let inviting = transaction(call.invite, call.server);
         let (template, cseq, transaction) = match sent {
             Sent::Invite => (self.invite_of(call), call.invite, inviting),
-            Sent::Cancel => (&self.openings_of(call, call.invite).cancel, call.invite, inviting),
+            Sent::Cancel => (&self.initial_requests_of(call, call.invite).cancel, call.invite, inviting),
             Sent::Acknowledge(cseq) => {
                 (self.acknowledgement_of(call, cseq), cseq, acknowledgement(cseq, call.server))
             }
@@ -279,8 +271,8 @@ impl Caller {
         }
     }
 
-    fn openings_of(&self, call: &Call, cseq: u32) -> &Openings {
-        self.requests.openings(self.moved_to(call, cseq).is_some())
+    fn initial_requests_of(&self, call: &Call, cseq: u32) -> &InitialRequests {
+        self.requests.initial(self.moved_to(call, cseq).is_some())
     }
 
     /// What only some requests have, beside the rest.
@@ -307,7 +299,8 @@ impl Caller {
     }
 
     fn invite_of(&self, call: &Call) -> &Template {
-        let Openings { invite, invite_bare, invite_reliably, .. } = self.openings_of(call, call.invite);
+        let InitialRequests { invite, invite_bare, invite_reliably, .. } =
+            self.initial_requests_of(call, call.invite);
         match call.scenario {
             Scenario::DelayedOffer { .. } => invite_bare,
             Scenario::Prack { .. } => invite_reliably,
@@ -328,7 +321,7 @@ impl Caller {
     }
 
     fn question_of(&self, call: &Call) -> &Template {
-        let Openings { options, message, subscribe, .. } = self.openings_of(call, call.cseq);
+        let InitialRequests { options, message, subscribe, .. } = self.initial_requests_of(call, call.cseq);
         match call.scenario {
             Scenario::Options => options,
             Scenario::Subscribe { .. } => subscribe,

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bytes::Bytes;
 use netrig_sip::digest::{Answer, Challenge, Hash, Secret, Session};
 use netrig_sip::load::scan::{Address, Field, Scan, Start};
+use netrig_sip::multipart::{SessionBody, session_body};
 use netrig_sip::sdp::Description;
 use netrig_sip::{Framed, Framer, FramingError, Headers, Message, Method, Name, Uri};
 
@@ -24,6 +25,11 @@ pub fn check(bytes: &[u8]) {
     let _ = (message.violations(), message.to_bytes());
     agree(&scan, &message);
     description(message.body());
+    let kind = message.headers().get(&Name::ContentType).unwrap_or_default();
+    if let SessionBody::Description(session) = session_body(kind, message.body()) {
+        description(session);
+        assert!(session.len() <= message.body().len());
+    }
     proofs(message.headers(), message.body());
 }
 

@@ -333,3 +333,112 @@ fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Reset, &mut played.out);
     assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
 }
+
+/// "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261 section 17.1.1.2): of an
+/// INVITE in a datagram the final response may come again for timer D, whatever went over TCP since.
+#[test]
+fn timer_d_is_that_of_the_transport_of_the_invite() {
+    let mut played = Played::start(with_long(&["prack"]), Scenario::Prack { hold: Duration::ZERO });
+    let (_, is_tcp, invite) = played.asked().remove(0);
+    assert!(!is_tcp);
+    let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "1")];
+    played.reply(ms(1), &invite, 183, &reliably);
+    let (_, is_tcp, prack) = played.asked().remove(0);
+    assert_eq!((is_tcp, prack.method.as_str()), (true, "PRACK"));
+    for at in [2, 500] {
+        played.reply(ms(at), &invite, 486, &[]);
+        let (_, is_tcp, ack) = played.asked().remove(0);
+        assert_eq!((is_tcp, ack.method.as_str()), (false, "ACK"));
+    }
+    assert_eq!(played.caller.strays(), 0);
+}
+
+const OWN_OFFER: &str =
+    "v=0\no=- 1 1 IN IP4 [local_ip]\ns=offer\nt=0 0\nm=audio 4000 RTP/AVP 8\nm=video 4002 RTP/AVP 31\n";
+const OWN_ANSWER: &str =
+    "v=0\no=- 1 1 IN IP4 [local_ip]\ns=answer\nt=0 0\nm=audio 5000 RTP/AVP 8\nm=video 0 RTP/AVP 31\n";
+
+/// A load whose sessions are its author's: what each side says, by its bodies.
+fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
+    let own = |step: &str, text: &str| {
+        let body = serde_json::json!({ "type": "application/sdp", "text": text });
+        serde_json::from_value(serde_json::json!({ "step": step, "body": body })).unwrap()
+    };
+    let messages = vec![own("invite", OWN_OFFER), own("answer", OWN_ANSWER)];
+    let pace = Pace::Open(Arrivals::at(1.0, Gaps::Constant));
+    let plan =
+        Plan { messages, description: 300, ..Plan::new(Work::Call(scenario), pace, Duration::from_secs(1)) };
+    plan.check().unwrap();
+    let setup = |local, server| plan.setup((RUN, 0), &[local], (server, Transport::Udp));
+    let (seen, network) = scenarios::copied();
+    let mut pair = Pair::new(network, RING);
+    pair.caller = pair::caller(setup(here(), there()));
+    pair.callee = Callee::new(setup(there(), here()), Wish::Answer, RING, [7; 16]).unwrap();
+    pair.start(scenario);
+    pair.run(ms(60_000));
+    assert_eq!(pair.record(Side::Caller).failure, None, "{scenario:?}");
+    assert_eq!(pair.record(Side::Callee).failure, None, "{scenario:?}");
+    let seen = seen.borrow();
+    let described = seen.iter().filter(|message| !message.body().is_empty());
+    described
+        .map(|message| {
+            let body = String::from_utf8(message.body().to_vec()).unwrap();
+            let line = |start: &str| {
+                body.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned()
+            };
+            let start = match message {
+                Message::Request(request) => request.method.to_string(),
+                Message::Response(response) => response.status.code().to_string(),
+            };
+            let version = line("o=").split(' ').nth(2).unwrap().to_owned();
+            (start, format!("{} {version} {}", line("s="), line("a=")).trim_end().to_owned())
+        })
+        .collect()
+}
+
+/// Offers and answers of one's own are those of each scenario: an INVITE without an offer has none, the changes of a session have another
+/// version and their direction, and a session is described once.
+#[test]
+fn sessions_of_ones_own_follow_the_scenario() {
+    let said = |scenario| -> Vec<String> {
+        sessions_of(scenario).into_iter().map(|(start, session)| format!("{start} {session}")).collect()
+    };
+    let hold = Duration::from_millis(90);
+    assert_eq!(said(Scenario::Call { hold }), ["INVITE s=offer 1", "200 s=answer 1"]);
+    assert_eq!(said(Scenario::DelayedOffer { hold }), ["200 s=answer 1", "ACK s=offer 1"]);
+    assert_eq!(said(Scenario::Prack { hold }), ["INVITE s=offer 1", "183 s=answer 1"]);
+    assert_eq!(
+        said(Scenario::Reinvite { hold }),
+        [
+            "INVITE s=offer 1",
+            "200 s=answer 1",
+            "INVITE s=offer 2 a=sendonly",
+            "200 s=answer 2 a=recvonly",
+            "INVITE s=offer 3 a=sendrecv",
+            "200 s=answer 3 a=sendrecv"
+        ]
+    );
+}
+
+/// Nobody takes connections there: what waits is sent in a datagram at once, and so is what comes later, in each phase of a call.
+#[test]
+fn a_call_that_stands_leaves_tcp_too() {
+    let mut played = Played::start(with_long(&["ack", "bye"]), CALL);
+    let invite = played.asked().remove(0).2;
+    let contact = [(Name::Contact, "<sip:bob@192.0.2.7>")];
+    played.reply(ms(1), &invite, 200, &contact);
+    let (_, is_tcp, ack) = played.asked().remove(0);
+    assert_eq!((is_tcp, ack.method.as_str()), (true, "ACK"));
+    let next_hop = there();
+    played.caller.handle_disconnection(ms(2), (next_hop, Whose::All), Broken::Refused, &mut played.out);
+    assert!(played.out.records.is_empty());
+    // Its 2xx comes again, as nobody has heard the ACK.
+    played.reply(ms(500), &invite, 200, &contact);
+    let (_, is_tcp, ack) = played.asked().remove(0);
+    assert_eq!((is_tcp, ack.method.as_str()), (false, "ACK"));
+    played.caller.handle_timeout(ms(600), &mut played.out);
+    let (_, is_tcp, bye) = played.asked().remove(0);
+    assert_eq!((is_tcp, bye.method.as_str()), (false, "BYE"));
+    played.reply(ms(601), &bye, 200, &[]);
+    assert_eq!(played.out.records[0].failure, None);
+}

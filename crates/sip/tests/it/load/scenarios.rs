@@ -128,7 +128,7 @@ fn start(message: &Message) -> String {
 }
 
 /// Carries all, and keeps copies.
-fn copied() -> (Rc<RefCell<Vec<Message>>>, impl Network) {
+pub fn copied() -> (Rc<RefCell<Vec<Message>>>, impl Network) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let own = Rc::clone(&seen);
     let network = move |now: Instant, _: usize, message: &Message| {

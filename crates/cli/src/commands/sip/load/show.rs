@@ -201,7 +201,7 @@ fn failures(report: &LoadReport, text: &mut String) {
         ("challenge answered", "challenges answered", report.challenges),
         ("surplus dialog ended", "surplus dialogs ended", report.surplus),
         ("server given up for the next", "servers given up for the next", report.failed_over),
-        ("place of a 3xx asked", "places of 3xx asked", report.redirected.unwrap_or(0)),
+        ("contact of a 3xx asked", "contacts of 3xx asked", report.redirects_followed.unwrap_or(0)),
         (
             "attempt made again after Retry-After",
             "attempts made again after Retry-After",

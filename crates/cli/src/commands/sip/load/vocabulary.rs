@@ -115,7 +115,7 @@ fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
     let trace = format!("--trace={}", trace.path().display());
     let own = tempfile::NamedTempFile::new().unwrap();
     let message = "step = \"bye\"\nset = { Reason = \"SIP;cause=200\" }";
-    std::fs::write(own.path(), format!("[[message]]\n{message}\n")).unwrap();
+    std::fs::write(own.path(), format!("[[messages]]\n{message}\n")).unwrap();
     let own = format!("--messages={}", own.path().display());
     let message = format!("rate = 1\nmessages = [{{ {} }}]", message.replace('\n', ", "));
     for (flags, keys) in [

@@ -104,19 +104,18 @@ pub struct CallArguments {
     /// The size of the session descriptions; `0B` for none
     #[arg(long, value_name = "SIZE", default_value = "300B")]
     pub sdp: Size,
-    /// Messages that say more than the scenarios make them say, or something else: a file of TOML with a `[[message]]` for each, its
-    /// `step` and what is `set`, `add`ed, and its `body` or `parts`
+    /// Header fields and bodies of your own for the messages of the scenarios: a file of TOML with a table `[[messages]]` for each step,
+    /// which has `set`, `add`, `body` or `parts`
     #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
-    /// Go where a 3xx points (RFC 3261 section 8.1.3.4), if that is the target, a server that takes over or a peer: else the target is
-    /// asked for it
+    /// Follow a 3xx to its contacts (RFC 3261 section 8.1.3.4). The load sends to the target, the servers that take over and the peers
+    /// only: for any other contact it asks the target
     #[arg(long)]
     pub follow_redirects: bool,
-    /// How often an attempt that is refused with `Retry-After` is made again after that time, which is `--longest-ringing` at most
+    /// How often an attempt that is refused with `Retry-After` is made again after that time, if it is `--longest-ringing` at most
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retries: u8,
-    /// How requests of more than 1300 B go where the others go over UDP: `udp` too, in fragments, or `tcp`, as RFC 3261 section 18.1.1
-    /// says
+    /// The transport of requests of more than 1300 B to a target over UDP: `udp`, in fragments, or `tcp`, as RFC 3261 section 18.1.1 says
     #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = LargeRequestsName::Udp)]
     pub large_requests: LargeRequestsName,
     /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it
@@ -139,12 +138,12 @@ pub enum CalleeName {
     Own,
 }
 
-/// How requests go that are too long for a datagram.
+/// The transport of requests that are too long for a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LargeRequestsName {
     /// In fragments of a datagram
     Udp,
-    /// Over TCP, or in datagrams where nobody takes the connection
+    /// Over TCP, and in a datagram if the server takes no connection
     Tcp,
 }
 

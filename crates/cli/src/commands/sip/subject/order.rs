@@ -228,19 +228,15 @@ fn own_messages(path: &Path) -> Result<Vec<OwnMessage>, Failure> {
     #[serde(deny_unknown_fields)]
     struct File {
         #[serde(default)]
-        message: Vec<OwnMessage>,
+        messages: Vec<OwnMessage>,
     }
     let wrong = |why: String| Failure::request(format!("{}: {why}", path.display()));
     let file: File = toml::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
-    for (number, message) in (1..).zip(&file.message) {
-        message.check().map_err(|error| {
-            wrong(format!("message {number}, of the step `{}`: {error}", message.step.name()))
-        })?;
+    OwnMessage::check_all(&file.messages).map_err(wrong)?;
+    if file.messages.is_empty() {
+        return Err(wrong("it has no message: expected a `[[messages]]` with its `step`".to_owned()));
     }
-    if file.message.is_empty() {
-        return Err(wrong("it has no message: expected a `[[message]]` with its `step`".to_owned()));
-    }
-    Ok(file.message)
+    Ok(file.messages)
 }
 
 /// Gives a plan its users: their names and passwords, and how many there are.
