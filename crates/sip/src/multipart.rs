@@ -66,15 +66,20 @@ impl BodyPart<'_> {
         essence(disposition).eq_ignore_ascii_case("session")
     }
 
-    /// Whether it must be understood, as it must where it says nothing of that (RFC 3261 section 20.11, `handling`).
+    /// Whether it must be understood.
     fn is_required(&self) -> bool {
-        let disposition = self.headers.get(&Name::new("Content-Disposition")).unwrap_or_default();
-        !disposition.split(';').skip(1).any(|parameter| {
-            let mut words = parameter.splitn(2, '=').map(str::trim);
-            let is = |word: Option<&str>, wanted| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted));
-            is(words.next(), "handling") && is(words.next(), "optional")
-        })
+        is_required(&self.headers)
     }
+}
+
+/// Whether a body with these header fields must be understood: it must where they say nothing of that (RFC 3261 section 20.11, `handling`).
+pub(crate) fn is_required(headers: &Headers) -> bool {
+    let disposition = headers.get(&Name::new("Content-Disposition")).unwrap_or_default();
+    !disposition.split(';').skip(1).any(|parameter| {
+        let mut words = parameter.splitn(2, '=').map(str::trim);
+        let is = |word: Option<&str>, wanted| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted));
+        is(words.next(), "handling") && is(words.next(), "optional")
+    })
 }
 
 /// A media type without its parameters.

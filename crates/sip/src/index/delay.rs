@@ -202,7 +202,11 @@ impl Delay {
             }
             Self::Notification if *what == What::Subscribe => between(request, changed),
             Self::Lookup => record.lookup,
-            Self::FailOver if record.counts.failed_over > 0 && record.status > 0 => between(first, status),
+            Self::FailOver
+                if record.counts.failed_over > 0 && record.counts.retried == 0 && record.status > 0 =>
+            {
+                between(first, status)
+            }
             _ => None,
         }
     }

@@ -251,6 +251,8 @@ pub(super) struct Call {
     /// Whether its last request went over TCP because of its length, and whether its last INVITE did.
     pub(super) is_over_tcp: bool,
     pub(super) is_invite_over_tcp: bool,
+    /// Whether the way of its dialog names TCP, beside the datagrams of the load.
+    pub(super) is_dialog_over_tcp: bool,
     /// Whether the server took no connection: its requests go in datagrams, whatever their length.
     pub(super) stays_on_udp: bool,
     /// Whether a provisional response other than 100 has come to an INVITE within the dialog.

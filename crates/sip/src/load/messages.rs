@@ -177,6 +177,9 @@ const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, S
 
 const SUPPORTED: &str = "Supported: 100rel, timer\r\n";
 
+/// An INVITE without an offer takes no reliable response: it would have the offer, and PRACK would have to answer it (RFC 3262 section 5).
+const SUPPORTED_WITHOUT_OFFER: &str = "Supported: timer\r\n";
+
 /// The session timer, where there is one.
 fn session() -> String {
     format!("X: {}\r\n", Hole::Session.text())
@@ -253,7 +256,8 @@ impl InitialRequests {
         let own = own_contact(setup, 1);
         let reliably = format!("{own}Require: 100rel\r\n");
         let invite = |more: &str, description: &[u8]| {
-            let more = format!("{more}{ALLOW}{SUPPORTED}{}", session());
+            let supported = if description.is_empty() { SUPPORTED_WITHOUT_OFFER } else { SUPPORTED };
+            let more = format!("{more}{ALLOW}{supported}{}", session());
             initial(Step::Invite, Method::Invite, &described(&more, description), description)
         };
         Ok(Self {

@@ -7,7 +7,7 @@ use super::answering::Call;
 use super::manners::Manners;
 use super::reply;
 use crate::dialog::{Acceptance, Outcome, Refusal};
-use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, session_body};
+use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, is_required, session_body};
 use crate::sdp::{Description, SDP_TYPE};
 use crate::{Name, Request, Response, Status};
 
@@ -90,6 +90,10 @@ pub(super) fn description(manners: &Manners, request: &Request) -> Result<Descri
     }
     let offer = match session_body(of(Name::ContentType).unwrap_or_default(), &request.body) {
         SessionBody::Description(offer) => offer,
+        // What need not be understood is passed over (RFC 3261 section 8.2.3), and leaves no offer.
+        SessionBody::NotUnderstood if !is_required(&request.headers) => {
+            return Ok(Description::audio(address, port, 1));
+        }
         SessionBody::NotUnderstood => return Err(Status::UNSUPPORTED_MEDIA_TYPE),
         SessionBody::Malformed => return Err(Status::BAD_REQUEST),
     };

@@ -119,7 +119,7 @@ impl Serving {
         if takes_no_registrations && (load.prepares() || load.scenarios().any(ScenarioName::registers)) {
             return wrong("server.role", "it takes no registrations: `registrar`, `proxy` or `redirect` do");
         }
-        load.scenarios().try_for_each(|scenario| own.check_scenario(scenario, load.callee))
+        load.scenarios().try_for_each(|scenario| own.check_scenario(scenario, load))
     }
 }
 
@@ -175,19 +175,19 @@ impl ServerSettings {
     }
 
     /// That it does what users of this scenario want of it.
-    fn check_scenario(&self, scenario: ScenarioName, callee: Called) -> Result<(), SettingError> {
+    fn check_scenario(&self, scenario: ScenarioName, load: &LoadSettings) -> Result<(), SettingError> {
         use ScenarioName::{EarlyMedia, Fork, Options, Prack, Redirect, Subscribe};
         let calls = !scenario.registers() && scenario != Options;
         match self.role {
             ServerRole::Registrar if calls => {
                 wrong("server.role", "a registrar answers no calls: `proxy`, `redirect` or `uas` do")
             }
-            ServerRole::Redirect if calls && scenario != Redirect => wrong(
+            ServerRole::Redirect if calls && scenario != Redirect && !load.follow_redirects => wrong(
                 "server.role",
-                "it sends callers elsewhere: `scenario = \"redirect\"` is a success then",
+                "it sends callers elsewhere: `scenario = \"redirect\"` is a success then, or `follow_redirects = true` has them go there",
             ),
             ServerRole::Redirect | ServerRole::Proxy | ServerRole::StatelessProxy
-                if calls && callee == Called::Server && self.contact.is_none() =>
+                if calls && load.callee == Called::Server && self.contact.is_none() =>
             {
                 wrong(
                     "callee",

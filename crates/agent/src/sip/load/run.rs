@@ -173,6 +173,7 @@ impl OpenLoad {
             stop,
             control,
             taps,
+            locals: locals.clone(),
             begins: AtomicU64::new(0),
             enough: AtomicU64::new(0),
             failed: AtomicBool::new(false),

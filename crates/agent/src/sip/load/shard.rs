@@ -62,6 +62,8 @@ pub(super) struct Shared<'a> {
     pub stop: &'a AtomicBool,
     pub control: Option<&'a Control>,
     pub taps: Option<&'a dyn MessageTaps>,
+    /// Where its threads are reached.
+    pub locals: Vec<SocketAddr>,
     /// When the load begins, ns of the clock; zero until all are prepared.
     pub begins: AtomicU64,
     /// No more is to begin, and what is open is waited for until then, ns of the clock; zero until somebody says so.
@@ -431,7 +433,9 @@ impl<'a> Shard<'a> {
         let clock = shared.clock;
         let each = |transport, [local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
             let now = clock.now();
-            if let Some(tap) = tap.as_mut() {
+            // What one thread of the load has sent to another is kept already.
+            let is_sent_here = transport == Transport::Udp && shared.locals.contains(&from);
+            if let Some(tap) = tap.as_mut().filter(|_| !is_sent_here) {
                 tap.message((arrived, transport), false, [local, from], bytes);
             }
             second.received += 1;
@@ -527,6 +531,7 @@ impl<'a> Shard<'a> {
         let keeps = self.has_begun() && self.shared.within.is_some();
         loop {
             self.send_waiting()?;
+            self.tell_sent_later();
             self.tell_lost()?;
             if self.part.out.messages.is_empty() {
                 break;
@@ -549,6 +554,22 @@ impl<'a> Shard<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Tells what was sent because its connection has come to stand.
+    fn tell_sent_later(&mut self) {
+        let now = self.shared.clock.now();
+        let transport = match self.shared.order.carrier.transport() {
+            // Of requests that are too long for a datagram.
+            Transport::Udp => Transport::Tcp,
+            own => own,
+        };
+        for (ends, message) in self.wire.take_sent_later() {
+            self.second.sent += 1;
+            if let Some(tap) = &mut self.tap {
+                tap.message((now, transport), true, ends, &message);
+            }
+        }
     }
 
     /// Tells whose connection is gone, and what has reached nobody; others may be asked then.

@@ -100,7 +100,12 @@ struct Connection {
     is_dirty: bool,
     /// It is closed as soon as all is sent.
     is_done: bool,
+    /// What it was given before it stood: sent if it ever stands.
+    early: Vec<Bytes>,
 }
+
+/// A message that was sent when its connection stood, with both ends, the own first.
+pub(super) type SentLater = ([SocketAddr; 2], Bytes);
 
 /// All connections of a thread, and the socket at which the server may call back. It never blocks.
 pub(super) struct LoadStreams {
@@ -122,6 +127,7 @@ pub(super) struct LoadStreams {
     dirty: Vec<usize>,
     accepts: bool,
     lost: Vec<Lost>,
+    sent_later: Vec<SentLater>,
     reconnecting: Reconnecting,
     clock: Clock,
     /// Lanes whose connections are gone, and since when, where that keeps them from being opened again.
@@ -160,6 +166,7 @@ impl LoadStreams {
             dirty: Vec::new(),
             accepts: false,
             lost: Vec::new(),
+            sent_later: Vec::new(),
             reconnecting,
             clock: Clock::starting_in(Duration::ZERO),
             gone: HashMap::new(),
@@ -179,6 +186,11 @@ impl LoadStreams {
     /// A descriptor that can be read from while there is something to be received.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.sockets.as_fd()
+    }
+
+    /// What was sent since this was last asked because its connection has come to stand.
+    pub fn take_sent_later(&mut self) -> Vec<SentLater> {
+        std::mem::take(&mut self.sent_later)
     }
 
     /// Connections that are gone since this was last asked.
@@ -307,6 +319,7 @@ impl LoadStreams {
             has_ended: false,
             is_dirty: false,
             is_done: false,
+            early: Vec::new(),
         }));
         Ok(place)
     }
@@ -347,9 +360,14 @@ impl LoadStreams {
             // told as lost.
             return;
         };
-        counts.sent += 1;
-        match connection.stream.queue(Bytes::copy_from_slice(bytes)) {
+        let message = Bytes::copy_from_slice(bytes);
+        match connection.stream.queue(message.clone()) {
+            Ok(()) if !connection.stream.is_established() => {
+                connection.early.push(message);
+                self.mark_dirty(place);
+            }
             Ok(()) => {
+                counts.sent += 1;
                 if let Some((tap, at)) = tap {
                     tap.message((at, transport), true, [connection.local, connection.stream.peer()], bytes);
                 }
@@ -446,7 +464,12 @@ impl LoadStreams {
         for place in std::mem::take(&mut self.dirty) {
             let Some(connection) = &mut self.slots[place] else { continue };
             connection.is_dirty = false;
-            match connection.stream.flush() {
+            let flushed = connection.stream.flush();
+            if flushed.is_ok() && connection.stream.is_established() {
+                let ends = [connection.local, connection.stream.peer()];
+                self.sent_later.extend(connection.early.drain(..).map(|message| (ends, message)));
+            }
+            match flushed {
                 Ok(()) if connection.is_done && !connection.stream.has_unsent() => self.end(place, None),
                 Ok(()) => {}
                 Err(error) => self.end(place, Some(broken(&error))),

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::order::{Carrier, Connecting, LoadError, Reconnecting};
 use super::socket::LoadSocket;
-use super::streams::{LoadStreams, Lost};
+use super::streams::{LoadStreams, Lost, SentLater};
 use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
@@ -137,7 +137,10 @@ impl Wire {
             Self::Datagrams(socket) => {
                 waiting.iter().try_for_each(|(to, bytes)| socket.send(to, bytes, counts).map(drop))?
             }
-            Self::Streams(streams) => streams.send(waiting, counts, None),
+            Self::Streams(streams) => {
+                streams.send(waiting, counts, None);
+                counts.sent += streams.take_sent_later().len() as u64;
+            }
             Self::Both(both) => {
                 for (to, way, bytes) in waiting.along() {
                     if is_over_tcp(bytes) {
@@ -147,6 +150,7 @@ impl Wire {
                     }
                 }
                 both.streams.flush();
+                counts.sent += both.streams.take_sent_later().len() as u64;
             }
         }
         Ok(())
@@ -159,6 +163,15 @@ impl Wire {
             Self::Datagrams(socket) => socket.take_undelivered(each),
             Self::Both(both) => both.socket.take_undelivered(each),
             Self::Streams(_) => Ok(()),
+        }
+    }
+
+    /// What was sent since this was last asked because its connection has come to stand.
+    pub fn take_sent_later(&mut self) -> Vec<SentLater> {
+        match self {
+            Self::Datagrams(_) => Vec::new(),
+            Self::Streams(streams) => streams.take_sent_later(),
+            Self::Both(both) => both.streams.take_sent_later(),
         }
     }
 

@@ -20,6 +20,14 @@ pub(super) fn tag_of(address: &[u8]) -> Option<&[u8]> {
     Address::of(address).parameter(b"tag")
 }
 
+/// The transport that a URI names, if it does (RFC 3261 section 19.1.1).
+pub(super) fn transport_of(uri: &[u8]) -> Option<&[u8]> {
+    uri.split(|byte| matches!(byte, b';' | b'?' | b'>')).skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(10)?;
+        name.eq_ignore_ascii_case(b"transport=").then_some(value)
+    })
+}
+
 impl Caller {
     /// The dialog that a response has begun: the other side, and the way to it.
     pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: Key) {
@@ -46,6 +54,8 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         let server = call.asked(&self.setup);
         call.next_hop = self.setup.next_hop(route.next, call.located.as_deref(), server);
+        call.is_dialog_over_tcp = self.setup.has_two_transports()
+            && transport_of(route.next).is_some_and(|named| named.eq_ignore_ascii_case(b"tcp"));
         call.routes = Text::of_lines(&self.lines);
         call.remote = Text::of(scan.to.unwrap_or_default());
         call.target = Text::of(route.target);

@@ -144,6 +144,7 @@ impl Caller {
             is_cancel_answered: false,
             is_over_tcp: false,
             is_invite_over_tcp: false,
+            is_dialog_over_tcp: false,
             stays_on_udp: false,
             is_change_rung: false,
             prack: 0,

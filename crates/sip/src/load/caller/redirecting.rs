@@ -9,6 +9,7 @@ use super::super::output::Output;
 use super::super::registrant::is_equivalent;
 use super::super::scan::{Address, Scan};
 use super::super::setup::Setup;
+use super::dialog::transport_of;
 use super::{Call, Caller, Clock, Key, Phase, Timed};
 use crate::deadline::Deadline;
 use crate::header::Transport;
@@ -82,10 +83,7 @@ fn request_uri(uri: &[u8]) -> Vec<u8> {
 fn is_reached(uri: &[u8], transport: Transport) -> bool {
     let is_sip =
         uri.len() > 4 && uri[..4].eq_ignore_ascii_case(b"sip:") && !uri.iter().any(u8::is_ascii_whitespace);
-    let named = uri.split(|byte| *byte == b';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_at_checked(10)?;
-        name.eq_ignore_ascii_case(b"transport=").then_some(value)
-    });
+    let named = transport_of(uri);
     is_sip && named.is_none_or(|named| named.eq_ignore_ascii_case(transport.name().as_bytes()))
 }
 

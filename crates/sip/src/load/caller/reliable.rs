@@ -20,7 +20,11 @@ impl Caller {
     pub(super) fn rings_reliably(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_asked = matches!(call.scenario, Scenario::Prack { .. });
-        let Some(rseq) = scan.rseq.filter(|_| is_asked && scan.requires_100rel) else {
+        // An INVITE with an offer says that they are supported, so the other side may ring reliably.
+        let has_offered =
+            !matches!(call.scenario, Scenario::DelayedOffer { .. }) && !self.setup.description.is_empty();
+        let may_be = is_asked || has_offered;
+        let Some(rseq) = scan.rseq.filter(|_| may_be && scan.requires_100rel) else {
             // "The UAS MUST send any non-100 provisional response reliably if the initial request contained a Require header
             // field with the option tag 100rel", and "MUST NOT attempt to send a 100 (Trying) response reliably" or any that
             // nobody has said to support (RFC 3262 section 3).
@@ -35,19 +39,21 @@ impl Caller {
             call.counts.repeated += 1;
             return;
         }
-        let is_first = !call.is_met;
+        let is_first = call.rseq == 0;
         if scan.contact.is_none() || scan.to_tag.is_none() {
             call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 12.1.1")));
             return;
         }
-        call.is_met = true;
+        call.is_met |= is_asked;
         if is_first && !scan.body.is_empty() {
             let broken = broken_answer(&self.setup.description, Direction::SendRecv, scan.body);
             call.failure = call.failure.or(broken.map(Failure::Rule));
         }
         self.take_dialog(scan, key);
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.changing, now);
+        if is_asked {
+            stamp(&mut call.stamps.changing, now);
+        }
         call.rseq = rseq;
         call.cseq += 1;
         call.prack = call.cseq;
@@ -81,7 +87,10 @@ impl Caller {
         call.clock.again.stop();
         call.clock.end.stop();
         if status < 300 {
-            return stamp(&mut call.stamps.changed, self.arrived);
+            if matches!(call.scenario, Scenario::Prack { .. }) {
+                stamp(&mut call.stamps.changed, self.arrived);
+            }
+            return;
         }
         let failure = failure_of(status, call.proof.as_deref());
         self.abandon(now, key, failure);

@@ -62,6 +62,8 @@ impl Caller {
     /// Sends the first request of the scenario, or the same again with credentials or to the next server.
     pub(super) fn ask(&mut self, now: Instant, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
+        // What the scenario waits for is to come of this request.
+        call.is_met = false;
         let sent = if call.phase == Phase::Asking { Sent::Ask } else { Sent::Invite };
         if sent == Sent::Invite {
             call.phase = Phase::Calling;
@@ -267,7 +269,20 @@ impl Caller {
                 out.messages.send_over_tcp();
                 true
             }
-            _ => !call.stays_on_udp && self.setup.send_large_over_tcp(out),
+            _ if call.stays_on_udp => false,
+            // The URI's transport is that of the request (RFC 3263 section 4.1).
+            Sent::Acknowledge(_)
+            | Sent::Prack
+            | Sent::Change
+            | Sent::Refresh
+            | Sent::Bye
+            | Sent::Subscribe
+                if call.is_dialog_over_tcp =>
+            {
+                out.messages.send_over_tcp();
+                true
+            }
+            _ => self.setup.send_large_over_tcp(out),
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Broken, OwnMessage, Registrant, Whose, is_over_tcp};
 
+use super::scenarios::HOLD;
 use super::*;
 
 const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
@@ -441,4 +442,82 @@ fn a_call_that_stands_leaves_tcp_too() {
     assert_eq!((is_tcp, bye.method.as_str()), (false, "BYE"));
     played.reply(ms(601), &bye, 200, &[]);
     assert_eq!(played.out.records[0].failure, None);
+}
+
+/// Whoever says `Supported: 100rel` is rung reliably if the other side wants it so, and acknowledges that (RFC 3262 sections 3 and 4): in each
+/// scenario whose INVITE has an offer. The others do not say it.
+#[test]
+fn reliable_ringing_is_acknowledged_in_each_scenario() {
+    let hold = Duration::ZERO;
+    let after = Duration::from_millis(50);
+    let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];
+    for scenario in [
+        CALL_AND_LEAVE,
+        Scenario::Reinvite { hold: HOLD },
+        Scenario::Fork { hold },
+        Scenario::Cancel { after },
+        Scenario::Busy,
+    ] {
+        let mut played = Played::start(setup(), scenario);
+        let invite = played.asked().remove(0).2;
+        assert!(invite.headers.has_token(&Name::Supported, "100rel"));
+        played.reply(ms(1), &invite, 180, &reliably);
+        let prack = played.asked().remove(0).2;
+        assert_eq!(prack.headers.get(&Name::RAck), Some("7 1 INVITE"), "{scenario:?}");
+        played.reply(ms(2), &prack, 200, &[]);
+        if scenario == CALL_AND_LEAVE {
+            let record = played.end(ms(3), &invite);
+            assert_eq!((record.failure, record.stamps.changing), (None, Instant::NEVER));
+        }
+    }
+    let mut played = Played::start(setup(), Scenario::DelayedOffer { hold });
+    let invite = played.asked().remove(0).2;
+    assert!(!invite.headers.has_token(&Name::Supported, "100rel"));
+}
+
+/// What a scenario waits for is to come of the request that is answered, and not of one that was sent elsewhere or came again.
+#[test]
+fn a_scenario_is_met_by_the_request_that_is_answered() {
+    let hold = Duration::ZERO;
+    let own = || Setup { retries: 1, ..following() };
+    let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];
+    let contact = [(Name::Contact, "<sip:bob@192.0.2.9:5070>")];
+    for status in [302, 480] {
+        let more = [(Name::Contact, "<sip:bob@192.0.2.9:5070>"), (Name::RetryAfter, "1")];
+        let mut played = Played::start(own(), Scenario::Prack { hold });
+        let first = played.asked().remove(0).2;
+        played.reply(ms(1), &first, 180, &reliably);
+        let prack = played.asked().remove(0).2;
+        played.reply(ms(2), &prack, 200, &[]);
+        played.reply(ms(3), &first, status, &more);
+        played.caller.handle_timeout(ms(1100), &mut played.out);
+        let second = played.asked().pop().unwrap().2;
+        assert_eq!(second.method.as_str(), "INVITE", "{status}");
+        played.reply(ms(1200), &second, 200, &contact);
+        let bye = played.asked().pop().unwrap().2;
+        played.reply(ms(1300), &bye, 200, &[]);
+        let expected = Failure::Without("a provisional response to acknowledge");
+        assert_eq!(played.out.records[0].failure, Some(expected), "{status}");
+    }
+}
+
+/// The URI of the next hop names the transport (RFC 3263 section 4.1): requests within the dialog go over it, whatever their length.
+#[test]
+fn a_dialog_over_tcp_goes_on_over_tcp() {
+    for (contact, is_over_tcp) in
+        [("<sip:bob@192.0.2.7;transport=TCP>", true), ("<sip:bob@192.0.2.7;transport=udp>", false)]
+    {
+        let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
+        let invite = played.asked().remove(0).2;
+        played.reply(ms(1), &invite, 200, &[(Name::Contact, contact)]);
+        let [(_, ack, _), (_, bye, request)] = played.asked().try_into().unwrap();
+        assert_eq!([ack, bye], [is_over_tcp; 2], "{contact}");
+        played.caller.handle_timeout(ms(600), &mut played.out);
+        assert_eq!(played.asked().len(), usize::from(!is_over_tcp), "TCP sends again by itself: {request:?}");
+    }
+    // A load over UDP alone has no other transport.
+    let mut played = Played::start(setup(), CALL_AND_LEAVE);
+    let invite = played.asked().remove(0).2;
+    played.reply(ms(1), &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7;transport=tcp>")]);
+    assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp));
 }

@@ -180,8 +180,9 @@ fn rules_that_the_other_side_breaks_are_named() {
         (Scenario::Reinvite { hold }, None, "", Failure::Rule("RFC 3261 section 13.2.1")),
         (reliably, None, sdp, Failure::Without("a provisional response to acknowledge")),
         (reliably, Some(&[contact.clone()][..]), sdp, Failure::Rule("RFC 3262 section 3")),
+        // An INVITE without an offer does not say that it supports them.
         (
-            CALL,
+            Scenario::DelayedOffer { hold },
             Some(&[contact.clone(), reliable[0].clone(), reliable[1].clone()]),
             sdp,
             Failure::Rule("RFC 3262 section 3"),
