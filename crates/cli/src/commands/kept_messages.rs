@@ -125,10 +125,17 @@ mod tests {
             flow: "users".to_owned(),
             log: log.into(),
             capture: "c.pcapng".into(),
-            messages: messages.map(|messages| KeptMessages { messages, log: log.into(), ..Default::default() }),
+            messages: messages.map(|messages| KeptMessages {
+                messages,
+                log: log.into(),
+                ..Default::default()
+            }),
         };
         assert_eq!(told(Vec::new(), 0), ["kept: no messages, for no run that was made has a flow of SIP"]);
-        assert_eq!(told(Vec::new(), 1), ["kept: no messages, for each run failed before its users had a file"]);
+        assert_eq!(
+            told(Vec::new(), 1),
+            ["kept: no messages, for each run failed before its users had a file"]
+        );
         let lines = told(vec![flow("a.log", Some(1)), flow("b.log", None)], 2);
         assert_eq!(
             lines[0],
