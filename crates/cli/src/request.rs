@@ -35,6 +35,8 @@ pub struct ExperimentRequest {
     pub readme: Option<String>,
     /// Where it is to run.
     pub substrates: Vec<&'static dyn Substrate>,
+    /// The file or study, as it was typed.
+    name: String,
     /// What was changed, as it was typed.
     changes: Changes,
 }
@@ -100,8 +102,48 @@ impl ExperimentRequest {
             text: source.text,
             readme: source.readme,
             substrates,
+            name: source.name,
             changes: changes.clone(),
         })
+    }
+
+    /// Checks the scenarios of calls in which a factor stands, at each point. Others were checked when the file was read.
+    ///
+    /// # Errors
+    /// The scenario of a point is none.
+    pub fn check_scenarios(&self) -> Result<(), Failure> {
+        if !self.text.contains("${") {
+            return Ok(());
+        }
+        let plan = self.experiment.plan();
+        let mut checked = BTreeSet::new();
+        for place in 0..plan.len() {
+            // What is wrong with the rest of a point is told where it is run.
+            let Ok(resolved) = plan.scenario(place) else { continue };
+            for flow in &resolved.flows {
+                let Some(sip) = flow.application.sip() else { continue };
+                let Some(text) = sip.script() else { continue };
+                let scenario = ScenarioText {
+                    text: text.to_owned(),
+                    values: sip.values_text.clone(),
+                    keys: sip.keys.clone(),
+                };
+                if checked.contains(&scenario) {
+                    continue;
+                }
+                check_scenario(&scenario).map_err(|fault| {
+                    Failure::request(format!(
+                        "{}: flow `{}` with {}: the scenario: {}",
+                        self.name,
+                        flow.name,
+                        plan.point(place),
+                        fault.why
+                    ))
+                })?;
+                checked.insert(scenario);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Messages of flows of SIP that are kept: which files they go into, and what was kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_agent::sip::{KeepOrder, KeepPolicy};
 use netrig_agent::{EndReport, RunOrder, Side};
 use netrig_experiment::{Run, RunError};
+use sha2::{Digest as _, Sha256};
 
 /// Which messages of the flows of SIP are kept in the runs that follow, and where.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,17 +22,35 @@ pub struct KeepRequest {
     pub most_bytes: u64,
 }
 
+/// What was kept of the flows of SIP of runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeptOfRuns {
+    /// Flows whose files there are.
+    pub flows: Vec<KeptFlow>,
+    /// Flows whose messages were to be kept, also those of runs that failed before the files were made.
+    pub ordered: u64,
+}
+
 /// What was kept of one flow of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptFlow {
     /// The flow's name.
     pub flow: String,
-    /// The files, and what is in them.
-    pub messages: KeptMessages,
+    /// The message log.
+    pub log: PathBuf,
+    /// The capture.
+    pub capture: PathBuf,
+    /// What is in the files; `None` of a run that failed or was given up, whose files may lack the last messages.
+    pub messages: Option<KeptMessages>,
 }
 
-/// Letters of a run's levels in the names of its files.
-const LONGEST_LEVELS: usize = 100;
+/// Bytes of the experiment's name, of a run's levels and of a flow's name in the name of a file, which has 255 at most.
+const LONGEST_STEM: usize = 80;
+const LONGEST_LEVELS: usize = 80;
+const LONGEST_FLOW: usize = 40;
+
+/// Hexadecimal digits of what a run does in the names of its files.
+const HASH_DIGITS: usize = 8;
 
 /// What is kept while runs are made.
 #[derive(Debug)]
@@ -39,19 +58,22 @@ pub(crate) struct RunKeeping {
     request: KeepRequest,
     /// Bytes of the files of earlier runs.
     written: u64,
-    kept: Vec<KeptFlow>,
+    /// The flows of the run that goes on, with the number, the name and what was ordered.
+    ordered: Vec<(u32, String, KeepOrder)>,
+    kept: KeptOfRuns,
 }
 
 impl RunKeeping {
     pub fn new(request: KeepRequest) -> Self {
-        Self { request, written: 0, kept: Vec::new() }
+        Self { request, written: 0, ordered: Vec::new(), kept: KeptOfRuns::default() }
     }
 
     /// Says in the orders of a run which messages are kept. Flows share the bytes that are left.
     ///
     /// # Errors
     /// If the folder cannot be made.
-    pub fn order(&self, run: &Run, orders: &mut BTreeMap<usize, RunOrder>) -> Result<(), RunError> {
+    pub fn order(&mut self, run: &Run, orders: &mut BTreeMap<usize, RunOrder>) -> Result<(), RunError> {
+        self.ordered.clear();
         let KeepRequest { policy, folder, most_bytes, .. } = &self.request;
         std::fs::create_dir_all(folder).map_err(|error| {
             RunError::Failed(format!("cannot keep messages in {}: {error}", folder.display()))
@@ -61,48 +83,73 @@ impl RunKeeping {
         let mut ends: Vec<_> =
             orders.values_mut().flat_map(|order| &mut order.ends).filter(is_kept).collect();
         let most_bytes = most_bytes.saturating_sub(self.written) / (ends.len() as u64).max(1);
+        let hash = hash(run);
+        let mut given = BTreeSet::new();
         for end in &mut ends {
-            let to = free(folder, &self.name(run, &end.name));
-            end.keep = Some(KeepOrder { policy: *policy, to, most_bytes });
+            let name = file_name(&self.request.stem, run, &hash, &end.name);
+            let keep = KeepOrder { policy: *policy, to: free(folder, &name, &given), most_bytes };
+            given.insert(keep.to.clone());
+            self.ordered.push((end.flow, end.name.clone(), keep.clone()));
+            end.keep = Some(keep);
         }
+        self.kept.ordered += ends.len() as u64;
         Ok(())
     }
 
-    /// The files of a flow in a run without their endings: the experiment, the levels, the replication and the flow.
-    fn name(&self, run: &Run, flow: &str) -> String {
-        let levels = run.point.0.iter().map(|(factor, level)| format!("-{factor}-{level}"));
-        let levels: String = levels.collect::<String>().chars().take(LONGEST_LEVELS).collect();
-        let name = format!("{}{levels}-r{}-{flow}", self.request.stem, run.replication);
-        let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '+') { c } else { '-' };
-        name.chars().map(plain).collect()
-    }
-
-    /// Takes what the ends of a run have kept.
-    pub fn take(&mut self, ends: &[EndReport], name_of: impl Fn(u32) -> String) {
-        for end in ends {
-            let Some(messages) = &end.kept else { continue };
-            let sizes = [&messages.log, &messages.capture]
-                .map(|file| std::fs::metadata(file).map_or(0, |file| file.len()));
-            self.written += sizes.iter().sum::<u64>();
-            self.kept.push(KeptFlow { flow: name_of(end.flow), messages: messages.clone() });
+    /// Takes what the run that was ordered last has kept: what its ends tell, and the files of those that tell nothing.
+    pub fn take(&mut self, ends: &[EndReport]) {
+        for (number, flow, order) in std::mem::take(&mut self.ordered) {
+            let told = ends.iter().filter(|end| end.flow == number).find_map(|end| end.kept.clone());
+            let files = order.files();
+            let sizes = files.each_ref().map(|file| std::fs::metadata(file).ok().map(|file| file.len()));
+            self.written += sizes.iter().flatten().sum::<u64>();
+            if told.is_some() || sizes.iter().any(Option::is_some) {
+                let [log, capture] = files;
+                self.kept.flows.push(KeptFlow { flow, log, capture, messages: told });
+            }
         }
     }
 
     /// What was kept since this was last asked.
-    pub fn take_kept(&mut self) -> Vec<KeptFlow> {
+    pub fn take_kept(&mut self) -> KeptOfRuns {
         std::mem::take(&mut self.kept)
     }
 }
 
-/// A name that no file has: what is kept replaces nothing.
-fn free(folder: &Path, name: &str) -> PathBuf {
+/// Digits that tell runs apart whose levels and replications look alike.
+fn hash(run: &Run) -> String {
+    let digest = Sha256::digest(run.description("").as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..HASH_DIGITS].to_owned()
+}
+
+/// The files of a flow in a run without their endings: the experiment, the levels, the replication, what the run does, and the flow.
+fn file_name(stem: &str, run: &Run, hash: &str, flow: &str) -> String {
+    let plain = |text: &str, longest: usize| {
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '+');
+        let mut plain: String = text.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        plain.truncate(plain.floor_char_boundary(longest));
+        plain
+    };
+    let levels: String = run.point.0.iter().map(|(factor, level)| format!("-{factor}-{level}")).collect();
+    format!(
+        "{}{}-r{}-{hash}-{}",
+        plain(stem, LONGEST_STEM),
+        plain(&levels, LONGEST_LEVELS),
+        run.replication,
+        plain(flow, LONGEST_FLOW)
+    )
+}
+
+/// A name that no file has and that was not given: what is kept replaces nothing.
+fn free(folder: &Path, name: &str, given: &BTreeSet<PathBuf>) -> PathBuf {
     let is_free = |path: &PathBuf| {
-        ["log", "pcapng"].iter().all(|ending| {
+        let has_file = ["log", "pcapng"].iter().any(|ending| {
             let mut file = path.as_os_str().to_owned();
             file.push(".");
             file.push(ending);
-            !Path::new(&file).exists()
-        })
+            Path::new(&file).exists()
+        });
+        !has_file && !given.contains(path)
     };
     let names = std::iter::once(folder.join(name));
     let others = (2_u32..).map(|number| folder.join(format!("{name}-{number}")));
@@ -111,16 +158,82 @@ fn free(folder: &Path, name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use netrig_experiment::{Experiment, Level, Point};
+
     use super::*;
 
     #[test]
-    fn a_name_that_files_have_is_given_to_no_others() {
+    fn a_name_that_files_have_or_that_was_given_is_given_to_no_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        assert_eq!(free(folder.path(), "run-1.5-calls"), path("run-1.5-calls"));
+        let free = |given: &[PathBuf]| free(folder.path(), "run-1.5-calls", &given.iter().cloned().collect());
+        assert_eq!(free(&[]), path("run-1.5-calls"));
         std::fs::write(path("run-1.5-calls.pcapng"), "").unwrap();
-        assert_eq!(free(folder.path(), "run-1.5-calls"), path("run-1.5-calls-2"));
+        assert_eq!(free(&[]), path("run-1.5-calls-2"));
+        assert_eq!(free(&[path("run-1.5-calls-2")]), path("run-1.5-calls-3"));
         std::fs::write(path("run-1.5-calls-2.log"), "").unwrap();
-        assert_eq!(free(folder.path(), "run-1.5-calls"), path("run-1.5-calls-3"));
+        assert_eq!(free(&[]), path("run-1.5-calls-3"));
+    }
+
+    /// A run of a flow `f` of SIP with this level of a factor.
+    fn run(level: &str) -> Run {
+        let text = "format = 1\nname = \"kept\"\nduration = \"6 s\"\n[node.a]\n[node.b]\n[link.l]\nbetween = [\"a\", \"b\"]\n\
+             kind = \"direct\"\n[flow.f]\nfrom = \"a\"\nto = \"b\"\n\
+             application = { kind = \"sip\", scenario = \"options\", rate = 9, server = { role = \"uas\" } }\n\
+             [response.r]\nof = \"flow.f\"\nmetric = \"attempts_begun\"\n";
+        let experiment = Experiment::parse("kept", text).unwrap_or_else(|problems| panic!("{problems}"));
+        let run = experiment.plan().run(0, 1).unwrap();
+        Run { point: Point([("factor".to_owned(), Level::of_text(level))].into()), ..run }
+    }
+
+    #[test]
+    fn names_of_files_are_bounded_and_differ_where_runs_do() {
+        let long = run(&"ä".repeat(400));
+        let name = |run: &Run, flow: &str| file_name(&"ö".repeat(300), run, &hash(run), flow);
+        let own = name(&long, &"ü".repeat(300));
+        assert!(own.len() + "-100.pcapng".len() <= 255, "{} B", own.len());
+        // The levels look alike where they are cut.
+        let other = Run { seed: long.seed + 1, ..run(&"ä".repeat(401)) };
+        assert_ne!(name(&long, "f"), name(&other, "f"));
+        let short = run("5 Mbit/s");
+        assert_eq!(file_name("kept", &short, "0123abcd", "f"), "kept-factor-5-Mbit-s-r1-0123abcd-f");
+    }
+
+    #[test]
+    fn flows_with_names_alike_have_files_of_their_own_and_a_failed_run_has_those_that_it_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run("1");
+        let mut orders = crate::orders::orders(&run).unwrap();
+        let clients = |orders: &mut BTreeMap<usize, RunOrder>| -> Vec<KeepOrder> {
+            orders.values_mut().flat_map(|order| &order.ends).filter_map(|end| end.keep.clone()).collect()
+        };
+        let order = orders.values_mut().find(|order| order.ends.iter().any(|end| end.side == Side::Client));
+        let ends = &mut order.unwrap().ends;
+        for (flow, name) in [(7, "g h"), (8, "g/h")] {
+            ends.push(netrig_agent::EndOrder { flow, name: name.to_owned(), ..ends[0].clone() });
+        }
+        let policy = KeepPolicy::All;
+        let request =
+            KeepRequest { policy, folder: folder.path().into(), stem: "kept".to_owned(), most_bytes: 3000 };
+        let mut keeping = RunKeeping::new(request);
+        keeping.order(&run, &mut orders).unwrap();
+        let given = clients(&mut orders);
+        let paths: BTreeSet<_> = given.iter().map(|keep| &keep.to).collect();
+        assert_eq!((given.len(), paths.len()), (3, 3));
+        assert!(given.iter().all(|keep| keep.most_bytes == 1000));
+        // The run fails when two of them have files.
+        let [first, second, _] = &given[..] else { panic!("{given:?}") };
+        for keep in [first, second] {
+            std::fs::write(&keep.files()[0], [0; 250]).unwrap();
+        }
+        keeping.take(&[]);
+        let kept = keeping.take_kept();
+        assert_eq!(kept.ordered, 3);
+        let told: Vec<_> =
+            kept.flows.iter().map(|flow| (flow.flow.as_str(), flow.messages.is_some())).collect();
+        assert_eq!(told, [("f", false), ("g h", false)]);
+        // What they take is not there for the next run.
+        keeping.order(&run, &mut orders).unwrap();
+        assert!(clients(&mut orders).iter().all(|keep| keep.most_bytes == (3000 - 500) / 3));
     }
 }

@@ -66,7 +66,7 @@ mod wiring;
 pub use capabilities::{Lack, OFFLOADS, lacks, try_out};
 pub use error::TestbedError;
 pub use journal::Journals;
-pub use keeping::{KeepRequest, KeptFlow};
+pub use keeping::{KeepRequest, KeptFlow, KeptOfRuns};
 pub use lab::{Lab, LabError, Passed};
 pub use process::Process;
 pub use removal::{LeftBehind, left_behind};

@@ -1,10 +1,9 @@
 //! Users of SIP and who serves them.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netrig_agent::NamesOrder;
-use netrig_core::Dscp;
+use netrig_core::{Dscp, Instant};
 use netrig_experiment::{Carrier, Flow, Scenario, Unsupported};
 use netrig_sip::header::Transport;
 use netrig_sip::settings::{LoadSettings, LocationSettings, NameService};
@@ -50,19 +49,42 @@ pub(crate) fn has_server(
     }
 }
 
-/// That no two flows test the rules of one server: a test registers users, and would take the other's for a fault of the server.
+/// That the server whose rules a flow tests has nothing else to do until the flow starts: a test registers users, and would take what
+/// other flows do for a fault of the server.
 ///
 /// # Errors
-/// If two do.
+/// If another flow tests the same server, registers users with it, or starts before.
 pub(crate) fn check_tests(scenario: &Scenario) -> Result<(), Unsupported> {
-    let mut tested: BTreeMap<(usize, u16), &str> = BTreeMap::new();
-    for flow in &scenario.flows {
+    for (flow, number) in scenario.flows.iter().zip(0_usize..) {
         let Some(sip) = flow.application.sip().filter(|sip| sip.conform) else { continue };
-        if let Some(other) = tested.insert((flow.to, sip.port), &flow.name) {
-            return unsupported(format!(
-                "flows `{other}` and `{}` both test the server at port {} of node `{}` (`conform`): one of them is enough",
-                flow.name, sip.port, scenario.nodes[flow.to].name
-            ));
+        let others = scenario.flows.iter().zip(0_usize..).filter(|(_, other)| *other != number);
+        for (other, _) in others {
+            let of = other.application.sip().filter(|of| other.to == flow.to && of.port == sip.port);
+            let Some(of) = of else { continue };
+            let server =
+                format!("the server at port {} of node `{}`", sip.port, scenario.nodes[flow.to].name);
+            if of.conform {
+                return unsupported(format!(
+                    "flows `{}` and `{}` both test {server} (`conform`): one of them is enough",
+                    flow.name, other.name
+                ));
+            }
+            if of.prepares() {
+                return unsupported(format!(
+                    "flow `{}` registers users with {server} from the beginning of the run, while flow `{}` tests it (`conform`): leave \
+                     `conform` out, or test the server in an experiment without the other flow",
+                    other.name, flow.name
+                ));
+            }
+            if other.start < flow.start {
+                return unsupported(format!(
+                    "flow `{}` uses {server} while flow `{}` tests it (`conform`), which is until {}: give flow `{}` no earlier `start`",
+                    other.name,
+                    flow.name,
+                    flow.start.since(Instant::ZERO),
+                    other.name
+                ));
+            }
         }
     }
     Ok(())
@@ -144,4 +166,47 @@ fn located(flow: &Flow) -> Option<(&LoadSettings, &LocationSettings)> {
 /// The first address of a node.
 fn address(scenario: &Scenario, node: usize) -> Option<IpAddr> {
     (0..scenario.links.len()).find_map(|link| scenario.address(node, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_experiment::Experiment;
+
+    use super::*;
+
+    /// Whether a flow that tests its server and starts at 4 s can be beside another of these keys, which has no server of its own.
+    fn beside(other: &str) -> Result<(), String> {
+        let text = format!(
+            "format = 1\nname = \"beside\"\nduration = \"6 s\"\n[node.a]\n[node.b]\n[link.l]\nbetween = [\"a\", \"b\"]\n\
+             kind = \"direct\"\n[flow.tested]\nfrom = \"a\"\nto = \"b\"\nstart = \"4 s\"\n\
+             application = {{ kind = \"sip\", scenario = \"options\", rate = 9, conform = true, server = {{ role = \"uas\" }} }}\n\
+             [flow.other]\nfrom = \"a\"\nto = \"b\"\n{other}\n\
+             [response.r]\nof = \"flow.tested\"\nmetric = \"attempts_begun\"\n"
+        );
+        let experiment =
+            Experiment::parse("beside.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+        check_tests(&experiment.plan().run(0, 1).unwrap().scenario).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_server_that_is_tested_has_no_other_users_until_the_test_is_over() {
+        let users = |start: &str, keys: &str| {
+            beside(&format!(
+                "start = \"{start}\"\napplication = {{ kind = \"sip\", scenario = \"options\", rate = 9, server = \"program\"{keys} }}"
+            ))
+        };
+        users("4 s", "").unwrap();
+        users("0 s", ", port = 5070").unwrap();
+        let early = users("3 s", "").unwrap_err();
+        assert!(
+            early.contains("flow `other` uses the server at port 5060") && early.contains("until 4 s"),
+            "{early}"
+        );
+        let registers = users("5 s", ", population = 10").unwrap_err();
+        assert!(registers.contains("from the beginning of the run"), "{registers}");
+        let both = users("5 s", ", conform = true").unwrap_err();
+        assert!(both.contains("both test the server"), "{both}");
+        // What is not SIP is none of its users.
+        beside("application = { kind = \"cbr\", interval = \"1 s\", size = \"100 B\" }").unwrap();
+    }
 }

@@ -1,10 +1,12 @@
 //! The substrate `netns`.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use netrig_agent::{EndReport, RunOrder};
 use netrig_core::Sink;
 use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported};
 
@@ -13,7 +15,7 @@ use crate::conductor::Conductor;
 use crate::error::TestbedError;
 use crate::host::{self, Loads};
 use crate::journal::Journals;
-use crate::keeping::{KeepRequest, KeptFlow, RunKeeping};
+use crate::keeping::{KeepRequest, KeptOfRuns, RunKeeping};
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
 use crate::orders::{check_topology, orders};
@@ -58,7 +60,7 @@ impl Namespaces {
     }
 
     /// What was kept of the flows of SIP since this was last asked.
-    pub fn take_kept(&self) -> Vec<KeptFlow> {
+    pub fn take_kept(&self) -> KeptOfRuns {
         self.keeping().as_mut().map(RunKeeping::take_kept).unwrap_or_default()
     }
 
@@ -94,6 +96,20 @@ impl Namespaces {
         let loads = Loads::start(&mut testbed, &run.scenario, &self.agent)?;
         testbed.hold_to_quotas()?;
         Lab::open(run, testbed, (programs, loads), sink)
+    }
+
+    fn carry_out(
+        &self,
+        run: &Run,
+        orders: BTreeMap<usize, RunOrder>,
+        errands: Vec<Errand>,
+        sink: &mut dyn Sink,
+        cancel: &AtomicBool,
+    ) -> Result<(Outcome, Vec<EndReport>), RunError> {
+        // Threads run where the one runs that starts them.
+        let _elsewhere = Elsewhere::of(&run.scenario);
+        let testbed = self.build(&run.scenario).map_err(RunError::because)?;
+        Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
     }
 
     /// Builds what a scenario says of nodes, links and paths.
@@ -153,18 +169,15 @@ impl Substrate for Namespaces {
         check_frames(&run.scenario, sink)?;
         let errands = errands(&run.scenario).map_err(RunError::because)?;
         let mut orders = orders(run).map_err(RunError::because)?;
-        if let Some(keeping) = &*self.keeping() {
+        if let Some(keeping) = &mut *self.keeping() {
             keeping.order(run, &mut orders)?;
         }
-        // Threads run where the one runs that starts them.
-        let _elsewhere = Elsewhere::of(&run.scenario);
-        let testbed = self.build(&run.scenario).map_err(RunError::because)?;
-        let conductor = Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?;
-        let (outcome, ends) = conductor.carry_out(sink, cancel)?;
+        let ended = self.carry_out(run, orders, errands, sink, cancel);
         if let Some(keeping) = &mut *self.keeping() {
-            keeping.take(&ends, |flow| run.scenario.flows[flow as usize].name.clone());
+            // Also what a run has kept that failed is evidence, and takes room.
+            keeping.take(ended.as_ref().map_or(&[], |(_, ends)| ends));
         }
-        Ok(outcome)
+        ended.map(|(outcome, _)| outcome)
     }
 }
 

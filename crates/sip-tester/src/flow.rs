@@ -1,27 +1,29 @@
 //! The tester of the flows of an experiment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 use netrig_agent::Clock;
 use netrig_agent::sip::load::{Carrier, Connecting, LoadOrder};
-use netrig_agent::sip::tap::MessageTaps;
+use netrig_agent::sip::tap::{MessageTap, MessageTaps, PassedMessage};
 use netrig_agent::sip::{
     EndAddress, FlowTester, KeepOrder, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault,
     source_towards,
 };
-use netrig_core::Duration;
-use netrig_sip::load::Pace;
+use netrig_core::{Duration, Sample};
+use netrig_sip::load::{Pace, Scan, Side};
 use netrig_sip::settings::LoadSettings;
 
-use crate::conformance::{ConformancePlan, GateReport, PurposeVerdict};
+use crate::conformance::{ConformancePlan, GateReport, PurposeResult, PurposeVerdict};
+use crate::counted;
 use crate::keep::Keeper;
 use crate::scenario::{
-    CallScript, InjectionError, InjectionFile, ScenarioDocument, ScenarioError, ScenarioFormError,
-    ScenarioOrder, ScenarioWatch, ScriptConnections, ScriptMedia, ScriptSettings, ScriptSide, ScriptWords,
-    read_scenario_form, read_sipp_scenario, run_scenario_by,
+    CALLER_MEDIA_PORT, CallScript, InjectionError, InjectionFile, ScenarioDocument, ScenarioError,
+    ScenarioFormError, ScenarioOrder, ScenarioWatch, ScriptConnections, ScriptMedia, ScriptSettings,
+    ScriptSide, ScriptWords, read_scenario_form, read_sipp_scenario, run_scenario_by,
 };
 
 /// Tests servers, keeps messages and carries scenarios out for the flows of an experiment.
@@ -29,9 +31,19 @@ use crate::scenario::{
 pub struct ExperimentTester;
 
 impl FlowTester for ExperimentTester {
-    fn test_rules(&self, load: &LoadOrder, stop: &AtomicBool) -> Result<RuleReport, TesterFault> {
+    fn test_rules(
+        &self,
+        load: &LoadOrder,
+        stop: &AtomicBool,
+        taps: Option<&dyn MessageTaps>,
+    ) -> Result<RuleReport, TesterFault> {
         let plan = ConformancePlan::before_load(load)?;
-        let result = plan.run(stop, &|_| {})?;
+        let tap = taps.map(|taps| Mutex::new(taps.tap()));
+        let result = plan.run(stop, &|row| {
+            if let Some(tap) = &tap {
+                pass(row, &mut **tap.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        })?;
         let failed = result.purposes.iter().filter(|row| row.verdict == Some(PurposeVerdict::Fail));
         let failed = failed.map(|row| row.purpose.id.to_owned()).collect();
         let report = GateReport::of(plan.role, &result);
@@ -58,6 +70,28 @@ impl FlowTester for ExperimentTester {
             FlowScenario::read(text, &settings.keys, settings.values_text.as_deref())?;
         Ok(Box::new(FlowCalls { order: order(load, settings, script, files)? }))
     }
+}
+
+/// Hands the messages of a test purpose on. A purpose without a PASS is a failed attempt, and none is a slow one: it waits on purpose.
+fn pass(row: &PurposeResult, tap: &mut dyn MessageTap) {
+    for message in &row.evidence {
+        tap.message(&PassedMessage {
+            at_ns: message.at_ns,
+            is_sent: message.is_sent,
+            local: message.local,
+            peer: message.peer,
+            transport: message.transport,
+            is_of_script: true,
+            bytes: &message.bytes,
+        });
+    }
+    let failure =
+        row.verdict.filter(|verdict| *verdict != PurposeVerdict::Pass).map(|_| row.observation.as_str());
+    let call_ids = row.evidence.iter().filter_map(|message| Scan::of(&message.bytes).call_id);
+    for call_id in call_ids.collect::<BTreeSet<_>>() {
+        tap.call_ended(Side::Caller, &String::from_utf8_lossy(call_id), failure, Duration::ZERO);
+    }
+    tap.hand_on();
 }
 
 /// A scenario of a flow, and the values of its calls.
@@ -193,15 +227,15 @@ fn order(
     let service = settings.service.clone().unwrap_or_else(|| "service".to_owned());
     // A closed loop is one of users; of others the calls need none.
     let users = settings.users.or(matches!(plan.pace, Pace::Closed(_)).then_some(plan.users));
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let any = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     Ok(ScenarioOrder {
         file: PathBuf::from("scenario"),
         settings: ScriptSettings {
             remote: server,
             remote_host: server.ip().to_string(),
             // The addresses of the sockets, once they are open.
-            local: any,
-            media: any,
+            local: any(0),
+            media: any(CALLER_MEDIA_PORT),
             codec: None,
             transport,
             username: service.clone(),
@@ -259,10 +293,11 @@ impl ScenarioCalls for FlowCalls {
         clock: Clock,
         stop: &AtomicBool,
         taps: Option<&dyn MessageTaps>,
+        samples: &mut dyn FnMut(Vec<Sample>),
     ) -> Result<ScenarioRecord, TesterFault> {
         let watch = ScenarioWatch { stop, taps, ready: &mut |_| {}, second: &mut |_| {} };
-        let (document, samples) = run_scenario_by(clock, self.order, watch, env!("CARGO_PKG_VERSION"))?;
-        Ok(ScenarioRecord { samples, notes: notes(&document), faults: document.faults })
+        let document = run_scenario_by(clock, self.order, watch, samples, env!("CARGO_PKG_VERSION"))?;
+        Ok(ScenarioRecord { notes: notes(&document), faults: document.faults })
     }
 }
 
@@ -271,9 +306,10 @@ fn notes(document: &ScenarioDocument) -> Vec<String> {
     let stopped = document.stopped.iter().map(|why| format!("the scenario ended the load: {why}"));
     let failures = document.failures.iter().map(|row| {
         let step = row.step.map(|step| format!(" at step {step} ({})", row.what)).unwrap_or_default();
-        format!("{} calls failed{step}: {}", row.count, row.why)
+        format!("{} failed{step}: {}", counted(row.count, "call", "calls"), row.why)
     });
-    let open = (document.open > 0).then(|| format!("{} calls were ended with the run", document.open));
+    let open = (document.open > 0)
+        .then(|| format!("{} ended with the run", counted(document.open, "call was", "calls were")));
     let delays = document.delays.iter().map(|row| {
         let span = |us: f64| Duration::from_secs_f64(us.max(0.0) / 1e6);
         format!(
@@ -293,6 +329,59 @@ fn notes(document: &ScenarioDocument) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Default)]
+    struct SeenMessages {
+        messages: Vec<Vec<u8>>,
+        ended: Vec<(String, Option<String>)>,
+    }
+
+    impl MessageTap for SeenMessages {
+        fn message(&mut self, message: &PassedMessage<'_>) {
+            assert!(message.is_of_script);
+            self.messages.push(message.bytes.to_vec());
+        }
+
+        fn ended(&mut self, _: &netrig_sip::load::Record) {}
+
+        fn call_ended(&mut self, _: Side, call_id: &str, failure: Option<&str>, _: Duration) {
+            self.ended.push((call_id.to_owned(), failure.map(str::to_owned)));
+        }
+
+        fn hand_on(&mut self) {}
+    }
+
+    #[test]
+    fn the_messages_of_a_test_purpose_are_handed_on_with_its_verdict() {
+        let purpose = crate::conformance::catalogue().next().unwrap();
+        let message = |call_id: &str| crate::conformance::EvidenceMessage {
+            at_ns: 1,
+            is_sent: true,
+            local: "192.0.2.1:5060".parse().unwrap(),
+            peer: "192.0.2.2:5060".parse().unwrap(),
+            transport: netrig_sip::header::Transport::Udp,
+            bytes: format!("OPTIONS sip:a SIP/2.0\r\nCall-ID: {call_id}\r\n\r\n").into(),
+        };
+        let handed_on = |verdict| {
+            let row = PurposeResult {
+                purpose,
+                verdict: Some(verdict),
+                observation: "it answers 500".to_owned(),
+                evidence: ["a", "b", "a"].map(message).to_vec(),
+                questions: Vec::new(),
+                took: Duration::ZERO,
+            };
+            let mut seen = SeenMessages::default();
+            pass(&row, &mut seen);
+            assert_eq!(seen.messages.len(), 3);
+            seen.ended
+        };
+        let ended = |why: Option<&str>| {
+            ["a", "b"].map(|call_id| (call_id.to_owned(), why.map(str::to_owned))).to_vec()
+        };
+        assert_eq!(handed_on(PurposeVerdict::Fail), ended(Some("it answers 500")));
+        assert_eq!(handed_on(PurposeVerdict::Pass), ended(None));
+    }
 
     /// A call of OPTIONS with these actions behind its response.
     fn sipp(message: &str, rest: &str) -> String {

@@ -13,6 +13,11 @@ pub mod trace;
 
 pub use flow::{ExperimentTester, FlowScenario, FlowScenarioError};
 
+/// A number of things: `1 refresh`, `2 refreshes`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]
 extern crate self as netrig_sip_tester;

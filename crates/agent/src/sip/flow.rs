@@ -239,7 +239,7 @@ impl RunningFlow<'_> {
     /// Tests the server before the flow starts, and says what must stand beside the flow's figures.
     fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> Result<Option<EndRemark>, AgentError> {
         let start = self.order.start();
-        let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop));
+        let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop, self.taps));
         if self.signals.has_ended() {
             return Ok(None);
         }
@@ -266,10 +266,13 @@ impl RunningFlow<'_> {
     fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
         let (start, until) = (self.order.start(), self.until);
         let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
-        let record = calls.carry_out(clock, stop, self.taps).map_err(|fault| self.wrong(fault))?;
         let by_run = |sample: Sample| Sample { at: start + sample.at.since(Instant::ZERO), ..sample };
         // What comes to its end behind the run's was not served in it.
-        self.tell_samples(record.samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
+        let mut tell = |samples: Vec<Sample>| {
+            self.tell_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
+        };
+        let record = calls.carry_out(clock, stop, self.taps, &mut tell);
+        let record = record.map_err(|fault| self.wrong(fault))?;
         self.tell_notes(record.notes.iter().map(String::as_str));
         Ok(EndFindings {
             faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),

@@ -19,11 +19,16 @@ pub type TesterFault = Box<dyn Error + Send + Sync>;
 /// A tester of SIP, as flows use it.
 pub trait FlowTester: fmt::Debug + Sync {
     /// Tests the server of a load against the rules of basic calls or registrations, in the role that the load needs. It ends
-    /// soon after `stop` is set.
+    /// soon after `stop` is set. A tap of `taps` is handed the messages of each test purpose.
     ///
     /// # Errors
     /// The load has no users for it, or there is no way to the server.
-    fn test_rules(&self, load: &LoadOrder, stop: &AtomicBool) -> Result<RuleReport, TesterFault>;
+    fn test_rules(
+        &self,
+        load: &LoadOrder,
+        stop: &AtomicBool,
+        taps: Option<&dyn MessageTaps>,
+    ) -> Result<RuleReport, TesterFault>;
 
     /// Begins to keep messages.
     ///
@@ -50,7 +55,8 @@ pub trait MessageKeeper: MessageTaps + Send {
 
 /// Calls of a flow that follow a scenario, before the first of them.
 pub trait ScenarioCalls: Send {
-    /// Carries them out. The first may begin at zero of `clock`. If `stop` is set, all calls are ended.
+    /// Carries them out. The first may begin at zero of `clock`. If `stop` is set, all calls are ended. `samples` is told each second what
+    /// was measured, by that clock.
     ///
     /// # Errors
     /// A socket is not to be had, or the scenario cannot begin.
@@ -59,14 +65,13 @@ pub trait ScenarioCalls: Send {
         clock: Clock,
         stop: &AtomicBool,
         taps: Option<&dyn MessageTaps>,
+        samples: &mut dyn FnMut(Vec<Sample>),
     ) -> Result<ScenarioRecord, TesterFault>;
 }
 
 /// What became of calls that followed a scenario.
 #[derive(Debug, Default)]
 pub struct ScenarioRecord {
-    /// What was measured, by the clock of the calls.
-    pub samples: Vec<Sample>,
     /// Why it must not be put down to the server, in sentences.
     pub faults: Vec<String>,
     /// What else is worth knowing, in sentences.

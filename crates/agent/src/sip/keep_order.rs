@@ -19,6 +19,18 @@ pub struct KeepOrder {
     pub most_bytes: u64,
 }
 
+impl KeepOrder {
+    /// The log and the capture.
+    pub fn files(&self) -> [PathBuf; 2] {
+        ["log", "pcapng"].map(|ending| {
+            let mut path = self.to.as_os_str().to_owned();
+            path.push(".");
+            path.push(ending);
+            path.into()
+        })
+    }
+}
+
 /// Which messages of a load are kept. In text `all`, `failed`, `slowest:100` or `sample:1%`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

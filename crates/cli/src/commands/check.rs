@@ -12,6 +12,7 @@ use crate::request::ExperimentRequest;
 /// Checks the file at every point, and lists what each substrate cannot run.
 pub fn check(arguments: &Check) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
+    request.check_scenarios()?;
     let plan = request.experiment.plan();
     let warnings = request.experiment.warnings();
     if !warnings.is_empty() {

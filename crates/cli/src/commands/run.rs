@@ -25,6 +25,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     for warning in request.experiment.warnings().all() {
         eprintln!("warning: {}", warning.message);
     }
+    request.check_scenarios()?;
     permit(&request, arguments.allow_programs || is_shipped(&request.text))?;
     let beside = || arguments.place.store.with_file_name(format!("{}.html", request.stem));
     let out = arguments.out.clone().unwrap_or_else(beside);

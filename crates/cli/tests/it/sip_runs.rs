@@ -7,7 +7,7 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -49,9 +49,12 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
     let application = r#"scenario = "call", callee = "own", arrivals = "constant", rate = 20, users = 20, conform = true, server = { role = "proxy", record_route = true }"#;
     let metrics = ["conformance_run", "conformance_failed", "attempts_begun", "attempt_success"];
     let folder = folder("sip", &experiment("[node.server]", application, &metrics));
-    let Some(document) = spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]) else {
-        return;
-    };
+    let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    // The messages of its test are kept with those of its load.
+    let kept = kept_log(folder.path());
+    assert!(kept.contains("Max-Forwards: 0\r\n") && kept.contains("SIP/2.0 483 "), "{kept}");
+    assert!(kept.matches("INVITE sip:").count() >= 40, "{kept}");
     assert!(measured(&document, "conformance_run") >= 20.0, "{document:#}");
     assert_eq!(measured(&document, "conformance_failed"), 0.0);
     assert_eq!((measured(&document, "attempts_begun"), measured(&document, "attempt_success")), (20.0, 1.0));
@@ -82,8 +85,22 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let application = r#"scenario = "register", rate = 20, users = 60, password = "zanzibar", domain = "example.com", conform = true, server = "program""#;
     let metrics = ["conformance_run", "conformance_failed", "registration_success"];
     let folder = folder("sip", &experiment(&server, application, &metrics));
-    let arguments = ["run", "sip.toml", "--on", "netns", "--allow-programs", "--json"];
+    let arguments = [
+        "run",
+        "sip.toml",
+        "--on",
+        "netns",
+        "--allow-programs",
+        "--keep",
+        "failed",
+        "--keep-to",
+        "kept",
+        "--json",
+    ];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    // What the server did wrong is kept; registrations of its load did not fail.
+    let kept = kept_log(folder.path());
+    assert!(kept.contains("REGISTER sip:example.com"), "{kept}");
     let failed = measured(&document, "conformance_failed");
     assert!(failed >= 1.0 && failed <= measured(&document, "conformance_run"), "{document:#}");
     // Its users were registered nevertheless.
@@ -116,10 +133,19 @@ fn a_test_that_has_no_time_fails_the_run_and_says_so() {
     let application = r#"scenario = "redirect", callee = "own", rate = 20, users = 20, conform = true, server = { role = "redirect" }"#;
     let text_of = experiment("[node.server]", application, &["attempts_begun"]);
     let folder = folder("sip", &text_of.replace("start = \"4 s\"", "start = \"200 ms\""));
-    let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "netns"]);
+    let ended =
+        netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept"]);
     let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("was not over when it was to start"), "{said}");
+    // What was sent until then is kept, and told.
+    let files = kept_files(&folder.path().join("kept"));
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(
+        said.contains("kept: messages of a run that did not end well in ") && said.contains(&files[0]),
+        "{said}"
+    );
+    assert!(kept_log(folder.path()).contains("REGISTER sip:"), "{said}");
 }
 
 /// The files that were kept in a folder.
@@ -129,6 +155,17 @@ fn kept_files(folder: &Path) -> Vec<String> {
         files.map(|file| file.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// The newest log in the folder `kept` of a folder: a run that the machine spoilt has left one, too.
+fn kept_log(folder: &Path) -> String {
+    let kept = folder.join("kept");
+    let logs =
+        kept_files(&kept).into_iter().filter(|name| name.ends_with(".log")).map(|name| kept.join(name));
+    let written =
+        |log: &PathBuf| std::fs::metadata(log).and_then(|file| file.modified()).expect("it is there");
+    let log = logs.max_by_key(written).unwrap_or_else(|| panic!("{:?}", kept_files(&kept)));
+    std::fs::read_to_string(log).expect("it was kept")
 }
 
 #[test]
@@ -143,8 +180,12 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     let ended = netrig(folder.path(), &arguments);
     let (out, err) = (text(&ended.stdout), text(&ended.stderr));
     let files = kept_files(&folder.path().join("kept"));
-    assert_eq!(files, ["runs-r1-users.log", "runs-r1-users.pcapng"], "{out}{err}");
-    assert!(err.contains("kept: ") && err.contains("runs-r1-users.log"), "{err}");
+    let [log, capture] = &files[..] else { panic!("{files:?}: {out}{err}") };
+    // Between the replication and the flow stand eight digits of what the run does.
+    assert!(log.starts_with("runs-r1-") && log.ends_with("-users.log"), "{log}");
+    assert_eq!(log.len(), "runs-r1-01234567-users.log".len(), "{log}");
+    assert_eq!(capture.strip_suffix("pcapng"), log.strip_suffix("log"));
+    assert!(err.contains("kept: ") && err.contains(log.as_str()), "{err}");
     for file in files {
         let shown = netrig(folder.path(), &["sip", "show", &format!("kept/{file}")]);
         let shown = text(&shown.stdout);
@@ -201,7 +242,7 @@ fn calls_of_a_run_follow_the_scenario_of_its_file() {
     assert_eq!((of("attempts_begun"), of("attempts_failed"), of("attempt_success")), (15.0, 0.0, 1.0));
     // A round trip of 2 ms at least.
     assert!(of("response_time_1") >= 0.002 && of("scenario_time") >= of("response_time_1"), "{document:#}");
-    let log = std::fs::read_to_string(folder.path().join("kept/runs-r1-users.log")).expect("it was kept");
+    let log = kept_log(folder.path());
     assert_eq!(log.matches("X-Tenant: blue").count(), 15, "{log}");
     assert_eq!((log.matches("OPTIONS sip:anna@").count(), log.matches("OPTIONS sip:bruno@").count()), (8, 7));
     // The text belongs to the run: with another one the stored run is not found.
@@ -211,6 +252,96 @@ fn calls_of_a_run_follow_the_scenario_of_its_file() {
     assert!(text(&again.stdout).contains("1 runs made"), "{}", text(&again.stdout));
     let ended = netrig(folder.path(), &["check", "sip.toml", "--on", "sim"]);
     assert!(text(&ended.stdout).contains("follow a scenario of the file's own"), "{}", text(&ended.stdout));
+}
+
+/// A call with a session description, whose response is a level of a factor.
+const CALL: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
+<scenario name="call">
+  <send retrans="500">
+    <![CDATA[
+      INVITE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+      Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+      From: <sip:caller@[local_ip]:[local_port]>;tag=[call_number]
+      To: <sip:[service]@[remote_ip]:[remote_port]>
+      Call-ID: [call_id]
+      CSeq: 1 INVITE
+      Contact: <sip:caller@[local_ip]:[local_port];transport=[transport]>
+      Max-Forwards: 70
+      Content-Type: application/sdp
+      Content-Length: [len]
+
+      v=0
+      o=caller 1 1 IN IP[local_ip_type] [local_ip]
+      s=-
+      c=IN IP[media_ip_type] [media_ip]
+      t=0 0
+      m=audio [media_port] RTP/AVP 0
+      a=rtpmap:0 PCMU/8000
+    ]]>
+  </send>
+  <recv response="100" optional="true"/>
+  <recv response="180" optional="true"/>
+  <recv response="${answer}"/>
+  <send>
+    <![CDATA[
+      ACK sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+      Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+      From: <sip:caller@[local_ip]:[local_port]>;tag=[call_number]
+      To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+      Call-ID: [call_id]
+      CSeq: 1 ACK
+      Max-Forwards: 70
+      Content-Length: 0
+    ]]>
+  </send>
+  <send retrans="500">
+    <![CDATA[
+      BYE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+      Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+      From: <sip:caller@[local_ip]:[local_port]>;tag=[call_number]
+      To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+      Call-ID: [call_id]
+      CSeq: 2 BYE
+      Max-Forwards: 70
+      Content-Length: 0
+    ]]>
+  </send>
+  <recv response="200"/>
+</scenario>
+"#;
+
+#[test]
+fn calls_of_a_scenario_offer_a_port_for_media() {
+    if !can(&[]) {
+        return;
+    }
+    let application =
+        r#"scenario_file = "my.xml", arrivals = "constant", rate = 20, count = 5, server = { role = "uas" }"#;
+    let text_of = experiment("[node.server]", application, &["attempts_begun", "attempt_success"]);
+    let folder = folder("sip", &format!("{text_of}[factors]\nanswer = [200]\n"));
+    std::fs::write(folder.path().join("my.xml"), CALL).expect("the folder is ours");
+    let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let of = |response| measured(&document, response);
+    assert_eq!((of("attempts_begun"), of("attempt_success")), (5.0, 1.0));
+    let log = kept_log(folder.path());
+    assert_eq!(log.matches("m=audio 6000 RTP/AVP 0").count(), 5, "{log}");
+}
+
+#[test]
+fn a_scenario_in_which_a_factor_stands_is_checked_at_each_point() {
+    let application = r#"scenario_file = "my.xml", rate = 20, server = { role = "uas" }"#;
+    let text_of = experiment("[node.server]", application, &["attempts_begun"]);
+    let folder = folder("sip", &format!("{text_of}[factors]\nanswer = [\"200\", \"never\"]\n"));
+    std::fs::write(folder.path().join("my.xml"), CALL).expect("the folder is ours");
+    for arguments in [&["check", "sip.toml"][..], &["run", "sip.toml", "--on", "netns"]] {
+        let ended = netrig(folder.path(), arguments);
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains("sip.toml: flow `users` with answer = never: the scenario: line "), "{said}");
+    }
+    let ended = netrig(folder.path(), &["check", "sip.toml", "--set", "answer=200"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub fn with_moments(
 }
 
 /// A scenario that calls of users of SIP follow, as it stands in a file or beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScenarioText {
     /// The scenario.
     pub text: String,
@@ -86,7 +86,7 @@ pub struct ScenarioFault {
 
 /// `text` with `scenario_text = ".."` in the place of each `scenario_file = ".."` of users of SIP, and with `values_text` in that of
 /// `values_file`. `read` gives a file's text by its name, or says why it cannot; `check` looks at each scenario, also those that
-/// stand in the text itself. Lines stay where they are. Of a text that is no TOML nothing is changed.
+/// stand in the text itself, but for those in which a factor stands. Lines stay where they are. Of a text that is no TOML nothing is changed.
 ///
 /// # Errors
 /// A file that cannot be read, a scenario that is none, and a text that would be too long with it, each where it stands.
@@ -120,7 +120,7 @@ pub fn with_scenarios(
         let scenario = said(["scenario_file", "scenario_text"], "scenario")?;
         let values = said(["values_file", "values_text"], "file of values")?;
         let Some((content, entry)) = scenario else { continue };
-        // What a factor says in it is known point by point.
+        // What a factor says in it is known point by point: it is checked there.
         if content.contains("${") {
             continue;
         }
@@ -429,7 +429,20 @@ mod tests {
         let flow = experiment.plan().scenario(0).unwrap().flows[0].application.clone();
         assert_eq!(flow.sip().and_then(|sip| sip.script()), Some(content));
         let unread = Experiment::parse("x", &named).unwrap_err().to_string();
-        assert!(unread.contains("was not read"), "{unread}");
+        assert!(unread.contains("\"my.xml\" was not read") && unread.contains("`scenario_text`"), "{unread}");
+    }
+
+    #[test]
+    fn a_factor_of_a_dollar_writes_a_literal_placeholder() {
+        let users = "{ kind = \"sip\", rate = 1, server = { role = \"uas\" }, scenario_text = \"a ${dollar}{b} ${c}\" }";
+        let text = file(users).replace("\"wire_throughput\"", "\"attempts_begun\"")
+            + "[factors]\ndollar = [\"$\"]\nc = [\"${dollar}\"]\n";
+        let refused = Experiment::parse("x", &text).unwrap_err().to_string();
+        assert!(refused.contains("c"), "{refused}");
+        let text = text.replace("c = [\"${dollar}\"]", "c = [\"d\"]");
+        let experiment = Experiment::parse("x", &text).unwrap_or_else(|problems| panic!("{problems}"));
+        let flow = experiment.plan().scenario(0).unwrap().flows[0].application.clone();
+        assert_eq!(flow.sip().and_then(|sip| sip.script()), Some("a ${b} d"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use netrig_agent::sip::EndAddress;
 use netrig_agent::sip::load::{Carrier, LoadOrder};
 use netrig_core::Duration;
-use netrig_sip::load::{CalleeOrder, Directory, Scenario, Work};
+use netrig_sip::load::Directory;
+use netrig_sip::settings::RuleTest;
 use netrig_sip::{Host, Uri};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,9 @@ pub enum GateError {
     #[error("there is no way to the server: {0}")]
     Way(#[from] std::io::Error),
     /// A case needs three users.
-    #[error("conformance needs three users, and there are {0}")]
+    #[error(
+        "a test of the server against the rules needs three users, peers included, and there are {0}: give it more users"
+    )]
     Users(u32),
 }
 
@@ -59,12 +62,7 @@ impl ConformancePlan {
     /// The load has less than three users, or there is no way to the server.
     pub fn before_load(order: &LoadOrder) -> Result<Self, GateError> {
         let load = &order.plan;
-        let role = match (load.work, &load.callee) {
-            (work, _) if work.registers() => TestedRole::Registrar,
-            (Work::Call(Scenario::Redirect), _) => TestedRole::Redirect,
-            (_, CalleeOrder::Own { .. }) => TestedRole::Proxy,
-            _ => TestedRole::Uas,
-        };
+        let RuleTest { role, users } = load.rule_test();
         let tls = match &order.carrier {
             Carrier::Tls(_, tls) => Some((tls.client.clone(), tls.name.clone())),
             _ => None,
@@ -77,15 +75,9 @@ impl ConformancePlan {
         let uri = uri.as_ref().and_then(Uri::as_sip).ok_or_else(|| GateError::Domain(domain.to_owned()))?;
         let (domain, domain_port): (Host, Option<u16>) =
             (uri.host.clone(), uri.port.filter(|port| load.domain.is_some() || *port != 5060));
-        // Peers have names behind those of the users.
-        let names = if role == TestedRole::Proxy || role == TestedRole::Redirect {
-            2 * load.users
-        } else {
-            load.users
-        };
-        let jobs = (names as usize / USERS_OF_A_CASE).min(MOST_JOBS);
+        let jobs = (users as usize / USERS_OF_A_CASE).min(MOST_JOBS);
         if jobs == 0 {
-            return Err(GateError::Users(names));
+            return Err(GateError::Users(users));
         }
         let text = |directory: &Directory, user: u32| {
             String::from_utf8_lossy(directory.of(user).as_bytes()).into_owned()
@@ -154,5 +146,30 @@ impl GateReport {
         let failed = failed.iter().map(|line| format!("  FAIL {line}"));
         let inconclusive = inconclusive.iter().map(|line| format!("  INCONC {line}"));
         std::iter::once(first).chain(failed).chain(inconclusive).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Plan, Portion, Scenario, Work};
+
+    use super::*;
+
+    fn before(plan: Plan) -> Result<ConformancePlan, GateError> {
+        ConformancePlan::before_load(&LoadOrder::new(([127, 0, 0, 1], 5060).into(), plan))
+    }
+
+    #[test]
+    fn a_mix_of_registrations_and_calls_has_the_peers_of_its_users_for_its_test() {
+        let call = Work::Call(Scenario::Call { hold: Duration::ZERO });
+        let pace = Pace::Open(Arrivals::at(1.0, Gaps::default()));
+        let registers = Plan { users: 2, ..Plan::new(Work::Register, pace, Duration::from_secs(1)) };
+        assert!(matches!(before(registers.clone()), Err(GateError::Users(2))));
+        let callee = CalleeOrder::Own { ringing: Duration::ZERO };
+        let mix = [Work::Register, call].map(|work| Portion { work, share: 0.5 }).to_vec();
+        let plan = before(Plan { mix, callee, ..registers }).unwrap();
+        assert_eq!((plan.role, plan.jobs), (TestedRole::Registrar, 1));
+        let names: Vec<_> = plan.users.iter().map(|user| user.name.as_str()).collect();
+        assert_eq!(names, ["user000000", "user000001", "user000002"]);
     }
 }

@@ -1,38 +1,10 @@
 //! What a test purpose is.
 
+pub use netrig_sip::settings::TestedRole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Capability, TestCase};
-
-/// The role that the server has in a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TestedRole {
-    /// It takes registrations (RFC 3261 section 10).
-    Registrar,
-    /// It forwards requests (RFC 3261 section 16).
-    Proxy,
-    /// It answers requests with other addresses (RFC 3261 section 8.3).
-    Redirect,
-    /// It answers calls (RFC 3261 sections 8.2, 11 to 15).
-    Uas,
-}
-
-impl TestedRole {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::Registrar, Self::Proxy, Self::Redirect, Self::Uas];
-
-    /// As it is typed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Registrar => "registrar",
-            Self::Proxy => "proxy",
-            Self::Redirect => "redirect",
-            Self::Uas => "uas",
-        }
-    }
-}
 
 /// How strong a requirement is (RFC 2119).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -9,12 +9,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use netrig_agent::sip::KeepOrder;
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_core::{Frame, Heading, Instant, internet_checksum, pcapng};
 use netrig_sip::header::Transport;
 
 use super::batch::MessageEvent;
-use super::paths;
 use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, export, write_entry};
 
 /// Interfaces of the capture: those of datagrams and of connections.
@@ -52,8 +52,9 @@ pub(super) struct KeepFiles {
 }
 
 impl KeepFiles {
-    pub fn open(to: &Path, most_bytes: u64) -> Result<Self, KeepError> {
-        let [log, capture] = paths(to);
+    pub fn open(order: &KeepOrder) -> Result<Self, KeepError> {
+        let [log, capture] = order.files();
+        let most_bytes = order.most_bytes;
         // Neither is made if one is there.
         if let Some(there) = [&log, &capture].into_iter().find(|path| path.exists()) {
             return Err(KeepError::Exists(there.clone()));

@@ -11,7 +11,6 @@ mod files;
 mod records;
 mod writer;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -45,7 +44,7 @@ impl Keeper {
     /// # Errors
     /// If a file is there already or cannot be made, or there is no thread.
     pub fn begin(order: &KeepOrder) -> Result<Self, KeepError> {
-        let files = KeepFiles::open(&order.to, order.most_bytes)?;
+        let files = KeepFiles::open(order)?;
         let (batches, waiting) = sync_channel(MOST_WAITING);
         let policy = order.policy;
         let thread = std::thread::Builder::new().name("sip-keep".into());
@@ -80,16 +79,6 @@ impl MessageKeeper for Keeper {
     fn finish(self: Box<Self>) -> KeptMessages {
         Keeper::finish(*self)
     }
-}
-
-/// The paths of the log and of the capture.
-fn paths(to: &Path) -> [PathBuf; 2] {
-    ["log", "pcapng"].map(|ending| {
-        let mut path = to.as_os_str().to_owned();
-        path.push(".");
-        path.push(ending);
-        path.into()
-    })
 }
 
 #[cfg(test)]

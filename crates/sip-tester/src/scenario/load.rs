@@ -106,6 +106,9 @@ pub struct ScenarioWatch<'a> {
     pub second: &'a mut dyn FnMut(&ScenarioSecond),
 }
 
+/// Is told each second what was measured in it.
+type SampleWatch<'a> = &'a mut dyn FnMut(Vec<Sample>);
+
 /// Why a load of scenarios could not be.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioLoadError {
@@ -129,10 +132,11 @@ pub fn run_scenario(
     watch: ScenarioWatch<'_>,
     tester: &str,
 ) -> Result<ScenarioDocument, ScenarioLoadError> {
-    Ok(carry_scenario_out(order, watch, tester, None)?.0)
+    carry_scenario_out(order, watch, tester, None)
 }
 
-/// The same as a part of an experiment's run: no call begins before zero of `clock`. Also what was measured, by that clock.
+/// The same as a part of an experiment's run: no call begins before zero of `clock`. `samples` is told each second what was measured, by
+/// that clock.
 ///
 /// # Errors
 /// As of [`run_scenario`].
@@ -140,9 +144,10 @@ pub fn run_scenario_by(
     clock: Clock,
     order: ScenarioOrder,
     watch: ScenarioWatch<'_>,
+    samples: &mut dyn FnMut(Vec<Sample>),
     tester: &str,
-) -> Result<(ScenarioDocument, Vec<Sample>), ScenarioLoadError> {
-    carry_scenario_out(order, watch, tester, Some(clock))
+) -> Result<ScenarioDocument, ScenarioLoadError> {
+    carry_scenario_out(order, watch, tester, Some((clock, samples)))
 }
 
 /// Quantities of the response times of a scenario, in the order of their names; of more than these there are no samples.
@@ -153,8 +158,8 @@ fn carry_scenario_out(
     order: ScenarioOrder,
     watch: ScenarioWatch<'_>,
     tester: &str,
-    of_run: Option<Clock>,
-) -> Result<(ScenarioDocument, Vec<Sample>), ScenarioLoadError> {
+    of_run: Option<(Clock, SampleWatch<'_>)>,
+) -> Result<ScenarioDocument, ScenarioLoadError> {
     let refuse = |why: String| Err(ScenarioLoadError::Request(why));
     let side = ScriptSide::of(&order.script);
     if !order.runs_programs
@@ -218,6 +223,7 @@ fn carry_scenario_out(
     let pace = (side == ScriptSide::Caller).then_some(&order.pace);
     let lasts = order.lasts.unwrap_or(Duration::MAX);
     let began_ns = realtime_nanos();
+    let (of_run, samples) = of_run.unzip();
     let clock = of_run.unwrap_or_else(|| Clock::starting_in(Duration::ZERO));
     // Both ends of a test may have one seed, and no source (SSRC) is to be the other's.
     let draws = match side {
@@ -248,7 +254,7 @@ fn carry_scenario_out(
         heard: Instant::ZERO,
         order: &order,
     };
-    load.run(watch, side, began_ns, tester)
+    load.run(watch, samples, side, began_ns, tester)
 }
 
 struct ScenarioLoad<'a> {
@@ -257,7 +263,7 @@ struct ScenarioLoad<'a> {
     offset: RealtimeOffset,
     beginnings: Beginnings,
     calls: ScriptCalls<ArrivalPath>,
-    /// What is measured, if it is part of a run.
+    /// What was measured since the second began, if it is part of a run.
     samples: Option<Vec<Sample>>,
     end: UserAgentEnd,
     link: Option<ScriptLink>,
@@ -280,10 +286,11 @@ impl ScenarioLoad<'_> {
     fn run(
         mut self,
         watch: ScenarioWatch<'_>,
+        mut of_run: Option<SampleWatch<'_>>,
         side: ScriptSide,
         began_ns: u64,
         tester: &str,
-    ) -> Result<(ScenarioDocument, Vec<Sample>), ScenarioLoadError> {
+    ) -> Result<ScenarioDocument, ScenarioLoadError> {
         // Of a run's clock the beginning may be ahead.
         while !self.clock.left_until(Instant::ZERO).is_zero() && !watch.stop.load(Ordering::Relaxed) {
             std::thread::sleep(self.clock.left_until(Instant::ZERO).min(LOOK).into());
@@ -310,6 +317,7 @@ impl ScenarioLoad<'_> {
                 let row = self.tell(seconds.len() as u64, &mut before, &mut used);
                 (watch.second)(&row);
                 seconds.push(row);
+                self.hand_samples_on(&mut of_run);
             }
             if self.stopped.is_some() || self.is_done(self.clock.now(), side) {
                 break false;
@@ -325,8 +333,14 @@ impl ScenarioLoad<'_> {
             seconds.push(row);
         }
         let took = self.clock.now().since(Instant::ZERO);
-        let samples = self.samples.take().unwrap_or_default();
-        Ok((self.document(tester, side, (began_ns, took, interrupted, open), seconds), samples))
+        self.hand_samples_on(&mut of_run);
+        Ok(self.document(tester, side, (began_ns, took, interrupted, open), seconds))
+    }
+
+    fn hand_samples_on(&mut self, of_run: &mut Option<SampleWatch<'_>>) {
+        if let (Some(samples), Some(hand_on)) = (&mut self.samples, of_run) {
+            hand_on(std::mem::take(samples));
+        }
     }
 
     /// Begins the calls that are due.

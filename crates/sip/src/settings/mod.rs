@@ -5,6 +5,7 @@
 mod drawn_time;
 mod load;
 mod location;
+mod rule_test;
 mod scenario;
 mod script;
 mod server;
@@ -12,8 +13,8 @@ mod server;
 pub use drawn_time::DrawnTime;
 pub use load::{Called, Connections, LargeRequests, LoadSettings, StageSettings};
 pub use location::{LocationSettings, LookupSettings, NameService};
+pub use rule_test::{RuleTest, TESTED_USERS, TestedRole};
 pub use scenario::{ScenarioName, Spans};
-pub use script::TESTED_USERS;
 pub use server::{Digest, ServerRole, ServerSettings, Serving};
 
 /// A value that cannot be.

@@ -6,11 +6,8 @@ use super::load::{
     Called, Connections, LargeRequests, LoadSettings, an_hour, no_time, one, one_place, t1, t4,
     tenth_of_a_second, usual_description,
 };
-use super::{SettingError, wrong};
-use crate::load::{Plan, Scenario, Work};
-
-/// Users of a server that one test case of its rules needs.
-pub const TESTED_USERS: u32 = 3;
+use super::{SettingError, TESTED_USERS, wrong};
+use crate::load::Plan;
 
 impl LoadSettings {
     /// The text of the flow's own scenario, if its calls follow one.
@@ -31,7 +28,15 @@ impl LoadSettings {
         ] {
             match (file, text) {
                 (Some(_), Some(_)) => return wrong(text_key, format!("`{file_key}` names the text already")),
-                (Some(_), None) => return wrong(file_key, "it was not read: give it a file"),
+                (Some(name), None) => {
+                    return wrong(
+                        file_key,
+                        format!(
+                            "the file \"{name}\" was not read: that is done in an experiment file, where an application says \
+                             `kind = \"sip\"` itself; elsewhere give its text as `{text_key}`"
+                        ),
+                    );
+                }
                 _ => {}
             }
         }
@@ -100,11 +105,11 @@ impl LoadSettings {
 
     /// That a plan has the users with which its server's rules are tested.
     pub(super) fn check_tested_users(&self, plan: &Plan) -> Result<(), SettingError> {
-        let has_peers = self.callee == Called::Own || matches!(plan.work, Work::Call(Scenario::Redirect));
-        let names = if has_peers { plan.users.saturating_mul(2) } else { plan.users };
-        if self.conform && names < TESTED_USERS {
+        let test = plan.rule_test();
+        if self.conform && !test.has_users() {
             let why = format!(
-                "`conform` tests the server with {TESTED_USERS} users, peers included, and there are {names}"
+                "`conform` tests the server with {TESTED_USERS} users, peers included, and there are {}: more `users`",
+                test.users
             );
             return wrong("users", why);
         }

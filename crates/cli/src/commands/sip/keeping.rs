@@ -6,9 +6,9 @@ use clap::Args;
 use netrig_agent::sip::tap::{KeptMessages, KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use netrig_core::{Duration, Size};
 use netrig_sip::load::{Record, Side};
+use netrig_sip_tester::counted;
 use netrig_sip_tester::keep::{KeepOrder, KeepPolicy, Keeper, RecordWriter};
 
-use crate::commands::sip::load::counted;
 use crate::failure::Failure;
 
 /// Which messages are kept, and where.

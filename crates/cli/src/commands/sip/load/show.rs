@@ -6,6 +6,7 @@ use crate::commands::sip::keeping::written;
 use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_report::number::{Unit, percent, plain};
+use netrig_sip_tester::counted;
 
 /// A second, in a line.
 pub fn second(second: &SecondRow) -> String {
@@ -221,11 +222,6 @@ fn failures(report: &LoadReport, text: &mut String) {
     if !some.is_empty() {
         let _ = writeln!(text, "\n{}", some.join(", "));
     }
-}
-
-/// `1 refresh`, `2 refreshes`.
-pub fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The tester's record of itself.

@@ -7,15 +7,13 @@ use netrig_agent::sip::EndAddress;
 use netrig_agent::{random, user_file};
 use netrig_core::{Duration, Fraction};
 use netrig_sip_tester::media::{MediaOrder, MediaSource};
-use netrig_sip_tester::scenario::{CallScript, InjectionFile, LinkOrder, ScriptSettings, ScriptSide};
+use netrig_sip_tester::scenario::{
+    CALLEE_MEDIA_PORT, CALLER_MEDIA_PORT, CallScript, InjectionFile, LinkOrder, ScriptSettings, ScriptSide,
+};
 
 use super::arguments::ScriptArguments;
 use crate::build::BUILD;
 use crate::failure::Failure;
-
-/// The port for media if none is given, of who calls and of who answers: both may be on one machine.
-const CALLER_MEDIA_PORT: u16 = 6000;
-const CALLEE_MEDIA_PORT: u16 = 26_000;
 
 /// What all calls have in common, beside the flags of scenarios.
 pub struct ScriptPlace<'a> {

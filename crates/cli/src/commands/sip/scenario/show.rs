@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use netrig_agent::sip::load::DelayRow;
 use netrig_report::number::{percent, plain};
 use netrig_report::wrapped;
+use netrig_sip_tester::counted;
 use netrig_sip_tester::media::{MediaReport, MediaShare};
 use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
 
 use crate::commands::sip::keeping::written;
-use crate::commands::sip::load::{Table, counted, kept, micros, tester};
+use crate::commands::sip::load::{Table, kept, micros, tester};
 
 /// A second, in a line.
 pub fn second(second: &ScenarioSecond) -> String {

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use netrig_sip_tester::counted;
 use netrig_sip_tester::ladder::TracedCall;
 use netrig_sip_tester::trace::SipTrace;
 
-use crate::commands::sip::load::{Table, counted};
+use crate::commands::sip::load::Table;
 use crate::output;
 
 /// The calls that were chosen, with their numbers among all.

@@ -1,0 +1,126 @@
+//! The test of a server against rules of SIP before its load: in which role, and with how many users.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::load::{Plan, Scenario, Work};
+
+/// Users of a server that one test case of its rules needs.
+pub const TESTED_USERS: u32 = 3;
+
+/// The role that the server has in a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestedRole {
+    /// It takes registrations (RFC 3261 section 10).
+    Registrar,
+    /// It forwards requests (RFC 3261 section 16).
+    Proxy,
+    /// It answers requests with other addresses (RFC 3261 section 8.3).
+    Redirect,
+    /// It answers calls (RFC 3261 sections 8.2, 11 to 15).
+    Uas,
+}
+
+impl TestedRole {
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Registrar, Self::Proxy, Self::Redirect, Self::Uas];
+
+    /// As it is typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Registrar => "registrar",
+            Self::Proxy => "proxy",
+            Self::Redirect => "redirect",
+            Self::Uas => "uas",
+        }
+    }
+}
+
+/// How the server of a load is tested before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleTest {
+    /// The role that the load needs: of a mix, what most of its users do.
+    pub role: TestedRole,
+    /// Users that the server knows: those of the load, and their peers behind them.
+    pub users: u32,
+}
+
+impl RuleTest {
+    /// Whether the users are enough for a test case.
+    pub const fn has_users(&self) -> bool {
+        self.users >= TESTED_USERS
+    }
+}
+
+impl Plan {
+    /// How its server is tested against rules of SIP before it.
+    pub fn rule_test(&self) -> RuleTest {
+        let redirects = self.work == Work::Call(Scenario::Redirect);
+        let is_call = matches!(self.work, Work::Call(_));
+        let has_peers = self.has_own_callees() || redirects;
+        let role = match self.work {
+            work if work.registers() => TestedRole::Registrar,
+            // A server whose calls go where its 3xx points forwards none.
+            _ if redirects || (is_call && self.follows_redirects) => TestedRole::Redirect,
+            _ if self.has_own_callees() => TestedRole::Proxy,
+            _ => TestedRole::Uas,
+        };
+        let users = if has_peers { self.users.saturating_mul(2) } else { self.users };
+        RuleTest { role, users }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Duration;
+
+    use super::*;
+    use crate::load::{Arrivals, CalleeOrder, Gaps, Pace, Portion};
+
+    fn plan(work: Work) -> Plan {
+        let pace = Pace::Open(Arrivals::at(1.0, Gaps::default()));
+        Plan { users: 2, ..Plan::new(work, pace, Duration::from_secs(1)) }
+    }
+
+    fn call() -> Work {
+        Work::Call(Scenario::Call { hold: Duration::ZERO })
+    }
+
+    const OWN: CalleeOrder = CalleeOrder::Own { ringing: Duration::ZERO };
+
+    #[test]
+    fn registrations_need_a_registrar() {
+        let test = plan(Work::Register).rule_test();
+        assert_eq!(test, RuleTest { role: TestedRole::Registrar, users: 2 });
+        assert!(!test.has_users());
+    }
+
+    #[test]
+    fn calls_of_peers_need_a_proxy() {
+        let test = Plan { callee: OWN, ..plan(call()) }.rule_test();
+        assert_eq!(test, RuleTest { role: TestedRole::Proxy, users: 4 });
+        assert!(test.has_users());
+    }
+
+    #[test]
+    fn calls_that_follow_3xx_need_a_redirect_server() {
+        let test = Plan { callee: OWN, follows_redirects: true, ..plan(call()) }.rule_test();
+        assert_eq!(test, RuleTest { role: TestedRole::Redirect, users: 4 });
+        let test = plan(Work::Call(Scenario::Redirect)).rule_test();
+        assert_eq!(test, RuleTest { role: TestedRole::Redirect, users: 4 });
+    }
+
+    #[test]
+    fn calls_of_the_server_itself_need_a_user_agent() {
+        let test = plan(call()).rule_test();
+        assert_eq!(test, RuleTest { role: TestedRole::Uas, users: 2 });
+    }
+
+    #[test]
+    fn the_peers_of_a_mix_are_users_of_its_test_whatever_the_role() {
+        let mix = [Work::Register, call()].map(|work| Portion { work, share: 0.5 }).to_vec();
+        let test = Plan { mix, callee: OWN, ..plan(Work::Register) }.rule_test();
+        assert_eq!(test, RuleTest { role: TestedRole::Registrar, users: 4 });
+    }
+}
