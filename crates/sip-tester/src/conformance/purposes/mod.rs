@@ -96,11 +96,7 @@ mod tests {
             ("REG-AUTH-09", "RFC 3261 section 10.3"),
         ];
         for (id, section) in recommended {
-            assert_eq!(
-                (purpose(id).level, purpose(id).section),
-                (RequirementLevel::Should, section),
-                "{id}"
-            );
+            assert_eq!((purpose(id).level, purpose(id).section), (RequirementLevel::Should, section), "{id}");
         }
         let required = [
             ("UAS-CALL-11", "RFC 3261 section 12.2.2"),

@@ -1120,11 +1120,7 @@ fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (request, response) = unauthorized(case)?;
     let Some(mut next) = case.with_credentials(FIRST, &request, &response)? else { return Ok(()) };
-    let credentials = next
-        .headers
-        .get(&Name::ProxyAuthorization)
-        .unwrap_or_default()
-        .to_owned();
+    let credentials = next.headers.get(&Name::ProxyAuthorization).unwrap_or_default().to_owned();
     next.headers.set(Name::ProxyAuthorization, with_wrong_response(&credentials));
     let response = case.ask_plainly(FIRST, &next)?.response;
     let code = response.status.code();

@@ -397,16 +397,9 @@ fn follows_the_request(
     case.clear_bindings(FIRST)?;
     let response = ask(case, less)?;
     let is_too_brief = response.status.code() == 423;
-    ensure!(
-        response.status.is_success() || is_too_brief,
-        "the REGISTER was answered {}",
-        line_of(&response)
-    );
+    ensure!(response.status.is_success() || is_too_brief, "the REGISTER was answered {}", line_of(&response));
     let second = if is_too_brief { None } else { Some(granted(&response, uri)?) };
-    ensure!(
-        second != Some(first) || first <= less,
-        "{what}{LONGEST_ASKED} got {first} s, and so did {less}"
-    );
+    ensure!(second != Some(first) || first <= less, "{what}{LONGEST_ASKED} got {first} s, and so did {less}");
     ensure!(first <= LONGEST_ASKED, "{what}{LONGEST_ASKED} got {first} s");
     require!(!is_too_brief, "{what}{less} was answered 423");
     require!(second <= Some(less), "{what}{less} got {} s, the registrar's least", second.unwrap_or(0));

@@ -301,15 +301,10 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.acknowledge(&mut dialog)?;
     end(case, &mut dialog)?;
     require!(!again.is_empty(), "neither was the INVITE that was sent again answered, nor the 2xx repeated");
-    let is_of_another = |response: &&Response| {
-        response.status.code() > 100 && tag(response) != tag(&answered.response)
-    };
+    let is_of_another =
+        |response: &&Response| response.status.code() > 100 && tag(response) != tag(&answered.response);
     let other = again.iter().find(is_of_another);
-    ensure!(
-        other.is_none(),
-        "an INVITE that was sent again got {} with another tag",
-        line_or_silence(other)
-    );
+    ensure!(other.is_none(), "an INVITE that was sent again got {} with another tag", line_or_silence(other));
     Ok(())
 }
 
@@ -601,7 +596,11 @@ fn answers_with_the_same_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// RFC 3261 sections 13.3.1.3 and 14.2: an offer may be refused as a whole, and there is no answer to look at.
 fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
-    require!(![488, 606].contains(&response.status.code()), "the offer was refused with {}", line_of(response));
+    require!(
+        ![488, 606].contains(&response.status.code()),
+        "the offer was refused with {}",
+        line_of(response)
+    );
     Ok(())
 }
 
