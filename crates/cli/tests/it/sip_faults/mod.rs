@@ -49,6 +49,9 @@ impl FaultSubject {
                 "tcp:127.0.0.1:0",
                 "--ring",
                 "1s",
+                // A call without an ACK is given up after 64 times T1.
+                "--t1",
+                "100ms",
             ]);
             let [udp, tcp] = ["udp", "tcp"].map(|transport| server.address(transport).parse().unwrap());
             return Some(Self::claiming(role, only, [udp, tcp], ServerWithFaults::Own(server)));
