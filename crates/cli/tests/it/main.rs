@@ -51,6 +51,7 @@ mod sip_screen;
 mod sip_serve;
 mod sip_show;
 mod sip_study;
+mod sip_verdicts;
 mod slow_reader;
 mod speed_causes;
 mod speed_path;

@@ -101,6 +101,9 @@ fn an_own_user_agent_passes() {
         "tcp:127.0.0.1:0",
         "--ring",
         "900ms",
+        // A call without an ACK is given up after 64 times T1.
+        "--t1",
+        "100ms",
     ]);
     for transport in ["udp", "tcp"] {
         let document = document(&server, transport, &["--role", "uas", "--jobs", "4"]);

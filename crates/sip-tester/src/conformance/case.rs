@@ -1088,6 +1088,28 @@ impl<'a> TestCase<'a> {
         })
     }
 
+    /// The next request of the server within a dialog that arrives at a user agent, answered with 200; an ACK is not answered.
+    ///
+    /// # Errors
+    /// The case has more messages than it keeps.
+    pub fn request_within(
+        &mut self,
+        dialog: &TestDialog,
+        agent: TestAgent,
+        within: Duration,
+    ) -> Result<Option<Request>, PurposeEnd> {
+        let arrived = self.wait(agent, within, |arrival| {
+            let is_within = |request: &&Request| request.headers.get(&Name::CallId) == Some(&*dialog.call_id);
+            let request = arrival.request().filter(is_within)?;
+            Some((request.clone(), arrival.path))
+        })?;
+        let Some((request, path)) = arrived else { return Ok(None) };
+        if request.method != Method::Ack {
+            self.reply(agent, path, &request.response(status(200)))?;
+        }
+        Ok(Some(request))
+    }
+
     /// A response of a user agent to what was forwarded to it: with a tag in To, and with a Contact if it makes a dialog.
     ///
     /// # Errors

@@ -4,10 +4,26 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use netrig_sip::{Message, Name, Request, Response, Status};
+
+/// What a server sends.
+pub struct PeerMessage {
+    /// Since the request that it follows.
+    pub after: Duration,
+    /// Where it goes; to the sender of the request if absent.
+    pub to: Option<SocketAddr>,
+    pub message: Message,
+}
+
+impl PeerMessage {
+    /// A response that goes back at once.
+    pub fn now(response: Response) -> Self {
+        Self { after: Duration::ZERO, to: None, message: response.into() }
+    }
+}
 
 /// It answers each request as its function says, until it is dropped.
 pub struct SipPeer {
@@ -18,18 +34,34 @@ pub struct SipPeer {
 
 impl SipPeer {
     pub fn start(mut answer: impl FnMut(&Request) -> Option<Response> + Send + 'static) -> Self {
+        Self::start_script(move |request| answer(request).map(PeerMessage::now).into_iter().collect())
+    }
+
+    /// The function says what follows each request, and when.
+    pub fn start_script(mut act: impl FnMut(&Request) -> Vec<PeerMessage> + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let (address, stop) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut buffer = vec![0; 65_535];
+            let mut waiting: Vec<(Instant, SocketAddr, Bytes)> = Vec::new();
             while !flag.load(Ordering::Relaxed) {
-                let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+                let received = socket.recv_from(&mut buffer);
+                let now = Instant::now();
+                for (_, to, bytes) in waiting.extract_if(.., |(due, ..)| *due <= now) {
+                    socket.send_to(&bytes, to).unwrap();
+                }
+                let Ok((length, from)) = received else { continue };
                 let bytes = Bytes::copy_from_slice(&buffer[..length]);
                 let Ok(Message::Request(request)) = Message::parse(&bytes) else { continue };
-                if let Some(response) = answer(&request) {
-                    socket.send_to(&Message::from(response).to_bytes(), from).unwrap();
+                for PeerMessage { after, to, message } in act(&request) {
+                    let (to, bytes) = (to.unwrap_or(from), message.to_bytes());
+                    if after.is_zero() {
+                        socket.send_to(&bytes, to).unwrap();
+                    } else {
+                        waiting.push((now + after, to, bytes));
+                    }
                 }
             }
         });

@@ -362,7 +362,6 @@ faults! {
         from.rsplit('>').next().is_some_and(|rest| rest.split(';').skip(1).any(|part| !part.trim().starts_with("tag")))
     });
     "more-than-the-body-refused" => |p| p.is_dropped = !p.to_tester && announced(p).is_some_and(|length| p.body().len() > length);
-    "empty-lines-unread" => |p| p.is_dropped = !p.to_tester && p.text.starts_with("\r\n");
     "sent-by-ignored" => |p| p.is_dropped = p.status() > 0 && p.value("Via").is_some_and(|via| !via.contains("rport"));
     "rport-ignored" => |p| p.is_dropped = p.status() > 0 && p.value("Via").is_some_and(|via| {
         let number = |name: &str| via.split(name).nth(1).map(|rest| {
@@ -392,7 +391,7 @@ faults! {
         }
     };
     "only-calls-redirected" => |p| if (300..400).contains(&p.status()) && p.method() != "INVITE" {
-        p.answer("404 Not Found");
+        p.answer("200 OK");
     };
     "redirects-and-forwards" => |p| if (300..400).contains(&p.status()) && p.method() == "INVITE" {
         let contact = p.value("Contact").unwrap_or_default();
@@ -411,6 +410,11 @@ faults! {
             copied("CSeq"),
         );
         p.to_contact = Some(request);
+    };
+    "target-stays" => |p| if let Some(contact) = p.value("Contact").filter(|_| !p.to_tester && p.is_request()) {
+        let call_id = p.value("Call-ID").unwrap_or_default();
+        let first = p.memory.first_contact.entry(call_id).or_insert(contact).clone();
+        p.edit("Contact", |_| Some(first.clone()));
     };
     "connections-closed" => |_| {};
     "first-message-only" => |_| {};

@@ -49,6 +49,9 @@ impl FaultSubject {
                 "tcp:127.0.0.1:0",
                 "--ring",
                 "1s",
+                // A call without an ACK is given up after 64 times T1.
+                "--t1",
+                "100ms",
             ]);
             let [udp, tcp] = ["udp", "tcp"].map(|transport| server.address(transport).parse().unwrap());
             return Some(Self::claiming(role, only, [udp, tcp], ServerWithFaults::Own(server)));
@@ -152,6 +155,7 @@ const OF_REGISTRARS: &[(&str, &str)] = &[
     ("bindings-never-made", "REG-BIND-02"),
     ("order-ignored", "REG-ORDER-01"),
     ("no-qop", "REG-AUTH-03"),
+    ("any-password", "REG-AUTH-05"),
     ("wrong-contact", "REG-BIND-05"),
     ("mends-requests", "REG-BAD-01"),
     ("mends-requests", "REG-BAD-02"),
@@ -214,6 +218,13 @@ const OF_USER_AGENTS: &[(&str, &str)] = &[
     ("compact-names-unread", "UAS-MSG-06"),
     ("unknown-parameters-refused", "UAS-MSG-10"),
     ("more-than-the-body-refused", "UAS-WAY-06"),
+    ("refusal-is-another", "UAS-CALL-11"),
+    ("refusal-is-another", "UAS-SDP-09"),
+    ("refusal-is-another", "UAS-MOD-06"),
+    ("unknown-transaction-taken", "UAS-CALL-09"),
+    ("no-min-expires", "UAS-TIMER-02"),
+    ("nothing-again", "UAS-RING-02"),
+    ("target-stays", "UAS-MOD-03"),
 ];
 
 /// Each purpose passes without its fault, and fails with it.

@@ -17,6 +17,8 @@ pub struct FaultMemory {
     pub within_dialogs: BTreeSet<String>,
     /// Which end of the tester the first INVITE of a Call-ID went to.
     pub first_callee: BTreeMap<String, SocketAddr>,
+    /// The first Contact of the tester in each Call-ID.
+    pub first_contact: BTreeMap<String, String>,
     /// Ends of the tester for which the server is dead.
     pub dead: BTreeSet<SocketAddr>,
     /// Contacts of all registrations.

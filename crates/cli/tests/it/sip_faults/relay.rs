@@ -299,7 +299,7 @@ fn connection(tester: TcpStream, server: SocketAddr, fault: &str, stop: &AtomicB
                     continue;
                 }
                 "pieces-refused" if is_of_tester && end.is_none() && !is_between => return,
-                "empty-lines-end-it" if is_of_tester && is_between => return,
+                "empty-lines-end-it" if is_of_tester && bytes.starts_with(b"\r\n") => return,
                 _ => {}
             }
             ends[1 - from].set_nonblocking(false).unwrap();

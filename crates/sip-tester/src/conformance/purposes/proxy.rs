@@ -7,6 +7,7 @@ use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 use super::super::case::{Forwarded, TestAgent, TestCase, line_of, line_or_silence, status};
 use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
 use super::general::SubjectRequest;
+use super::registrar_credentials::with_wrong_response;
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;
@@ -46,7 +47,7 @@ purposes! {
         "RSP-05" Must "RFC 3261 section 16.7" "The Via of the proxy is taken off a response." => removes_its_via, in basic;
         "RSP-06" Must "RFC 3261 section 16.7" "To, Contact and unknown header fields of a response stay as they were." => keeps_fields_of_responses;
         "RSP-07" Must "RFC 3261 section 16.7" "The body of a response stays as it was." => keeps_the_answer, in basic;
-        "RSP-08" Must "RFC 3261 section 8.1.3.2" "A status that the proxy does not know is forwarded as it is (434)." => forwards_unknown_statuses;
+        "RSP-08" Must "RFC 3261 section 16.7" "A status that the proxy does not know is forwarded as it is (434)." => forwards_unknown_statuses;
         "RSP-09" Must "RFC 3261 section 16.7" "A failure of class 6 is forwarded." => forwards_global_failures;
         "RSP-10" Should "RFC 3261 section 16.7" "A 503 is not forwarded as such." => replaces_service_unavailable;
         "RSP-11" Must "RFC 3261 section 16.7" "A 200 to an INVITE that is sent again is forwarded again." => forwards_success_again, over Datagrams;
@@ -54,7 +55,7 @@ purposes! {
         "RSP-13" Must "RFC 3261 section 16.7" "A redirection is forwarded, or followed." => forwards_redirections;
     }
     "transactions" {
-        "TRANS-01" Must "RFC 3261 section 16.2" "An INVITE gets a 100 within 200 ms if its recipient is silent." => says_trying, needs [Transactions], in basic;
+        "TRANS-01" Must "RFC 3261 section 17.2.1" "An INVITE gets a 100 within 200 ms if its recipient is silent." => says_trying, needs [Transactions], in basic;
         "TRANS-02" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again is not forwarded as another one." => absorbs_invites, needs [Transactions], over Datagrams;
         "TRANS-03" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again gets the last provisional response again." => repeats_provisional_responses, needs [Transactions], over Datagrams;
         "TRANS-04" Must "RFC 3261 section 17.1.1.2" "The proxy sends an INVITE again that its recipient does not answer." => repeats_invites, needs [Transactions], over Datagrams;
@@ -62,11 +63,11 @@ purposes! {
         "TRANS-06" Must "RFC 3261 section 17.2.1" "A failure is sent again until its ACK has come." => repeats_failures, needs [Transactions], over Datagrams;
         "TRANS-07" Must "RFC 3261 section 17.2.1" "The ACK of a failure ends that, and is not forwarded." => ends_with_the_ack, needs [Transactions];
         "TRANS-08" Must "RFC 3261 section 17.2.2" "A request that is sent again after its final response gets that again, and is not forwarded." => answers_repeated_requests, needs [Transactions], over Datagrams;
-        "TRANS-09" Must "RFC 3261 section 9.2" "A CANCEL is answered 200 by the proxy." => answers_cancel, needs [Transactions], in basic;
+        "TRANS-09" Must "RFC 3261 section 16.10" "A CANCEL is answered 200 by the proxy." => answers_cancel, needs [Transactions], in basic;
         "TRANS-10" Must "RFC 3261 section 16.10" "A CANCEL of an INVITE that rings reaches its recipient." => cancels, needs [Transactions], in basic;
         "TRANS-11" Must "RFC 3261 section 9.1" "The CANCEL that is sent has the Request-URI, Call-ID, To, From, CSeq number and topmost Via of the INVITE." => cancels_as_it_invited, needs [Transactions];
         "TRANS-12" Must "RFC 3261 section 16.7" "The 487 of an INVITE that was cancelled comes back." => forwards_request_terminated, needs [Transactions], in basic;
-        "TRANS-13" Must "RFC 4320 section 4.1" "A request that is no INVITE gets no provisional response but 100, and no 100 at once." => keeps_non_invites_quiet;
+        "TRANS-13" Must "RFC 4320 section 4.1" "A request that is no INVITE gets no provisional response but 100, and over UDP no 100 at once." => keeps_non_invites_quiet;
         "TRANS-14" Must "RFC 3261 section 17.1.2.2" "The proxy sends a request that is no INVITE again if its recipient does not answer." => repeats_requests, needs [Transactions], over Datagrams;
     }
     "dialogs" {
@@ -85,7 +86,7 @@ purposes! {
         "FORK-02" Must "RFC 3261 section 16.7" "A 200 is forwarded at once, and the other branches are cancelled." => cancels_the_others, needs [Forking];
         "FORK-03" Must "RFC 3261 section 16.7" "A failure is not forwarded as long as another branch has no final response." => waits_for_all, needs [Forking];
         "FORK-04" Must "RFC 3261 section 16.7" "Of failures one of class 6 is forwarded, if there is one." => prefers_global_failures, needs [Forking];
-        "FORK-05" Must "RFC 3261 section 16.7" "Of other failures one of the lowest class is forwarded." => prefers_the_lowest_class, needs [Forking];
+        "FORK-05" Should "RFC 3261 section 16.7" "Of other failures one of the lowest class is forwarded." => prefers_the_lowest_class, needs [Forking];
         "FORK-06" Must "RFC 3261 section 16.7" "The 200 of a second branch is forwarded, too." => forwards_both, needs [Forking];
         "FORK-07" Must "RFC 3261 section 16.10" "A CANCEL reaches all branches." => cancels_all, needs [Forking];
         "FORK-08" Must "RFC 3261 section 16.7" "Provisional responses of all branches are forwarded." => forwards_all_ringing, needs [Forking];
@@ -352,7 +353,7 @@ fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.ask(&request)?.response;
     let code = response.status.code();
     ensure!(
-        [404, 410, 480, 604].contains(&code),
+        (400..700).contains(&code),
         "an INVITE for a user without a registration was answered {}",
         line_of(&response)
     );
@@ -791,7 +792,15 @@ fn forwards_request_terminated(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Options)?;
-    let early = case.response(FIRST, &forwarded.sent, Duration::from_secs(1))?;
+    let until = case.now() + Duration::from_secs(1);
+    let mut early = None;
+    while let Some(response) = case.response(FIRST, &forwarded.sent, until.since(case.now()))? {
+        // Over a reliable transport a 100 may be sent at any time.
+        if response.status.code() != 100 || case.is_over_datagrams() {
+            early = Some(response);
+            break;
+        }
+    }
     case.answer(&forwarded, 200)?;
     let _ = case.final_of(&forwarded);
     ensure!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()));
@@ -1111,12 +1120,8 @@ fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (request, response) = unauthorized(case)?;
     let Some(mut next) = case.with_credentials(FIRST, &request, &response)? else { return Ok(()) };
-    let credentials = next
-        .headers
-        .get(&Name::ProxyAuthorization)
-        .unwrap_or_default()
-        .replace("response=\"", "response=\"0");
-    next.headers.set(Name::ProxyAuthorization, credentials);
+    let credentials = next.headers.get(&Name::ProxyAuthorization).unwrap_or_default().to_owned();
+    next.headers.set(Name::ProxyAuthorization, with_wrong_response(&credentials));
     let response = case.ask_plainly(FIRST, &next)?.response;
     let code = response.status.code();
     ensure!(

@@ -23,13 +23,13 @@ purposes! {
         "RED-03" Must "RFC 3261 section 8.3" "The response names all contacts of the user." => names_all_contacts, needs [SeveralContacts];
         "RED-04" Must "RFC 3261 section 8.3" "The response does not name the Request-URI." => does_not_name_the_request_uri;
         "RED-05" Must "RFC 3261 section 8.3" "The request is not forwarded." => does_not_forward, in basic;
-        "RED-06" Must "RFC 3261 section 21.3.3" "A user with one contact is redirected with 302, or 301." => says_moved, in basic;
-        "RED-07" Must "RFC 3261 section 8.3" "A request that is no INVITE is redirected, too." => redirects_other_requests;
+        "RED-06" Must "RFC 3261 section 21.3.4" "The redirection is no 305, which only user agents send." => says_moved, in basic;
+        "RED-07" Must "RFC 3261 section 8.3" "A request that is no INVITE is redirected, or refused." => redirects_other_requests;
         "RED-08" Must "RFC 3261 section 21.4.5" "A user without a registration is refused." => refuses_unknown_users, in basic;
         "RED-09" Must "RFC 3261 section 8.3" "A user whose contact was removed is not redirected." => forgets_removed_contacts;
         "RED-10" Must "RFC 3261 section 8.3" "The contact that was registered last is named." => names_the_last_contact;
         "RED-11" Must "RFC 3261 section 17.2.1" "The ACK of a redirection gets no response." => takes_the_ack, in basic;
-        "RED-12" Must "RFC 3261 section 8.3" "A CANCEL is answered 200 or 481." => answers_cancel;
+        "RED-12" Should "RFC 3261 section 8.3" "A CANCEL is answered with a 2xx, or with 481." => answers_cancel;
         "RED-13" Must "RFC 3261 section 20.10" "Parameters of the contact's URI are named as they were registered." => keeps_parameters_of_uris;
     }
 }
@@ -114,8 +114,7 @@ fn does_not_forward(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn says_moved(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
-    let code = response.status.code();
-    ensure!([301, 302].contains(&code), "a user with one contact is redirected with {}", line_of(&response));
+    ensure!(response.status.code() != 305, "a user is redirected with {}", line_of(&response));
     Ok(())
 }
 
@@ -126,7 +125,7 @@ fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.ask(&request)?.response;
     let code = response.status.code();
     ensure!(
-        (300..400).contains(&code),
+        (300..700).contains(&code),
         "an OPTIONS for a registered user was answered {}",
         line_of(&response)
     );
@@ -140,7 +139,7 @@ fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.ask(&request)?.response;
     let code = response.status.code();
     ensure!(
-        [404, 410, 480, 604].contains(&code),
+        (400..700).contains(&code),
         "an INVITE for a user without a registration was answered {}",
         line_of(&response)
     );
@@ -196,7 +195,7 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancel = case.cancel_of(&answered.request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
     let code = response.status.code();
-    ensure!([200, 481].contains(&code), "a CANCEL was answered {}", line_of(&response));
+    ensure!((200..300).contains(&code) || code == 481, "a CANCEL was answered {}", line_of(&response));
     Ok(())
 }
 

@@ -37,7 +37,7 @@ macro_rules! torture_purposes {
             role: TestedRole::$role,
             group: "torture",
             section: MESSAGES[$place].section,
-            level: level_of(MESSAGES[$place].treatment),
+            level: level_of(TestedRole::$role, MESSAGES[$place].treatment),
             requirement: MESSAGES[$place].requirement,
             needs: &[],
             carrier: torture_purposes!(@carrier $($carrier)?),
@@ -54,10 +54,17 @@ pub(super) const OF_PROXIES: &[TestPurpose] = torture_purposes!(Proxy "PRX");
 pub(super) const OF_REDIRECT_SERVERS: &[TestPurpose] = torture_purposes!(Redirect "RED");
 pub(super) const OF_USER_AGENTS: &[TestPurpose] = torture_purposes!(Uas "UAS");
 
-/// RFC 4475 tells what an element "should" do with what is broken. That it reads what is right, and is not harmed, follows from RFC 3261.
-const fn level_of(treatment: TortureTreatment) -> RequirementLevel {
+/// RFC 4475 tells what an element "should" do with what is broken. RFC 3261 requires that it reads what is right, is not harmed, and refuses
+/// a body and extensions that it does not understand (sections 8.2.2.3, 8.2.3 and 16.3). The message with extensions is an OPTIONS, which is
+/// not for a registrar, and a redirect server ignores them (section 8.3).
+const fn level_of(role: TestedRole, treatment: TortureTreatment) -> RequirementLevel {
     match treatment {
-        TortureTreatment::Taken | TortureTreatment::Discarded => RequirementLevel::Must,
+        TortureTreatment::Taken
+        | TortureTreatment::Discarded
+        | TortureTreatment::RefusedByEndpoints(&[415]) => RequirementLevel::Must,
+        TortureTreatment::Refused(&[420]) if matches!(role, TestedRole::Proxy | TestedRole::Uas) => {
+            RequirementLevel::Must
+        }
         _ => RequirementLevel::Should,
     }
 }
