@@ -411,6 +411,9 @@ faults! {
         );
         p.to_contact = Some(request);
     };
+    "another-redirection" => |p| if (300..400).contains(&p.status()) {
+        p.answer("305 Use Proxy");
+    };
     "target-stays" => |p| if let Some(contact) = p.value("Contact").filter(|_| !p.to_tester && p.is_request()) {
         let call_id = p.value("Call-ID").unwrap_or_default();
         let first = p.memory.first_contact.entry(call_id).or_insert(contact).clone();

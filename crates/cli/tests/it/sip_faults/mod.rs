@@ -202,6 +202,9 @@ const OF_REDIRECT_SERVERS: &[(&str, &str)] = &[
     ("grammar-broken", "RED-MSG-04"),
     ("sent-by-ignored", "RED-WAY-01"),
     ("rport-ignored", "RED-WAY-02"),
+    ("refusal-succeeds", "RED-RED-08"),
+    ("another-redirection", "RED-RED-06"),
+    ("empty-lines-end-it", "RED-MSG-11"),
 ];
 
 /// The same of a user agent.
@@ -236,7 +239,9 @@ fn each_is_caught(role: &'static str, faults: &[(&str, &str)]) {
     let mut missed = Vec::new();
     for (name, id) in faults {
         let fault = FAULTS.iter().find(|fault| fault.name == *name).unwrap();
-        if !caught(&without, &subject.with_fault(fault, &[id])).contains(*id) {
+        let of_connections = OF_CONNECTIONS.contains(name).then(|| subject.over_connections("none", &[id]));
+        let without = of_connections.as_ref().unwrap_or(&without);
+        if !caught(without, &subject.with_fault(fault, &[id])).contains(*id) {
             missed.push((name, id));
         }
     }

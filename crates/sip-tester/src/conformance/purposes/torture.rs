@@ -38,7 +38,7 @@ macro_rules! torture_purposes {
             group: "torture",
             section: MESSAGES[$place].section,
             level: level_of(TestedRole::$role, MESSAGES[$place].treatment),
-            requirement: MESSAGES[$place].requirement,
+            requirement: requirement_of(TestedRole::$role, &MESSAGES[$place]),
             needs: &[],
             carrier: torture_purposes!(@carrier $($carrier)?),
             is_basic: false,
@@ -69,6 +69,16 @@ const fn level_of(role: TestedRole, treatment: TortureTreatment) -> RequirementL
     }
 }
 
+/// RFC 3261 section 8.3: a redirect server ignores what it does not understand in Require.
+const fn requirement_of(role: TestedRole, message: &TortureMessage) -> &'static str {
+    match (role, message.treatment) {
+        (TestedRole::Redirect, TortureTreatment::Refused(&[420])) => {
+            "A request that requires unknown extensions is answered."
+        }
+        _ => message.requirement,
+    }
+}
+
 const fn subject_of(role: TestedRole) -> SubjectRequest {
     match role {
         TestedRole::Registrar => registrar::SUBJECT,
@@ -84,9 +94,9 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
         TortureTreatment::Discarded => {
             return survives(case, subject_of(role), &Bytes::from_static(message.bytes));
         }
-        TortureTreatment::Refused(codes) => codes,
+        TortureTreatment::Refused(codes) if role != TestedRole::Redirect || *codes != [420] => codes,
         TortureTreatment::RefusedByEndpoints(codes) if role == TestedRole::Uas => codes,
-        TortureTreatment::Any => {
+        TortureTreatment::Any | TortureTreatment::Refused(_) => {
             let response = answer_to(case, message)?;
             lives_on(case, subject_of(role), response.is_some())?;
             ensure!(response.is_some(), "the message got no response");
