@@ -2,11 +2,10 @@
 
 use netrig_core::Instant;
 
-use super::authentication::unknown_options;
 use super::element::Element;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply, unsupported};
+use super::{Registry, is_readable, reply};
 use crate::transaction::{ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Status};
 
@@ -41,10 +40,8 @@ impl Redirect {
             }
             _ => {}
         }
-        let unknown = unknown_options(request, &Name::Require, &[]);
-        if !unknown.is_empty() {
-            return unsupported(request, &unknown);
-        }
+        // What is required of who is called is not its affair: "Redirect servers MUST ignore features that are not
+        // understood (including unrecognized header fields, any unknown option tags in Require, or even method names)".
         if request.uri.as_sip().is_none() {
             return reply(request, Status::UNSUPPORTED_URI_SCHEME);
         }

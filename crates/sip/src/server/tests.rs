@@ -230,9 +230,10 @@ fn a_redirect_server_says_where() {
     assert_eq!(code(&mut server, 1.0, request("CANCEL", "sip:bob@biloxi.com", ALICE, 77, "")), 481);
     assert_eq!(code(&mut server, 1.0, request("INVITE", "sip:bob@chicago.com", ALICE, 3, "")), 404);
     assert_eq!(code(&mut server, 1.0, request("INVITE", "tel:110", ALICE, 4, "")), 416);
+    // "any unknown option tags in Require" are for who is called.
     assert_eq!(
         code(&mut server, 1.0, request("INVITE", "sip:bob@biloxi.com", ALICE, 5, "Require: x\r\n")),
-        420
+        302
     );
     server.registry.users = Users::Known([].into());
     assert_eq!(code(&mut server, 1.0, ask(6, "bob")), 404);
