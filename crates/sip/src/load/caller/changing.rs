@@ -20,6 +20,7 @@ impl Caller {
         stamp(&mut call.stamps.changing, now);
         call.phase = Phase::Changing;
         call.is_change_rung = false;
+        call.prack = 0;
         call.step += 1;
         call.invite = call.cseq + 1;
         self.send_next(now, key, Sent::Change, out);

@@ -204,6 +204,8 @@ impl Caller {
         let is_challenge = matches!(status, 401 | 407);
         let Some(call) = self.calls.get_mut(key) else { return };
         call.status = status;
+        // A final response ends what its provisional ones have begun: an answer to PRACK says nothing of the call any more.
+        call.prack = 0;
         let may_ask = call.phase != Phase::Cancelling;
         if is_challenge && may_ask && self.authorize(scan, key) {
             self.ask(now, key, out);

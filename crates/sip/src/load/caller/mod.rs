@@ -1,7 +1,8 @@
 //! Who calls: the scenarios as seen by the one who begins them.
 //!
 //! What a call sends is in `sending`, what its first INVITE comes to in `inviting`, what is done in its dialog in `dialog`, and
-//! where it is asked instead in `redirecting`, what only some scenarios do in `reliable`, `changing`, `forks` and `subscribing`, and session timers in `refreshing`.
+//! where it is asked instead in `redirecting`; what only some scenarios do is in `reliable`, `changing`, `forks` and `subscribing`, and session
+//! timers are in `refreshing`.
 
 mod changing;
 mod dialog;
@@ -494,8 +495,7 @@ impl Caller {
             Phase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
             _ => Failure::TimedOut(timer),
         };
-        let is_asked = matches!(call.phase, Phase::Calling | Phase::Asking);
-        if self.fail_over(now, key, out) || is_asked && self.move_on(now, key, out) {
+        if self.fail_over(now, key, out) || self.move_on(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };

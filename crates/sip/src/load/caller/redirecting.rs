@@ -124,6 +124,10 @@ impl Caller {
     /// Asks the next place that a 3xx has named, if there is one. Whether there is.
     pub(super) fn move_on(&mut self, now: Instant, key: Key, out: &mut Output) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
+        // What has been answered, or is being taken back, goes nowhere else.
+        if !matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Asking) {
+            return false;
+        }
         let cseq = call.cseq + 1;
         if !self.redirects.get_mut(&call.token.key).is_some_and(|redirects| redirects.go_on(cseq)) {
             return false;

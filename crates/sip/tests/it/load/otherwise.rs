@@ -521,3 +521,43 @@ fn a_dialog_over_tcp_goes_on_over_tcp() {
     played.reply(ms(1), &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7;transport=tcp>")]);
     assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp));
 }
+
+/// A final response ends what its provisional ones have begun: whatever PRACK comes to then, the call is told once, and forgotten after timer D.
+#[test]
+fn an_answer_to_prack_behind_the_final_response_changes_nothing() {
+    let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];
+    for scenario in [CALL_AND_LEAVE, Scenario::Prack { hold: Duration::ZERO }] {
+        for answer in [200, 481] {
+            let mut played = Played::start(setup(), scenario);
+            let invite = played.asked().remove(0).2;
+            played.reply(ms(1), &invite, 180, &reliably);
+            let prack = played.asked().remove(0).2;
+            played.reply(ms(2), &invite, 486, &[]);
+            assert_eq!(played.asked().remove(0).2.method.as_str(), "ACK");
+            played.reply(ms(3), &prack, answer, &[]);
+            while let Some(due) = played.caller.next_deadline() {
+                played.caller.handle_timeout(due, &mut played.out);
+            }
+            assert!(played.asked().is_empty() && played.caller.is_empty(), "{scenario:?} {answer}");
+            let failures: Vec<_> = played.out.records.iter().map(|record| record.failure).collect();
+            assert_eq!(failures, [Some(Failure::Status(486))], "{scenario:?} {answer}");
+        }
+    }
+}
+
+/// The contacts that a 3xx named beside the one that has answered are of no use any more: a connection that is lost with the BYE on it
+/// begins no other call.
+#[test]
+fn a_call_that_was_answered_goes_to_no_other_contact() {
+    let own = Setup { transport: Transport::Tcp, ..following() };
+    let mut played = Played::start(own, CALL_AND_LEAVE);
+    let first = played.asked().remove(0).2;
+    let contacts = "<sip:a@192.0.2.9:5070>;q=0.9, <sip:b@192.0.2.9:5070>;q=0.1";
+    played.reply(ms(1), &first, 302, &[(Name::Contact, contacts)]);
+    let second = played.asked().pop().unwrap().2;
+    played.reply(ms(2), &second, 200, &[(Name::Contact, "<sip:a@192.0.2.9:5070>")]);
+    assert_eq!(played.asked().pop().unwrap().2.method.as_str(), "BYE");
+    played.caller.handle_disconnection(ms(3), (peer(), Whose::All), Broken::Reset, &mut played.out);
+    assert!(played.asked().is_empty());
+    assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
+}
