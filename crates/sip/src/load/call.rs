@@ -197,9 +197,11 @@ pub(super) enum Phase {
     Asking,
     /// Another final response has come: it is acknowledged as often as it comes again, for the time of timer D.
     Refused,
-    /// All of its own is done, and another 2xx may come, for 64·T1 after the first; the record is out, or waits for what
-    /// that brings.
-    Forked,
+    /// All of its own is done, and another 2xx may come, for 64·T1 after the first.
+    Forked {
+        /// Whether the record is out; it waits for what another 2xx brings otherwise.
+        is_told: bool,
+    },
     /// One of several dialogs that a call came to: it is over, and its 2xx may come again.
     Released,
 }
@@ -244,8 +246,6 @@ pub(super) struct Call {
     pub(super) branches: u8,
     /// Whether the scenario's own condition has been met: early media, a reliable response, a NOTIFY, a second answer.
     pub(super) is_met: bool,
-    /// Whether its record is out.
-    pub(super) is_told: bool,
     /// Whether its CANCEL was answered with a 2xx: the final response to the INVITE is to come.
     pub(super) is_cancel_answered: bool,
     /// Whether its last request went over TCP because of its length, and whether its last INVITE did.
@@ -403,5 +403,5 @@ pub(super) struct Subscription {
 }
 
 // What a million of them may take.
-const _: () = assert!(size_of::<Call>() <= 512, "an active call takes 512 bytes at most");
+const _: () = assert!(size_of::<Call>() < 512, "an active call takes less than 512 bytes");
 const _: () = assert!(size_of::<Answer>() < 512, "an active call takes less than 512 bytes");

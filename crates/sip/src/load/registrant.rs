@@ -278,7 +278,7 @@ impl Registrant {
         let Setup { retries, longest_ringing, .. } = self.setup;
         let wait = scan.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
         let Some(user) = self.users.get_mut(index as usize) else { return false };
-        let may = user.counts.retried < u16::from(retries);
+        let may = user.counts.retried < retries;
         let Some(wait) = wait.filter(|wait| may && *wait <= longest_ringing) else { return false };
         user.is_waiting = true;
         user.clock = Clock { act: Deadline::after(now, wait), ..Clock::default() };

@@ -135,13 +135,13 @@ pub struct Counts {
     /// Dialogs beside the first that a forked call came to, acknowledged and hung up.
     pub surplus: u16,
     /// Servers that were given up for the next.
-    pub failed_over: u16,
+    pub failed_over: u8,
     /// Contacts of 3xx that were asked.
-    pub redirected: u16,
+    pub redirected: u8,
     /// Requests that were sent again after the time of a `Retry-After`.
-    pub retried: u16,
+    pub retried: u8,
     /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later.
-    pub pending: u16,
+    pub pending: u8,
     /// Requests of this side that refreshed the session, or were to (RFC 4028). One that is sent again by a timer counts once.
     pub refreshes_sent: u16,
     /// Requests of the other side that refreshed the session, and that this side answered with 2xx.

@@ -71,7 +71,7 @@ impl Caller {
         let Some(call) = self.calls.get_mut(first.key).filter(|call| call.token == first) else { return };
         call.branches = call.branches.saturating_sub(1);
         call.failure = call.failure.or(failure);
-        if call.phase == Phase::Forked {
+        if matches!(call.phase, Phase::Forked { .. }) {
             self.settle(first.key, out);
         }
     }
@@ -81,7 +81,7 @@ impl Caller {
     pub(super) fn linger(&mut self, key: Key, out: &mut Output) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
-        call.phase = Phase::Forked;
+        call.phase = Phase::Forked { is_told: false };
         call.clock = Clock { end: Deadline::after(call.stamps.answered, patience), ..Clock::default() };
         self.settle(key, out);
         self.rest(key.index);
@@ -89,17 +89,21 @@ impl Caller {
 
     /// Tells what became of a call when all its dialogs are ended.
     fn settle(&mut self, key: Key, out: &mut Output) {
-        let Some(call) = self.calls.get_mut(key).filter(|call| !call.is_told && call.branches == 0) else {
+        let Some(call) = self
+            .calls
+            .get_mut(key)
+            .filter(|call| call.phase == (Phase::Forked { is_told: false }) && call.branches == 0)
+        else {
             return;
         };
         if call.counts.surplus > 0 || call.failure.is_some() {
-            call.is_told = true;
+            call.phase = Phase::Forked { is_told: true };
             out.records.push(record(call));
         }
     }
 
     /// No other dialog can come any more.
-    pub(super) fn forked_out(&mut self, now: Instant, key: Key, out: &mut Output) {
+    pub(super) fn forked_out(&mut self, now: Instant, key: Key, is_told: bool, out: &mut Output) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.branches > 0 {
@@ -107,7 +111,7 @@ impl Caller {
             return;
         }
         call.failure = call.failure.or((!call.is_met).then_some(Failure::Without("a second answer")));
-        if !call.is_told {
+        if !is_told {
             out.records.push(record(call));
         }
         self.forget(key);

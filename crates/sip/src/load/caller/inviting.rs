@@ -151,7 +151,7 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_answered = matches!(
             call.phase,
-            Phase::Holding | Phase::Changing | Phase::Ending | Phase::Forked | Phase::Released
+            Phase::Holding | Phase::Changing | Phase::Ending | Phase::Forked { .. } | Phase::Released
         );
         if !is_answered {
             self.strays += 1;

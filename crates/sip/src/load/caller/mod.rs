@@ -141,7 +141,6 @@ impl Caller {
             step: 0,
             branches: 0,
             is_met: false,
-            is_told: false,
             is_cancel_answered: false,
             is_over_tcp: false,
             is_invite_over_tcp: false,
@@ -338,7 +337,7 @@ impl Caller {
             self.leave_tcp(now, (server, why), key, out);
             let Some(call) = self.calls.get_mut(key) else { continue };
             let asked = match call.phase {
-                Phase::Waiting | Phase::Holding | Phase::Refused | Phase::Forked | Phase::Released => {
+                Phase::Waiting | Phase::Holding | Phase::Refused | Phase::Forked { .. } | Phase::Released => {
                     continue;
                 }
                 Phase::Changing | Phase::Ending => call.next_hop,
@@ -483,7 +482,7 @@ impl Caller {
         let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
         let timer = match call.phase {
             Phase::Refused | Phase::Released => return self.forget(key),
-            Phase::Forked => return self.forked_out(now, key, out),
+            Phase::Forked { is_told } => return self.forked_out(now, key, is_told, out),
             Phase::Proceeding | Phase::Holding if call.prack != 0 => return self.unacknowledged(now, key),
             Phase::Holding => Timer::N,
             Phase::Ending if is_subscriber && call.stamps.ended != Instant::NEVER => Timer::N,

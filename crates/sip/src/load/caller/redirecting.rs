@@ -112,7 +112,7 @@ impl Caller {
         let wait = scan.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
         let Some(wait) = wait.filter(|wait| status >= 400 && *wait <= longest_ringing) else { return false };
         let Some(call) = self.calls.get_mut(key) else { return false };
-        if call.counts.retried >= u16::from(retries) {
+        if call.counts.retried >= retries {
             return false;
         }
         call.phase = Phase::Waiting;
