@@ -195,7 +195,7 @@ impl RunningFlow<'_> {
         format!("flow `{}`: {why}", self.order.name)
     }
 
-    /// Tells notes of the whole flow. Nobody listens any more once the run was given up.
+    /// Sends notes on the whole flow. The receiver is closed after the run was given up, which is no error.
     fn tell_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
         let notes = texts.into_iter().map(|text| note(self.order, self.of_flow(text)));
         let _ = self.progress.send(Progress::Notes(notes.collect()));

@@ -182,7 +182,7 @@ fn large_requests_go_over_tcp_and_in_datagrams_where_nobody_takes_it() {
         };
         (of("INVITE "), of("BYE "), of("SIP/2.0 200"))
     };
-    // The same port over both: at an address and below the ports that nobody else takes.
+    // One port for both transports, at an address that no other test uses.
     let [udp, tcp] = ["udp", "tcp"].map(|transport| format!("{transport}:127.77.31.1:5071"));
     let (invites, byes, answers) = transports_of(&["--listen", &udp, "--listen", &tcp]);
     // The contact in the answer to a request over TCP names TCP, and so the dialog stays there.

@@ -433,7 +433,7 @@ impl OwnMessage {
             message.headers_mut().push(name, filled(value, setup));
         }
         let own = message.body().clone();
-        // Where the scenario's message describes no session, none is put into it: it would be an offer that nobody expects.
+        // A message in which the scenario has no session description gets none: it would be a second offer.
         let is_there = |body: &&OwnBody| !(body.is_session() && self.step.has_session() && own.is_empty());
         let parts: Vec<&OwnBody> = self.parts.iter().filter(is_there).collect();
         let (media_type, body) = match (self.body.as_ref().filter(is_there), &parts[..]) {
@@ -556,7 +556,7 @@ mod tests {
             r#"{ "step": "invite", "body": { "type": "text/plain", "text": "[user]\n[user] {\"a\": [1, true]}" } }"#,
         ));
         let template = Template::new(&message).unwrap();
-        for user in ["a", "somebody"] {
+        for user in ["a", "alice"] {
             let mut out = Vec::new();
             template.write(&Values::default().with(Hole::User, user.as_bytes()), &mut out);
             let out = String::from_utf8(out).unwrap().replace("sip:@", "sip:b@");

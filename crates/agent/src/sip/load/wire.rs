@@ -71,7 +71,7 @@ impl Wire {
     ) -> Result<Self, LoadError> {
         let open = || BothWires::open(LoadSocket::open(local, calls_per_s)?, reconnecting);
         let mut both = open();
-        // The system chooses a port that is free for datagrams; somebody's connections may have it.
+        // The system chooses a port that is free for UDP. The same number may be in use for TCP.
         for _ in 1..PORTS_TRIED {
             if local.port() != 0 || both.is_ok() {
                 break;

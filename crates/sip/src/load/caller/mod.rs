@@ -363,8 +363,8 @@ impl Caller {
         }
     }
 
-    /// Nobody takes connections at this server, for requests that are too long for a datagram: "the element SHOULD retry the request,
-    /// using UDP" (RFC 3261 section 18.1.1). What else of the call is as long goes in datagrams from now on.
+    /// Handles a server that refuses TCP connections, for a load over UDP: "the element SHOULD retry the request, using UDP" (RFC 3261
+    /// section 18.1.1). All later requests of the call go over UDP, too, whatever their length.
     fn leave_tcp(&mut self, now: Instant, (server, why): (SocketAddr, Broken), key: Key, out: &mut Output) {
         let is_refused = self.setup.has_two_transports() && why == Broken::Refused;
         let Some(call) = self.calls.get(key).filter(|call| is_refused && !call.stays_on_udp) else { return };

@@ -110,7 +110,7 @@ fn a_3xx_is_followed_from_place_to_place() {
     assert_eq!(
         (to, uri(&third)),
         (there(), "sip:d@198.51.100.8".to_owned()),
-        "it is nobody who may be sent to"
+        "the load was not told of this address"
     );
     assert!(third.headers.get(&Name::Authorization).is_none());
     // It does not answer.
@@ -327,7 +327,7 @@ fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     played.caller.handle_disconnection(ms(502), (there(), Whose::All), Broken::Reset, &mut played.out);
     assert!(played.asked().is_empty() && played.out.records.is_empty());
     played.reply(ms(600), &again, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
-    assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp), "nobody takes one for the BYE either");
+    assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp), "the BYE goes over UDP, too");
 
     let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
     played.asked();
@@ -421,7 +421,7 @@ fn sessions_of_ones_own_follow_the_scenario() {
     );
 }
 
-/// Nobody takes connections there: what waits is sent in a datagram at once, and so is what comes later, in each phase of a call.
+/// A server refuses TCP connections: the request that waits is sent over UDP at once, and so is each later one, in each phase of a call.
 #[test]
 fn a_call_that_stands_leaves_tcp_too() {
     let mut played = Played::start(with_long(&["ack", "bye"]), CALL);
@@ -433,7 +433,7 @@ fn a_call_that_stands_leaves_tcp_too() {
     let next_hop = there();
     played.caller.handle_disconnection(ms(2), (next_hop, Whose::All), Broken::Refused, &mut played.out);
     assert!(played.out.records.is_empty());
-    // Its 2xx comes again, as nobody has heard the ACK.
+    // The 2xx comes again, as the ACK was lost.
     played.reply(ms(500), &invite, 200, &contact);
     let (_, is_tcp, ack) = played.asked().remove(0);
     assert_eq!((is_tcp, ack.method.as_str()), (false, "ACK"));
@@ -444,8 +444,8 @@ fn a_call_that_stands_leaves_tcp_too() {
     assert_eq!(played.out.records[0].failure, None);
 }
 
-/// Whoever says `Supported: 100rel` is rung reliably if the other side wants it so, and acknowledges that (RFC 3262 sections 3 and 4): in each
-/// scenario whose INVITE has an offer. The others do not say it.
+/// An INVITE with an offer has `Supported: 100rel`, so a server may send provisional responses reliably, and the caller acknowledges them (RFC
+/// 3262 sections 3 and 4), in each scenario. An INVITE without an offer does not have it.
 #[test]
 fn reliable_ringing_is_acknowledged_in_each_scenario() {
     let hold = Duration::ZERO;

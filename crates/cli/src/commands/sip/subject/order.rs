@@ -226,12 +226,12 @@ pub fn read(path: &Path) -> Result<String, Failure> {
 fn own_messages(path: &Path) -> Result<Vec<OwnMessage>, Failure> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct File {
+    struct MessagesFile {
         #[serde(default)]
         messages: Vec<OwnMessage>,
     }
     let wrong = |why: String| Failure::request(format!("{}: {why}", path.display()));
-    let file: File = toml::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
+    let file: MessagesFile = toml::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
     OwnMessage::check_all(&file.messages).map_err(wrong)?;
     if file.messages.is_empty() {
         return Err(wrong("it has no message: expected a `[[messages]]` with its `step`".to_owned()));
