@@ -194,6 +194,37 @@ fn callers_are_redirected_by_kamailio_over_everything_that_it_speaks() {
     server.carries("redirect", "", &["--scenario", "redirect", "--callee", "own"]);
 }
 
+/// Kamailio's 302 leads each caller to its peer.
+#[test]
+fn callers_follow_the_redirections_of_kamailio() {
+    let Some(server) = Kamailio::start(&["REDIRECT"]) else { return };
+    for arguments in [&["--hold", "20ms"][..], &["--scenario", "cancel"], &["--scenario", "message"]] {
+        let told = server.load("udp", "", &[&["--callee", "own", "--follow-redirects"], arguments].concat());
+        let row = &told["outcomes"].as_array().unwrap()[0];
+        assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{arguments:?}: {told:#}");
+        assert_eq!(told["redirects_followed"], 200, "{arguments:?}");
+    }
+}
+
+/// RFC 3261 section 18.1.1: requests that are too long for a datagram go over TCP, and the dialogs that Kamailio's Record-Route then leads over
+/// TCP stay there; registrations and short requests go over UDP.
+#[test]
+fn large_requests_go_over_tcp_through_kamailio() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let own = ["--callee", "own", "--ring", "20ms", "--sdp", "2KB", "--large-requests", "tcp"];
+    for scenario in ["call", "re-invite", "prack", "cancel", "busy"] {
+        let keep = ["--keep", "all", "--keep-to", server.folder.path().join(scenario).to_str().unwrap()]
+            .map(str::to_owned);
+        let keep: Vec<&str> = keep.iter().map(String::as_str).collect();
+        let told = server.load("udp", "", &[&own[..], &["--scenario", scenario], &keep].concat());
+        let rows = told["outcomes"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["what"] == scenario).unwrap();
+        assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{scenario}: {told:#}: {}", server.said());
+        let log = std::fs::read_to_string(server.folder.path().join(format!("{scenario}.log"))).unwrap();
+        assert!(log.contains("\nVia: SIP/2.0/TCP ") && log.contains("\nVia: SIP/2.0/UDP "), "{scenario}");
+    }
+}
+
 /// What is said in calls through Kamailio, over UDP and TCP, is read by a third.
 #[test]
 fn tshark_finds_no_fault_in_calls_through_kamailio() {
