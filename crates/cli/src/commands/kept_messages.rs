@@ -1,18 +1,25 @@
 //! Messages of the flows of SIP of runs that are kept.
 
 #[cfg(target_os = "linux")]
+use std::path::{Path, PathBuf};
+
+#[cfg(target_os = "linux")]
+use netrig_agent::sip::tap::KeptMessages;
+#[cfg(target_os = "linux")]
+use netrig_netns::{KeptFlow, KeptOfRuns};
+#[cfg(target_os = "linux")]
 use netrig_sip_tester::counted;
 
 use crate::arguments::RunKeep;
 #[cfg(target_os = "linux")]
-use crate::commands::sip::load::kept;
+use crate::commands::sip::load::{kept, not_kept};
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
 /// The substrate whose runs have messages to be kept.
 const ON: &str = "netns";
 
-/// Flows of which each is told by itself.
+/// Flows of failed runs of which each is told by itself.
 #[cfg(target_os = "linux")]
 const MOST_TOLD: usize = 12;
 
@@ -52,8 +59,8 @@ pub fn lines(typed: &RunKeep, ran: u64) -> Vec<String> {
 }
 
 #[cfg(target_os = "linux")]
-fn lines_of(kept: netrig_netns::KeptOfRuns, ran: u64, folder: &std::path::Path) -> Vec<String> {
-    let netrig_netns::KeptOfRuns { mut flows, ordered } = kept;
+fn lines_of(kept: KeptOfRuns, ran: u64, folder: &Path) -> Vec<String> {
+    let KeptOfRuns { flows, ordered } = kept;
     if flows.is_empty() {
         let why = match (ran, ordered) {
             (0, 0) => "no run was made",
@@ -62,45 +69,60 @@ fn lines_of(kept: netrig_netns::KeptOfRuns, ran: u64, folder: &std::path::Path) 
         };
         return vec![format!("kept: no messages, for {why}")];
     }
-    // Who looks for messages looks for those of a failure first.
-    flows.sort_by_key(|flow| flow.messages.is_some());
-    let told = flows.iter().take(MOST_TOLD);
-    let mut lines: Vec<String> = told.flat_map(of_flow).collect();
-    let rest: Vec<_> = flows.iter().skip(MOST_TOLD).collect();
-    let whole: Vec<_> = rest.iter().filter_map(|flow| flow.messages.as_ref()).collect();
-    if !whole.is_empty() {
-        let messages = whole.iter().map(|kept| kept.messages).sum();
-        let lost: u64 = whole.iter().map(|kept| kept.dropped + kept.without_room).sum();
-        let lost = if lost > 0 { format!("; {lost} found no room or time") } else { String::new() };
-        lines.push(format!(
-            "kept: {} of {} in {}{lost}",
-            counted(messages, "message", "messages"),
-            counted(whole.len() as u64, "more flow", "more flows"),
-            folder.display()
-        ));
-    }
-    let of_failed = (rest.len() - whole.len()) as u64;
-    if of_failed > 0 {
+    // Messages of a failure are looked for first.
+    let (whole, failed): (Vec<_>, Vec<_>) = flows.into_iter().partition(|flow| flow.messages.is_some());
+    let mut lines: Vec<String> = failed.iter().take(MOST_TOLD).map(|flow| of_failed(flow, folder)).collect();
+    let more = failed.len().saturating_sub(MOST_TOLD) as u64;
+    if more > 0 {
         lines.push(format!(
             "kept: messages of {} of runs that did not end well in {}",
-            counted(of_failed, "more flow", "more flows"),
+            counted(more, "more flow", "more flows"),
             folder.display()
         ));
     }
+    lines.extend(of_whole(&whole, folder));
     lines
 }
 
-/// What was kept of a flow.
+/// A file as it is called from here.
 #[cfg(target_os = "linux")]
-fn of_flow(flow: &netrig_netns::KeptFlow) -> Vec<String> {
-    let netrig_netns::KeptFlow { log, capture, messages, .. } = flow;
-    if let Some(messages) = messages {
-        return kept(messages);
-    }
+fn within(folder: &Path, file: &Path) -> PathBuf {
+    file.file_name().map_or_else(|| file.to_owned(), |name| folder.join(name))
+}
+
+/// What was kept of a flow of a run that failed or was given up.
+#[cfg(target_os = "linux")]
+fn of_failed(flow: &KeptFlow, folder: &Path) -> String {
+    let [log, capture] = [&flow.log, &flow.capture].map(|file| within(folder, file));
     let (log, capture) = (log.display(), capture.display());
-    vec![format!(
-        "kept: messages of a run that did not end well in {log} and {capture}; netrig sip show {log}"
-    )]
+    format!("kept: messages of a run that did not end well in {log} and {capture}; netrig sip show {log}")
+}
+
+/// What was kept of the flows of all other runs.
+#[cfg(target_os = "linux")]
+fn of_whole(flows: &[KeptFlow], folder: &Path) -> Vec<String> {
+    let all = || flows.iter().filter_map(|flow| flow.messages.as_ref());
+    let Some(first) = all().next() else { return Vec::new() };
+    let own = KeptMessages {
+        log: within(folder, &first.log),
+        capture: within(folder, &first.capture),
+        messages: all().map(|kept| kept.messages).sum(),
+        attempts: first.attempts.filter(|_| flows.len() == 1),
+        dropped: all().map(|kept| kept.dropped).sum(),
+        without_room: all().map(|kept| kept.without_room).sum(),
+        fault: all().find_map(|kept| kept.fault.clone()),
+    };
+    if flows.len() == 1 {
+        return kept(&own);
+    }
+    let line = format!(
+        "kept: {} of {} in {}; netrig sip show {}",
+        counted(own.messages, "message", "messages"),
+        counted(flows.len() as u64, "flow", "flows"),
+        folder.display(),
+        own.log.display()
+    );
+    std::iter::once(line).chain(not_kept(&own)).collect()
 }
 
 /// Nothing is kept where there is no such substrate.
@@ -111,16 +133,12 @@ pub fn lines(_typed: &RunKeep, _ran: u64) -> Vec<String> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use netrig_agent::sip::tap::KeptMessages;
-    use netrig_netns::{KeptFlow, KeptOfRuns};
-
     use super::*;
 
     #[test]
     fn what_failed_runs_have_kept_is_told_first_and_none_is_left_out() {
-        let told = |flows: Vec<KeptFlow>, ordered| {
-            lines_of(KeptOfRuns { flows, ordered }, 1, std::path::Path::new("kept"))
-        };
+        let told =
+            |flows: Vec<KeptFlow>, ordered| lines_of(KeptOfRuns { flows, ordered }, 1, Path::new("kept"));
         let flow = |log: &str, messages: Option<u64>| KeptFlow {
             flow: "users".to_owned(),
             log: log.into(),
@@ -128,6 +146,7 @@ mod tests {
             messages: messages.map(|messages| KeptMessages {
                 messages,
                 log: log.into(),
+                capture: "c.pcapng".into(),
                 ..Default::default()
             }),
         };
@@ -136,14 +155,23 @@ mod tests {
             told(Vec::new(), 1),
             ["kept: no messages, for each run failed before its users had a file"]
         );
-        let lines = told(vec![flow("a.log", Some(1)), flow("b.log", None)], 2);
+        let lines = told(vec![flow("/x/a.log", Some(1)), flow("/x/b.log", None)], 2);
         assert_eq!(
-            lines[0],
-            "kept: messages of a run that did not end well in b.log and c.pcapng; netrig sip show b.log"
+            lines,
+            [
+                "kept: messages of a run that did not end well in kept/b.log and kept/c.pcapng; netrig sip show kept/b.log",
+                "kept: 1 message in kept/a.log and kept/c.pcapng; netrig sip show kept/a.log"
+            ]
         );
-        assert!(lines[1].starts_with("kept: 1 message in a.log"), "{lines:?}");
-        let many = std::iter::repeat_n(flow("a.log", Some(1)), MOST_TOLD + 1).collect();
-        assert_eq!(told(many, 13).last().unwrap(), "kept: 1 message of 1 more flow in kept");
+        let mut late = flow("b.log", Some(3));
+        late.messages = late.messages.map(|messages| KeptMessages { dropped: 2, ..messages });
+        assert_eq!(
+            told(vec![flow("a.log", Some(1)), late], 2),
+            [
+                "kept: 4 messages of 2 flows in kept; netrig sip show kept/a.log",
+                "not kept: 2 messages that came faster than they could be written"
+            ]
+        );
         let failed = std::iter::repeat_n(flow("a.log", None), MOST_TOLD + 2).collect();
         let failed = told(failed, 14);
         assert_eq!(

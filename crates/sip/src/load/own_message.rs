@@ -139,10 +139,8 @@ pub enum OwnMessageError {
     #[error("`{0}` is no header field: expected `Name: value`")]
     NoHeaderField(String),
     /// The load needs it as it is.
-    #[error(
-        "`{0}` cannot be changed in messages of the step `{1}`: the load needs it to follow its calls; take it out"
-    )]
-    Kept(&'static str, &'static str),
+    #[error("`{0}` cannot be changed: the load needs it to follow its calls; take it out")]
+    Kept(&'static str),
     /// It says what a body has.
     #[error("`Content-Type` is the `type` of a body")]
     ContentType,
@@ -153,8 +151,8 @@ pub enum OwnMessageError {
     #[error("`[{0}]` is no keyword: expected one of {known}; a bracket itself is written `\\x5B`", known = known_keywords())]
     NoKeyword(String),
     /// A keyword that these messages have no value for.
-    #[error("`[{0}]` is not known in messages of the step `{1}`")]
-    UnknownHere(&'static str, &'static str),
+    #[error("`[{0}]` has no value in these messages; take it out")]
+    UnknownHere(&'static str),
     /// The session description of an INVITE is that of all calls of a load.
     #[error(
         "`[{0}]` differs from call to call, and the session description of `invite` is that of all calls of the load"
@@ -362,7 +360,7 @@ impl OwnMessage {
 
     fn check_field(&self, name: &Name, value: &str) -> Result<(), OwnMessageError> {
         if let Some(kept) = KEPT.iter().chain(self.step.kept()).find(|kept| *kept == name) {
-            return Err(OwnMessageError::Kept(kept.as_str(), self.step.name()));
+            return Err(OwnMessageError::Kept(kept.as_str()));
         }
         if *name == Name::ContentType {
             return Err(OwnMessageError::ContentType);
@@ -381,7 +379,7 @@ impl OwnMessage {
             if let Keyword::Each(hole) = keyword(word)?
                 && !self.step.knows(hole)
             {
-                return Err(OwnMessageError::UnknownHere(hole_name(hole), self.step.name()));
+                return Err(OwnMessageError::UnknownHere(hole_name(hole)));
             }
         }
         Ok(())
@@ -600,14 +598,8 @@ mod tests {
             (r#"{ "step": "bye", "set": { "c": "text/plain" } }"#, "is the `type` of a body"),
             (r#"{ "step": "bye", "set": { "Y": "a\r\nb" } }"#, "control character"),
             (r#"{ "step": "bye", "set": { "Y": "[usr]" } }"#, "`[usr]` is no keyword"),
-            (
-                r#"{ "step": "register", "set": { "Y": "[peer]" } }"#,
-                "not known in messages of the step `register`",
-            ),
-            (
-                r#"{ "step": "answer", "set": { "Y": "[user]" } }"#,
-                "not known in messages of the step `answer`",
-            ),
+            (r#"{ "step": "register", "set": { "Y": "[peer]" } }"#, "has no value in these messages"),
+            (r#"{ "step": "answer", "set": { "Y": "[user]" } }"#, "has no value in these messages"),
             (r#"{ "step": "bye", "body": { "type": "text", "text": "" } }"#, "is no media type"),
             (r#"{ "step": "bye", "body": { "type": "text/plain" } }"#, "without `text`"),
             (

@@ -24,7 +24,7 @@ use crate::interruption::until_interrupted;
 
 pub use arguments::Load;
 pub use order::pace;
-pub use show::{Table, kept, micros, tester, with_flag, words};
+pub use show::{Table, kept, micros, not_kept, tester, with_flag, words};
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {

@@ -68,6 +68,11 @@ pub fn kept(kept: &KeptMessages) -> Vec<String> {
         counted(kept.messages, "message", "messages"),
         attempts.unwrap_or_default()
     );
+    [messages].into_iter().chain(not_kept(kept)).collect()
+}
+
+/// What was not kept and why, in lines.
+pub fn not_kept(kept: &KeptMessages) -> Vec<String> {
     let lost = [
         (kept.dropped, "came faster than they could be written"),
         (kept.without_room, "found no room in memory or on the disk"),
@@ -75,11 +80,7 @@ pub fn kept(kept: &KeptMessages) -> Vec<String> {
     let lost = lost.into_iter().filter(|(count, _)| *count > 0);
     let lost =
         lost.map(|(count, why)| format!("not kept: {} that {why}", counted(count, "message", "messages")));
-    [messages]
-        .into_iter()
-        .chain(lost)
-        .chain(kept.fault.clone().map(|fault| format!("not kept: {fault}")))
-        .collect()
+    lost.chain(kept.fault.clone().map(|fault| format!("not kept: {fault}"))).collect()
 }
 
 /// Where the name led before the load, and what was asked while it went on.
