@@ -1,6 +1,9 @@
 //! Scenarios carried out by netrig and by SIPp: the same messages on the wire, and the same end.
 //!
 //! Each scenario runs twice against a SIPp that is its other side (`mirror`): once in SIPp, once in netrig.
+//!
+//! Nobody repeats a message. The loopback interface loses none, so that a message is repeated only to a process that a busy machine has
+//! stopped for longer than `retrans`; and a SIPp takes the repetition of any message but the last for one that its scenario does not expect.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -11,11 +14,12 @@ mod mirror;
 mod validate;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use regex::Regex;
+use regex::{Regex, bytes};
 
 use self::mirror::mirrored;
 use crate::common::free_port::{free_media_port, free_port};
@@ -27,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What a scenario runs with.
 struct DifferentialRun {
     folder: tempfile::TempDir,
-    /// The scenario, in the folder that its files are in.
-    file: PathBuf,
+    /// The scenario, without repetitions, beside the files that it names.
+    scenario: PathBuf,
     /// SIPp's flags for it.
     flags: Vec<String>,
     own: u16,
@@ -48,29 +52,38 @@ impl DifferentialRun {
     fn new(file: &Path, flags: &[String], other_side: Option<&str>) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (own, other) = (free_port(), free_port());
-        let bytes = fs::read(file).unwrap();
+        let written = fs::read(file).unwrap();
         let mirror = match other_side {
-            None => mirrored(&String::from_utf8_lossy(&bytes), &format!("127.0.0.1:{own}"))?,
+            None => mirrored(&String::from_utf8_lossy(&written), &format!("127.0.0.1:{own}"))?,
             Some(name) => text(&Command::new("sipp").args(["-sd", name]).output().unwrap().stdout),
         };
         // Who receives first answers calls.
         let is_caller =
             mirror.find("<recv").unwrap_or(usize::MAX) < mirror.find("<send").unwrap_or(usize::MAX);
         fs::write(folder.path().join("mirror.xml"), mirror).unwrap();
-        Some(Self { folder, file: file.to_owned(), flags: flags.to_vec(), own, other, is_caller })
+        let beside = folder.path().join("beside");
+        fs::create_dir(&beside).unwrap();
+        for entry in fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()) {
+            symlink(&entry, beside.join(entry.file_name().unwrap())).unwrap();
+        }
+        let scenario = beside.join(file.file_name().unwrap());
+        let repeats = bytes::Regex::new(r#"\sretrans\s*=\s*("[^"]*"|'[^']*')"#).unwrap();
+        fs::remove_file(&scenario).unwrap();
+        fs::write(&scenario, repeats.replace_all(&written, &b""[..])).unwrap();
+        Some(Self { folder, scenario, flags: flags.to_vec(), own, other, is_caller })
     }
 
-    /// SIPp with one call of a file, in the folder of that file; its messages go to `log`, and its errors beside it.
+    /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors beside it.
     fn sipp(&self, file: &Path, flags: &[String], port: u16, target: Option<u16>, log: &str) -> Child {
         let mut command = Command::new("sipp");
         command.args(["-sf", file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &port.to_string()]);
         target.into_iter().for_each(|target| _ = command.arg(format!("127.0.0.1:{target}")));
-        command.args(flags).args(["-m", "1", "-nostdin", "-timeout", "15", "-timeout_error"]);
+        command.args(flags).args(["-m", "1", "-nr", "-nostdin", "-timeout", "15", "-timeout_error"]);
         let log = self.folder.path().join(log);
         command.args(["-trace_err", "-error_file"]).arg(log.with_extension("err"));
         command.args(["-trace_msg", "-message_file"]).arg(log);
         // Media of two SIPps on one host need ports of their own.
-        command.args(["-mp", &free_media_port().to_string()]).current_dir(file.parent().unwrap());
+        command.args(["-mp", &free_media_port().to_string()]).current_dir(self.scenario.parent().unwrap());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("sipp starts")
     }
@@ -86,7 +99,7 @@ impl DifferentialRun {
 
     /// The scenario in SIPp. Whether it went to its end, and what it sent.
     fn in_sipp(&self) -> (SideEnd, Vec<String>) {
-        let command = |target| self.sipp(&self.file, &self.flags, self.own, target, "sipp.msg");
+        let command = |target| self.sipp(&self.scenario, &self.flags, self.own, target, "sipp.msg");
         let (own, mirror) = if self.is_caller {
             let mirror = self.mirror("mirror-a.msg");
             (command(Some(self.other)), mirror)
@@ -103,7 +116,7 @@ impl DifferentialRun {
     fn in_netrig(&self) -> (SideEnd, Vec<String>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         let kept = self.folder.path().join("netrig");
-        let file = self.file.to_str().unwrap();
+        let file = self.scenario.to_str().unwrap();
         if self.is_caller {
             command.args(["sip", "load", &format!("udp:127.0.0.1:{}", self.other), "--scenario-file", file]);
             command.args(["--local-port", &self.own.to_string(), "--local", "127.0.0.1"]);
@@ -127,7 +140,7 @@ impl DifferentialRun {
             "--message-timeout",
             "15s",
         ]);
-        command.args(&self.flags).current_dir(self.file.parent().unwrap());
+        command.args(&self.flags).current_dir(self.scenario.parent().unwrap());
         let told = self.folder.path().join("netrig.err");
         let out = fs::File::create(&told).unwrap();
         let command = command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
@@ -195,7 +208,7 @@ fn sent_by_netrig(log: &Path, port: u16) -> Vec<String> {
     normal(own.map(|message| text(&message.bytes).trim().to_owned()))
 }
 
-/// Messages without what is another one in each run: numbers, tags, branches, Call-IDs, and credentials; repetitions once.
+/// Messages without what is another one in each run: numbers, tags, branches, Call-IDs, and credentials.
 fn normal(messages: impl Iterator<Item = String>) -> Vec<String> {
     let rules = [
         (r"(?i)(branch=)[^;\r\n >,]*", "${1}B"),
@@ -214,9 +227,7 @@ fn normal(messages: impl Iterator<Item = String>) -> Vec<String> {
         }
         let message: Vec<String> = message.lines().map(|line| credentials(line.trim_end())).collect();
         let message = message.join("\n").trim_end().to_owned();
-        if normal.last() != Some(&message) {
-            normal.push(message);
-        }
+        normal.push(message);
     }
     normal
 }
