@@ -139,9 +139,11 @@ impl Mirror {
         } else {
             ""
         };
+        let again = if is_provisional { "" } else { " retrans=\"500\"" };
+        let again = if method == "INVITE" && !is_provisional { again } else { "" };
         let _ = writeln!(
             self.out,
-            "<send><![CDATA[\nSIP/2.0 {status} Mirrored\nVia:[$via{number}]\n{route}From:[$from{number}]\n[last_To:]{tag}\n\
+            "<send{again}><![CDATA[\nSIP/2.0 {status} Mirrored\nVia:[$via{number}]\n{route}From:[$from{number}]\n[last_To:]{tag}\n\
              Call-ID: [call_id]\nCSeq:[$cseq{number}]\nContact: <sip:mirror@[local_ip]:[local_port]>\n{challenge}{}]]></send>",
             body(has_body)
         );
@@ -175,7 +177,7 @@ impl Mirror {
         };
         let _ = writeln!(
             self.out,
-            "<send><![CDATA[\n{method} sip:service@{} SIP/2.0\nVia: SIP/2.0/[transport] [local_ip]:[local_port];branch={branch}\n\
+            "<send retrans=\"500\"><![CDATA[\n{method} sip:service@{} SIP/2.0\nVia: SIP/2.0/[transport] [local_ip]:[local_port];branch={branch}\n\
              From: {from}\nTo: {to}\nCall-ID: [call_id]\nCSeq: {number} {method}\nMax-Forwards: 70\n\
              Contact: <sip:mirror@[local_ip]:[local_port]>\n{events}{}]]></send>",
             self.peer,

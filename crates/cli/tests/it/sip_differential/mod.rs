@@ -2,8 +2,9 @@
 //!
 //! Each scenario runs twice against a SIPp that is its other side (`mirror`): once in SIPp, once in netrig.
 //!
-//! Nobody repeats a message. The loopback interface loses none, so that a message is repeated only to a process that a busy machine has
-//! stopped for longer than `retrans`; and a SIPp takes the repetition of any message but the last for one that its scenario does not expect.
+//! In the test of every change nobody repeats a message: the loopback interface loses none, so that a message is repeated only to a process
+//! that a busy machine has stopped for longer than `retrans`; and a SIPp takes the repetition of any message but the last for one that its
+//! scenario does not expect.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -28,11 +29,19 @@ use crate::common::text;
 /// How long a scenario may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Whether messages that are not answered are sent again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repetitions {
+    AsWritten,
+    None,
+}
+
 /// What a scenario runs with.
 struct DifferentialRun {
     folder: tempfile::TempDir,
-    /// The scenario, without repetitions, beside the files that it names.
+    /// The scenario, beside the files that it names.
     scenario: PathBuf,
+    repetitions: Repetitions,
     /// SIPp's flags for it.
     flags: Vec<String>,
     own: u16,
@@ -49,7 +58,12 @@ struct SideEnd {
 
 impl DifferentialRun {
     /// `other_side`: SIPp's own name of the other side, if that is no mirror.
-    fn new(file: &Path, flags: &[String], other_side: Option<&str>) -> Option<Self> {
+    fn new(
+        file: &Path,
+        flags: &[String],
+        other_side: Option<&str>,
+        repetitions: Repetitions,
+    ) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (own, other) = (free_port(), free_port());
         let written = fs::read(file).unwrap();
@@ -67,10 +81,12 @@ impl DifferentialRun {
             symlink(&entry, beside.join(entry.file_name().unwrap())).unwrap();
         }
         let scenario = beside.join(file.file_name().unwrap());
-        let repeats = bytes::Regex::new(r#"\sretrans\s*=\s*("[^"]*"|'[^']*')"#).unwrap();
-        fs::remove_file(&scenario).unwrap();
-        fs::write(&scenario, repeats.replace_all(&written, &b""[..])).unwrap();
-        Some(Self { folder, scenario, flags: flags.to_vec(), own, other, is_caller })
+        if repetitions == Repetitions::None {
+            let repeats = bytes::Regex::new(r#"\sretrans\s*=\s*("[^"]*"|'[^']*')"#).unwrap();
+            fs::remove_file(&scenario).unwrap();
+            fs::write(&scenario, repeats.replace_all(&written, &b""[..])).unwrap();
+        }
+        Some(Self { folder, scenario, repetitions, flags: flags.to_vec(), own, other, is_caller })
     }
 
     /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors beside it.
@@ -78,7 +94,8 @@ impl DifferentialRun {
         let mut command = Command::new("sipp");
         command.args(["-sf", file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &port.to_string()]);
         target.into_iter().for_each(|target| _ = command.arg(format!("127.0.0.1:{target}")));
-        command.args(flags).args(["-m", "1", "-nr", "-nostdin", "-timeout", "15", "-timeout_error"]);
+        command.args(flags).args(["-m", "1", "-nostdin", "-timeout", "15", "-timeout_error"]);
+        command.args((self.repetitions == Repetitions::None).then_some("-nr"));
         let log = self.folder.path().join(log);
         command.args(["-trace_err", "-error_file"]).arg(log.with_extension("err"));
         command.args(["-trace_msg", "-message_file"]).arg(log);
@@ -109,7 +126,7 @@ impl DifferentialRun {
             (own, self.mirror("mirror-a.msg"))
         };
         let end = both_end(own, mirror, &self.folder.path().join("sipp.err"));
-        (end, sent_by_sipp(&self.folder.path().join("sipp.msg")))
+        (end, self.normal(sent_by_sipp(&self.folder.path().join("sipp.msg"))))
     }
 
     /// The same in netrig.
@@ -153,7 +170,16 @@ impl DifferentialRun {
             (own, self.mirror("mirror-b.msg"))
         };
         let end = both_end(own, mirror, &told);
-        (end, sent_by_netrig(&kept.with_extension("log"), self.own))
+        (end, self.normal(sent_by_netrig(&kept.with_extension("log"), self.own)))
+    }
+
+    /// Messages as they are compared; of repeated ones one.
+    fn normal(&self, messages: Vec<String>) -> Vec<String> {
+        let mut normal = normal(messages);
+        if self.repetitions == Repetitions::AsWritten {
+            normal.dedup();
+        }
+        normal
     }
 }
 
@@ -197,7 +223,7 @@ fn sent_by_sipp(log: &Path) -> Vec<String> {
         let (head, message) = entry.split_once("\n\n")?;
         head.contains("message sent").then(|| message.trim().to_owned())
     });
-    normal(sent)
+    sent.collect()
 }
 
 /// Messages that netrig's log says it sent from this port.
@@ -205,11 +231,11 @@ fn sent_by_netrig(log: &Path, port: u16) -> Vec<String> {
     let bytes = fs::read(log).unwrap_or_default();
     let Ok(trace) = netrig_sip_tester::trace::SipTrace::read(&bytes) else { return Vec::new() };
     let own = trace.messages.iter().filter(|message| message.from.port() == port);
-    normal(own.map(|message| text(&message.bytes).trim().to_owned()))
+    own.map(|message| text(&message.bytes).trim().to_owned()).collect()
 }
 
 /// Messages without what is another one in each run: numbers, tags, branches, Call-IDs, and credentials.
-fn normal(messages: impl Iterator<Item = String>) -> Vec<String> {
+fn normal(messages: Vec<String>) -> Vec<String> {
     let rules = [
         (r"(?i)(branch=)[^;\r\n >,]*", "${1}B"),
         (r"(?i)(tag=)[^;\r\n >,]*", "${1}T"),
@@ -269,7 +295,7 @@ fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
         Some("branchs") => Some("branchc"),
         _ => None,
     };
-    let pair = DifferentialRun::new(file, flags, other).ok_or("it has no other side")?;
+    let pair = DifferentialRun::new(file, flags, other, Repetitions::None).ok_or("it has no other side")?;
     let (theirs, their_messages) = pair.in_sipp();
     let (ours, our_messages) = pair.in_netrig();
     if !theirs.has_succeeded {

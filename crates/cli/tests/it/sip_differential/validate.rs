@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{DifferentialRun, has_sipp};
+use super::{DifferentialRun, Repetitions, has_sipp};
 
 fn files_below(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -58,7 +58,7 @@ fn published_scenarios_run_as_in_sipp() {
                 flags.extend(["-key", word, value].map(str::to_owned));
             }
         }
-        let Some(pair) = DifferentialRun::new(file, &flags, None) else {
+        let Some(pair) = DifferentialRun::new(file, &flags, None, Repetitions::AsWritten) else {
             println!("{name}: has no other side");
             continue;
         };
