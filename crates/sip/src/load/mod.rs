@@ -41,15 +41,14 @@ mod routes;
 pub mod scan;
 mod session;
 mod setup;
-pub mod slab;
-mod table;
 pub mod template;
 mod text;
 mod timed;
 mod user;
 mod users;
-pub mod wheel;
 
+pub use crate::slab::Slab;
+pub use crate::wheel::Wheel;
 pub use arrivals::{Arrivals, Gaps, Schedule, Stage, TraceError, moments_of};
 pub use call::Scenario;
 pub use callee::Callee;
@@ -65,11 +64,9 @@ pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;
 pub use setup::{Directory, Setup, in_messages};
-pub use slab::Slab;
 pub use template::{Hole, Template, TemplateError, Values};
 pub use text::Text;
 pub use user::Registration;
-pub use wheel::Wheel;
 
 pub use crate::record::{
     Broken, Counts, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side, Stamps, TlsFault, Token,

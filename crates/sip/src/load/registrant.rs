@@ -16,7 +16,6 @@ use super::setup::{Directory, Setup};
 use super::template::{Hole, TemplateError, Values};
 use super::timed::Timed;
 use super::user::{Registration, User};
-use super::wheel::Wheel;
 use crate::deadline::Deadline;
 use crate::digest::NonceCounts;
 use crate::digits::{Decimal, decimal};
@@ -25,6 +24,7 @@ use crate::record::{
     stamp, transaction,
 };
 use crate::transaction::Timer;
+use crate::wheel::Wheel;
 use crate::{Method, Uri};
 
 /// The users of one shard. It is driven by [`Registrant::register`], [`Registrant::unregister`],

@@ -3,7 +3,7 @@
 use netrig_core::Instant;
 
 use super::output::Output;
-use super::wheel::Wheel;
+use crate::wheel::Wheel;
 
 /// A machine whose objects, known by their indices, each wait for a time, and which has one wheel for them all.
 pub(super) trait Timed {

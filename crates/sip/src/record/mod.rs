@@ -7,10 +7,11 @@ mod token;
 
 use netrig_core::{Duration, Instant};
 
-pub use self::token::{Key, Owner, Token, Wish};
+pub use self::token::{Owner, Token, Wish};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
 use crate::digest::ChallengeError;
 use crate::framer::LONGEST_HEAD;
+pub use crate::slab::Key;
 use crate::transaction::Timer;
 
 /// One call, registration or request from its beginning to its end.

@@ -2,6 +2,7 @@
 
 use crate::digits::{hex, put_hex};
 use crate::header::MAGIC_COOKIE;
+use crate::slab::Key;
 
 /// Hexadecimal digits of a token.
 const TOKEN: usize = 28;
@@ -48,15 +49,6 @@ impl Owner {
         Self::Caller(Wish::Both),
         Self::Callee,
     ];
-}
-
-/// Where an object is, and how many have been there before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Below the capacity of what has them.
-    pub index: u32,
-    /// Of the place.
-    pub generation: u32,
 }
 
 /// A place in one part of one run. As text it is 28 hexadecimal digits: eight of the run, three of the shard, one of

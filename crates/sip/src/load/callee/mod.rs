@@ -18,16 +18,16 @@ use super::refresh::granted;
 use super::scan::{Scan, Start};
 use super::session::Session;
 use super::setup::Setup;
-use super::slab::Slab;
-use super::table::Table;
 use super::template::{Hole, Template, TemplateError, Values};
 use super::text::Text;
 use super::timed::Timed;
-use super::wheel::Wheel;
 use crate::deadline::{Deadline, Repetition};
 use crate::digits::{Decimal, decimal};
 use crate::record::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish, stamp};
+use crate::slab::Slab;
+use crate::table::Table;
 use crate::transaction::Timer;
+use crate::wheel::Wheel;
 
 /// The tag where no call is: of OPTIONS, MESSAGE, and what is refused at once. Always the same, as a repetition gets
 /// the same answer.

@@ -28,16 +28,16 @@ use super::moment::Moment;
 use super::output::{Output, Way, Whose};
 use super::scan::{CSeq, Scan, Start};
 use super::setup::{Directory, Setup};
-use super::slab::Slab;
 use super::template::{Hole, TemplateError, Values};
 use super::text::Text;
 use super::timed::Timed;
-use super::wheel::Wheel;
 use crate::digest::NonceCounts;
 use crate::record::{
     Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of, stamp,
 };
+use crate::slab::Slab;
 use crate::transaction::Timer;
+use crate::wheel::Wheel;
 use redirecting::Redirects;
 
 pub(super) use redirecting::MOST_PLACES;

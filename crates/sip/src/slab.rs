@@ -1,6 +1,13 @@
 //! Objects that come and go, found by an index that cannot be mistaken for that of an earlier one in the same place.
 
-use crate::record::Key;
+/// Where an object is, and how many have been there before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Below the capacity of what has them.
+    pub index: u32,
+    /// Of the place.
+    pub generation: u32,
+}
 
 /// At most so many objects as it was made for. A place is free for the next as soon as its object is gone; memory grows
 /// up to the most that were there at once and is then never allocated again.

@@ -10,18 +10,18 @@ use hashbrown::HashTable;
 /// secret bytes, so that nobody who does not know them finds Call-IDs that meet, and the table does not become a list.
 /// It has no bound of its own: what it points to has one.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     secret: [u8; 16],
     places: HashTable<(u64, u32)>,
 }
 
 impl Table {
-    pub(super) const fn new(secret: [u8; 16]) -> Self {
+    pub(crate) const fn new(secret: [u8; 16]) -> Self {
         Self { secret, places: HashTable::new() }
     }
 
     /// Of a Call-ID and of who is called.
-    pub(super) fn hash(&self, name: &[u8], user: &[u8]) -> u64 {
+    pub(crate) fn hash(&self, name: &[u8], user: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(&self.secret);
         hasher.write(name);
@@ -32,15 +32,15 @@ impl Table {
     }
 
     /// The place with this hash that `is` says is the one.
-    pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         self.places.find(hash, |(own, place)| *own == hash && is(*place)).map(|(_, place)| *place)
     }
 
-    pub(super) fn insert(&mut self, hash: u64, place: u32) {
+    pub(crate) fn insert(&mut self, hash: u64, place: u32) {
         self.places.insert_unique(hash, (hash, place), |(hash, _)| *hash);
     }
 
-    pub(super) fn remove(&mut self, hash: u64, place: u32) {
+    pub(crate) fn remove(&mut self, hash: u64, place: u32) {
         if let Ok(entry) = self.places.find_entry(hash, |entry| *entry == (hash, place)) {
             entry.remove();
         }
