@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_unreserved};
-use crate::header::Parameters;
+use crate::header::{ParameterGrammar, Parameters, ParametersView};
 
 const RULE: &str = "RFC 3261 section 19.1.1";
 
@@ -271,14 +271,74 @@ fn take_escaped<'a>(cursor: &mut Cursor<'a>, class: impl Fn(u8) -> bool) -> Resu
     }
 }
 
+/// A URI where it stands in a text; its grammar has been checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UriView<'a> {
+    Sip(SipUriView<'a>),
+    Other { scheme: &'a str, rest: &'a str },
+}
+
+/// The same of a SIP URI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SipUriView<'a> {
+    pub scheme: Scheme,
+    pub user: Option<&'a str>,
+    pub password: Option<&'a str>,
+    pub host: HostView<'a>,
+    pub port: Option<u16>,
+    pub parameters: ParametersView<'a>,
+    /// `name=value&name=value`.
+    pub headers: &'a str,
+}
+
+/// The same of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostView<'a> {
+    Name(&'a str),
+    Address(IpAddr),
+}
+
+impl From<UriView<'_>> for Uri {
+    fn from(view: UriView<'_>) -> Self {
+        match view {
+            UriView::Sip(view) => Self::Sip(view.into()),
+            UriView::Other { scheme, rest } => Self::Other { scheme: scheme.into(), rest: rest.into() },
+        }
+    }
+}
+
+impl From<SipUriView<'_>> for SipUri {
+    fn from(view: SipUriView<'_>) -> Self {
+        let headers = view.headers.split('&').filter_map(|header| header.split_once('='));
+        Self {
+            scheme: view.scheme,
+            user: view.user.map(str::to_owned),
+            password: view.password.map(str::to_owned),
+            host: view.host.into(),
+            port: view.port,
+            parameters: view.parameters.into(),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        }
+    }
+}
+
+impl From<HostView<'_>> for Host {
+    fn from(view: HostView<'_>) -> Self {
+        match view {
+            HostView::Name(name) => Self::Name(name.to_owned()),
+            HostView::Address(address) => Self::Address(address),
+        }
+    }
+}
+
 /// `hostport`'s host.
-pub(crate) fn host(cursor: &mut Cursor<'_>) -> Result<Host, ParseError> {
+pub(crate) fn host<'a>(cursor: &mut Cursor<'a>) -> Result<HostView<'a>, ParseError> {
     if cursor.eat(b'[') {
         let start = *cursor;
         let address = cursor.take_until(b"]");
         let address: Ipv6Addr = address.parse().map_err(|_| start.error("an IPv6 address"))?;
         cursor.expect(b']', "`]` after an IPv6 address")?;
-        return Ok(Host::Address(address.into()));
+        return Ok(HostView::Address(address.into()));
     }
     let start = *cursor;
     let name = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
@@ -286,9 +346,9 @@ pub(crate) fn host(cursor: &mut Cursor<'_>) -> Result<Host, ParseError> {
         return Err(start.error("a host"));
     }
     if let Ok(address) = name.parse::<Ipv4Addr>() {
-        return Ok(Host::Address(address.into()));
+        return Ok(HostView::Address(address.into()));
     }
-    if is_hostname(name) { Ok(Host::Name(name.into())) } else { Err(start.error("a host name or address")) }
+    if is_hostname(name) { Ok(HostView::Name(name)) } else { Err(start.error("a host name or address")) }
 }
 
 /// `hostname = *( domainlabel "." ) toplabel [ "." ]`: labels neither start nor end with a hyphen, the last starts with a
@@ -311,8 +371,8 @@ pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
     cursor.number("a port from 0 to 65535")
 }
 
-/// Reads a URI that ends where one of `ends` stands, or at the end.
-pub(crate) fn uri(cursor: &mut Cursor<'_>) -> Result<Uri, ParseError> {
+/// Reads a URI that ends where the text does, or before what cannot stand in one.
+pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError> {
     let start = *cursor;
     let scheme = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
     if !scheme.starts_with(|first: char| first.is_ascii_alphabetic()) {
@@ -321,58 +381,67 @@ pub(crate) fn uri(cursor: &mut Cursor<'_>) -> Result<Uri, ParseError> {
     cursor.expect(b':', "`:` after the scheme of a URI")?;
     let sip = [("sip", Scheme::Sip), ("sips", Scheme::Sips)];
     match sip.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(scheme)) {
-        Some((_, scheme)) => sip_uri(cursor, scheme).map(Uri::Sip),
+        Some((_, scheme)) => sip_uri(cursor, scheme).map(UriView::Sip),
         None => {
             let rest =
                 cursor.take_while(|byte| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"'));
             if rest.is_empty() {
                 return Err(cursor.error("something behind the scheme of a URI"));
             }
-            Ok(Uri::Other { scheme: scheme.into(), rest: rest.into() })
+            Ok(UriView::Other { scheme, rest })
         }
     }
 }
 
-fn sip_uri(cursor: &mut Cursor<'_>, scheme: Scheme) -> Result<SipUri, ParseError> {
+fn sip_uri<'a>(cursor: &mut Cursor<'a>, scheme: Scheme) -> Result<SipUriView<'a>, ParseError> {
     let (user, password) = user_info(cursor)?;
-    let mut found = SipUri::new(host(cursor)?);
-    (found.scheme, found.user, found.password) = (scheme, user, password);
-    if cursor.eat(b':') {
-        found.port = Some(port(cursor)?);
-    }
-    while cursor.eat(b';') {
-        let before = *cursor;
-        let name = take_escaped(cursor, is_parameter)?;
-        if name.is_empty() {
-            return Err(cursor.error("the name of a parameter"));
-        }
-        let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
-        if value == Some("") {
-            return Err(cursor.error("the value of a parameter"));
-        }
-        found.parameters.add(name, value, &before)?;
-    }
-    if cursor.eat(b'?') {
-        loop {
-            if found.headers.len() == MOST_HEADERS {
-                return Err(cursor.error("at most 64 header fields"));
-            }
-            let name = take_escaped(cursor, is_header)?;
-            if name.is_empty() {
-                return Err(cursor.error("the name of a header field"));
-            }
-            cursor.expect(b'=', "`=` after the name of a header field")?;
-            found.headers.push((name.into(), take_escaped(cursor, is_header)?.into()));
-            if !cursor.eat(b'&') {
-                break;
-            }
-        }
-    }
-    Ok(found)
+    let host = host(cursor)?;
+    let port = if cursor.eat(b':') { Some(port(cursor)?) } else { None };
+    let parameters = ParametersView::read(cursor, ParameterGrammar::Uri)?;
+    let headers = if cursor.eat(b'?') { headers(cursor)? } else { "" };
+    Ok(SipUriView { scheme, user, password, host, port, parameters, headers })
 }
 
-/// `[ userinfo "@" ]`.
-fn user_info(cursor: &mut Cursor<'_>) -> Result<(Option<String>, Option<String>), ParseError> {
+/// `";" uri-parameter`, if one follows.
+pub(crate) fn parameter<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<Option<(&'a str, Option<&'a str>)>, ParseError> {
+    if !cursor.eat(b';') {
+        return Ok(None);
+    }
+    let name = take_escaped(cursor, is_parameter)?;
+    if name.is_empty() {
+        return Err(cursor.error("the name of a parameter"));
+    }
+    let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
+    if value == Some("") {
+        return Err(cursor.error("the value of a parameter"));
+    }
+    Ok(Some((name, value)))
+}
+
+/// `header *( "&" header )`.
+fn headers<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
+    let start = *cursor;
+    let mut count = 0;
+    loop {
+        if count == MOST_HEADERS {
+            return Err(cursor.error("at most 64 header fields"));
+        }
+        count += 1;
+        if take_escaped(cursor, is_header)?.is_empty() {
+            return Err(cursor.error("the name of a header field"));
+        }
+        cursor.expect(b'=', "`=` after the name of a header field")?;
+        take_escaped(cursor, is_header)?;
+        if !cursor.eat(b'&') {
+            return Ok(&start.rest()[..cursor.at() - start.at()]);
+        }
+    }
+}
+
+/// `[ userinfo "@" ]`: the user and the password.
+fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a str>, Option<&'a str>), ParseError> {
     // An `@` can stand nowhere else in a SIP URI, but it can in what follows one: that begins with one of these.
     let own =
         cursor.rest().find(['<', '>', '"', ' ', '\t']).map_or(cursor.rest(), |end| &cursor.rest()[..end]);
@@ -383,9 +452,9 @@ fn user_info(cursor: &mut Cursor<'_>) -> Result<(Option<String>, Option<String>)
     if user.is_empty() {
         return Err(cursor.error("a user before `@`"));
     }
-    let password = if cursor.eat(b':') { Some(take_escaped(cursor, is_password)?.into()) } else { None };
+    let password = if cursor.eat(b':') { Some(take_escaped(cursor, is_password)?) } else { None };
     cursor.expect(b'@', "`@` after the user")?;
-    Ok((Some(user.into()), password))
+    Ok((Some(user), password))
 }
 
 impl FromStr for Uri {
@@ -395,7 +464,7 @@ impl FromStr for Uri {
         let mut cursor = Cursor::new(text, RULE);
         let found = uri(&mut cursor)?;
         cursor.end()?;
-        Ok(found)
+        Ok(found.into())
     }
 }
 

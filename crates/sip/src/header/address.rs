@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::Parameters;
+use super::parameters::{ParameterGrammar, Parameters, ParametersView};
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_token, quoted, unquoted};
-use crate::uri::{self, Uri};
+use crate::uri::{self, Uri, UriView};
 
 /// `"Name" <uri>;parameters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,23 @@ impl NameAddr {
 
     /// `( name-addr / addr-spec ) *( SEMI generic-param )`.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        NameAddrView::read(cursor).map(Self::from)
+    }
+}
+
+/// An address where it stands in a text; its grammar has been checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameAddrView<'a> {
+    /// The name to be shown as it stands: tokens, or a quoted string with its quotes.
+    pub display: Option<&'a str>,
+    pub uri: UriView<'a>,
+    /// The URI as it stands, without `<` and `>`.
+    pub uri_text: &'a str,
+    pub parameters: ParametersView<'a>,
+}
+
+impl<'a> NameAddrView<'a> {
+    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, ParseError> {
         cursor.skip_white();
         let display = display(cursor)?;
         if display.is_none() && cursor.peek() != Some(b'<') {
@@ -45,30 +62,41 @@ impl NameAddr {
         }
         cursor.skip_white();
         cursor.expect(b'<', "`<` before the URI")?;
+        let start = *cursor;
         let uri = uri::uri(cursor)?;
+        let uri_text = &start.rest()[..cursor.at() - start.at()];
         cursor.expect(b'>', "`>` after the URI")?;
-        Ok(Self { display, uri, parameters: Parameters::read(cursor)? })
+        let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
+        Ok(Self { display, uri, uri_text, parameters })
     }
 
     /// Without `<` and `>` parameters are the header field's, and the URI may have neither comma, semicolon nor question
     /// mark (RFC 3261 section 20).
-    fn bare(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+    fn bare(cursor: &mut Cursor<'a>) -> Result<Self, ParseError> {
         let start = cursor.at();
-        let addr_spec = cursor.take_until(b";,? \t");
+        let uri_text = cursor.take_until(b";,? \t");
         if cursor.peek() == Some(b'?') {
             return Err(cursor.error("`<` and `>` around a URI with a question mark"));
         }
-        let mut own = Cursor::new(addr_spec, "RFC 3261 section 20");
+        let mut own = Cursor::new(uri_text, "RFC 3261 section 20");
         let uri = uri::uri(&mut own).and_then(|uri| own.end().map(|()| uri));
         let uri = uri.map_err(|error| error.moved(start))?;
-        Ok(Self { display: None, uri, parameters: Parameters::read(cursor)? })
+        let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
+        Ok(Self { display: None, uri, uri_text, parameters })
+    }
+}
+
+impl From<NameAddrView<'_>> for NameAddr {
+    fn from(view: NameAddrView<'_>) -> Self {
+        let display = |text: &str| if text.starts_with('"') { unquoted(text) } else { text.to_owned() };
+        Self { display: view.display.map(display), uri: view.uri.into(), parameters: view.parameters.into() }
     }
 }
 
 /// `*( token LWS ) / quoted-string`, if a `<` follows.
-fn display(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
+fn display<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>, ParseError> {
     if cursor.peek() == Some(b'"') {
-        return cursor.quoted().map(|text| Some(unquoted(text)));
+        return cursor.quoted().map(Some);
     }
     let mut ahead = *cursor;
     let words = ahead.take_while(|byte| is_token(byte) || matches!(byte, b' ' | b'\t'));
@@ -76,7 +104,7 @@ fn display(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
         return Ok(None);
     }
     *cursor = ahead;
-    Ok(Some(words.trim_end().to_owned()))
+    Ok(Some(words.trim_end()))
 }
 
 impl fmt::Display for NameAddr {

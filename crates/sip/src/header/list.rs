@@ -126,6 +126,11 @@ impl Headers {
     /// It does not follow the grammar.
     pub fn call_id(&self) -> Result<Option<&str>, ParseError> {
         let Some(value) = self.get(&Name::CallId) else { return Ok(None) };
+        Self::read_call_id(value).map(|()| Some(value))
+    }
+
+    /// `callid = word [ "@" word ]`.
+    pub(crate) fn read_call_id(value: &str) -> Result<(), ParseError> {
         let mut cursor = Cursor::new(value, "RFC 3261 section 20.8");
         let word = |cursor: &mut Cursor<'_>| {
             if cursor.take_while(is_word).is_empty() { Err(cursor.error("a word")) } else { Ok(()) }
@@ -134,7 +139,7 @@ impl Headers {
         if cursor.eat(b'@') {
             word(&mut cursor)?;
         }
-        cursor.end().map(|()| Some(value))
+        cursor.end()
     }
 
     /// The place of a request in its dialog.

@@ -9,9 +9,13 @@ mod sequence;
 mod via;
 
 pub use address::NameAddr;
+pub(crate) use address::NameAddrView;
 pub use authentication::{AuthenticationInfo, Challenge, Credentials, Scheme as AuthScheme};
 pub use list::{Headers, Values};
 pub use name::Name;
 pub use parameters::Parameters;
+pub(crate) use parameters::{ParameterGrammar, ParametersView};
+pub(crate) use sequence::number as sequence_number;
 pub use sequence::{CSeq, RAck};
+pub(crate) use via::ViaView;
 pub use via::{MAGIC_COOKIE, Transport, Via};

@@ -14,12 +14,17 @@ macro_rules! names {
         }
 
         impl Name {
+            /// That of a header field that SIP itself reads.
+            pub(crate) fn known(text: &str) -> Option<Self> {
+                $(if text.eq_ignore_ascii_case($text) || !$compact.is_empty() && text.eq_ignore_ascii_case($compact) {
+                    return Some(Self::$name);
+                })*
+                None
+            }
+
             /// The name of a header field as it was written, also its compact form (RFC 3261 section 7.3.3).
             pub fn new(text: &str) -> Self {
-                $(if text.eq_ignore_ascii_case($text) || !text.is_empty() && text.eq_ignore_ascii_case($compact) {
-                    return Self::$name;
-                })*
-                Self::Other(text.into())
+                Self::known(text).unwrap_or_else(|| Self::Other(text.into()))
             }
 
             /// In full.
@@ -119,7 +124,11 @@ impl Name {
 
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
-        self.as_str().eq_ignore_ascii_case(other.as_str())
+        match (self, other) {
+            (Self::Other(own), Self::Other(other)) => own.eq_ignore_ascii_case(other),
+            // What has a name of its own is never another: `Name::new` makes all.
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
     }
 }
 

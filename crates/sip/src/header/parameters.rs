@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_token, quoted, unquoted};
+use crate::uri;
 
 /// The most parameters that one URI or header field's value may have: far more than any has, and few enough that comparing
 /// two such lists, each with each, is no burden.
@@ -76,18 +77,6 @@ impl Parameters {
         self.0.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
     }
 
-    /// `*( SEMI generic-param )`, with gen-value = token / host / quoted-string.
-    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        let mut found = Self::default();
-        while cursor.eat_separator(b';') {
-            let before = *cursor;
-            let name = cursor.token("the name of a parameter")?;
-            let value = if cursor.eat_separator(b'=') { Some(value(cursor)?) } else { None };
-            found.add(name, value, &before)?;
-        }
-        Ok(found)
-    }
-
     /// One more that was read, from where `cursor` stands.
     pub(crate) fn add(
         &mut self,
@@ -100,6 +89,97 @@ impl Parameters {
         }
         self.push(name, value);
         Ok(())
+    }
+}
+
+/// Which grammar parameters follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParameterGrammar {
+    /// `*( SEMI generic-param )` of a header field, with white space around its separators; gen-value = token / host / quoted-string.
+    Field,
+    /// `uri-parameter`.
+    Uri,
+}
+
+/// A name, and its value if it has one.
+type Parameter<'a> = (&'a str, Option<&'a str>);
+
+/// Parameters where they stand in a text; their grammar has been checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParametersView<'a> {
+    text: &'a str,
+    grammar: ParameterGrammar,
+}
+
+impl<'a> ParametersView<'a> {
+    /// Reads all that follow.
+    pub(crate) fn read(cursor: &mut Cursor<'a>, grammar: ParameterGrammar) -> Result<Self, ParseError> {
+        let start = *cursor;
+        let mut count = 0;
+        loop {
+            let mut before = *cursor;
+            if grammar.parameter(cursor)?.is_none() {
+                break;
+            }
+            if count == MOST_PARAMETERS {
+                before.eat_separator(b';');
+                return Err(before.error("at most 64 parameters"));
+            }
+            count += 1;
+        }
+        let text = &start.rest()[..cursor.at() - start.at()];
+        Ok(Self { text, grammar })
+    }
+
+    /// As they stand, with their separators.
+    pub(crate) const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Whether there is one of that name, with or without a value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a name stands twice.
+    pub(crate) fn has_repeated(&self) -> bool {
+        let is_repeated = |(place, (name, _)): (usize, Parameter<'a>)| {
+            self.iter().take(place).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
+        };
+        self.iter().enumerate().any(is_repeated)
+    }
+
+    /// In their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Parameter<'a>> + use<'a> {
+        let (grammar, mut cursor) = (self.grammar, Cursor::new(self.text, ""));
+        std::iter::from_fn(move || grammar.parameter(&mut cursor).ok().flatten())
+    }
+
+    /// The value of the first of that name.
+    pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
+        self.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).and_then(|(_, value)| value)
+    }
+}
+
+impl ParameterGrammar {
+    /// The next parameter with its separator, if there is one.
+    fn parameter<'a>(self, cursor: &mut Cursor<'a>) -> Result<Option<Parameter<'a>>, ParseError> {
+        match self {
+            Self::Uri => uri::parameter(cursor),
+            Self::Field if !cursor.eat_separator(b';') => Ok(None),
+            Self::Field => {
+                let name = cursor.token("the name of a parameter")?;
+                let value = if cursor.eat_separator(b'=') { Some(value(cursor)?) } else { None };
+                Ok(Some((name, value)))
+            }
+        }
+    }
+}
+
+impl From<ParametersView<'_>> for Parameters {
+    fn from(view: ParametersView<'_>) -> Self {
+        let owned = |(name, value): Parameter<'_>| (name.to_owned(), value.map(str::to_owned));
+        Self(view.iter().map(owned).collect())
     }
 }
 
@@ -131,7 +211,8 @@ mod tests {
     #[test]
     fn names_have_no_case_and_values_keep_theirs() {
         let mut cursor = Cursor::new("; Tag = aBc ;lr;q=\"a;\\\"b\"", "");
-        let parameters = Parameters::read(&mut cursor).unwrap();
+        let parameters =
+            Parameters::from(ParametersView::read(&mut cursor, ParameterGrammar::Field).unwrap());
         assert!(cursor.is_at_end());
         assert_eq!(parameters.value("tag"), Some("aBc"));
         assert_eq!((parameters.get("LR"), parameters.get("none")), (Some(None), None));
@@ -143,7 +224,9 @@ mod tests {
     #[test]
     fn so_many_are_read_and_no_more() {
         let read = |count: usize| {
-            Parameters::read(&mut Cursor::new(&";a".repeat(count), "")).map(|found| found.0.len())
+            let text = ";a".repeat(count);
+            let read = ParametersView::read(&mut Cursor::new(&text, ""), ParameterGrammar::Field);
+            read.map(|found| found.iter().count())
         };
         assert_eq!(read(MOST_PARAMETERS), Ok(MOST_PARAMETERS));
         assert_eq!(read(MOST_PARAMETERS + 1).unwrap_err().at, 2 * MOST_PARAMETERS + 1);

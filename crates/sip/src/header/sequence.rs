@@ -27,7 +27,8 @@ pub struct RAck {
 
 const BOUND: u32 = 1 << 31;
 
-fn number(cursor: &mut Cursor<'_>) -> Result<u32, ParseError> {
+/// The number of a `CSeq`.
+pub(crate) fn number(cursor: &mut Cursor<'_>) -> Result<u32, ParseError> {
     let before = *cursor;
     let number: u32 = cursor.number("a number below 2^31")?;
     if number < BOUND { Ok(number) } else { Err(before.error("a number below 2^31")) }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::Parameters;
+use super::parameters::{ParameterGrammar, Parameters, ParametersView};
 use crate::error::ParseError;
 use crate::grammar::Cursor;
-use crate::uri::{self, Host};
+use crate::uri::{self, Host, HostView};
 
 /// What carries a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +104,21 @@ impl Via {
 
     /// `via-parm = sent-protocol LWS sent-by *( SEMI via-params )`.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        ViaView::read(cursor).map(Self::from)
+    }
+}
+
+/// A hop where it stands in a text; its grammar has been checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViaView<'a> {
+    pub transport: Result<Transport, &'a str>,
+    pub host: HostView<'a>,
+    pub port: Option<u16>,
+    pub parameters: ParametersView<'a>,
+}
+
+impl<'a> ViaView<'a> {
+    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, ParseError> {
         cursor.skip_white();
         let protocol = cursor.token("the protocol, `SIP`")?;
         slash(cursor)?;
@@ -118,8 +133,19 @@ impl Via {
         cursor.white()?;
         let host = uri::host(cursor)?;
         let port = if cursor.eat_separator(b':') { Some(uri::port(cursor)?) } else { None };
-        let parameters = Parameters::read(cursor)?;
-        Ok(Self { transport: known.ok_or_else(|| transport.to_owned()), host, port, parameters })
+        let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
+        Ok(Self { transport: known.ok_or(transport), host, port, parameters })
+    }
+}
+
+impl From<ViaView<'_>> for Via {
+    fn from(view: ViaView<'_>) -> Self {
+        Self {
+            transport: view.transport.map_err(str::to_owned),
+            host: view.host.into(),
+            port: view.port,
+            parameters: view.parameters.into(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod write;
 
 use bytes::Bytes;
 
-pub(crate) use parse::head_length;
+pub(crate) use parse::{head_length, line};
 
 use crate::{Headers, Method, Name, Status, Uri};
 

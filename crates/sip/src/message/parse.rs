@@ -1,6 +1,7 @@
 //! Bytes as messages, strictly by the grammar of RFC 3261 section 25.
 
 use bytes::Bytes;
+use memchr::memchr2;
 
 use super::{Message, Request, Response};
 use crate::error::ParseError;
@@ -52,7 +53,7 @@ impl Message {
 
 /// Bytes up to and with the empty line after the header fields.
 pub(crate) fn head_length(message: &[u8]) -> Option<usize> {
-    message.windows(4).position(|four| four == b"\r\n\r\n").map(|place| place + 4)
+    memchr::memmem::find(message, b"\r\n\r\n").map(|place| place + 4)
 }
 
 enum StartLine {
@@ -61,19 +62,18 @@ enum StartLine {
 }
 
 /// The line at `at` without its end, and where the next begins.
-fn line(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
+pub(crate) fn line(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
     let rest = &text[at..];
     // "The start-line, each message-header line, and the empty line MUST be terminated by a carriage-return line-feed
     // sequence (CRLF)." (RFC 3261 section 7)
-    let end = rest.find("\r\n").unwrap_or(rest.len());
-    let line = &rest[..end];
-    match line.find(['\r', '\n']) {
+    match memchr2(b'\r', b'\n', rest.as_bytes()) {
+        None => Ok((rest, at + rest.len() + 2)),
+        Some(end) if rest[end..].starts_with("\r\n") => Ok((&rest[..end], at + end + 2)),
         Some(place) => Err(ParseError {
             at: at + place,
             expected: "CR LF at the end of a line",
             rule: "RFC 3261 section 7",
         }),
-        None => Ok((line, at + end + 2)),
     }
 }
 

@@ -8,9 +8,12 @@ use super::authentication::unknown_options;
 use super::element::Element;
 use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
+use super::plain::{PlainCalls, PlainHeard, PlainReplies, are_plain};
 use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{Destination, Domain, allow, is_readable, reply, tell_capabilities, unsupported, with_allow};
+use super::{
+    Destination, Domain, Source, allow, is_readable, reply, tell_capabilities, unsupported, with_allow,
+};
 use crate::dialog::{
     Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
     is_sips, needs_sips,
@@ -18,7 +21,7 @@ use crate::dialog::{
 use crate::header::{NameAddr, Transport};
 use crate::sdp::{Description, SDP_TYPE};
 use crate::transaction::{ClientKey, ServerKey, Timing};
-use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
+use crate::{Message, Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
 /// What it takes.
 pub(super) const ALLOWED: [Method; 8] = [
@@ -39,13 +42,19 @@ const EXTENSION: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct AnsweringMachine {
     pub(super) domain: Domain,
-    manners: Manners,
+    pub(super) manners: Manners,
     pub(super) random: Stream,
-    most: usize,
+    pub(super) most: usize,
     pub(super) transactions: Transactions,
     pub(super) calls: BTreeMap<DialogId, Call>,
-    /// What all of them count as: one with a long INVITE as several.
-    weight: usize,
+    /// What these count as: one with a long INVITE as several.
+    pub(super) weight: usize,
+    /// It says all that it says when the INVITE comes.
+    pub(super) is_plain: bool,
+    /// Calls that are not among the others, as nothing about them is unusual.
+    pub(super) plain: Option<PlainCalls>,
+    /// The tag of a call that was plain, while it is gone through again.
+    pub(super) replayed_tag: Option<u64>,
     /// Which call an INVITE has begun.
     invites: BTreeMap<ServerKey, DialogId>,
     /// Requests that refresh sessions, while their transactions last.
@@ -96,6 +105,9 @@ impl AnsweringMachine {
     /// That listens where `domain` says, with at most `most` calls at once.
     pub fn new(domain: Domain, manners: Manners, most: usize, timing: Timing, random: Stream) -> Self {
         Self {
+            is_plain: are_plain(&manners),
+            plain: None,
+            replayed_tag: None,
             domain,
             manners,
             random,
@@ -111,7 +123,7 @@ impl AnsweringMachine {
 
     /// Calls that are not over.
     pub fn calls(&self) -> usize {
-        self.calls.len()
+        self.calls.len() + self.plain.as_ref().map_or(0, |plain| plain.active)
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
@@ -253,7 +265,10 @@ impl AnsweringMachine {
     fn cancelled(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
         let invite = key.cancelled();
         if !self.transactions.has(&invite) {
-            return reply(request, Status::CALL_DOES_NOT_EXIST);
+            let Some(tag) = self.tag_of_plain(now, request) else {
+                return reply(request, Status::CALL_DOES_NOT_EXIST);
+            };
+            return with_tag(request, Status::OK, &tag);
         }
         let mut response = reply(request, Status::OK);
         if let Some(id) = self.invites.get(&invite).cloned() {
@@ -272,7 +287,7 @@ impl AnsweringMachine {
     fn begin(&mut self, now: Instant, key: ServerKey, request: &Request) {
         let refuse = |status| reply(request, status);
         let weight = weight_of(request);
-        if self.weight + weight > self.most {
+        if self.weight() + weight > self.most {
             self.transactions.respond(now, &key, refuse(Status::SERVICE_UNAVAILABLE));
             return;
         }
@@ -288,7 +303,7 @@ impl AnsweringMachine {
             self.transactions.respond(now, &key, too_small(request));
             return;
         };
-        let tag = format!("{:016x}", self.random.bits());
+        let tag = format!("{:016x}", self.replayed_tag.unwrap_or_else(|| self.random.bits()));
         let mut ringing = request.response(Status::RINGING);
         if let Ok(Some(to)) = request.headers.to() {
             ringing.headers.set(Name::To, to.with_tag(&tag));
@@ -545,15 +560,19 @@ fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing)
 
 /// A response with the tag of its call.
 fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
+    with_tag(request, status, &id.local_tag)
+}
+
+fn with_tag(request: &Request, status: Status, tag: &str) -> Response {
     let mut response = request.response(status);
     if let Ok(Some(to)) = request.headers.to() {
-        response.headers.set(Name::To, to.with_tag(&id.local_tag));
+        response.headers.set(Name::To, to.with_tag(tag));
     }
     response
 }
 
 /// Where this side of the dialog that `request` begins, or changes, is reached by who is answered there.
-fn contact(domain: &Domain, request: &Request, way_back: Option<&Destination>) -> NameAddr {
+pub(super) fn contact(domain: &Domain, request: &Request, way_back: Option<&Destination>) -> NameAddr {
     let is_secure = needs_sips(request);
     let own = way_back.map_or(Transport::Udp, Destination::transport);
     let transport = if is_secure { Transport::Tls } else { own };
@@ -597,11 +616,27 @@ impl Element for AnsweringMachine {
         }
     }
 
+    fn handle_plain<'a>(
+        &mut self,
+        now: Instant,
+        datagram: &'a [u8],
+        from: Source,
+        replies: &mut PlainReplies,
+    ) -> Option<PlainHeard<'a>> {
+        self.answer_plain(now, datagram, from, replies)
+    }
+
+    fn is_dealt_with(&mut self, now: Instant, message: &Message, from: Source) -> bool {
+        self.leave_plain(now, message, from)
+    }
+
     fn next_work(&self) -> Option<Instant> {
-        self.due.first().map(|(at, _)| *at)
+        let plain = self.plain.as_ref().and_then(PlainCalls::poll_timeout);
+        self.due.first().map(|(at, _)| *at).into_iter().chain(plain).min()
     }
 
     fn work(&mut self, now: Instant) {
+        self.work_plain(now);
         while let Some((at, id)) = self.due.first().cloned() {
             if at > now {
                 break;

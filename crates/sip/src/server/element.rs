@@ -2,6 +2,7 @@
 
 use netrig_core::Instant;
 
+use super::plain::{PlainHeard, PlainReplies};
 use super::transactions::{Happened, Transactions};
 use super::{Destination, Server, Source};
 use crate::Message;
@@ -11,6 +12,22 @@ pub(super) trait Element {
     fn transactions(&self) -> &Transactions;
 
     fn transactions_mut(&mut self) -> &mut Transactions;
+
+    /// As [`Server::handle_plain`].
+    fn handle_plain<'a>(
+        &mut self,
+        _now: Instant,
+        _datagram: &'a [u8],
+        _from: Source,
+        _replies: &mut PlainReplies,
+    ) -> Option<PlainHeard<'a>> {
+        None
+    }
+
+    /// Whether a message is dealt with before its transaction.
+    fn is_dealt_with(&mut self, _now: Instant, _message: &Message, _from: Source) -> bool {
+        false
+    }
 
     /// Its transactions have told this.
     fn happened(&mut self, now: Instant, event: Happened);
@@ -37,7 +54,8 @@ pub(super) trait Element {
     fn work(&mut self, now: Instant);
 }
 
-fn drain(element: &mut impl Element, now: Instant) {
+/// Has it deal with all that its transactions tell.
+pub(super) fn drain(element: &mut impl Element, now: Instant) {
     while let Some(event) = element.transactions_mut().poll_event() {
         element.happened(now, event);
     }
@@ -45,8 +63,20 @@ fn drain(element: &mut impl Element, now: Instant) {
 
 impl<E: Element + Send> Server for E {
     fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        self.transactions_mut().handle(now, message, from);
-        drain(self, now);
+        if !self.is_dealt_with(now, &message, from) {
+            self.transactions_mut().handle(now, message, from);
+            drain(self, now);
+        }
+    }
+
+    fn handle_plain<'a>(
+        &mut self,
+        now: Instant,
+        datagram: &'a [u8],
+        from: Source,
+        replies: &mut PlainReplies,
+    ) -> Option<PlainHeard<'a>> {
+        Element::handle_plain(self, now, datagram, from, replies)
     }
 
     fn handle_failure(&mut self, now: Instant, message: &Message) {

@@ -18,6 +18,7 @@ mod hop_tests;
 mod manners;
 mod offers;
 mod order;
+mod plain;
 mod proxy;
 mod redirect;
 mod refreshing;
@@ -45,6 +46,7 @@ pub use delay::Waiting;
 pub use hop::LONGEST_OVER_UDP;
 pub use manners::{Answer, Manners, Progress};
 pub use order::{Role, RoleError, ServerOrder, User};
+pub use plain::{PlainHeard, PlainReplies, PlainReply};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
@@ -78,6 +80,19 @@ pub enum Destination {
 pub trait Server: Send {
     /// A message came.
     fn handle(&mut self, now: Instant, message: Message, from: Source);
+
+    /// A datagram, or what came whole along a stream, came that may be a plain request. Whether it is and was dealt with; if not, it
+    /// is to be read and given to [`Server::handle`]. `replies` gets the responses, which are to be sent at once; of these the server is
+    /// not told if they cannot be.
+    fn handle_plain<'a>(
+        &mut self,
+        _now: Instant,
+        _datagram: &'a [u8],
+        _from: Source,
+        _replies: &mut PlainReplies,
+    ) -> Option<PlainHeard<'a>> {
+        None
+    }
 
     /// A message that it gave out could not be sent.
     fn handle_failure(&mut self, now: Instant, message: &Message);

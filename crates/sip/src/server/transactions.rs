@@ -21,6 +21,8 @@ pub(super) struct Transactions {
     parties: BTreeMap<Key, Entry>,
     /// What all of them count as.
     weight: usize,
+    /// What transactions that are kept elsewhere count as.
+    beside: usize,
     /// Of a user agent: which requests outside of a dialog are under way.
     asked: Option<BTreeSet<Asked>>,
     due: BTreeSet<(Instant, Key)>,
@@ -104,6 +106,7 @@ impl Transactions {
             most,
             parties: BTreeMap::new(),
             weight: 0,
+            beside: 0,
             asked: None,
             due: BTreeSet::new(),
             out: VecDeque::new(),
@@ -118,6 +121,52 @@ impl Transactions {
 
     pub(super) const fn timing(&self) -> Timing {
         self.timing
+    }
+
+    /// Sets what transactions that are kept elsewhere count as.
+    pub(super) const fn set_beside(&mut self, weight: usize) {
+        self.beside = weight;
+    }
+
+    /// Whether there is room for one more, beside so many elsewhere.
+    pub(super) const fn has_room_beside(&self, weight: usize) -> bool {
+        self.weight + weight < self.most
+    }
+
+    /// Whether a request with this name is under way.
+    pub(super) fn has_asked(&self, asked: impl FnOnce() -> Asked) -> bool {
+        self.asked.as_ref().is_some_and(|all| !all.is_empty() && all.contains(&asked()))
+    }
+
+    /// Whether a request has its transaction; the key is made only if there are any.
+    pub(super) fn has_any(&self, key: impl FnOnce() -> Option<ServerKey>) -> bool {
+        !self.parties.is_empty() && key().is_some_and(|key| self.has(&key))
+    }
+
+    /// Refuses a request that has come before another way, if there would be room for it.
+    pub(super) fn refuse_merged(&mut self, request: &Request, from: Source) -> bool {
+        if self.weight + self.beside + weight_of(request) > self.most {
+            return false;
+        }
+        let mut request = request.clone();
+        stamp(&mut request, from);
+        self.refuse(&request, Status::LOOP_DETECTED, from);
+        true
+    }
+
+    /// Goes on with others, but for what they have to say.
+    pub(super) fn take_over(&mut self, others: Self) {
+        for (key, entry) in others.parties {
+            if self.parties.contains_key(&key) {
+                continue;
+            }
+            self.weight += entry.weight;
+            self.due.extend(entry.due.map(|at| (at, key.clone())));
+            if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
+                all.insert(asked.clone());
+            }
+            self.parties.insert(key, entry);
+        }
     }
 
     /// A message came.
@@ -141,7 +190,7 @@ impl Transactions {
         }
         if request.method != Method::Ack {
             let weight = weight_of(&request);
-            if self.weight + weight > self.most {
+            if self.weight + self.beside + weight > self.most {
                 self.refuse(&request, Status::SERVICE_UNAVAILABLE, from);
                 return;
             }
@@ -246,7 +295,7 @@ impl Transactions {
         let Hop { request, to, otherwise } = hop;
         let key = ClientKey::of_request(&request).ok()??;
         let (weight, of) = (weight_of(&request), Key::Client(key.clone()));
-        if self.weight + weight > self.most || self.parties.contains_key(&of) {
+        if self.weight + self.beside + weight > self.most || self.parties.contains_key(&of) {
             return None;
         }
         let reliable = to.is_reliable();

@@ -1,7 +1,7 @@
 //! Whose message it is (RFC 3261 sections 17.1.3 and 17.2.3).
 
 use crate::header::MAGIC_COOKIE;
-use crate::{Method, ParseError, Request, Response};
+use crate::{Host, Method, ParseError, Request, Response};
 
 /// Which client transaction a response belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,9 +75,8 @@ impl ServerKey {
         let method = if request.method == Method::Ack { Method::Invite } else { request.method.clone() };
         let Some(via) = headers.top_via()? else { return Ok(None) };
         let port = via.port.or(via.transport.as_ref().ok().map(|transport| transport.default_port()));
-        let sent_by = folded(&format!("{}:{}", via.host, port.unwrap_or(0)));
         if let Some(branch) = via.branch().filter(|branch| branch.starts_with(MAGIC_COOKIE)) {
-            return Ok(Some(Self { identity: Identity::Branch { branch: folded(branch), sent_by }, method }));
+            return Ok(Some(Self::of_branch(branch, &via.host, port.unwrap_or(0), method)));
         }
         let (Some(from), Some(call_id), Some(cseq)) = (headers.from()?, headers.call_id()?, headers.cseq()?)
         else {
@@ -92,6 +91,12 @@ impl ServerKey {
             via: via.to_string(),
         };
         Ok(Some(Self { identity, method }))
+    }
+
+    /// By the branch, which begins with the magic cookie, of the topmost `Via`, its `sent-by`, and the method, which is no ACK.
+    pub(crate) fn of_branch(branch: &str, host: &Host, port: u16, method: Method) -> Self {
+        let sent_by = folded(&format!("{host}:{port}"));
+        Self { identity: Identity::Branch { branch: folded(branch), sent_by }, method }
     }
 
     /// That of the INVITE, if the request is a CANCEL: what it is to end (RFC 3261 section 9.2).

@@ -1,0 +1,114 @@
+//! The usual way of a server: requests that are written as most are, answered without a model of them.
+//!
+//! A [`PlainRequest`] is read where it stands, and its response is written from its own bytes. What a server keeps of a plain call
+//! is what it has been sent: as soon as something comes that is not plain, the strict model is handed all of that with its times,
+//! and goes on ([`AnsweringMachine::give_up_plain`](super::AnsweringMachine)). So the plain way knows only what happens when nothing
+//! is unusual, and both give the same responses, byte for byte.
+
+mod answering;
+#[cfg(test)]
+mod answering_tests;
+mod calls;
+mod request;
+
+use std::hash::{DefaultHasher, Hasher as _};
+
+use netrig_core::Stream;
+
+pub(super) use answering::are_plain;
+pub(super) use calls::PlainCalls;
+
+use super::Source;
+use crate::Method;
+
+/// Texts as 128 bits that nobody finds another text for who does not know the secret, and that are taken for the text.
+#[derive(Debug)]
+pub(super) struct Fingerprints([[u8; 16]; 2]);
+
+impl Fingerprints {
+    pub(super) fn new(random: &mut Stream) -> Self {
+        let mut secret = || u128::from(random.bits()) << 64 | u128::from(random.bits());
+        Self([secret(), secret()].map(u128::to_le_bytes))
+    }
+
+    /// Of texts one behind the other, with or without their case.
+    pub(super) fn of(&self, texts: &[&[u8]], has_case: bool) -> u128 {
+        let half = |secret: &[u8; 16]| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(secret);
+            for text in texts {
+                hasher.write_usize(text.len());
+                if has_case {
+                    hasher.write(text);
+                    continue;
+                }
+                for piece in text.chunks(32) {
+                    let mut folded = [0; 32];
+                    folded[..piece.len()].copy_from_slice(piece);
+                    folded.make_ascii_lowercase();
+                    hasher.write(&folded[..piece.len()]);
+                }
+            }
+            hasher.finish()
+        };
+        u128::from(half(&self.0[0])) << 64 | u128::from(half(&self.0[1]))
+    }
+}
+
+/// A plain request that was taken, in words that the sockets' accounts need.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainHeard<'a> {
+    /// What it asks.
+    pub method: &'static Method,
+    /// The tag of `To` and the Call-ID, of a request within a dialog.
+    pub dialog: Option<(&'a str, &'a str)>,
+}
+
+/// Responses to a plain request. Cleared and used again, it allocates nothing.
+#[derive(Debug, Default)]
+pub struct PlainReplies {
+    bytes: Vec<u8>,
+    replies: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    end: usize,
+    to: Source,
+    status: u16,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainReply<'a> {
+    /// Where it goes.
+    pub to: Source,
+    /// Its status code.
+    pub status: u16,
+    /// All of it.
+    pub bytes: &'a [u8],
+}
+
+impl PlainReplies {
+    /// In their order.
+    pub fn iter(&self) -> impl Iterator<Item = PlainReply<'_>> {
+        let starts = std::iter::once(0).chain(self.replies.iter().map(|place| place.end));
+        starts.zip(&self.replies).map(|(start, place)| PlainReply {
+            to: place.to,
+            status: place.status,
+            bytes: &self.bytes[start..place.end],
+        })
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.replies.clear();
+    }
+
+    /// One more, of what `write` puts behind the others.
+    fn push(&mut self, to: Source, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        self.replies.push(Place { end: self.bytes.len(), to, status });
+    }
+}
