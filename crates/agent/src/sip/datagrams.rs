@@ -134,14 +134,19 @@ impl DatagramSocket {
         most: usize,
         mut each: impl FnMut(&Incoming<'_>),
     ) -> io::Result<bool> {
-        let most = most.min(MESSAGES);
-        let count = match batch.receive_up_to(most, &self.socket) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(error),
-        };
+        let (count, has_more) = self.take(batch, most)?;
         (0..count).filter_map(|at| batch.get(at)).for_each(|incoming| each(&incoming));
-        Ok(count == most)
+        Ok(has_more)
+    }
+
+    /// Takes what has arrived into `batch`, so many at most and no more than a batch. How many, and whether there may be more.
+    pub(super) fn take(&self, batch: &mut ReceiveBatch, most: usize) -> io::Result<(usize, bool)> {
+        let most = most.min(MESSAGES);
+        match batch.receive_up_to(most, &self.socket) {
+            Ok(count) => Ok((count, count == most)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((0, true)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends datagrams, as many with a call as it takes. Of each that the kernel does not take `refused` is told why; it is not

@@ -8,7 +8,7 @@ use super::authentication::unknown_options;
 use super::element::Element;
 use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
-use super::plain::{PlainCalls, PlainHeard, PlainReplies, are_plain};
+use super::plain::{PlainCalls, PlainReplies, are_plain};
 use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
 use super::{
@@ -616,13 +616,13 @@ impl Element for AnsweringMachine {
         }
     }
 
-    fn handle_plain<'a>(
+    fn handle_plain(
         &mut self,
         now: Instant,
-        datagram: &'a [u8],
+        datagram: &[u8],
         from: Source,
         replies: &mut PlainReplies,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<&'static Method> {
         self.answer_plain(now, datagram, from, replies)
     }
 

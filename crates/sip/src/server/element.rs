@@ -2,10 +2,10 @@
 
 use netrig_core::Instant;
 
-use super::plain::{PlainHeard, PlainReplies};
+use super::plain::PlainReplies;
 use super::transactions::{Happened, Transactions};
 use super::{Destination, Server, Source};
-use crate::Message;
+use crate::{Message, Method};
 
 /// A server made of its transactions and of what it does with what they tell.
 pub(super) trait Element {
@@ -14,13 +14,13 @@ pub(super) trait Element {
     fn transactions_mut(&mut self) -> &mut Transactions;
 
     /// As [`Server::handle_plain`].
-    fn handle_plain<'a>(
+    fn handle_plain(
         &mut self,
         _now: Instant,
-        _datagram: &'a [u8],
+        _datagram: &[u8],
         _from: Source,
         _replies: &mut PlainReplies,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<&'static Method> {
         None
     }
 
@@ -69,13 +69,13 @@ impl<E: Element + Send> Server for E {
         }
     }
 
-    fn handle_plain<'a>(
+    fn handle_plain(
         &mut self,
         now: Instant,
-        datagram: &'a [u8],
+        datagram: &[u8],
         from: Source,
         replies: &mut PlainReplies,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<&'static Method> {
         Element::handle_plain(self, now, datagram, from, replies)
     }
 

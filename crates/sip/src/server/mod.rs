@@ -46,7 +46,7 @@ pub use delay::Waiting;
 pub use hop::LONGEST_OVER_UDP;
 pub use manners::{Answer, Manners, Progress};
 pub use order::{Role, RoleError, ServerOrder, User};
-pub use plain::{PlainHeard, PlainReplies, PlainReply};
+pub use plain::{PlainReplies, PlainReply};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
@@ -81,16 +81,16 @@ pub trait Server: Send {
     /// A message came.
     fn handle(&mut self, now: Instant, message: Message, from: Source);
 
-    /// A datagram, or what came whole along a stream, came that may be a plain request. Whether it is and was dealt with; if not, it
+    /// A datagram, or what came whole along a stream, came that may be a plain request. Its method, if it is and was dealt with; if not, it
     /// is to be read and given to [`Server::handle`]. `replies` gets the responses, which are to be sent at once; of these the server is
     /// not told if they cannot be.
-    fn handle_plain<'a>(
+    fn handle_plain(
         &mut self,
         _now: Instant,
-        _datagram: &'a [u8],
+        _datagram: &[u8],
         _from: Source,
         _replies: &mut PlainReplies,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<&'static Method> {
         None
     }
 

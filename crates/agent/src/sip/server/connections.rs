@@ -275,7 +275,7 @@ impl Connections {
         Ok(place)
     }
 
-    /// Sends along the connection with a peer, or one that is opened for it.
+    /// Sends along the connection with a peer, or one that is opened for it, a request or a response with its status code.
     ///
     /// # Errors
     /// Why not.
@@ -284,13 +284,12 @@ impl Connections {
         now: Instant,
         pacer: &Pacer,
         to: Source,
-        message: &Message,
+        (message, status): (Bytes, Option<u16>),
         opening: Option<Opening<'_>>,
     ) -> Result<(), SendError> {
-        let response = message.as_response();
         let place = match self.place_of(to) {
             // Who has said all would not answer a request.
-            Some((place, has_finished)) if response.is_some() || !has_finished => place,
+            Some((place, has_finished)) if status.is_some() || !has_finished => place,
             _ => {
                 let opening = opening.ok_or(SendError::NoConnection)?;
                 self.open(now, pacer, to, &opening)?
@@ -300,13 +299,13 @@ impl Connections {
             return Err(SendError::NoConnection);
         };
         connection.active = now;
-        if response.is_some_and(|response| response.status.is_final()) {
+        if status.is_some_and(|status| status >= 200) {
             connection.open = connection.open.saturating_sub(1);
         }
         if !std::mem::replace(&mut connection.is_dirty, true) {
             self.dirty.push(place);
         }
-        let queued = connection.stream.queue(message.to_bytes());
+        let queued = connection.stream.queue(message);
         if let Err(error) = queued.and_then(|()| self.recount(place)) {
             self.fail(place, &error);
             return Err(ConnectionEnd::from(&error).into());

@@ -4,8 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use bytes::Bytes;
-
 use crate::sip::datagrams::DatagramSocket;
 use crate::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
@@ -19,14 +17,16 @@ pub(super) struct DatagramPoint {
     socket: DatagramSocket,
     /// There may be datagrams that were not taken.
     pub ready: bool,
-    outgoing: Vec<(SocketAddr, Bytes)>,
+    /// All that waits, one behind the other, and of each where it goes and where it ends.
+    outgoing: Vec<u8>,
+    places: Vec<(SocketAddr, usize)>,
 }
 
 impl DatagramPoint {
     /// Bound there, and nowhere else.
     pub fn open(address: SocketAddr) -> Result<Self, SocketError> {
         let socket = DatagramSocket::open(address, RECEIVE_BUFFER, None)?;
-        Ok(Self { socket, ready: true, outgoing: Vec::with_capacity(MESSAGES) })
+        Ok(Self { socket, ready: true, outgoing: Vec::new(), places: Vec::with_capacity(MESSAGES) })
     }
 
     /// Where it is bound.
@@ -44,36 +44,38 @@ impl DatagramPoint {
         ReceiveBatch::new(LONGEST_DATAGRAM)
     }
 
-    /// Takes what has arrived, at most one batch.
-    pub fn receive(
-        &mut self,
-        batch: &mut ReceiveBatch,
-        mut each: impl FnMut(&[u8], SocketAddr),
-    ) -> io::Result<()> {
-        self.ready = match self.socket.receive(batch, MESSAGES, |incoming| each(incoming.head, incoming.from))
-        {
+    /// Takes what has arrived, at most one batch; how many.
+    pub fn receive(&mut self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        let (count, has_more) = match self.socket.take(batch, MESSAGES) {
             // What the network has to say of a datagram that was sent is no fault of the socket's.
-            Err(error) if is_loss(&error) => true,
-            more => more?,
+            Err(error) if is_loss(&error) => (0, true),
+            taken => taken?,
         };
-        Ok(())
+        self.ready = has_more;
+        Ok(count)
     }
 
     /// Puts a datagram beside those that leave with the next [`DatagramPoint::flush`].
-    pub fn queue(&mut self, to: SocketAddr, message: Bytes) {
-        self.outgoing.push((to, message));
+    pub fn queue(&mut self, to: SocketAddr, message: &[u8]) {
+        self.outgoing.extend_from_slice(message);
+        self.places.push((to, self.outgoing.len()));
     }
 
     /// Whether so many wait that one call is full.
     pub const fn is_full(&self) -> bool {
-        self.outgoing.len() >= MESSAGES
+        self.places.len() >= MESSAGES
     }
 
     /// Sends what waits, and tells of each that the kernel refuses. It is not sent again.
     pub fn flush(&mut self, refused: impl FnMut(&[u8], io::Error)) {
-        let waiting = self.outgoing.iter().map(|(to, message)| (*to, &**message));
+        if self.places.is_empty() {
+            return;
+        }
+        let starts = std::iter::once(0).chain(self.places.iter().map(|(_, end)| *end));
+        let waiting = starts.zip(&self.places).map(|(start, (to, end))| (*to, &self.outgoing[start..*end]));
         self.socket.send(waiting, refused);
         self.outgoing.clear();
+        self.places.clear();
     }
 
     /// Datagrams that reached this machine and for which there was no room, since this was last asked.

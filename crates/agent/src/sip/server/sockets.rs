@@ -10,7 +10,9 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
-use netrig_sip::server::{Destination, Domain, Server, Source, Waiting, on_link_of, refuse_unreadable};
+use netrig_sip::server::{
+    Destination, Domain, PlainReplies, PlainReply, Server, Source, Waiting, on_link_of, refuse_unreadable,
+};
 use netrig_sip::{Framed, Host, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -85,7 +87,10 @@ pub struct Sockets {
     datagrams: Vec<DatagramPoint>,
     listeners: Vec<Listener>,
     connections: Connections,
-    batch: ReceiveBatch,
+    /// Always there, but while it is looked through.
+    batch: Option<ReceiveBatch>,
+    /// Responses to the plain request that is being handled.
+    replies: PlainReplies,
     /// Senders who are served at another socket than the first that fits, and its place.
     strangers: HashMap<SocketAddr, usize>,
     /// What addresses get over UDP that have not proved themselves.
@@ -154,7 +159,8 @@ impl Sockets {
             datagrams,
             listeners,
             connections: Connections::new(most, order.limits, speaking(&order)?),
-            batch: DatagramPoint::batch(),
+            batch: Some(DatagramPoint::batch()),
+            replies: PlainReplies::default(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
             purse: Purse::default(),
@@ -310,37 +316,115 @@ impl Sockets {
 
     /// At most one batch of one socket.
     fn take_batch(&mut self, now: Instant, place: usize, server: &mut dyn Server) -> Result<(), ServeError> {
-        let mut came = Vec::new();
-        let each = |bytes: &[u8], from| came.push((Bytes::copy_from_slice(bytes), from));
-        self.datagrams[place].receive(&mut self.batch, each).map_err(kernel("recvmmsg"))?;
-        for (bytes, from) in came {
+        let Some(mut batch) = self.batch.take() else { return Ok(()) };
+        let received = self.datagrams[place].receive(&mut batch);
+        for incoming in (0..*received.as_ref().unwrap_or(&0)).filter_map(|at| batch.get(at)) {
             // Of senders without a port nobody could be answered.
-            if from.port() == 0 {
-                continue;
+            if incoming.from.port() != 0 {
+                self.take_datagram(now, (place, incoming.from), incoming.head, server);
             }
-            self.ledger.receive(now, from, bytes.len());
-            self.tell_tap(false, Transport::Udp, Some([self.datagrams[place].local(), from]), &bytes);
-            if self.point_for(from) != Some(place) {
-                self.remember(from, place);
-            }
-            if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | b' ' | 0)) {
-                self.tally.keep_alives += 1;
-            } else if let Some(message) = self.read(&bytes) {
-                self.ledger.look(now, from, &message);
-                self.purse = self.ledger.purse(now, from, bytes.len(), false);
-                server.handle(now, message, Source { transport: Transport::Udp, address: from });
+        }
+        self.batch = Some(batch);
+        received.map(drop).map_err(kernel("recvmmsg"))
+    }
+
+    /// A datagram that has come to one socket.
+    fn take_datagram(
+        &mut self,
+        now: Instant,
+        (place, from): (usize, SocketAddr),
+        bytes: &[u8],
+        server: &mut dyn Server,
+    ) {
+        self.ledger.receive(now, from, bytes.len());
+        self.tell_tap(false, Transport::Udp, Some([self.datagrams[place].local(), from]), bytes);
+        if self.point_for(from) != Some(place) {
+            self.remember(from, place);
+        }
+        let source = Source { transport: Transport::Udp, address: from };
+        if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | b' ' | 0)) {
+            self.tally.keep_alives += 1;
+            return;
+        }
+        if self.take_plain(now, bytes, source, server) {
+            return;
+        }
+        let bytes = Bytes::copy_from_slice(bytes);
+        let message = self.read(&bytes);
+        if let Some(message) = &message {
+            self.ledger.look(now, from, message);
+        }
+        self.purse = self.ledger.purse(now, from, bytes.len(), false);
+        match message {
+            Some(message) => {
+                server.handle(now, message, source);
                 if server.take_proof() {
                     self.ledger.prove(now, from);
                 }
                 self.transmit(now, server);
-                self.purse = Purse::default();
-            } else {
-                self.purse = self.ledger.purse(now, from, bytes.len(), false);
-                self.refuse(now, &bytes, Source { transport: Transport::Udp, address: from });
-                self.purse = Purse::default();
             }
+            None => self.refuse(now, &bytes, source),
         }
-        Ok(())
+        self.purse = Purse::default();
+    }
+
+    /// Has the server answer a plain request. Whether it was one.
+    fn take_plain(&mut self, now: Instant, bytes: &[u8], from: Source, server: &mut dyn Server) -> bool {
+        // What waits is a message of the model.
+        if self.waiting.is_some() {
+            return false;
+        }
+        let mut replies = std::mem::take(&mut self.replies);
+        let heard = server.handle_plain(now, bytes, from, &mut replies);
+        if let Some(method) = heard {
+            self.tally.received.count_request(method);
+            let has_connection = from.transport.is_reliable();
+            if has_connection {
+                self.tell_tap_along(bytes, from);
+                if *method != Method::Ack {
+                    self.connections.asked(from);
+                }
+            }
+            if !has_connection && !self.ledger.is_proven(now, from.address) {
+                // What was read as plain is a message.
+                if let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
+                    self.ledger.look(now, from.address, &message);
+                }
+            }
+            self.purse = self.ledger.purse(now, from.address, bytes.len(), has_connection);
+            replies.iter().for_each(|reply| self.reply(now, &reply));
+            self.purse = Purse::default();
+        }
+        replies.clear();
+        self.replies = replies;
+        heard.is_some()
+    }
+
+    /// Sends the response to a plain request.
+    fn reply(&mut self, now: Instant, reply: &PlainReply<'_>) {
+        let PlainReply { to, status, bytes } = *reply;
+        if to.transport.is_reliable() {
+            if self.tap.is_some() {
+                let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
+                self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), bytes);
+            }
+            let message = (Bytes::copy_from_slice(bytes), Some(status));
+            match self.connections.send(now, &self.pacer, to, message, None) {
+                Ok(()) => self.tally.sent.count_response(status),
+                Err(why) => self.tally.unsent.count(why.to_string()),
+            }
+        } else if self.ledger.is_proven(now, to.address)
+            && let Some(place) = self.point_for(to.address)
+        {
+            self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), bytes);
+            self.datagrams[place].queue(to.address, bytes);
+            self.tally.sent.count_response(status);
+            if self.datagrams[place].is_full() {
+                self.flush_datagrams(place);
+            }
+        } else if let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
+            self.send(now, &Destination::Address(to), message);
+        }
     }
 
     /// Answers a request that cannot be read, if its sender can be answered.
@@ -368,11 +452,16 @@ impl Sockets {
 
     /// The same of one that came along a connection.
     fn read_along(&mut self, bytes: &Bytes, from: Source) -> Option<Message> {
+        self.tell_tap_along(bytes, from);
+        self.read(bytes)
+    }
+
+    /// A message has come along a connection.
+    fn tell_tap_along(&mut self, bytes: &[u8], from: Source) {
         if self.tap.is_some() {
             let local = self.domain.listens_towards(from.transport, Some(from.address.ip()));
             self.tell_tap(false, from.transport, local.map(|local| [local, from.address]), bytes);
         }
-        self.read(bytes)
     }
 
     fn remember(&mut self, from: SocketAddr, place: usize) {
@@ -421,6 +510,7 @@ impl Sockets {
         for (framed, from, place) in came {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
+                Framed::Message(bytes) if self.take_plain_along(now, place, &bytes, from, server) => {}
                 Framed::Message(bytes) => match self.read_along(&bytes, from) {
                     // A server that asks for no credentials takes a whole message as proof.
                     Some(message)
@@ -453,6 +543,21 @@ impl Sockets {
                 },
             }
         }
+    }
+
+    /// The same of a plain request that came along a connection, if there is a slot for that.
+    fn take_plain_along(
+        &mut self,
+        now: Instant,
+        place: usize,
+        bytes: &[u8],
+        from: Source,
+        server: &mut dyn Server,
+    ) -> bool {
+        !self.connections.is_refused(place)
+            && !server.authenticates()
+            && self.connections.prove(place)
+            && self.take_plain(now, bytes, from, server)
     }
 
     /// There is no room for the connection along which this message came (RFC 3261 section 21.5.4).
@@ -520,7 +625,7 @@ impl Sockets {
             let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
             self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), &bytes);
             let point = &mut self.datagrams[place];
-            point.queue(to.address, bytes);
+            point.queue(to.address, &bytes);
             if point.is_full() {
                 self.flush_datagrams(place);
             }
@@ -532,7 +637,8 @@ impl Sockets {
         if self.tap.is_some() {
             self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), &message.to_bytes());
         }
-        self.connections.send(now, &self.pacer, to, message, opening).map(|()| true)
+        let status = message.as_response().map(|response| response.status.code());
+        self.connections.send(now, &self.pacer, to, (message.to_bytes(), status), opening).map(|()| true)
     }
 
     /// What an address gets of a message over UDP: the message, a short answer in its place, or nothing.

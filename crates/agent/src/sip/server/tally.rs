@@ -73,14 +73,21 @@ impl Reasons {
 impl Messages {
     /// Counts one more.
     pub fn count(&mut self, message: &Message) {
-        let count = match message {
-            Message::Request(request) => self.requests.entry(name_of(&request.method)),
-            Message::Response(response) => {
-                const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
-                self.responses.entry(CLASSES[usize::from(response.status.code() / 100).clamp(1, 6) - 1])
-            }
-        };
-        *count.or_default() += 1;
+        match message {
+            Message::Request(request) => self.count_request(&request.method),
+            Message::Response(response) => self.count_response(response.status.code()),
+        }
+    }
+
+    /// Counts one more request.
+    pub fn count_request(&mut self, method: &Method) {
+        *self.requests.entry(name_of(method)).or_default() += 1;
+    }
+
+    /// Counts one more response.
+    pub fn count_response(&mut self, code: u16) {
+        const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
+        *self.responses.entry(CLASSES[usize::from(code / 100).clamp(1, 6) - 1]).or_default() += 1;
     }
 
     /// Requests and responses.

@@ -10,9 +10,9 @@ use super::super::offers::{describe, description};
 use super::super::refreshing::SessionState;
 use super::super::transactions::Transactions;
 use super::super::{Destination, Source, with_allow};
+use super::PlainReplies;
 use super::calls::{PlainAnswer, PlainCalls, PlainPhase};
 use super::request::PlainRequest;
-use super::{PlainHeard, PlainReplies};
 use crate::digits::put_hex;
 use crate::header::{CSeq, MAGIC_COOKIE, ViaView};
 use crate::slab::Key;
@@ -41,13 +41,13 @@ pub(in super::super) fn are_plain(manners: &Manners) -> bool {
 
 impl AnsweringMachine {
     /// As [`Server::handle_plain`](super::super::Server::handle_plain).
-    pub(in super::super) fn answer_plain<'a>(
+    pub(in super::super) fn answer_plain(
         &mut self,
         now: Instant,
-        datagram: &'a [u8],
+        datagram: &[u8],
         from: Source,
         replies: &mut PlainReplies,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<&'static Method> {
         if !self.is_plain {
             return None;
         }
@@ -82,8 +82,7 @@ impl AnsweringMachine {
                 (&Method::Bye, known.is_some_and(is_taken))
             }
         };
-        let dialog = request.to_tag.map(|tag| (tag, request.call_id));
-        is_taken.then_some(PlainHeard { method, dialog })
+        is_taken.then_some(method)
     }
 
     /// Whether the INVITE was accepted.

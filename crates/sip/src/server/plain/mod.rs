@@ -19,7 +19,6 @@ pub(super) use answering::are_plain;
 pub(super) use calls::PlainCalls;
 
 use super::Source;
-use crate::Method;
 
 /// Texts as 128 bits that nobody finds another text for who does not know the secret, and that are taken for the text.
 #[derive(Debug)]
@@ -53,15 +52,6 @@ impl Fingerprints {
         };
         u128::from(half(&self.0[0])) << 64 | u128::from(half(&self.0[1]))
     }
-}
-
-/// A plain request that was taken, in words that the sockets' accounts need.
-#[derive(Clone, Copy, Debug)]
-pub struct PlainHeard<'a> {
-    /// What it asks.
-    pub method: &'static Method,
-    /// The tag of `To` and the Call-ID, of a request within a dialog.
-    pub dialog: Option<(&'a str, &'a str)>,
 }
 
 /// Responses to a plain request. Cleared and used again, it allocates nothing.
