@@ -9,6 +9,7 @@ use md5::Md5;
 use sha2::{Digest as _, Sha256, Sha512_256};
 
 use crate::Method;
+use crate::digits::hex_of;
 use crate::grammar::Cursor;
 use crate::header::{self, AuthScheme};
 
@@ -121,28 +122,19 @@ impl Hash {
     fn hex(self, parts: &[&str]) -> String {
         let text = parts.join(":");
         match self {
-            Self::Md5 => hex(&Md5::digest(text)),
-            Self::Sha256 => hex(&Sha256::digest(text)),
-            Self::Sha512Of256 => hex(&Sha512_256::digest(text)),
+            Self::Md5 => hex_of(&Md5::digest(text)),
+            Self::Sha256 => hex_of(&Sha256::digest(text)),
+            Self::Sha512Of256 => hex_of(&Sha512_256::digest(text)),
         }
     }
 
     fn hex_of(self, bytes: &[u8]) -> String {
         match self {
-            Self::Md5 => hex(&Md5::digest(bytes)),
-            Self::Sha256 => hex(&Sha256::digest(bytes)),
-            Self::Sha512Of256 => hex(&Sha512_256::digest(bytes)),
+            Self::Md5 => hex_of(&Md5::digest(bytes)),
+            Self::Sha256 => hex_of(&Sha256::digest(bytes)),
+            Self::Sha512Of256 => hex_of(&Sha512_256::digest(bytes)),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        for digit in [byte >> 4, byte & 15] {
-            out.extend(char::from_digit(digit.into(), 16));
-        }
-        out
-    })
 }
 
 impl Algorithm {

@@ -42,6 +42,22 @@ pub fn put_hex(mut number: u64, out: &mut [u8]) {
     }
 }
 
+/// Writes bytes as small hexadecimal digits.
+pub fn push_hex(bytes: &[u8], out: &mut String) {
+    out.reserve(2 * bytes.len());
+    for byte in bytes {
+        out.push(char::from(HEX[usize::from(byte >> 4)]));
+        out.push(char::from(HEX[usize::from(byte & 15)]));
+    }
+}
+
+/// Bytes as small hexadecimal digits.
+pub fn hex_of(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    push_hex(bytes, &mut out);
+    out
+}
+
 /// Reads small hexadecimal digits, 16 at most: what [`put_hex`] has written and nothing else.
 pub fn hex(digits: &[u8]) -> Option<u64> {
     if digits.len() > 16 {

@@ -2,27 +2,41 @@
 
 use crate::error::ParseError;
 
+/// Bytes of a class: alphanum, and these.
+const fn class(others: &[u8]) -> [bool; 256] {
+    let mut class = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        class[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut place = 0;
+    while place < others.len() {
+        class[others[place] as usize] = true;
+        place += 1;
+    }
+    class
+}
+
 /// `token`: 1*(alphanum / "-" / "." / "!" / "%" / "*" / "_" / "+" / "`" / "'" / "~").
 pub(crate) const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+    const CLASS: [bool; 256] = class(b"-.!%*_+`'~");
+    CLASS[byte as usize]
 }
 
 /// `word`, of which a Call-ID is made: a token's characters and "(" / ")" / "<" / ">" / ":" / "\" / DQUOTE / "/" / "[" /
 /// "]" / "?" / "{" / "}".
 pub(crate) const fn is_word(byte: u8) -> bool {
-    is_token(byte)
-        || matches!(
-            byte,
-            b'(' | b')' | b'<' | b'>' | b':' | b'\\' | b'"' | b'/' | b'[' | b']' | b'?' | b'{' | b'}'
-        )
+    const CLASS: [bool; 256] = class(b"-.!%*_+`'~()<>:\\\"/[]?{}");
+    CLASS[byte as usize]
 }
 
 /// `unreserved`: alphanum / mark.
 pub(crate) const fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')')
+    UNRESERVED[byte as usize]
 }
+
+const UNRESERVED: [bool; 256] = class(b"-_.!~*'()");
 
 /// Whether the whole text is a `token`.
 pub(crate) fn is_a_token(text: &str) -> bool {

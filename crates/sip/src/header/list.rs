@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{AuthenticationInfo, CSeq, Challenge, Credentials, Name, NameAddr, RAck, Via};
+use super::{
+    AuthenticationInfo, CSeq, Challenge, Credentials, Name, NameAddr, NameAddrView, RAck, Via, ViaView,
+};
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_word};
 
@@ -39,13 +41,12 @@ impl Headers {
 
     /// The value of the first of that name.
     pub fn get(&self, name: &Name) -> Option<&str> {
-        self.all(name).next()
+        self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
     /// The values of all of that name.
-    pub fn all<'a>(&'a self, name: &Name) -> impl Iterator<Item = &'a str> + use<'a> {
-        let name = name.clone();
-        self.iter().filter(move |(own, _)| **own == name).map(|(_, value)| value)
+    pub fn all<'a>(&'a self, name: &'a Name) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.iter().filter(move |(own, _)| *own == name).map(|(_, value)| value)
     }
 
     /// One more at the end.
@@ -85,6 +86,30 @@ impl Headers {
         self.remove(name);
         let entries: Vec<_> = values.into_iter().map(|value| (name.clone(), value.to_string())).collect();
         self.0.splice(place..place, entries);
+    }
+
+    /// Whether all hops follow the grammar.
+    pub(crate) fn has_readable_vias(&self) -> bool {
+        self.all(&Name::Via).all(|value| {
+            let mut cursor = Cursor::new(value, "");
+            loop {
+                if ViaView::read(&mut cursor).is_err() {
+                    return false;
+                }
+                if !cursor.eat_separator(b',') {
+                    cursor.skip_white();
+                    return cursor.is_at_end();
+                }
+            }
+        })
+    }
+
+    /// Whether `From` and `To` are there and follow the grammar.
+    pub(crate) fn has_readable_ends(&self) -> bool {
+        [Name::From, Name::To].iter().all(|name| {
+            let read = |cursor: &mut Cursor<'_>| NameAddrView::read(cursor).map(drop);
+            self.get(name).is_some_and(|value| whole(value, "", read).is_ok())
+        })
     }
 
     /// The hops that a request has taken, the last first.

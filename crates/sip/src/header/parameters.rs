@@ -141,14 +141,6 @@ impl<'a> ParametersView<'a> {
         self.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a name stands twice.
-    pub(crate) fn has_repeated(&self) -> bool {
-        let is_repeated = |(place, (name, _)): (usize, Parameter<'a>)| {
-            self.iter().take(place).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
-        };
-        self.iter().enumerate().any(is_repeated)
-    }
-
     /// In their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Parameter<'a>> + use<'a> {
         let (grammar, mut cursor) = (self.grammar, Cursor::new(self.text, ""));

@@ -539,7 +539,7 @@ mod tests {
                  "add": ["X-Way : [local_ip]:[local_port] IP[local_ip_type] [remote_ip]:[remote_port] [transport] [domain]", "X-Way: 2"] }"#,
         );
         let message = changed(&own);
-        let all = |name| message.headers().all(&Name::new(name)).collect::<Vec<_>>();
+        let all = |name| message.headers().all(&Name::new(name)).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(all("Max-Forwards"), ["5"]);
         assert!(all("Allow").is_empty());
         assert_eq!(all("Subject"), ["to 0hole-peer0 [now]"]);

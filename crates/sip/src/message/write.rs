@@ -5,20 +5,29 @@ use std::fmt::{self, Write as _};
 use bytes::Bytes;
 
 use super::{Message, Request, Response};
-use crate::{Headers, Name};
+use crate::Name;
+use crate::digits::Decimal;
 
 impl Message {
     /// As it goes on the wire. `Content-Length` is set to what the body has, wherever it stands or at the end (RFC 3261
     /// section 20.14: a stream needs it); all else is written as it is.
     pub fn to_bytes(&self) -> Bytes {
-        let mut out = Vec::with_capacity(512 + self.body().len());
+        let mut out = Vec::with_capacity(1024 + self.body().len());
         out.extend_from_slice(self.start_line().as_bytes());
-        let length = self.body().len();
-        let mut headers: Headers = self.headers().clone();
-        if !headers.all(&Name::ContentLength).eq([length.to_string().as_str()]) {
-            headers.set(Name::ContentLength, length);
+        let length = Decimal::new(self.body().len() as u64);
+        let mut is_told = false;
+        for (name, value) in self.headers().iter() {
+            let is_length = *name == Name::ContentLength;
+            // Once, where the first stood.
+            if is_length && std::mem::replace(&mut is_told, true) {
+                continue;
+            }
+            let value = if is_length { length.as_bytes() } else { value.as_bytes() };
+            push_line(name, value, &mut out);
         }
-        out.extend_from_slice(headers.to_string().as_bytes());
+        if !is_told {
+            push_line(&Name::ContentLength, length.as_bytes(), &mut out);
+        }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(self.body());
         out.into()
@@ -29,6 +38,12 @@ impl Message {
             Self::Request(Request { method, uri, .. }) => format!("{method} {uri} SIP/2.0\r\n"),
             Self::Response(Response { status, reason, .. }) => format!("SIP/2.0 {status} {reason}\r\n"),
         }
+    }
+}
+
+fn push_line(name: &Name, value: &[u8], out: &mut Vec<u8>) {
+    for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
     }
 }
 

@@ -46,7 +46,8 @@ pub struct AnsweringMachine {
     pub(super) random: Stream,
     pub(super) most: usize,
     pub(super) transactions: Transactions,
-    pub(super) calls: BTreeMap<DialogId, Call>,
+    /// Boxed: what is moved when one comes or goes is small.
+    pub(super) calls: BTreeMap<DialogId, Box<Call>>,
     /// What these count as: one with a long INVITE as several.
     pub(super) weight: usize,
     /// It says all that it says when the INVITE comes.
@@ -343,7 +344,7 @@ impl AnsweringMachine {
         };
         self.weight += weight;
         self.invites.insert(key, id.clone());
-        self.calls.insert(id.clone(), call);
+        self.calls.insert(id.clone(), Box::new(call));
         self.attend(now, &id);
     }
 
@@ -364,9 +365,9 @@ impl AnsweringMachine {
     }
 
     fn forget(&mut self, id: &DialogId) {
-        let Some(Call { due, weight, .. }) = self.calls.remove(id) else { return };
-        self.weight -= weight;
-        if let Some(at) = due {
+        let Some(call) = self.calls.remove(id) else { return };
+        self.weight -= call.weight;
+        if let Some(at) = call.due {
             self.due.remove(&(at, id.clone()));
         }
     }

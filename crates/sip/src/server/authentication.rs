@@ -7,6 +7,7 @@ use netrig_core::{Duration, Instant, Stream};
 use sha2::Sha256;
 
 use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret, is_same_proof};
+use crate::digits::push_hex;
 use crate::{Method, Name, Request};
 
 /// How long a nonce is taken.
@@ -101,12 +102,14 @@ impl Authenticator {
     }
 
     fn signed(&self, nonce: Nonce) -> String {
-        let start = format!("{:016x}{:016x}", nonce.nanos, nonce.serial);
+        let mut text = String::with_capacity(64);
+        push_hex(&nonce.nanos.to_be_bytes(), &mut text);
+        push_hex(&nonce.serial.to_be_bytes(), &mut text);
         // A key of any length is one.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return start };
-        mac.update(start.as_bytes());
-        let proof = mac.finalize().into_bytes();
-        proof[..16].iter().fold(start, |text, byte| text + &format!("{byte:02x}"))
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return text };
+        mac.update(text.as_bytes());
+        push_hex(&mac.finalize().into_bytes()[..16], &mut text);
+        text
     }
 
     fn read(&self, text: &str) -> Option<Nonce> {

@@ -54,6 +54,7 @@ pub use registry::{Domain, Policy, Registry, Users};
 pub use stateless::StatelessProxy;
 pub use unreadable::refuse_unreadable;
 
+use crate::digits::hex_of;
 use crate::header::{Transport, Via};
 use crate::{Headers, Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};
 
@@ -139,7 +140,12 @@ impl Destination {
     /// Of a response, by its topmost `Via` (RFC 3261 section 18.2.2, RFC 3581 section 4). `None` if that cannot be read or has a
     /// transport that nobody here knows.
     pub fn of_response(response: &Response) -> Option<Self> {
-        let via = response.headers.top_via().ok()??;
+        Self::of_top_via(&response.headers)
+    }
+
+    /// The same by the header fields of the response, or of the stamped request that it answers.
+    fn of_top_via(headers: &Headers) -> Option<Self> {
+        let via = headers.top_via().ok()??;
         let transport = via.transport.clone().ok()?;
         let default = via.port.unwrap_or(transport.default_port());
         let at =
@@ -169,11 +175,11 @@ impl Destination {
         }
     }
 
-    /// Of a response to a request that came from `from`: over a stream "using the existing connection to the source of the
+    /// Of a response, by its header fields or those of its stamped request, to a request that came from `from`: over a stream "using the existing connection to the source of the
     /// original request" (RFC 3261 section 18.2.2), else by its `Via`. If the `Via` names another transport than the one that carried
     /// the request, the response goes to the source address: a datagram must not make the server open a connection.
-    pub(crate) fn back(response: &Response, from: Source) -> Self {
-        match Self::of_response(response) {
+    pub(crate) fn back(headers: &Headers, from: Source) -> Self {
+        match Self::of_top_via(headers) {
             Some(Self::Address(Source { transport, address }))
                 if transport == from.transport && !transport.is_reliable() =>
             {
@@ -293,12 +299,12 @@ pub(crate) fn tell_capabilities(headers: &mut Headers, accept: &str, supported: 
 /// section 8.2).
 pub(crate) fn is_readable(request: &Request) -> bool {
     let headers = &request.headers;
-    let has = matches!(headers.from(), Ok(Some(_))) && matches!(headers.to(), Ok(Some(_)));
     let counts = headers.cseq().is_ok_and(|cseq| cseq.is_some_and(|cseq| cseq.method == request.method));
     let single = [Name::From, Name::To, Name::CallId, Name::CSeq, Name::MaxForwards, Name::ContentLength];
-    has && counts
+    counts
+        && headers.has_readable_ends()
         && matches!(headers.call_id(), Ok(Some(_)))
-        && headers.vias().is_ok()
+        && headers.has_readable_vias()
         && headers.number(&Name::MaxForwards).is_ok()
         && [Name::Require, Name::ProxyRequire].iter().all(|name| headers.tokens(name).is_ok())
         && single.iter().all(|name| headers.all(name).count() <= 1)
@@ -312,8 +318,7 @@ fn identity(headers: &Headers) -> String {
 
 /// A text as sixteen hexadecimal digits.
 pub(crate) fn fingerprint(text: &str) -> String {
-    let hash = Sha256::digest(text);
-    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex_of(&Sha256::digest(text)[..8])
 }
 
 /// Fingerprint of a text that cannot be computed without the secret `key`.

@@ -29,7 +29,7 @@ pub struct Proxy {
     key: [u64; 2],
     random: Stream,
     transactions: Transactions,
-    contexts: BTreeMap<ServerKey, Context>,
+    contexts: BTreeMap<ServerKey, Box<Context>>,
     pub(super) owners: BTreeMap<ClientKey, ServerKey>,
     pub(super) due: BTreeSet<(Instant, ClientKey)>,
 }
@@ -291,7 +291,7 @@ impl Proxy {
                 None => context.responses.push(reply(request, Status::SERVICE_UNAVAILABLE)),
             }
         }
-        self.contexts.insert(key.clone(), context);
+        self.contexts.insert(key.clone(), Box::new(context));
         self.finish_if_all_have(now, &key);
     }
 
@@ -313,7 +313,7 @@ impl Proxy {
             // "Any provisional response other than 100 (Trying)" is forwarded at once. "A SIP element MUST NOT send any
             // provisional response with a Status-Code other than 100 to a non-INVITE request" (RFC 4320 section 4.1).
             let is_open = |context: &Context| !context.answered && context.request.method == Method::Invite;
-            if status != Status::TRYING && self.contexts.get(&key).is_some_and(is_open) {
+            if status != Status::TRYING && self.contexts.get(&key).is_some_and(|context| is_open(context)) {
                 self.transactions.respond(now, &key, response);
             }
             return;
@@ -435,7 +435,7 @@ impl Proxy {
 
     fn forget_if_over(&mut self, key: &ServerKey) {
         let is_over = |context: &Context| context.branches.values().all(|branch| branch.is_over);
-        if self.contexts.get(key).is_some_and(is_over) && !self.transactions.has(key) {
+        if self.contexts.get(key).is_some_and(|context| is_over(context)) && !self.transactions.has(key) {
             self.contexts.remove(key);
         }
     }

@@ -216,8 +216,7 @@ impl Registry {
             return Err(Box::new(unsupported(request, &unknown)));
         }
         let user = self.authenticate(now, request)?;
-        let bad = refuse(Status::BAD_REQUEST);
-        let Ok(Some(to)) = request.headers.to() else { return Err(bad) };
+        let Ok(Some(to)) = request.headers.to() else { return Err(refuse(Status::BAD_REQUEST)) };
         let own = user_of(&to.uri);
         // "If the authenticated user is not authorized to modify bindings, the registrar MUST return a 403 (Forbidden)".
         if user.is_some_and(|user| user != own) {

@@ -39,7 +39,7 @@ impl StatelessProxy {
             && request.method != Method::Ack
             && matches!(request.headers.top_via(), Ok(Some(_)))
         {
-            let to = Destination::back(&response, from);
+            let to = Destination::back(&response.headers, from);
             self.out.push_back((to, (*response).into()));
         }
     }

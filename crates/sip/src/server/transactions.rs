@@ -18,7 +18,8 @@ const USUAL: usize = 4096;
 pub(super) struct Transactions {
     timing: Timing,
     most: usize,
-    parties: BTreeMap<Key, Entry>,
+    /// Boxed: what is moved when one comes or goes is small.
+    parties: BTreeMap<Key, Box<Entry>>,
     /// What all of them count as.
     weight: usize,
     /// What transactions that are kept elsewhere count as.
@@ -210,7 +211,7 @@ impl Transactions {
             } else {
                 Party::Server(Server::new(now, &request, reliable, self.timing))
             };
-            let destination = Destination::back(&request.response(Status::OK), from);
+            let destination = Destination::back(&request.headers, from);
             let entry = Entry { party, destination, otherwise: None, asked, due: None, weight };
             self.insert(now, of, entry);
         }
@@ -230,7 +231,7 @@ impl Transactions {
         if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
             all.insert(asked.clone());
         }
-        self.parties.insert(key.clone(), entry);
+        self.parties.insert(key.clone(), Box::new(entry));
         self.touch(now, &key, |_| ());
     }
 
@@ -311,7 +312,7 @@ impl Transactions {
     /// Sends the CANCEL of an INVITE, if it may be sent now (RFC 3261 section 9.1). Whether it was.
     pub(super) fn cancel(&mut self, now: Instant, key: &ClientKey) -> bool {
         let Some(Entry { party: Party::InviteClient(invite), destination, .. }) =
-            self.parties.get(&Key::Client(key.clone()))
+            self.parties.get(&Key::Client(key.clone())).map(|entry| &**entry)
         else {
             return false;
         };
@@ -325,7 +326,8 @@ impl Transactions {
     /// Gives one up without a word: whoever is asked will not answer any more.
     pub(super) fn forget(&mut self, key: &ClientKey) {
         let key = Key::Client(key.clone());
-        let Some(Entry { due, weight, .. }) = self.parties.remove(&key) else { return };
+        let Some(entry) = self.parties.remove(&key) else { return };
+        let Entry { due, weight, .. } = *entry;
         self.weight -= weight;
         if let Some(at) = due {
             self.due.remove(&(at, key));
@@ -341,7 +343,7 @@ impl Transactions {
     fn refuse(&mut self, request: &Request, status: Status, from: Source) {
         if request.method != Method::Ack && matches!(request.headers.top_via(), Ok(Some(_))) {
             let response = reply(request, status);
-            let to = Destination::back(&response, from);
+            let to = Destination::back(&response.headers, from);
             self.send_directly(response, to);
         }
     }

@@ -1,7 +1,10 @@
 //! Plain calls to a user agent that answers by itself.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
+use smallvec::SmallVec;
 
 use super::super::answering::{ALLOWED, AnsweringMachine, contact};
 use super::super::element::drain;
@@ -59,14 +62,21 @@ impl AnsweringMachine {
         let (timing, longest, random) = (self.transactions.timing(), self.manners.longest, &mut self.random);
         let plain = self.plain.get_or_insert_with(|| PlainCalls::new(timing, longest, random));
         let transaction = transaction_of(plain, &request.via)?;
-        let known = plain.find(plain.fingerprints.of(&[request.call_id.as_bytes()], true));
+        let call_id = plain.fingerprints.of(request.call_id);
+        let known = plain.find(call_id);
         let (method, is_taken) = match request.method {
             Method::Invite => (
                 &Method::Invite,
                 match known {
                     Some(key) => is_absorbed(plain, now, key, &request, transaction),
                     None if plain.find_invite(now, transaction).is_some() => false,
-                    None => self.accept_plain(now, (&request, transaction), (datagram, from), to, replies),
+                    None => self.accept_plain(
+                        now,
+                        (&request, [call_id, transaction]),
+                        (datagram, from),
+                        to,
+                        replies,
+                    ),
                 },
             ),
             Method::Ack => (
@@ -89,7 +99,7 @@ impl AnsweringMachine {
     fn accept_plain(
         &mut self,
         now: Instant,
-        (request, transaction): (&PlainRequest<'_>, u128),
+        (request, names): (&PlainRequest<'_>, [u128; 2]),
         (datagram, from): (&[u8], Source),
         to: Source,
         replies: &mut PlainReplies,
@@ -122,7 +132,7 @@ impl AnsweringMachine {
             request.copy_routes(out);
             out.extend_from_slice(&answer.accepting);
         });
-        plain.begin(now, (request, transaction), (datagram, from), tag);
+        plain.begin(now, (request, names), (datagram, from), tag);
         true
     }
 
@@ -152,7 +162,7 @@ impl AnsweringMachine {
     pub(in super::super) fn leave_plain(&mut self, now: Instant, message: &Message, from: Source) -> bool {
         let Some(plain) = &self.plain else { return false };
         let call_id = message.headers().get(&Name::CallId).unwrap_or_default();
-        let named = plain.find(plain.fingerprints.of(&[call_id.as_bytes()], true));
+        let named = plain.find(plain.fingerprints.of(call_id));
         let transaction = message.as_request().and_then(|request| model_transaction(plain, request));
         let invited = transaction.and_then(|transaction| plain.find_invite(now, transaction));
         let is_open = |key: &Key| plain.get(*key).is_some_and(|call| call.phase != PlainPhase::Over);
@@ -247,14 +257,21 @@ fn key_of(request: &PlainRequest<'_>) -> Option<ServerKey> {
 fn transaction_of(plain: &PlainCalls, via: &ViaView<'_>) -> Option<u128> {
     let branch = via.parameters.value("branch").filter(|branch| branch.starts_with(MAGIC_COOKIE))?;
     let port = via.port.unwrap_or(via.transport.ok()?.default_port()).to_be_bytes();
+    let of = |host: &[u8]| {
+        let mut more = SmallVec::<[u8; 64]>::from_slice(host);
+        more.extend_from_slice(&port);
+        // Where the host ends is plain.
+        more.push(host.len() as u8);
+        plain.fingerprints.of_folded(branch, &more)
+    };
     Some(match via.host {
-        HostView::Name(name) => plain.fingerprints.of(&[branch.as_bytes(), name.as_bytes(), &port], false),
-        HostView::Address(std::net::IpAddr::V4(ip)) => {
-            plain.fingerprints.of(&[branch.as_bytes(), &ip.octets(), &port], false)
+        HostView::Name(name) => {
+            let mut name = SmallVec::<[u8; 64]>::from_slice(name.as_bytes());
+            name.make_ascii_lowercase();
+            of(&name)
         }
-        HostView::Address(std::net::IpAddr::V6(ip)) => {
-            plain.fingerprints.of(&[branch.as_bytes(), &ip.octets(), &port], false)
-        }
+        HostView::Address(IpAddr::V4(ip)) => of(&ip.octets()),
+        HostView::Address(IpAddr::V6(ip)) => of(&ip.octets()),
     })
 }
 
@@ -274,7 +291,7 @@ fn is_another_way(plain: &PlainCalls, call: &super::calls::PlainCall, request: &
     let sequence = headers.cseq().ok().flatten().map(|cseq| cseq.number);
     is_outside
         && sequence == Some(call.sequence)
-        && plain.fingerprints.of(&[from.as_bytes()], true) == call.remote_tag
+        && plain.fingerprints.of(from) == call.remote_tag
         && model_transaction(plain, request) != Some(call.invite)
 }
 
@@ -293,7 +310,7 @@ fn is_absorbed(
 fn is_within(plain: &PlainCalls, key: Key, request: &PlainRequest<'_>) -> bool {
     plain.get(key).is_some_and(|call| {
         request.to_tag.map(str::as_bytes) == Some(&written(call.tag)[..])
-            && plain.fingerprints.of(&[request.from_tag.as_bytes()], true) == call.remote_tag
+            && plain.fingerprints.of(request.from_tag) == call.remote_tag
             && request.body.is_empty()
     })
 }

@@ -141,19 +141,18 @@ impl PlainCalls {
     pub(in super::super) fn begin(
         &mut self,
         now: Instant,
-        (request, invite): (&PlainRequest<'_>, u128),
+        (request, [call_id, invite]): (&PlainRequest<'_>, [u128; 2]),
         (datagram, from): (&[u8], Source),
         tag: u64,
     ) {
         let mut journal = self.spare.pop().unwrap_or_default();
         journal.extend_from_slice(datagram);
         let entry = JournalEntry { at: now, from, end: journal.len() };
-        let call_id = self.fingerprints.of(&[request.call_id.as_bytes()], true);
         let made = self.calls.insert(|_| PlainCall {
             call_id,
             invite,
             bye: 0,
-            remote_tag: self.fingerprints.of(&[request.from_tag.as_bytes()], true),
+            remote_tag: self.fingerprints.of(request.from_tag),
             tag,
             sequence: request.sequence,
             phase: PlainPhase::Accepted,

@@ -22,35 +22,42 @@ use super::Source;
 
 /// Texts as 128 bits that nobody finds another text for who does not know the secret, and that are taken for the text.
 #[derive(Debug)]
-pub(super) struct Fingerprints([[u8; 16]; 2]);
+pub(super) struct Fingerprints([DefaultHasher; 2]);
 
 impl Fingerprints {
     pub(super) fn new(random: &mut Stream) -> Self {
-        let mut secret = || u128::from(random.bits()) << 64 | u128::from(random.bits());
-        Self([secret(), secret()].map(u128::to_le_bytes))
+        Self([(); 2].map(|()| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write_u64(random.bits());
+            hasher.write_u64(random.bits());
+            hasher
+        }))
     }
 
-    /// Of texts one behind the other, with or without their case.
-    pub(super) fn of(&self, texts: &[&[u8]], has_case: bool) -> u128 {
-        let half = |secret: &[u8; 16]| {
-            let mut hasher = DefaultHasher::new();
-            hasher.write(secret);
-            for text in texts {
-                hasher.write_usize(text.len());
-                if has_case {
-                    hasher.write(text);
-                    continue;
-                }
-                for piece in text.chunks(32) {
-                    let mut folded = [0; 32];
-                    folded[..piece.len()].copy_from_slice(piece);
-                    folded.make_ascii_lowercase();
-                    hasher.write(&folded[..piece.len()]);
-                }
+    pub(super) fn of(&self, text: &str) -> u128 {
+        self.hash(|hasher| hasher.write(text.as_bytes()))
+    }
+
+    /// Of a text without its case, and of a few bytes.
+    pub(super) fn of_folded(&self, text: &str, more: &[u8]) -> u128 {
+        self.hash(|hasher| {
+            hasher.write(more);
+            for piece in text.as_bytes().chunks(32) {
+                let mut folded = [0; 32];
+                folded[..piece.len()].copy_from_slice(piece);
+                folded.make_ascii_lowercase();
+                hasher.write(&folded[..piece.len()]);
             }
-            hasher.finish()
-        };
-        u128::from(half(&self.0[0])) << 64 | u128::from(half(&self.0[1]))
+        })
+    }
+
+    fn hash(&self, write: impl Fn(&mut DefaultHasher)) -> u128 {
+        let [high, low] = [&self.0[0], &self.0[1]].map(|secret| {
+            let mut hasher = secret.clone();
+            write(&mut hasher);
+            u128::from(hasher.finish())
+        });
+        high << 64 | low
     }
 }
 

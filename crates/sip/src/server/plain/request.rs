@@ -209,8 +209,17 @@ fn write_host(host: HostView<'_>, out: &mut Vec<u8>) {
 fn write_address(ip: IpAddr, out: &mut Vec<u8>) {
     use std::io::Write as _;
 
-    let written = write!(out, "{ip}");
-    debug_assert!(written.is_ok(), "a vector takes all that is written");
+    let IpAddr::V4(ip) = ip else {
+        let written = write!(out, "{ip}");
+        debug_assert!(written.is_ok(), "a vector takes all that is written");
+        return;
+    };
+    for (place, octet) in ip.octets().into_iter().enumerate() {
+        if place > 0 {
+            out.push(b'.');
+        }
+        out.extend_from_slice(Decimal::new(octet.into()).as_bytes());
+    }
 }
 
 /// What has been read of the header fields.
@@ -234,7 +243,9 @@ impl<'a> PlainFields<'a> {
         let is_new = match name {
             Name::Via => {
                 let via = whole(value, |cursor| ViaView::read(cursor).ok())?;
-                let is_usual = !via.parameters.has_repeated();
+                let count =
+                    |name: &str| via.parameters.iter().filter(|own| own.0.eq_ignore_ascii_case(name)).count();
+                let is_usual = self.via.is_some() || count("branch") == 1 && count("rport") <= 1;
                 self.via.get_or_insert(via);
                 is_usual
             }
