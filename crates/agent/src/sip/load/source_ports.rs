@@ -18,7 +18,7 @@ impl SourcePorts {
         reserved.trim().is_empty().then(|| Self::within(range, start))
     }
 
-    fn within(range: RangeInclusive<u16>, start: u16) -> Self {
+    pub(super) fn within(range: RangeInclusive<u16>, start: u16) -> Self {
         let mut ports = Self { next: start, range };
         ports.take();
         ports

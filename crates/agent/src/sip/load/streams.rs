@@ -422,7 +422,9 @@ impl LoadStreams {
         for _ in 0..PORTS_TRIED {
             let Some(port) = ports.as_mut().map(SourcePorts::take) else { break };
             match begin(port) {
-                Err(StreamError::Io(error)) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+                // Somebody has the port, or a connection from it to this server has just ended (TIME-WAIT).
+                Err(StreamError::Io(error))
+                    if matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => {}
                 made => return made,
             }
         }
@@ -570,6 +572,24 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_port_whose_connection_to_the_server_has_just_ended_is_passed_over() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        let first = std::net::TcpStream::connect(to).unwrap();
+        let (port, mut accepted) = (first.local_addr().unwrap().port(), server.accept().unwrap().0);
+        // Who closes first keeps the state.
+        drop(first);
+        assert_eq!(io::Read::read(&mut accepted, &mut [0]).unwrap(), 0);
+        drop(accepted);
+        let connecting = (Connecting::PerAttempt, Reconnecting::Never);
+        let mut streams = LoadStreams::open("127.0.0.1:0".parse().unwrap(), connecting, None).unwrap();
+        assert!(SipStream::connect(HostAddress::from(to).at(port), to, None, BOUNDS).is_err());
+        streams.ports = Some(SourcePorts::within(port..=port + 20, port - 1));
+        let stream = streams.connect(to).unwrap();
+        assert_ne!(stream.local().unwrap().port(), port);
+    }
 
     #[test]
     fn each_fault_of_tls_has_its_reason() {
