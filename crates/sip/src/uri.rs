@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::digits::Decimal;
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_unreserved};
 use crate::header::{ParameterGrammar, Parameters, ParametersView};
@@ -296,6 +297,35 @@ pub(crate) struct SipUriView<'a> {
 pub(crate) enum HostView<'a> {
     Name(&'a str),
     Address(IpAddr),
+}
+
+impl HostView<'_> {
+    /// As [`Host`] is written.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            HostView::Name(name) => out.extend_from_slice(name.as_bytes()),
+            HostView::Address(ip @ IpAddr::V4(_)) => write_address(*ip, out),
+            HostView::Address(ip) => {
+                out.push(b'[');
+                write_address(*ip, out);
+                out.push(b']');
+            }
+        }
+    }
+}
+
+/// An address without brackets.
+pub(crate) fn write_address(ip: IpAddr, out: &mut Vec<u8>) {
+    let IpAddr::V4(ip) = ip else {
+        out.extend_from_slice(ip.to_string().as_bytes());
+        return;
+    };
+    for (place, octet) in ip.octets().into_iter().enumerate() {
+        if place > 0 {
+            out.push(b'.');
+        }
+        out.extend_from_slice(Decimal::new(octet.into()).as_bytes());
+    }
 }
 
 impl From<UriView<'_>> for Uri {

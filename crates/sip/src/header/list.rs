@@ -1,6 +1,7 @@
 //! The header fields of a message.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use super::{
@@ -71,13 +72,21 @@ impl Headers {
         self.0.retain(|(own, _)| own != name);
     }
 
-    /// In the place of the topmost hop; those behind it, readable or not, stay as they are.
-    pub(crate) fn set_top_via(&mut self, via: &Via) {
+    /// Writes into the topmost hop where the request came from; those behind it, readable or not, stay as they are.
+    pub(crate) fn stamp_top_via(&mut self, from: SocketAddr) {
         let Some((_, value)) = self.0.iter_mut().find(|(own, _)| *own == Name::Via) else { return };
         let mut cursor = Cursor::new(value, "RFC 3261 section 20.42");
-        if Via::read(&mut cursor).is_ok() {
-            *value = format!("{via}{}", cursor.rest());
-        }
+        let Ok(via) = ViaView::read(&mut cursor) else { return };
+        let mut stamped = Vec::with_capacity(value.len() + 40);
+        via.write_stamped(from, &mut stamped);
+        stamped.extend_from_slice(cursor.rest().as_bytes());
+        // It was made of texts.
+        *value = String::from_utf8(stamped).unwrap_or_default();
+    }
+
+    /// The last hop where it stands; `None` also if it does not follow the grammar.
+    pub(crate) fn top_via_view(&self) -> Option<ViaView<'_>> {
+        ViaView::read(&mut Cursor::new(self.get(&Name::Via)?, "")).ok()
     }
 
     /// In the place of all of that name, where the first stood; none if there are no values.

@@ -1,12 +1,13 @@
 //! The way a request has come, and its response goes back: `Via` (RFC 3261 section 20.42).
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::parameters::{ParameterGrammar, Parameters, ParametersView};
+use crate::digits::Decimal;
 use crate::error::ParseError;
 use crate::grammar::Cursor;
-use crate::uri::{self, Host, HostView};
+use crate::uri::{self, Host, HostView, write_address};
 
 /// What carries a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,7 +95,7 @@ impl Via {
     /// The address from which the request has come, where that is not `sent-by` (RFC 3261 section 18.2.1). An address of
     /// IPv6 stands with or without brackets.
     pub fn received(&self) -> Option<IpAddr> {
-        self.parameters.value("received")?.trim_start_matches('[').trim_end_matches(']').parse().ok()
+        received(self.parameters.value("received")?)
     }
 
     /// RFC 3581: `None` if the sender does not ask for it, `Some(None)` as long as nobody has filled it in.
@@ -136,6 +137,63 @@ impl<'a> ViaView<'a> {
         let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
         Ok(Self { transport: known.ok_or(transport), host, port, parameters })
     }
+}
+
+impl ViaView<'_> {
+    /// Writes it with where the request came from: "If the host portion of the "sent-by" parameter contains a domain name, or if
+    /// it contains an IP address that differs from the packet source address, the server MUST add a "received" parameter" (RFC
+    /// 3261 section 18.2.1). Of `rport`, "it MUST set the value of the parameter to the source port of the request", and write
+    /// "received" "even if it is identical to the value of the "sent-by" component" (RFC 3581 section 4). What the sender itself
+    /// wrote there would send the response to somebody who did not ask.
+    pub(crate) fn write_stamped(&self, from: SocketAddr, out: &mut Vec<u8>) {
+        let Self { transport, host, port, parameters } = self;
+        let transport = match transport {
+            Ok(known) => known.name(),
+            Err(own) => own,
+        };
+        for part in ["SIP/2.0/", transport, " "] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        host.write(out);
+        if let Some(port) = port {
+            out.push(b':');
+            out.extend_from_slice(Decimal::new(u64::from(*port)).as_bytes());
+        }
+        let mut asks_for_port = false;
+        for (name, value) in parameters.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("received")) {
+            out.push(b';');
+            out.extend_from_slice(name.as_bytes());
+            let is_port = !asks_for_port && name.eq_ignore_ascii_case("rport");
+            if is_port {
+                asks_for_port = true;
+                out.push(b'=');
+                out.extend_from_slice(Decimal::new(from.port().into()).as_bytes());
+            } else if let Some(value) = value {
+                out.push(b'=');
+                out.extend_from_slice(value.as_bytes());
+            }
+        }
+        if asks_for_port || *host != HostView::Address(from.ip()) {
+            out.extend_from_slice(b";received=");
+            write_address(from.ip(), out);
+        }
+    }
+
+    /// Whether it has the parameter, with the port that is written there (RFC 3581).
+    pub(crate) fn rport(&self) -> Option<Option<u16>> {
+        let mut all = self.parameters.iter().filter(|(name, _)| name.eq_ignore_ascii_case("rport"));
+        all.next().map(|(_, value)| value.and_then(|value| value.parse().ok()))
+    }
+
+    /// As [`Via::received`].
+    pub(crate) fn received(&self) -> Option<IpAddr> {
+        received(self.parameters.value("received")?)
+    }
+}
+
+/// An address of IPv6 stands with or without brackets.
+fn received(value: &str) -> Option<IpAddr> {
+    value.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 impl From<ViaView<'_>> for Via {

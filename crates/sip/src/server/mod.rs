@@ -56,6 +56,7 @@ pub use unreadable::refuse_unreadable;
 
 use crate::digits::hex_of;
 use crate::header::{Transport, Via};
+use crate::uri::HostView;
 use crate::{Headers, Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};
 
 /// Where a message came from.
@@ -145,8 +146,8 @@ impl Destination {
 
     /// The same by the header fields of the response, or of the stamped request that it answers.
     fn of_top_via(headers: &Headers) -> Option<Self> {
-        let via = headers.top_via().ok()??;
-        let transport = via.transport.clone().ok()?;
+        let via = headers.top_via_view()?;
+        let transport = via.transport.ok()?;
         let default = via.port.unwrap_or(transport.default_port());
         let at =
             |ip: IpAddr, port: u16| Some(Self::Address(Source { transport, address: (ip, port).into() }));
@@ -165,10 +166,10 @@ impl Destination {
             return at(ip, via.rport().flatten().unwrap_or(default));
         }
         match via.host {
-            Host::Address(ip) => at(ip, via.rport().flatten().unwrap_or(default)),
-            Host::Name(_) => {
-                let mut uri =
-                    SipUri::new(via.host).with_parameter("transport", Some(&transport.name().to_lowercase()));
+            HostView::Address(ip) => at(ip, via.rport().flatten().unwrap_or(default)),
+            HostView::Name(_) => {
+                let mut uri = SipUri::new(via.host.into())
+                    .with_parameter("transport", Some(&transport.name().to_lowercase()));
                 uri.port = via.port;
                 Some(Self::Uri(Box::new(uri)))
             }
@@ -238,22 +239,7 @@ pub(crate) fn transport_of(uri: &SipUri) -> Option<Transport> {
 
 /// Writes into the topmost `Via` of a request where it came from.
 pub(crate) fn stamp(request: &mut Request, from: Source) {
-    // Whatever stands behind the topmost: the response that refuses it goes by this one too.
-    let Ok(Some(mut top)) = request.headers.top_via() else { return };
-    let asks = top.rport().is_some();
-    // What the sender itself wrote there would send the response to somebody who did not ask.
-    top.parameters.remove("received");
-    // "If the host portion of the "sent-by" parameter contains a domain name, or if it contains an IP address that differs from
-    // the packet source address, the server MUST add a "received" parameter" (RFC 3261 section 18.2.1).
-    if asks || top.host != Host::Address(from.address.ip()) {
-        top.parameters.set("received", Some(&from.address.ip().to_string()));
-    }
-    // "it MUST set the value of the parameter to the source port of the request"; "received" is written "even if it is
-    // identical to the value of the "sent-by" component" (RFC 3581 section 4).
-    if asks {
-        top.parameters.set("rport", Some(&from.address.port().to_string()));
-    }
-    request.headers.set_top_via(&top);
+    request.headers.stamp_top_via(from.address);
 }
 
 /// A response whose `To` has a tag, made of the request alone if it has none: the same request gets the same one, as a

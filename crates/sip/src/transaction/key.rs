@@ -1,7 +1,9 @@
 //! Whose message it is (RFC 3261 sections 17.1.3 and 17.2.3).
 
-use crate::header::MAGIC_COOKIE;
-use crate::{Host, Method, ParseError, Request, Response};
+use crate::digits::Decimal;
+use crate::header::{MAGIC_COOKIE, Transport};
+use crate::uri::HostView;
+use crate::{Method, ParseError, Request, Response};
 
 /// Which client transaction a response belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,11 +75,13 @@ impl ServerKey {
     pub fn of(request: &Request) -> Result<Option<Self>, ParseError> {
         let headers = &request.headers;
         let method = if request.method == Method::Ack { Method::Invite } else { request.method.clone() };
-        let Some(via) = headers.top_via()? else { return Ok(None) };
-        let port = via.port.or(via.transport.as_ref().ok().map(|transport| transport.default_port()));
-        if let Some(branch) = via.branch().filter(|branch| branch.starts_with(MAGIC_COOKIE)) {
-            return Ok(Some(Self::of_branch(branch, &via.host, port.unwrap_or(0), method)));
+        if let Some(via) = headers.top_via_view()
+            && let Some(branch) = via.parameters.value("branch").filter(|own| own.starts_with(MAGIC_COOKIE))
+        {
+            let port = via.port.or(via.transport.ok().map(Transport::default_port));
+            return Ok(Some(Self::of_branch(branch, via.host, port.unwrap_or(0), method)));
         }
+        let Some(via) = headers.top_via()? else { return Ok(None) };
         let (Some(from), Some(call_id), Some(cseq)) = (headers.from()?, headers.call_id()?, headers.cseq()?)
         else {
             return Ok(None);
@@ -94,8 +98,14 @@ impl ServerKey {
     }
 
     /// By the branch, which begins with the magic cookie, of the topmost `Via`, its `sent-by`, and the method, which is no ACK.
-    pub(crate) fn of_branch(branch: &str, host: &Host, port: u16, method: Method) -> Self {
-        let sent_by = folded(&format!("{host}:{port}"));
+    pub(crate) fn of_branch(branch: &str, host: HostView<'_>, port: u16, method: Method) -> Self {
+        let mut sent_by = Vec::with_capacity(32);
+        host.write(&mut sent_by);
+        sent_by.push(b':');
+        sent_by.extend_from_slice(Decimal::new(port.into()).as_bytes());
+        sent_by.make_ascii_lowercase();
+        // It was made of texts.
+        let sent_by = String::from_utf8(sent_by).unwrap_or_default();
         Self { identity: Identity::Branch { branch: folded(branch), sent_by }, method }
     }
 

@@ -245,12 +245,7 @@ fn start(status: Status, out: &mut Vec<u8>) {
 fn key_of(request: &PlainRequest<'_>) -> Option<ServerKey> {
     let method = if request.method == Method::Ack { Method::Invite } else { request.method.clone() };
     let port = request.via.port.unwrap_or(request.via.transport.ok()?.default_port());
-    Some(ServerKey::of_branch(
-        request.via.parameters.value("branch")?,
-        &request.via.host.into(),
-        port,
-        method,
-    ))
+    Some(ServerKey::of_branch(request.via.parameters.value("branch")?, request.via.host, port, method))
 }
 
 /// What a [`ServerKey`] is made of, but for the method.

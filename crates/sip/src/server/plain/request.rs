@@ -100,16 +100,12 @@ impl<'a> PlainRequest<'a> {
         let is_usual = self.via.transport == Ok(from.transport) && !is_of_a_link;
         match from.transport {
             _ if !is_usual || self.via.parameters.has("maddr") => None,
-            Transport::Udp if !self.asks_for_port() => {
+            Transport::Udp if !self.via.parameters.has("rport") => {
                 let port = self.via.port.unwrap_or(from.transport.default_port());
                 Some(Source { address: SocketAddr::new(from.address.ip(), port), ..from })
             }
             _ => Some(from),
         }
-    }
-
-    fn asks_for_port(&self) -> bool {
-        self.via.parameters.has("rport")
     }
 
     /// Writes what a response repeats; `To` has the tag if it had none. `from`: where the request came from.
@@ -119,7 +115,7 @@ impl<'a> PlainRequest<'a> {
             out.extend_from_slice(name.as_str().as_bytes());
             out.extend_from_slice(b": ");
             match name {
-                Name::Via if std::mem::take(&mut is_topmost) => self.stamp(from, out),
+                Name::Via if std::mem::take(&mut is_topmost) => self.via.write_stamped(from.address, out),
                 Name::To if self.to_tag.is_none() => self.write_to(tag, out),
                 _ => out.extend_from_slice(value.as_bytes()),
             }
@@ -133,36 +129,6 @@ impl<'a> PlainRequest<'a> {
             out.extend_from_slice(b"Record-Route: ");
             out.extend_from_slice(value.as_bytes());
             out.extend_from_slice(b"\r\n");
-        }
-    }
-
-    /// The topmost `Via` with where the request came from, as [`stamp`](super::super::stamp) writes it.
-    fn stamp(&self, Source { address, .. }: Source, out: &mut Vec<u8>) {
-        let ViaView { transport, host, port, parameters } = &self.via;
-        out.extend_from_slice(b"SIP/2.0/");
-        out.extend_from_slice(transport.map_or("", Transport::name).as_bytes());
-        out.push(b' ');
-        write_host(*host, out);
-        if let Some(port) = port {
-            write_number(b":", *port, out);
-        }
-        for (name, value) in parameters.iter() {
-            let value = value.filter(|_| !name.eq_ignore_ascii_case("rport"));
-            if name.eq_ignore_ascii_case("received") {
-                continue;
-            }
-            out.push(b';');
-            out.extend_from_slice(name.as_bytes());
-            if name.eq_ignore_ascii_case("rport") {
-                write_number(b"=", address.port(), out);
-            } else if let Some(value) = value {
-                out.push(b'=');
-                out.extend_from_slice(value.as_bytes());
-            }
-        }
-        if self.asks_for_port() || *host != HostView::Address(address.ip()) {
-            out.extend_from_slice(b";received=");
-            write_address(address.ip(), out);
         }
     }
 
@@ -186,39 +152,6 @@ impl<'a> PlainRequest<'a> {
         out.extend_from_slice(parameters.text().as_bytes());
         out.extend_from_slice(b";tag=");
         out.extend_from_slice(tag.as_bytes());
-    }
-}
-
-fn write_number(before: &[u8], number: u16, out: &mut Vec<u8>) {
-    out.extend_from_slice(before);
-    out.extend_from_slice(Decimal::new(number.into()).as_bytes());
-}
-
-fn write_host(host: HostView<'_>, out: &mut Vec<u8>) {
-    match host {
-        HostView::Name(name) => out.extend_from_slice(name.as_bytes()),
-        HostView::Address(ip @ IpAddr::V4(_)) => write_address(ip, out),
-        HostView::Address(ip) => {
-            out.push(b'[');
-            write_address(ip, out);
-            out.push(b']');
-        }
-    }
-}
-
-fn write_address(ip: IpAddr, out: &mut Vec<u8>) {
-    use std::io::Write as _;
-
-    let IpAddr::V4(ip) = ip else {
-        let written = write!(out, "{ip}");
-        debug_assert!(written.is_ok(), "a vector takes all that is written");
-        return;
-    };
-    for (place, octet) in ip.octets().into_iter().enumerate() {
-        if place > 0 {
-            out.push(b'.');
-        }
-        out.extend_from_slice(Decimal::new(octet.into()).as_bytes());
     }
 }
 
