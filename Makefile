@@ -28,19 +28,19 @@ validate: setup
 # The instructions that a packet and a message cost, held against bench/budget.toml.
 budget: release
 	@scripts/setup --budget
-	@. scripts/env && cargo build --release --locked -p netrig-sip --example load_bench && scripts/budget
+	@. scripts/env && cargo build --release --locked -p netrig-sip --examples && scripts/budget
 
 lint: setup
 	@. scripts/env && scripts/lint
 
 # Side by side on this machine: what a delivered packet costs in netrig, ns-2 and ns-3; and as root sources, receivers and
-# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp.
+# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp, SIP servers beside SIPp's and Kamailio.
 bench: release
 	@scripts/setup --bench
 	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
 	@rm -f target/ratios
 	@export NETRIG_RATIOS=$(CURDIR)/target/ratios; failed=0; \
-	  bench/run || failed=1; bench/sip udp || failed=1; bench/sip tcp || failed=1; bench/sip-reordering || failed=1; \
+	  bench/run || failed=1; bench/sip udp || failed=1; bench/sip tcp || failed=1; bench/sip-servers || failed=1; bench/sip-reordering || failed=1; \
 	  if [ "$$(id -u)" = 0 ]; then bench/sources || failed=1; bench/router || failed=1; bench/speed || failed=1; \
 	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi; \
 	  echo; bench/ratios table; exit $$failed
