@@ -18,7 +18,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::digest::{Algorithm, Challenge, Session};
 use netrig_sip::header::Transport;
-use netrig_sip::server::{Manners, PlainReplies, Role, Server, ServerOrder, Source, User};
+use netrig_sip::server::{Manners, PlainResponses, Role, Server, ServerOrder, Source, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name};
 
@@ -29,7 +29,7 @@ const PEER: &str = "127.0.0.1:5061";
 /// A server, and what it has to say.
 struct Served {
     server: Box<dyn Server>,
-    replies: PlainReplies,
+    responses: PlainResponses,
     now: Instant,
     from: Source,
 }
@@ -39,7 +39,7 @@ impl Served {
         let listens = [(Transport::Udp, "127.0.0.1:5060".parse::<SocketAddr>()?)];
         let from = Source { transport: Transport::Udp, address: PEER.parse()? };
         let now = Instant::ZERO + Duration::from_secs(1);
-        Ok(Self { server: order.server(&listens)?, replies: PlainReplies::default(), now, from })
+        Ok(Self { server: order.server(&listens)?, responses: PlainResponses::default(), now, from })
     }
 
     /// As the sockets give it a datagram; the last response.
@@ -49,9 +49,9 @@ impl Served {
         if self.server.poll_timeout().is_some_and(|at| at <= now) {
             self.server.handle_timeout(now);
         }
-        if self.server.handle_plain(now, datagram.as_bytes(), self.from, &mut self.replies).is_some() {
-            last = self.replies.iter().last().map(|reply| Bytes::copy_from_slice(black_box(reply.bytes)));
-            self.replies.clear();
+        if self.server.handle_plain(now, datagram.as_bytes(), self.from, &mut self.responses).is_some() {
+            last = self.responses.iter().last().map(|reply| Bytes::copy_from_slice(black_box(reply.bytes)));
+            self.responses.clear();
         } else if let Ok(message) = Message::parse(&Bytes::copy_from_slice(datagram.as_bytes())) {
             self.server.handle(now, message, self.from);
         }

@@ -41,14 +41,14 @@ mod record;
 pub mod sdp;
 pub mod server;
 pub mod settings;
-pub mod slab;
+mod slab;
 mod status;
 mod table;
 pub mod torture;
 pub mod transaction;
 mod uri;
 pub mod user_list;
-pub mod wheel;
+mod wheel;
 
 pub use error::{ParseError, Violation};
 pub use framer::{Framed, Framer, FramingError};

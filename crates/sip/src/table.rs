@@ -1,14 +1,13 @@
-//! Calls that somebody else has begun, found by the name that he gave them.
+//! Index from hashes to places of a slab.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use hashbrown::HashTable;
 
-/// Places of a slab by Call-ID.
+/// Index from hashes of Call-IDs to places of a slab.
 ///
-/// Who sends calls can choose their Call-IDs, but not where they come to lie: each is hashed by SipHash behind sixteen
-/// secret bytes, so that nobody who does not know them finds Call-IDs that meet, and the table does not become a list.
-/// It has no bound of its own: what it points to has one.
+/// A peer chooses its Call-IDs. SipHash behind sixteen secret bytes ([`Table::hash`]), or a hash that is keyed elsewhere, keeps it from
+/// choosing Call-IDs whose hashes collide. What the index points to bounds its size.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     secret: [u8; 16],

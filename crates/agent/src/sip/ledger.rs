@@ -152,7 +152,14 @@ impl AmplificationLedger {
 
     /// Reads a message for what proves that its sender receives what is sent to its address.
     pub fn look(&mut self, now: Instant, from: SocketAddr, message: &Message) {
-        let Some(secret) = secret_received(message).map(|text| self.hasher.hash_one(text)) else { return };
+        if let Some((secret, name)) = secret_received(message) {
+            self.look_at(now, from, (&secret, &name));
+        }
+    }
+
+    /// The same of a message that has these texts, one of which may be a secret: the tag of `To` and the Call-ID.
+    pub fn look_at(&mut self, now: Instant, from: SocketAddr, texts: (&str, &str)) {
+        let secret = self.hasher.hash_one(texts);
         let account = self.accounts.get(&from.ip());
         if account.is_some_and(|account| account.secrets.contains(&secret)) {
             self.prove(now, from);
@@ -172,30 +179,64 @@ impl AmplificationLedger {
         if self.is_proven(now, to) {
             return true;
         }
-        let cost = bytes as u64;
         match message {
-            Message::Request(_) if self.left(to.ip()) < cost => self.pay(purse, to.ip(), cost),
-            Message::Request(_) => {}
-            // At least half is kept for the final response.
-            Message::Response(response) if !response.status.is_final() && self.left(to.ip()) < 2 * cost => {
-                return false;
+            Message::Request(_) => {
+                let cost = bytes as u64;
+                if self.left(to.ip()) < cost {
+                    self.pay(purse, to.ip(), cost);
+                }
+                if !self.charge(now, to, bytes) {
+                    return false;
+                }
             }
-            Message::Response(_) => {}
-        }
-        if !self.charge(now, to, bytes) {
-            return false;
+            Message::Response(response) => {
+                if !self.charge_response(now, to, response.status, bytes) {
+                    return false;
+                }
+            }
         }
         let secret = secret_sent(message).filter(|_| !is_forwarded || message.as_request().is_some());
-        if let Some(secret) = secret.map(|text| self.hasher.hash_one(text)) {
-            let secrets = &mut self.accounts.of(to.ip()).secrets;
-            if !secrets.contains(&secret) {
-                if secrets.len() >= MOST_SECRETS {
-                    secrets.remove(0);
-                }
-                secrets.push(secret);
-            }
+        if let Some((secret, name)) = secret {
+            self.remember(to, (&secret, &name));
         }
         true
+    }
+
+    /// The same of a response with the tag and the Call-ID, of which this server chose the tag at random.
+    pub fn admit_response(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        status: Status,
+        texts: (&str, &str),
+        bytes: usize,
+    ) -> bool {
+        if self.is_proven(now, to) {
+            return true;
+        }
+        let is_admitted = self.charge_response(now, to, status, bytes);
+        if is_admitted {
+            self.remember(to, texts);
+        }
+        is_admitted
+    }
+
+    /// At least half of the account is kept for the final response.
+    fn charge_response(&mut self, now: Instant, to: SocketAddr, status: Status, bytes: usize) -> bool {
+        let is_too_much = !status.is_final() && self.left(to.ip()) < 2 * bytes as u64;
+        !is_too_much && self.charge(now, to, bytes)
+    }
+
+    /// Only who receives at this address knows the texts.
+    fn remember(&mut self, to: SocketAddr, texts: (&str, &str)) {
+        let secret = self.hasher.hash_one(texts);
+        let secrets = &mut self.accounts.of(to.ip()).secrets;
+        if !secrets.contains(&secret) {
+            if secrets.len() >= MOST_SECRETS {
+                secrets.remove(0);
+            }
+            secrets.push(secret);
+        }
     }
 }
 

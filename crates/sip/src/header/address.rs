@@ -48,8 +48,6 @@ pub(crate) struct NameAddrView<'a> {
     /// The name to be shown as it stands: tokens, or a quoted string with its quotes.
     pub display: Option<&'a str>,
     pub uri: UriView<'a>,
-    /// The URI as it stands, without `<` and `>`.
-    pub uri_text: &'a str,
     pub parameters: ParametersView<'a>,
 }
 
@@ -62,27 +60,25 @@ impl<'a> NameAddrView<'a> {
         }
         cursor.skip_white();
         cursor.expect(b'<', "`<` before the URI")?;
-        let start = *cursor;
         let uri = uri::uri(cursor)?;
-        let uri_text = &start.rest()[..cursor.at() - start.at()];
         cursor.expect(b'>', "`>` after the URI")?;
         let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
-        Ok(Self { display, uri, uri_text, parameters })
+        Ok(Self { display, uri, parameters })
     }
 
     /// Without `<` and `>` parameters are the header field's, and the URI may have neither comma, semicolon nor question
     /// mark (RFC 3261 section 20).
     fn bare(cursor: &mut Cursor<'a>) -> Result<Self, ParseError> {
         let start = cursor.at();
-        let uri_text = cursor.take_until(b";,? \t");
+        let addr_spec = cursor.take_until(b";,? \t");
         if cursor.peek() == Some(b'?') {
             return Err(cursor.error("`<` and `>` around a URI with a question mark"));
         }
-        let mut own = Cursor::new(uri_text, "RFC 3261 section 20");
+        let mut own = Cursor::new(addr_spec, "RFC 3261 section 20");
         let uri = uri::uri(&mut own).and_then(|uri| own.end().map(|()| uri));
         let uri = uri.map_err(|error| error.moved(start))?;
         let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
-        Ok(Self { display: None, uri, uri_text, parameters })
+        Ok(Self { display: None, uri, parameters })
     }
 }
 

@@ -72,6 +72,25 @@ impl Headers {
         self.0.retain(|(own, _)| own != name);
     }
 
+    /// Gives `To` a tag, if it has none; all else of it stays as it stands.
+    pub(crate) fn add_to_tag(&mut self, tag: &str) {
+        let Some((_, value)) = self.0.iter_mut().find(|(own, _)| *own == Name::To) else { return };
+        let Ok(to) = whole(value, "", |cursor| NameAddrView::read(cursor).map(|to| to.parameters.has("tag")))
+        else {
+            return;
+        };
+        // A tag without a value gives way.
+        let replaced = if to { whole(value, "", NameAddr::read).ok() } else { None };
+        match replaced {
+            Some(to) if to.tag().is_none() => *value = to.with_tag(tag).to_string(),
+            Some(_) => {}
+            None => {
+                value.push_str(";tag=");
+                value.push_str(tag);
+            }
+        }
+    }
+
     /// Writes into the topmost hop where the request came from; those behind it, readable or not, stay as they are.
     pub(crate) fn stamp_top_via(&mut self, from: SocketAddr) {
         let Some((_, value)) = self.0.iter_mut().find(|(own, _)| *own == Name::Via) else { return };

@@ -131,11 +131,6 @@ impl<'a> ParametersView<'a> {
         Ok(Self { text, grammar })
     }
 
-    /// As they stand, with their separators.
-    pub(crate) const fn text(&self) -> &'a str {
-        self.text
-    }
-
     /// Whether there is one of that name, with or without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))

@@ -7,6 +7,7 @@ mod write;
 use bytes::Bytes;
 
 pub(crate) use parse::{head_length, line};
+pub(crate) use write::push_status_line;
 
 use crate::{Headers, Method, Name, Status, Uri};
 

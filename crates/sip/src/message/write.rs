@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use bytes::Bytes;
 
 use super::{Message, Request, Response};
-use crate::Name;
 use crate::digits::Decimal;
+use crate::{Name, Status};
 
 impl Message {
     /// As it goes on the wire. `Content-Length` is set to what the body has, wherever it stands or at the end (RFC 3261
@@ -36,8 +36,21 @@ impl Message {
     fn start_line(&self) -> String {
         match self {
             Self::Request(Request { method, uri, .. }) => format!("{method} {uri} SIP/2.0\r\n"),
-            Self::Response(Response { status, reason, .. }) => format!("SIP/2.0 {status} {reason}\r\n"),
+            Self::Response(Response { status, reason, .. }) => {
+                let mut line = Vec::with_capacity(32 + reason.len());
+                push_status_line(*status, reason, &mut line);
+                // It was made of texts.
+                String::from_utf8(line).unwrap_or_default()
+            }
         }
+    }
+}
+
+/// Appends the first line of a response.
+pub(crate) fn push_status_line(status: Status, reason: &str, out: &mut Vec<u8>) {
+    let code = Decimal::new(status.code().into());
+    for part in [b"SIP/2.0 ", code.as_bytes(), b" ", reason.as_bytes(), b"\r\n"] {
+        out.extend_from_slice(part);
     }
 }
 

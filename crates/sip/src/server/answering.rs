@@ -8,7 +8,7 @@ use super::authentication::unknown_options;
 use super::element::Element;
 use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
-use super::plain::{PlainCalls, PlainReplies, are_plain};
+use super::plain::{PlainCalls, PlainHeard, PlainResponses, answers_at_once};
 use super::refreshing::{SessionState, granted, too_small};
 use super::transactions::{Happened, Transactions, weight_of};
 use super::{
@@ -46,15 +46,15 @@ pub struct AnsweringMachine {
     pub(super) random: Stream,
     pub(super) most: usize,
     pub(super) transactions: Transactions,
-    /// Boxed: what is moved when one comes or goes is small.
+    /// Boxed, so that insertion and removal in the tree move pointers.
     pub(super) calls: BTreeMap<DialogId, Box<Call>>,
-    /// What these count as: one with a long INVITE as several.
-    pub(super) weight: usize,
-    /// It says all that it says when the INVITE comes.
+    /// Weight of these calls: one with a long INVITE weighs as much as several.
+    pub(super) strict_weight: usize,
+    /// The fast path may answer: see [`answers_at_once`].
     pub(super) is_plain: bool,
-    /// Calls that are not among the others, as nothing about them is unusual.
+    /// Calls of the fast path.
     pub(super) plain: Option<PlainCalls>,
-    /// The tag of a call that was plain, while it is gone through again.
+    /// Tag of the call whose journal the strict model is being given.
     pub(super) replayed_tag: Option<u64>,
     /// Which call an INVITE has begun.
     invites: BTreeMap<ServerKey, DialogId>,
@@ -106,7 +106,7 @@ impl AnsweringMachine {
     /// That listens where `domain` says, with at most `most` calls at once.
     pub fn new(domain: Domain, manners: Manners, most: usize, timing: Timing, random: Stream) -> Self {
         Self {
-            is_plain: are_plain(&manners),
+            is_plain: answers_at_once(&manners),
             plain: None,
             replayed_tag: None,
             domain,
@@ -115,7 +115,7 @@ impl AnsweringMachine {
             most,
             transactions: Transactions::of_user_agent(most.saturating_mul(4), timing),
             calls: BTreeMap::new(),
-            weight: 0,
+            strict_weight: 0,
             invites: BTreeMap::new(),
             refreshes: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -306,9 +306,7 @@ impl AnsweringMachine {
         };
         let tag = format!("{:016x}", self.replayed_tag.unwrap_or_else(|| self.random.bits()));
         let mut ringing = request.response(Status::RINGING);
-        if let Ok(Some(to)) = request.headers.to() {
-            ringing.headers.set(Name::To, to.with_tag(&tag));
-        }
+        ringing.headers.add_to_tag(&tag);
         // What is sent again past the transaction goes the way of all else.
         let way_back = self.transactions.way_back(&key);
         ringing.headers.push(Name::Contact, contact(&self.domain, request, way_back.as_ref()));
@@ -342,7 +340,7 @@ impl AnsweringMachine {
             due: None,
             weight,
         };
-        self.weight += weight;
+        self.strict_weight += weight;
         self.invites.insert(key, id.clone());
         self.calls.insert(id.clone(), Box::new(call));
         self.attend(now, &id);
@@ -356,7 +354,7 @@ impl AnsweringMachine {
             self.due.remove(&(before, id.clone()));
         }
         if !goes_on {
-            self.weight -= call.weight;
+            self.strict_weight -= call.weight;
             return;
         }
         call.due = self.next(&call);
@@ -366,7 +364,7 @@ impl AnsweringMachine {
 
     fn forget(&mut self, id: &DialogId) {
         let Some(call) = self.calls.remove(id) else { return };
-        self.weight -= call.weight;
+        self.strict_weight -= call.weight;
         if let Some(at) = call.due {
             self.due.remove(&(at, id.clone()));
         }
@@ -566,9 +564,7 @@ fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
 
 fn with_tag(request: &Request, status: Status, tag: &str) -> Response {
     let mut response = request.response(status);
-    if let Ok(Some(to)) = request.headers.to() {
-        response.headers.set(Name::To, to.with_tag(tag));
-    }
+    response.headers.add_to_tag(tag);
     response
 }
 
@@ -617,17 +613,17 @@ impl Element for AnsweringMachine {
         }
     }
 
-    fn handle_plain(
+    fn handle_plain<'a>(
         &mut self,
         now: Instant,
-        datagram: &[u8],
+        datagram: &'a [u8],
         from: Source,
-        replies: &mut PlainReplies,
-    ) -> Option<&'static Method> {
-        self.answer_plain(now, datagram, from, replies)
+        responses: &mut PlainResponses,
+    ) -> Option<PlainHeard<'a>> {
+        self.answer_plain(now, datagram, from, responses)
     }
 
-    fn is_dealt_with(&mut self, now: Instant, message: &Message, from: Source) -> bool {
+    fn intercept(&mut self, now: Instant, message: &Message, from: Source) -> bool {
         self.leave_plain(now, message, from)
     }
 
@@ -637,7 +633,7 @@ impl Element for AnsweringMachine {
     }
 
     fn work(&mut self, now: Instant) {
-        self.work_plain(now);
+        self.handle_plain_timeout(now);
         while let Some((at, id)) = self.due.first().cloned() {
             if at > now {
                 break;

@@ -2,10 +2,10 @@
 
 use netrig_core::Instant;
 
-use super::plain::PlainReplies;
+use super::plain::{PlainHeard, PlainResponses};
 use super::transactions::{Happened, Transactions};
 use super::{Destination, Server, Source};
-use crate::{Message, Method};
+use crate::Message;
 
 /// A server made of its transactions and of what it does with what they tell.
 pub(super) trait Element {
@@ -14,18 +14,18 @@ pub(super) trait Element {
     fn transactions_mut(&mut self) -> &mut Transactions;
 
     /// As [`Server::handle_plain`].
-    fn handle_plain(
+    fn handle_plain<'a>(
         &mut self,
         _now: Instant,
-        _datagram: &[u8],
+        _datagram: &'a [u8],
         _from: Source,
-        _replies: &mut PlainReplies,
-    ) -> Option<&'static Method> {
+        _responses: &mut PlainResponses,
+    ) -> Option<PlainHeard<'a>> {
         None
     }
 
-    /// Whether a message is dealt with before its transaction.
-    fn is_dealt_with(&mut self, _now: Instant, _message: &Message, _from: Source) -> bool {
+    /// Sees a message before its transaction does. Returns whether it has handled the message.
+    fn intercept(&mut self, _now: Instant, _message: &Message, _from: Source) -> bool {
         false
     }
 
@@ -63,20 +63,20 @@ pub(super) fn drain(element: &mut impl Element, now: Instant) {
 
 impl<E: Element + Send> Server for E {
     fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        if !self.is_dealt_with(now, &message, from) {
+        if !self.intercept(now, &message, from) {
             self.transactions_mut().handle(now, message, from);
             drain(self, now);
         }
     }
 
-    fn handle_plain(
+    fn handle_plain<'a>(
         &mut self,
         now: Instant,
-        datagram: &[u8],
+        datagram: &'a [u8],
         from: Source,
-        replies: &mut PlainReplies,
-    ) -> Option<&'static Method> {
-        Element::handle_plain(self, now, datagram, from, replies)
+        responses: &mut PlainResponses,
+    ) -> Option<PlainHeard<'a>> {
+        Element::handle_plain(self, now, datagram, from, responses)
     }
 
     fn handle_failure(&mut self, now: Instant, message: &Message) {

@@ -46,7 +46,7 @@ pub use delay::Waiting;
 pub use hop::LONGEST_OVER_UDP;
 pub use manners::{Answer, Manners, Progress};
 pub use order::{Role, RoleError, ServerOrder, User};
-pub use plain::{PlainReplies, PlainReply};
+pub use plain::{PlainHeard, PlainResponse, PlainResponses};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
@@ -83,16 +83,15 @@ pub trait Server: Send {
     /// A message came.
     fn handle(&mut self, now: Instant, message: Message, from: Source);
 
-    /// A datagram, or what came whole along a stream, came that may be a plain request. Its method, if it is and was dealt with; if not, it
-    /// is to be read and given to [`Server::handle`]. `replies` gets the responses, which are to be sent at once; of these the server is
-    /// not told if they cannot be.
-    fn handle_plain(
+    /// Handles a complete message if it is a plain request, and says which. If it returns `None`, the caller must parse the message and
+    /// call [`Server::handle`]. The caller sends `responses` at once; the server learns of no failure to send them.
+    fn handle_plain<'a>(
         &mut self,
         _now: Instant,
-        _datagram: &[u8],
+        _datagram: &'a [u8],
         _from: Source,
-        _replies: &mut PlainReplies,
-    ) -> Option<&'static Method> {
+        _responses: &mut PlainResponses,
+    ) -> Option<PlainHeard<'a>> {
         None
     }
 
@@ -246,11 +245,9 @@ pub(crate) fn stamp(request: &mut Request, from: Source) {
 /// stateless server needs it (RFC 3261 section 8.2.7).
 pub(crate) fn reply(request: &Request, status: Status) -> Response {
     let mut response = request.response(status);
-    if status != Status::TRYING
-        && let Ok(Some(to)) = request.headers.to()
-        && to.tag().is_none()
-    {
-        response.headers.set(Name::To, to.with_tag(&fingerprint(&identity(&request.headers))));
+    let has_tag = || request.headers.to().ok().flatten().is_none_or(|to| to.tag().is_some());
+    if status != Status::TRYING && !has_tag() {
+        response.headers.add_to_tag(&fingerprint(&identity(&request.headers)));
     }
     response
 }

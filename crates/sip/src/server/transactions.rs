@@ -18,12 +18,12 @@ const USUAL: usize = 4096;
 pub(super) struct Transactions {
     timing: Timing,
     most: usize,
-    /// Boxed: what is moved when one comes or goes is small.
+    /// Boxed, so that insertion and removal in the tree move pointers.
     parties: BTreeMap<Key, Box<Entry>>,
     /// What all of them count as.
     weight: usize,
-    /// What transactions that are kept elsewhere count as.
-    beside: usize,
+    /// Weight of the transactions that are kept elsewhere.
+    elsewhere: usize,
     /// Of a user agent: which requests outside of a dialog are under way.
     asked: Option<BTreeSet<Asked>>,
     due: BTreeSet<(Instant, Key)>,
@@ -107,7 +107,7 @@ impl Transactions {
             most,
             parties: BTreeMap::new(),
             weight: 0,
-            beside: 0,
+            elsewhere: 0,
             asked: None,
             due: BTreeSet::new(),
             out: VecDeque::new(),
@@ -124,9 +124,9 @@ impl Transactions {
         self.timing
     }
 
-    /// Sets what transactions that are kept elsewhere count as.
-    pub(super) const fn set_beside(&mut self, weight: usize) {
-        self.beside = weight;
+    /// Sets the weight of the transactions that are kept elsewhere.
+    pub(super) const fn set_elsewhere(&mut self, weight: usize) {
+        self.elsewhere = weight;
     }
 
     /// Whether there is room for one more, beside so many elsewhere.
@@ -140,13 +140,13 @@ impl Transactions {
     }
 
     /// Whether a request has its transaction; the key is made only if there are any.
-    pub(super) fn has_any(&self, key: impl FnOnce() -> Option<ServerKey>) -> bool {
+    pub(super) fn has_transaction(&self, key: impl FnOnce() -> Option<ServerKey>) -> bool {
         !self.parties.is_empty() && key().is_some_and(|key| self.has(&key))
     }
 
     /// Refuses a request that has come before another way, if there would be room for it.
     pub(super) fn refuse_merged(&mut self, request: &Request, from: Source) -> bool {
-        if self.weight + self.beside + weight_of(request) > self.most {
+        if self.weight + self.elsewhere + weight_of(request) > self.most {
             return false;
         }
         let mut request = request.clone();
@@ -191,7 +191,7 @@ impl Transactions {
         }
         if request.method != Method::Ack {
             let weight = weight_of(&request);
-            if self.weight + self.beside + weight > self.most {
+            if self.weight + self.elsewhere + weight > self.most {
                 self.refuse(&request, Status::SERVICE_UNAVAILABLE, from);
                 return;
             }
@@ -296,7 +296,7 @@ impl Transactions {
         let Hop { request, to, otherwise } = hop;
         let key = ClientKey::of_request(&request).ok()??;
         let (weight, of) = (weight_of(&request), Key::Client(key.clone()));
-        if self.weight + self.beside + weight > self.most || self.parties.contains_key(&of) {
+        if self.weight + self.elsewhere + weight > self.most || self.parties.contains_key(&of) {
             return None;
         }
         let reliable = to.is_reliable();

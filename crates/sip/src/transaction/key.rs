@@ -1,7 +1,9 @@
 //! Whose message it is (RFC 3261 sections 17.1.3 and 17.2.3).
 
+use std::hash::{Hash as _, Hasher};
+
 use crate::digits::Decimal;
-use crate::header::{MAGIC_COOKIE, Transport};
+use crate::header::{MAGIC_COOKIE, Transport, ViaView};
 use crate::uri::HostView;
 use crate::{Method, ParseError, Request, Response};
 
@@ -66,6 +68,64 @@ impl ClientKey {
     }
 }
 
+/// What tells the server transactions of RFC 3261 apart, beside their methods (section 17.2.3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BranchKey<'a> {
+    /// It begins with the magic cookie.
+    branch: &'a str,
+    host: HostView<'a>,
+    /// 0 if neither `sent-by` nor the transport tells it.
+    port: u16,
+}
+
+impl<'a> BranchKey<'a> {
+    /// By a topmost `Via`; `None` if its branch does not begin with the magic cookie.
+    pub(crate) fn of(via: &ViaView<'a>) -> Option<Self> {
+        let branch = via.parameters.value("branch").filter(|own| own.starts_with(MAGIC_COOKIE))?;
+        let port = via.port.or(via.transport.ok().map(Transport::default_port));
+        Some(Self { branch, host: via.host, port: port.unwrap_or(0) })
+    }
+
+    /// The key with a method, which is no ACK.
+    pub(crate) fn server_key(self, method: Method) -> ServerKey {
+        let mut sent_by = Vec::with_capacity(32);
+        self.host.write(&mut sent_by);
+        sent_by.push(b':');
+        sent_by.extend_from_slice(Decimal::new(self.port.into()).as_bytes());
+        sent_by.make_ascii_lowercase();
+        // It was made of texts.
+        let sent_by = String::from_utf8(sent_by).unwrap_or_default();
+        ServerKey { identity: Identity::Branch { branch: folded(self.branch), sent_by }, method }
+    }
+
+    /// Hashes it: two keys that are one for [`BranchKey::server_key`] alike, and others by other bytes.
+    pub(crate) fn hash(self, hasher: &mut impl Hasher) {
+        match self.host {
+            HostView::Name(name) => {
+                hasher.write_u8(0);
+                hash_folded(name, hasher);
+            }
+            HostView::Address(address) => {
+                hasher.write_u8(1);
+                address.hash(hasher);
+            }
+        }
+        hasher.write_u16(self.port);
+        hash_folded(self.branch, hasher);
+    }
+}
+
+/// Hashes a text without its case, with its length.
+fn hash_folded(text: &str, hasher: &mut impl Hasher) {
+    hasher.write_usize(text.len());
+    for piece in text.as_bytes().chunks(32) {
+        let mut folded = [0; 32];
+        folded[..piece.len()].copy_from_slice(piece);
+        folded.make_ascii_lowercase();
+        hasher.write(&folded[..piece.len()]);
+    }
+}
+
 impl ServerKey {
     /// Of a request that came.
     ///
@@ -75,11 +135,8 @@ impl ServerKey {
     pub fn of(request: &Request) -> Result<Option<Self>, ParseError> {
         let headers = &request.headers;
         let method = if request.method == Method::Ack { Method::Invite } else { request.method.clone() };
-        if let Some(via) = headers.top_via_view()
-            && let Some(branch) = via.parameters.value("branch").filter(|own| own.starts_with(MAGIC_COOKIE))
-        {
-            let port = via.port.or(via.transport.ok().map(Transport::default_port));
-            return Ok(Some(Self::of_branch(branch, via.host, port.unwrap_or(0), method)));
+        if let Some(key) = headers.top_via_view().and_then(|via| BranchKey::of(&via)) {
+            return Ok(Some(key.server_key(method)));
         }
         let Some(via) = headers.top_via()? else { return Ok(None) };
         let (Some(from), Some(call_id), Some(cseq)) = (headers.from()?, headers.call_id()?, headers.cseq()?)
@@ -95,18 +152,6 @@ impl ServerKey {
             via: via.to_string(),
         };
         Ok(Some(Self { identity, method }))
-    }
-
-    /// By the branch, which begins with the magic cookie, of the topmost `Via`, its `sent-by`, and the method, which is no ACK.
-    pub(crate) fn of_branch(branch: &str, host: HostView<'_>, port: u16, method: Method) -> Self {
-        let mut sent_by = Vec::with_capacity(32);
-        host.write(&mut sent_by);
-        sent_by.push(b':');
-        sent_by.extend_from_slice(Decimal::new(port.into()).as_bytes());
-        sent_by.make_ascii_lowercase();
-        // It was made of texts.
-        let sent_by = String::from_utf8(sent_by).unwrap_or_default();
-        Self { identity: Identity::Branch { branch: folded(branch), sent_by }, method }
     }
 
     /// That of the INVITE, if the request is a CANCEL: what it is to end (RFC 3261 section 9.2).

@@ -21,6 +21,7 @@ use crate::{Request, Response};
 pub use client::Client;
 pub use invite_client::InviteClient;
 pub use invite_server::InviteServer;
+pub(crate) use key::BranchKey;
 pub use key::{ClientKey, ServerKey};
 pub use machine::Transaction;
 pub use server::Server;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
 use netrig_sip::server::Source;
-use netrig_sip::{Framed, Host, Message};
+use netrig_sip::{Framed, Host, Message, Status};
 use rustls::{ClientConfig, ServerConfig};
 
 use super::tally::ConnectionTally;
@@ -109,6 +109,8 @@ struct Connection {
     slot: Option<SlotId>,
     /// The peer opened it and there was no slot: its first request is answered with 503.
     is_refused: bool,
+    /// A message has proved it, or it was opened here: see [`Connections::prove`].
+    is_proven: bool,
     made: Instant,
     /// When the last message passed, or the connection was made.
     active: Instant,
@@ -208,6 +210,11 @@ impl Connections {
         self.slots[place].as_ref().is_some_and(|connection| connection.is_refused)
     }
 
+    /// Whether the connection has left the slots of strangers.
+    pub fn is_proven(&self, place: usize) -> bool {
+        self.slots[place].as_ref().is_some_and(|connection| connection.is_proven && !connection.is_refused)
+    }
+
     /// Closes the connection as soon as the messages that wait have been sent.
     pub fn finish(&mut self, place: usize) {
         let Some(connection) = &mut self.slots[place] else { return };
@@ -222,6 +229,9 @@ impl Connections {
         let slot = self.slots[place].as_ref().and_then(|connection| connection.slot);
         let Some(slot) = slot else { return true };
         if self.admission.prove(slot).is_ok() {
+            if let Some(connection) = &mut self.slots[place] {
+                connection.is_proven = true;
+            }
             return true;
         }
         self.by_slot.remove(&slot);
@@ -259,6 +269,7 @@ impl Connections {
             of,
             slot,
             is_refused: false,
+            is_proven: slot.is_none(),
             made: now,
             active: now,
             incomplete: None,
@@ -275,7 +286,7 @@ impl Connections {
         Ok(place)
     }
 
-    /// Sends along the connection with a peer, or one that is opened for it, a request or a response with its status code.
+    /// Sends along the connection with a peer, or one that is opened for it, a request, or a response with its status.
     ///
     /// # Errors
     /// Why not.
@@ -284,7 +295,7 @@ impl Connections {
         now: Instant,
         pacer: &Pacer,
         to: Source,
-        (message, status): (Bytes, Option<u16>),
+        (message, status): (Bytes, Option<Status>),
         opening: Option<Opening<'_>>,
     ) -> Result<(), SendError> {
         let place = match self.place_of(to) {
@@ -299,7 +310,7 @@ impl Connections {
             return Err(SendError::NoConnection);
         };
         connection.active = now;
-        if status.is_some_and(|status| status >= 200) {
+        if status.is_some_and(Status::is_final) {
             connection.open = connection.open.saturating_sub(1);
         }
         if !std::mem::replace(&mut connection.is_dirty, true) {

@@ -11,7 +11,8 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
 use netrig_sip::server::{
-    Destination, Domain, PlainReplies, PlainReply, Server, Source, Waiting, on_link_of, refuse_unreadable,
+    Destination, Domain, PlainResponse, PlainResponses, Server, Source, Waiting, on_link_of,
+    refuse_unreadable,
 };
 use netrig_sip::{Framed, Host, Message, Method, Name, Status};
 use rustix::io::Errno;
@@ -87,10 +88,8 @@ pub struct Sockets {
     datagrams: Vec<DatagramPoint>,
     listeners: Vec<Listener>,
     connections: Connections,
-    /// Always there, but while it is looked through.
-    batch: Option<ReceiveBatch>,
     /// Responses to the plain request that is being handled.
-    replies: PlainReplies,
+    responses: PlainResponses,
     /// Senders who are served at another socket than the first that fits, and its place.
     strangers: HashMap<SocketAddr, usize>,
     /// What addresses get over UDP that have not proved themselves.
@@ -159,8 +158,7 @@ impl Sockets {
             datagrams,
             listeners,
             connections: Connections::new(most, order.limits, speaking(&order)?),
-            batch: Some(DatagramPoint::batch()),
-            replies: PlainReplies::default(),
+            responses: PlainResponses::default(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
             purse: Purse::default(),
@@ -199,7 +197,7 @@ impl Sockets {
         let until = lasts.map_or(Instant::NEVER, |lasts| self.clock.now() + lasts);
         self.forwards = server.forwards();
         let mut look = self.glance()?;
-        let mut ready = Vec::new();
+        let (mut ready, mut batch) = (Vec::new(), DatagramPoint::batch());
         while !cancel.load(Ordering::Relaxed) {
             let now = self.clock.now();
             if now >= until {
@@ -212,7 +210,7 @@ impl Sockets {
             ready.clear();
             ready.extend(self.pacer.wait(next).map_err(kernel("ppoll"))?.iter().map(|(key, _)| *key));
             ready.iter().for_each(|key| self.note(*key));
-            self.turn(server)?;
+            self.turn(server, &mut batch)?;
         }
         self.so_far()
     }
@@ -281,9 +279,9 @@ impl Sockets {
     }
 
     /// Whatever there is to do now, a bounded part of it.
-    fn turn(&mut self, server: &mut dyn Server) -> Result<(), ServeError> {
+    fn turn(&mut self, server: &mut dyn Server, batch: &mut ReceiveBatch) -> Result<(), ServeError> {
         let now = self.clock.now();
-        self.take_datagrams(now, server)?;
+        self.take_datagrams(now, server, batch)?;
         self.take_connections(now);
         self.take_streams(now, server);
         let now = self.clock.now();
@@ -302,30 +300,39 @@ impl Sockets {
         Ok(())
     }
 
-    fn take_datagrams(&mut self, now: Instant, server: &mut dyn Server) -> Result<(), ServeError> {
+    fn take_datagrams(
+        &mut self,
+        now: Instant,
+        server: &mut dyn Server,
+        batch: &mut ReceiveBatch,
+    ) -> Result<(), ServeError> {
         for place in 0..self.datagrams.len() {
             for _ in 0..BATCHES {
                 if !self.datagrams[place].ready {
                     break;
                 }
-                self.take_batch(now, place, server)?;
+                self.take_batch(now, place, server, batch)?;
             }
         }
         Ok(())
     }
 
     /// At most one batch of one socket.
-    fn take_batch(&mut self, now: Instant, place: usize, server: &mut dyn Server) -> Result<(), ServeError> {
-        let Some(mut batch) = self.batch.take() else { return Ok(()) };
-        let received = self.datagrams[place].receive(&mut batch);
-        for incoming in (0..*received.as_ref().unwrap_or(&0)).filter_map(|at| batch.get(at)) {
+    fn take_batch(
+        &mut self,
+        now: Instant,
+        place: usize,
+        server: &mut dyn Server,
+        batch: &mut ReceiveBatch,
+    ) -> Result<(), ServeError> {
+        let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
+        for incoming in (0..count).filter_map(|at| batch.get(at)) {
             // Of senders without a port nobody could be answered.
             if incoming.from.port() != 0 {
                 self.take_datagram(now, (place, incoming.from), incoming.head, server);
             }
         }
-        self.batch = Some(batch);
-        received.map(drop).map_err(kernel("recvmmsg"))
+        Ok(())
     }
 
     /// A datagram that has come to one socket.
@@ -368,63 +375,89 @@ impl Sockets {
         self.purse = Purse::default();
     }
 
-    /// Has the server answer a plain request. Whether it was one.
+    /// Has the server handle a plain request, and counts it. Returns whether it was one.
     fn take_plain(&mut self, now: Instant, bytes: &[u8], from: Source, server: &mut dyn Server) -> bool {
-        // What waits is a message of the model.
-        if self.waiting.is_some() {
-            return false;
-        }
-        let mut replies = std::mem::take(&mut self.replies);
-        let heard = server.handle_plain(now, bytes, from, &mut replies);
+        let heard = self.answer_plain(now, bytes, from, server);
         if let Some(method) = heard {
             self.tally.received.count_request(method);
-            let has_connection = from.transport.is_reliable();
-            if has_connection {
+            if from.transport.is_reliable() {
                 self.tell_tap_along(bytes, from);
-                if *method != Method::Ack {
-                    self.connections.asked(from);
-                }
             }
-            if !has_connection && !self.ledger.is_proven(now, from.address) {
-                // What was read as plain is a message.
-                if let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
-                    self.ledger.look(now, from.address, &message);
-                }
-            }
-            self.purse = self.ledger.purse(now, from.address, bytes.len(), has_connection);
-            replies.iter().for_each(|reply| self.reply(now, &reply));
-            self.purse = Purse::default();
+            self.send_plain(now, bytes.len(), from);
         }
-        replies.clear();
-        self.replies = replies;
         heard.is_some()
     }
 
-    /// Sends the response to a plain request.
-    fn reply(&mut self, now: Instant, reply: &PlainReply<'_>) {
-        let PlainReply { to, status, bytes } = *reply;
-        if to.transport.is_reliable() {
-            if self.tap.is_some() {
-                let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
-                self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), bytes);
-            }
-            let message = (Bytes::copy_from_slice(bytes), Some(status));
-            match self.connections.send(now, &self.pacer, to, message, None) {
-                Ok(()) => self.tally.sent.count_response(status),
+    /// Has the server handle a plain request, whose responses are then in `responses`. Returns its method if it was one.
+    fn answer_plain(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        from: Source,
+        server: &mut dyn Server,
+    ) -> Option<&'static Method> {
+        // Responses that wait are messages of the model.
+        if self.waiting.is_some() {
+            return None;
+        }
+        let heard = server.handle_plain(now, bytes, from, &mut self.responses)?;
+        if let Some(texts) = heard.dialog.filter(|_| !from.transport.is_reliable()) {
+            self.ledger.look_at(now, from.address, texts);
+        }
+        if from.transport.is_reliable() && *heard.method != Method::Ack {
+            self.connections.asked(from);
+        }
+        Some(heard.method)
+    }
+
+    /// Sends the responses to a plain request of so many bytes.
+    fn send_plain(&mut self, now: Instant, bytes: usize, from: Source) {
+        self.purse = self.ledger.purse(now, from.address, bytes, from.transport.is_reliable());
+        let mut responses = std::mem::take(&mut self.responses);
+        for response in responses.iter() {
+            match self.give_plain(now, &response, responses.dialog()) {
+                Ok(true) => self.tally.sent.count_response(response.status.code()),
+                Ok(false) => self.tally.unsent.count(WITHHELD),
                 Err(why) => self.tally.unsent.count(why.to_string()),
             }
-        } else if self.ledger.is_proven(now, to.address)
-            && let Some(place) = self.point_for(to.address)
-        {
-            self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), bytes);
-            self.datagrams[place].queue(to.address, bytes);
-            self.tally.sent.count_response(status);
-            if self.datagrams[place].is_full() {
-                self.flush_datagrams(place);
-            }
-        } else if let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
-            self.send(now, &Destination::Address(to), message);
         }
+        responses.clear();
+        self.responses = responses;
+        self.purse = Purse::default();
+    }
+
+    /// As [`Sockets::give`].
+    fn give_plain(
+        &mut self,
+        now: Instant,
+        response: &PlainResponse<'_>,
+        dialog: (&str, &str),
+    ) -> Result<bool, SendError> {
+        let PlainResponse { to, status, bytes } = *response;
+        let is_datagram = to.transport == Transport::Udp;
+        if is_datagram && !self.ledger.admit_response(now, to.address, status, dialog, bytes.len()) {
+            return Ok(false);
+        }
+        let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
+        if is_datagram {
+            return self.give_datagram(to, bytes).map(|()| true);
+        }
+        self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), bytes);
+        let host = Host::Address(to.address.ip());
+        let opening = local.map(|local| Opening { local, host: &host });
+        let message = (Bytes::copy_from_slice(bytes), Some(status));
+        self.connections.send(now, &self.pacer, to, message, opening).map(|()| true)
+    }
+
+    /// Puts a datagram where it leaves with the next flush.
+    fn give_datagram(&mut self, to: Source, bytes: &[u8]) -> Result<(), SendError> {
+        let place = self.point_for(to.address).ok_or(SendError::NoSocket(to))?;
+        self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), bytes);
+        self.datagrams[place].queue(to.address, bytes);
+        if self.datagrams[place].is_full() {
+            self.flush_datagrams(place);
+        }
+        Ok(())
     }
 
     /// Answers a request that cannot be read, if its sender can be answered.
@@ -510,7 +543,9 @@ impl Sockets {
         for (framed, from, place) in came {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
-                Framed::Message(bytes) if self.take_plain_along(now, place, &bytes, from, server) => {}
+                // A connection is proven by its first message, which the strict model reads.
+                Framed::Message(bytes)
+                    if self.connections.is_proven(place) && self.take_plain(now, &bytes, from, server) => {}
                 Framed::Message(bytes) => match self.read_along(&bytes, from) {
                     // A server that asks for no credentials takes a whole message as proof.
                     Some(message)
@@ -518,6 +553,10 @@ impl Sockets {
                             || (!server.authenticates() && !self.connections.prove(place)) =>
                     {
                         self.turn_away(place, &message);
+                    }
+                    // It was counted when it was read.
+                    Some(_) if self.answer_plain(now, &bytes, from, server).is_some() => {
+                        self.send_plain(now, bytes.len(), from);
                     }
                     Some(message) => {
                         if message.as_request().is_some_and(|request| request.method != Method::Ack) {
@@ -543,21 +582,6 @@ impl Sockets {
                 },
             }
         }
-    }
-
-    /// The same of a plain request that came along a connection, if there is a slot for that.
-    fn take_plain_along(
-        &mut self,
-        now: Instant,
-        place: usize,
-        bytes: &[u8],
-        from: Source,
-        server: &mut dyn Server,
-    ) -> bool {
-        !self.connections.is_refused(place)
-            && !server.authenticates()
-            && self.connections.prove(place)
-            && self.take_plain(now, bytes, from, server)
     }
 
     /// There is no room for the connection along which this message came (RFC 3261 section 21.5.4).
@@ -621,15 +645,11 @@ impl Sockets {
         let address = local.map_or(to.address, |local| on_link_of(to.address, local));
         let to = Source { address, ..to };
         if to.transport == Transport::Udp {
-            let place = self.point_for(to.address).ok_or(SendError::NoSocket(to))?;
-            let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
-            self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), &bytes);
-            let point = &mut self.datagrams[place];
-            point.queue(to.address, &bytes);
-            if point.is_full() {
-                self.flush_datagrams(place);
+            if self.point_for(to.address).is_none() {
+                return Err(SendError::NoSocket(to));
             }
-            return Ok(true);
+            let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
+            return self.give_datagram(to, &bytes).map(|()| true);
         }
         // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
         // section 18.1.1).
@@ -637,7 +657,7 @@ impl Sockets {
         if self.tap.is_some() {
             self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), &message.to_bytes());
         }
-        let status = message.as_response().map(|response| response.status.code());
+        let status = message.as_response().map(|response| response.status);
         self.connections.send(now, &self.pacer, to, (message.to_bytes(), status), opening).map(|()| true)
     }
 

@@ -1,9 +1,11 @@
-//! The usual way of a server: requests that are written as most are, answered without a model of them.
+//! The fast path of a user agent server: it answers INVITE, ACK and BYE of the usual form from their bytes.
 //!
-//! A [`PlainRequest`] is read where it stands, and its response is written from its own bytes. What a server keeps of a plain call
-//! is what it has been sent: as soon as something comes that is not plain, the strict model is handed all of that with its times,
-//! and goes on ([`AnsweringMachine::give_up_plain`](super::AnsweringMachine)). So the plain way knows only what happens when nothing
-//! is unusual, and both give the same responses, byte for byte.
+//! A [`PlainRequest`](request::PlainRequest) is read in the buffer that it came in, and the response is written from its bytes. Of a plain
+//! call the server keeps the messages that it was sent. When a message of the call is not plain, or a timer runs out, the strict model is
+//! given these messages with their times, and goes on ([`AnsweringMachine::give_up_plain`](super::AnsweringMachine)). The path itself
+//! knows four rules: an INVITE is accepted at once, one that is repeated is absorbed, an ACK belongs to its INVITE, and a BYE ends the
+//! call. A test holds all responses against those of the strict model, byte for byte. They differ in one case: the response to a repeated
+//! BYE is made of the repetition, and not of the BYE before it, which are the same unless the peer breaks RFC 3261 section 17.1.2.
 
 mod answering;
 #[cfg(test)]
@@ -15,17 +17,19 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use netrig_core::Stream;
 
-pub(super) use answering::are_plain;
+pub(super) use answering::answers_at_once;
 pub(super) use calls::PlainCalls;
 
 use super::Source;
+use crate::message::push_status_line;
+use crate::{Method, Status};
 
-/// Texts as 128 bits that nobody finds another text for who does not know the secret, and that are taken for the text.
+/// Keyed 128-bit hashes. Equal hashes are taken for equal texts; without the key a peer cannot construct a collision.
 #[derive(Debug)]
-pub(super) struct Fingerprints([DefaultHasher; 2]);
+struct SecretHasher([DefaultHasher; 2]);
 
-impl Fingerprints {
-    pub(super) fn new(random: &mut Stream) -> Self {
+impl SecretHasher {
+    fn new(random: &mut Stream) -> Self {
         Self([(); 2].map(|()| {
             let mut hasher = DefaultHasher::new();
             hasher.write_u64(random.bits());
@@ -34,78 +38,93 @@ impl Fingerprints {
         }))
     }
 
-    pub(super) fn of(&self, text: &str) -> u128 {
-        self.hash(|hasher| hasher.write(text.as_bytes()))
-    }
-
-    /// Of a text without its case, and of a few bytes.
-    pub(super) fn of_folded(&self, text: &str, more: &[u8]) -> u128 {
-        self.hash(|hasher| {
-            hasher.write(more);
-            for piece in text.as_bytes().chunks(32) {
-                let mut folded = [0; 32];
-                folded[..piece.len()].copy_from_slice(piece);
-                folded.make_ascii_lowercase();
-                hasher.write(&folded[..piece.len()]);
-            }
-        })
-    }
-
+    /// Of what `write` gives the hasher.
     fn hash(&self, write: impl Fn(&mut DefaultHasher)) -> u128 {
-        let [high, low] = [&self.0[0], &self.0[1]].map(|secret| {
-            let mut hasher = secret.clone();
+        let [high, low] = [&self.0[0], &self.0[1]].map(|keyed| {
+            let mut hasher = keyed.clone();
             write(&mut hasher);
             u128::from(hasher.finish())
         });
         high << 64 | low
     }
+
+    fn text(&self, text: &str) -> u128 {
+        self.hash(|hasher| hasher.write(text.as_bytes()))
+    }
 }
 
-/// Responses to a plain request. Cleared and used again, it allocates nothing.
+/// A plain request that was handled.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainHeard<'a> {
+    /// Its method.
+    pub method: &'static Method,
+    /// The tag of `To`, if it has one, and the Call-ID.
+    pub dialog: Option<(&'a str, &'a str)>,
+}
+
+/// Responses to a plain request. Cleared and used again, they allocate nothing.
 #[derive(Debug, Default)]
-pub struct PlainReplies {
+pub struct PlainResponses {
     bytes: Vec<u8>,
-    replies: Vec<Place>,
+    ends: Vec<ResponseEnd>,
+    /// The tag of `To` and the Call-ID of all, one behind the other.
+    dialog: String,
+    tag_len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    end: usize,
+struct ResponseEnd {
+    /// Where the response ends in the bytes of all.
+    at: usize,
     to: Source,
-    status: u16,
+    status: Status,
 }
 
-/// One of them.
+/// One of the responses to a plain request.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainReply<'a> {
-    /// Where it goes.
+pub struct PlainResponse<'a> {
+    /// Its destination.
     pub to: Source,
-    /// Its status code.
-    pub status: u16,
-    /// All of it.
+    /// Its status.
+    pub status: Status,
+    /// The whole message.
     pub bytes: &'a [u8],
 }
 
-impl PlainReplies {
-    /// In their order.
-    pub fn iter(&self) -> impl Iterator<Item = PlainReply<'_>> {
-        let starts = std::iter::once(0).chain(self.replies.iter().map(|place| place.end));
-        starts.zip(&self.replies).map(|(start, place)| PlainReply {
-            to: place.to,
-            status: place.status,
-            bytes: &self.bytes[start..place.end],
+impl PlainResponses {
+    /// In the order in which they are sent.
+    pub fn iter(&self) -> impl Iterator<Item = PlainResponse<'_>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end.at));
+        starts.zip(&self.ends).map(|(start, end)| PlainResponse {
+            to: end.to,
+            status: end.status,
+            bytes: &self.bytes[start..end.at],
         })
     }
 
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.replies.clear();
+    /// The tag of `To` and the Call-ID of all of them.
+    pub fn dialog(&self) -> (&str, &str) {
+        self.dialog.split_at(self.tag_len)
     }
 
-    /// One more, of what `write` puts behind the others.
-    fn push(&mut self, to: Source, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
+    fn set_dialog(&mut self, tag: &[u8; 16], call_id: &str) {
+        self.dialog.clear();
+        // It is made of digits.
+        self.dialog.push_str(std::str::from_utf8(tag).unwrap_or_default());
+        self.tag_len = self.dialog.len();
+        self.dialog.push_str(call_id);
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Adds one, which `write` appends to the bytes of the others.
+    fn push(&mut self, to: Source, status: Status, write: impl FnOnce(&mut Vec<u8>)) {
+        push_status_line(status, status.reason(), &mut self.bytes);
         write(&mut self.bytes);
-        self.replies.push(Place { end: self.bytes.len(), to, status });
+        self.ends.push(ResponseEnd { at: self.bytes.len(), to, status });
     }
 }

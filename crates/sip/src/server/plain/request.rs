@@ -1,36 +1,38 @@
-//! A request as user agents write most of theirs, read where it stands.
+//! INVITE, ACK and BYE of the usual form, read in the buffer that they came in.
 
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::is_of_a_link;
 use smallvec::SmallVec;
 
-use super::super::Source;
-use crate::digits::Decimal;
-use crate::grammar::Cursor;
+use super::PlainHeard;
+use crate::grammar::{Cursor, is_a_token};
 use crate::header::{NameAddrView, Transport, ViaView};
 use crate::message::{head_length, line};
 use crate::sdp::SDP_TYPE;
-use crate::uri::{HostView, UriView};
+use crate::server::Source;
+use crate::uri::UriView;
 use crate::{Headers, Method, Name, Scheme};
 
-/// The longest that is read so, bytes: what it counts as in memory is known to be one request.
+/// Longest message that the fast path reads, bytes. It weighs one transaction.
 const LONGEST: usize = 2048;
 
-/// The most header fields, for the same reason.
+/// Most header fields of a message that the fast path reads, for the same reason.
 const MOST_FIELDS: usize = 32;
 
-/// Header fields that a response repeats, as many as are kept without an allocation.
+/// Most parameters of the topmost `Via` and of `To`, so that a response has room for its own.
+const MOST_PARAMETERS: usize = 32;
+
+/// Header fields that a response copies, as many as need no allocation.
 const COPIED: usize = 12;
 
-/// An INVITE, ACK or BYE that follows the grammar in all that a user agent server reads, has nothing that asks for more than a plain
-/// call, and whose response has the same header fields as they stand.
-pub(in super::super) struct PlainRequest<'a> {
+/// An INVITE, ACK or BYE that follows the grammar in all that a user agent server reads, and has no header field that asks for more than
+/// an ordinary call.
+pub(super) struct PlainRequest<'a> {
     pub method: Method,
     /// The topmost.
     pub via: ViaView<'a>,
     pub from_tag: &'a str,
-    pub to: NameAddrView<'a>,
     pub to_tag: Option<&'a str>,
     pub call_id: &'a str,
     /// The number of `CSeq`.
@@ -43,6 +45,9 @@ pub(in super::super) struct PlainRequest<'a> {
     /// `Via`, `From`, `To`, `Call-ID`, `CSeq` and `Record-Route` in their order.
     copied: SmallVec<[(Name, &'a str); COPIED]>,
 }
+
+/// Other names of header fields that are read, of INVITEs with bodies that are no session descriptions.
+const CONTENT: [&str; 2] = ["Content-Disposition", "Content-Transfer-Encoding"];
 
 /// Reads the whole of a value.
 fn whole<'a, T>(value: &'a str, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<T> {
@@ -61,8 +66,8 @@ const fn is_sip(uri: &UriView<'_>) -> bool {
 }
 
 impl<'a> PlainRequest<'a> {
-    /// `None`: it is not plain, and may be anything else.
-    pub(in super::super) fn read(datagram: &'a [u8]) -> Option<Self> {
+    /// Returns `None` if the message is not plain: it may be anything else.
+    pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let length = head_length(datagram).filter(|_| datagram.len() <= LONGEST)?;
         let head = std::str::from_utf8(&datagram[..length]).ok()?;
         let (start, mut at) = line(head, 0).ok()?;
@@ -83,19 +88,24 @@ impl<'a> PlainRequest<'a> {
             if field.is_empty() {
                 return fields.request(method, &datagram[length..]);
             }
-            // What goes on in the next line is unfolded elsewhere.
+            // The strict model unfolds.
             if head[next..].starts_with([' ', '\t']) {
                 return None;
             }
             let (name, value) = field.split_once(':')?;
-            fields.take(Name::known(name)?, value.trim_matches([' ', '\t']))?;
+            let value = value.trim_matches([' ', '\t']);
+            match Name::known(name) {
+                Some(name) => fields.take(name, value)?,
+                None if is_a_token(name) && !CONTENT.iter().any(|own| own.eq_ignore_ascii_case(name)) => {}
+                None => return None,
+            }
             at = next;
         }
         None
     }
 
-    /// Where a request that came from there is answered, if that follows from its address and `Via` alone.
-    pub(in super::super) fn way_back(&self, from: Source) -> Option<Source> {
+    /// Destination of the responses to the request from `from`, if its `Via` names no other host.
+    pub fn way_back(&self, from: Source) -> Option<Source> {
         let is_of_a_link = matches!(from.address.ip(), IpAddr::V6(ip) if is_of_a_link(&ip));
         let is_usual = self.via.transport == Ok(from.transport) && !is_of_a_link;
         match from.transport {
@@ -108,50 +118,38 @@ impl<'a> PlainRequest<'a> {
         }
     }
 
-    /// Writes what a response repeats; `To` has the tag if it had none. `from`: where the request came from.
-    pub(in super::super) fn copy(&self, from: Source, tag: &str, out: &mut Vec<u8>) {
+    /// What the sockets have to know of it.
+    pub fn heard(&self) -> PlainHeard<'a> {
+        let method = Method::known(self.method.as_str().as_bytes()).unwrap_or(&Method::Invite);
+        PlainHeard { method, dialog: self.to_tag.map(|tag| (tag, self.call_id)) }
+    }
+
+    /// Writes the header fields that a response copies (RFC 3261 section 8.2.6.2). `To` gets the tag, if it has none. `from` is the sender of
+    /// the request.
+    pub fn write_copied(&self, from: Source, tag: &[u8; 16], out: &mut Vec<u8>) {
         let mut is_topmost = true;
         for (name, value) in self.copied.iter().filter(|(name, _)| *name != Name::RecordRoute) {
             out.extend_from_slice(name.as_str().as_bytes());
             out.extend_from_slice(b": ");
             match name {
                 Name::Via if std::mem::take(&mut is_topmost) => self.via.write_stamped(from.address, out),
-                Name::To if self.to_tag.is_none() => self.write_to(tag, out),
                 _ => out.extend_from_slice(value.as_bytes()),
+            }
+            if *name == Name::To && self.to_tag.is_none() {
+                out.extend_from_slice(b";tag=");
+                out.extend_from_slice(tag);
             }
             out.extend_from_slice(b"\r\n");
         }
     }
 
     /// Writes the `Record-Route`s as they stand (RFC 3261 section 12.1.1).
-    pub(in super::super) fn copy_routes(&self, out: &mut Vec<u8>) {
+    pub fn write_record_routes(&self, out: &mut Vec<u8>) {
         for (_, value) in self.copied.iter().filter(|(name, _)| *name == Name::RecordRoute) {
             out.extend_from_slice(b"Record-Route: ");
             out.extend_from_slice(value.as_bytes());
             out.extend_from_slice(b"\r\n");
         }
-    }
-
-    fn write_to(&self, tag: &str, out: &mut Vec<u8>) {
-        let NameAddrView { display, uri_text, parameters, .. } = &self.to;
-        match display {
-            Some(display) if display.starts_with('"') => {
-                out.extend_from_slice(display.as_bytes());
-                out.push(b' ');
-            }
-            Some(display) => {
-                out.push(b'"');
-                out.extend_from_slice(display.as_bytes());
-                out.extend_from_slice(b"\" ");
-            }
-            None => {}
-        }
-        out.push(b'<');
-        out.extend_from_slice(uri_text.as_bytes());
-        out.push(b'>');
-        out.extend_from_slice(parameters.text().as_bytes());
-        out.extend_from_slice(b";tag=");
-        out.extend_from_slice(tag.as_bytes());
     }
 }
 
@@ -160,7 +158,8 @@ impl<'a> PlainRequest<'a> {
 struct PlainFields<'a> {
     via: Option<ViaView<'a>>,
     from_tag: Option<&'a str>,
-    to: Option<NameAddrView<'a>>,
+    /// Of a `To` that was read.
+    to_tag: Option<Option<&'a str>>,
     call_id: Option<&'a str>,
     sequence: Option<(u32, &'a str)>,
     contact: Option<NameAddrView<'a>>,
@@ -171,14 +170,17 @@ struct PlainFields<'a> {
 }
 
 impl<'a> PlainFields<'a> {
-    /// One more; `None` where it makes the request one that is not plain.
+    /// Reads a header field; `None` if it makes the request one that is not plain.
     fn take(&mut self, name: Name, value: &'a str) -> Option<()> {
         let is_new = match name {
             Name::Via => {
                 let via = whole(value, |cursor| ViaView::read(cursor).ok())?;
                 let count =
                     |name: &str| via.parameters.iter().filter(|own| own.0.eq_ignore_ascii_case(name)).count();
-                let is_usual = self.via.is_some() || count("branch") == 1 && count("rport") <= 1;
+                let is_usual = self.via.is_some()
+                    || count("branch") == 1
+                        && count("rport") <= 1
+                        && via.parameters.iter().count() <= MOST_PARAMETERS;
                 self.via.get_or_insert(via);
                 is_usual
             }
@@ -188,7 +190,12 @@ impl<'a> PlainFields<'a> {
             }
             Name::To => {
                 let to = address(value)?;
-                is_written_as_it_stands(&to, value) && self.to.replace(to).is_none()
+                let tag = to.parameters.value("tag");
+                // A tag without a value is none, and in the way of one.
+                let is_usual = tag.is_some() || !to.parameters.has("tag");
+                is_usual
+                    && to.parameters.iter().count() <= MOST_PARAMETERS
+                    && self.to_tag.replace(tag).is_none()
             }
             Name::CallId => {
                 Headers::read_call_id(value).ok()?;
@@ -219,7 +226,7 @@ impl<'a> PlainFields<'a> {
             Name::ContentLength => self.content_length.replace(number(value)?).is_none(),
             Name::ContentType => self.content_type.replace(value).is_none(),
             Name::Accept => value == SDP_TYPE,
-            // What these say changes nothing of a plain call.
+            // Nothing that these say changes an ordinary call.
             Name::Allow
             | Name::AllowEvents
             | Name::Date
@@ -238,15 +245,13 @@ impl<'a> PlainFields<'a> {
 
     fn request(self, method: Method, body: &'a [u8]) -> Option<PlainRequest<'a>> {
         let (sequence, of_method) = self.sequence?;
-        // Where no length stands the body is all that follows. What is left over is cut off elsewhere.
+        // The strict model cuts off what follows the body.
         let length = usize::try_from(self.content_length?).ok()?;
-        let to = self.to?;
         (of_method == method.as_str() && length == body.len()).then_some(PlainRequest {
             method,
             via: self.via?,
             from_tag: self.from_tag?,
-            to,
-            to_tag: to.parameters.value("tag"),
+            to_tag: self.to_tag?,
             call_id: self.call_id?,
             sequence,
             has_contact: self.contact.is_some(),
@@ -259,23 +264,4 @@ impl<'a> PlainFields<'a> {
 
 fn number(value: &str) -> Option<u32> {
     whole(value, |cursor| cursor.number("").ok())
-}
-
-/// Whether the strict model writes the address as [`PlainRequest::write_to`] does, from the text that it was read from.
-fn is_written_as_it_stands(to: &NameAddrView<'_>, value: &str) -> bool {
-    let NameAddrView { display, uri, uri_text, parameters } = to;
-    let UriView::Sip(uri) = uri else { return false };
-    let has_port_as_written = uri.port.is_none_or(|port| {
-        let Some((_, behind)) = uri_text.rsplit_once('@').unwrap_or(("", &uri_text[4..])).1.split_once(':')
-        else {
-            return false;
-        };
-        behind.as_bytes().starts_with(Decimal::new(port.into()).as_bytes())
-    });
-    value.contains('<')
-        && uri_text.starts_with("sip:")
-        && has_port_as_written
-        && !matches!(uri.host, HostView::Address(IpAddr::V6(_)))
-        && display.is_none_or(|display| !display.contains('\\'))
-        && !parameters.text().contains([' ', '\t'])
 }
