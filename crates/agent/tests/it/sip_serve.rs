@@ -510,6 +510,32 @@ fn strangers_without_a_password_do_not_shut_out_a_user() {
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
+/// Only a message that can be read takes a connection out of the slots of strangers.
+#[test]
+fn what_is_no_sip_proves_no_connection() {
+    let limits = Limits { connections: Some(16), shared: true, ..Limits::default() };
+    let sockets = SocketsOrder { limits, ..sockets(&["tcp:127.0.0.1:0"]) };
+    let running = Running::start(sockets, server(machine()));
+    let to = running.address(Transport::Tcp);
+    let mut strangers = Vec::new();
+    for number in 1..=16 {
+        let mut stranger =
+            SipStream::connect(([127, 1, 1, number], 0).into(), to, None, Bounds::default()).unwrap();
+        stranger.queue("nonsense\r\nContent-Length: 0\r\n\r\n".into()).unwrap();
+        while stranger.has_unsent() {
+            stranger.flush().unwrap();
+        }
+        strangers.push(stranger);
+    }
+    let mut user = Client::tcp_from([127, 2, 2, 1], to);
+    let options = user.request(Method::Options, &format!("sip:{to}"), 50);
+    user.send(options);
+    assert_eq!(user.answer().status, Status::OK);
+    drop(strangers);
+    let connections = running.finish().connections;
+    assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
+}
+
 #[test]
 fn an_address_that_is_taken_is_named() {
     let open = |point: &str| Sockets::open(sockets(&[point]));
