@@ -4,18 +4,24 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
+use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::digest::{Answer, Challenge, Hash, Secret, Session};
+use netrig_sip::header::Transport;
 use netrig_sip::load::scan::{Address, Field, Scan, Start};
 use netrig_sip::multipart::{SessionBody, session_body};
 use netrig_sip::sdp::Description;
+use netrig_sip::server::{Destination, Manners, PlainResponses, Role, Server, ServerOrder, Source};
+use netrig_sip::transaction::Timing;
 use netrig_sip::{Framed, Framer, FramingError, Headers, Message, Method, Name, Uri};
 
 /// What a stream is cut into at most, bytes: shorter than what is found by chance.
 const LONGEST: usize = 2048;
 
 /// Nothing panics; what the strict parser takes the scanner reads in the same way; what is read of a session, a challenge and its
-/// answer is written and read again; and a stream says the same however it is cut.
+/// answer is written and read again; a stream says the same however it is cut; and what a user agent answers without a model of the
+/// message it answers in the same way with one.
 pub fn check(bytes: &[u8]) {
+    plain(bytes);
     assert_eq!(framed(&[bytes]), framed(&bytes.chunks(1).collect::<Vec<_>>()));
     description(bytes);
     let scan = Scan::of(bytes);
@@ -31,6 +37,51 @@ pub fn check(bytes: &[u8]) {
         assert!(session.len() <= message.body().len());
     }
     proofs(message.headers(), message.body());
+}
+
+/// A user agent server at a fixed address.
+fn user_agent() -> Box<dyn Server> {
+    let media = (Ipv4Addr::LOCALHOST, 6000).into();
+    let order = ServerOrder {
+        role: Role::UserAgent(Manners::new(media)),
+        domains: Vec::new(),
+        users: None,
+        contact: None,
+        digest: None,
+        realm: None,
+        most_transactions: 64,
+        most_users: 1,
+        timing: Timing::default(),
+        seeds: Seeds::new(1),
+    };
+    let listens = [(Transport::Udp, (Ipv4Addr::LOCALHOST, 5060).into())];
+    order.server(&listens).expect("a user agent needs no users")
+}
+
+/// Responses without the tag that a server has drawn.
+fn without_tags(responses: impl Iterator<Item = (Destination, Bytes)>) -> Vec<(Destination, String)> {
+    let without_tag = |bytes: Bytes| {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let tag =
+            Message::parse(&bytes).ok().and_then(|own| own.headers().to().ok()??.tag().map(str::to_owned));
+        tag.map_or(text.clone(), |tag| text.replace(&format!(";tag={tag}"), ";tag=T"))
+    };
+    responses.map(|(to, bytes)| (to, without_tag(bytes))).collect()
+}
+
+/// What the fast path of a user agent takes is a message, and gets the responses of the strict model.
+fn plain(bytes: &[u8]) {
+    let (now, mut responses) = (Instant::ZERO + Duration::from_secs(1), PlainResponses::default());
+    let from = Source { transport: Transport::Udp, address: (Ipv4Addr::LOCALHOST, 5070).into() };
+    if user_agent().handle_plain(now, bytes, from, &mut responses).is_none() {
+        return;
+    }
+    let message = Message::parse(&Bytes::copy_from_slice(bytes)).expect("what is plain is a message");
+    let mut strict = user_agent();
+    strict.handle(now, message, from);
+    let strict = std::iter::from_fn(|| strict.poll_transmit()).map(|(to, message)| (to, message.to_bytes()));
+    let plain = responses.iter().map(|own| (Destination::Address(own.to), Bytes::copy_from_slice(own.bytes)));
+    assert_eq!(without_tags(plain), without_tags(strict));
 }
 
 /// What comes out of a stream that comes in these pieces, up to where it cannot be read any further.
