@@ -45,13 +45,14 @@ bench: release
 	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi; \
 	  echo; bench/ratios table; exit $$failed
 
-# What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, what keeping messages costs, whether it grows, and
+# What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, what keeping messages costs, how many calls are clean, whether it grows, and
 # whether it finds the same capacity of Kamailio again, and planted limits with their causes. About 100 minutes, with nothing else to do on the machine.
 bench-sip: release
 	@scripts/setup --bench
 	@bench/sip-accuracy
 	@bench/sip-users
 	@bench/sip-keep
+	@bench/sip-clean
 	@bench/sip-endurance
 	@bench/sip-capacity
 	@bench/sip-capacity-planted
