@@ -34,7 +34,7 @@ lint: setup
 	@. scripts/env && scripts/lint
 
 # Side by side on this machine: what a delivered packet costs in netrig, ns-2 and ns-3; and as root sources, receivers and
-# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp, SIP servers beside SIPp's and Kamailio.
+# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp; SIP servers beside SIPp's and Kamailio's.
 bench: release
 	@scripts/setup --bench
 	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
@@ -45,7 +45,8 @@ bench: release
 	  else echo "bench: bench/sources, bench/router and bench/speed are left out: they need root" >&2; fi; \
 	  echo; bench/ratios table; exit $$failed
 
-# What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, what keeping messages costs, how many calls are clean, whether it grows, and
+# What holds of the SIP tester by itself: how near its delays are to a capture, what a million users take, what keeping messages costs,
+# at which rate of calls nothing is sent again, whether it grows, and
 # whether it finds the same capacity of Kamailio again, and planted limits with their causes. About 100 minutes, with nothing else to do on the machine.
 bench-sip: release
 	@scripts/setup --bench

@@ -27,14 +27,14 @@ const DESCRIPTION: &str = "v=0\r\no=- 20 20 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 
 const PEER: &str = "127.0.0.1:5061";
 
 /// A server, and what it has to say.
-struct Served {
+struct BenchServer {
     server: Box<dyn Server>,
     responses: PlainResponses,
     now: Instant,
     from: Source,
 }
 
-impl Served {
+impl BenchServer {
     fn new(order: &ServerOrder) -> Result<Self, Box<dyn Error>> {
         let listens = [(Transport::Udp, "127.0.0.1:5060".parse::<SocketAddr>()?)];
         let from = Source { transport: Transport::Udp, address: PEER.parse()? };
@@ -103,7 +103,7 @@ fn field(response: &Bytes, name: &Name) -> Option<String> {
 
 fn uas(number: usize) -> Result<(), Box<dyn Error>> {
     let media = "127.0.0.1:6000".parse()?;
-    let mut served = Served::new(&order(Role::UserAgent(Manners::new(media)), None, 0))?;
+    let mut served = BenchServer::new(&order(Role::UserAgent(Manners::new(media)), None, 0))?;
     for call in 0..number {
         let accepted =
             served.give(&request("INVITE", call, ("00", 1), "", "", DESCRIPTION)).ok_or("no response")?;
@@ -116,7 +116,7 @@ fn uas(number: usize) -> Result<(), Box<dyn Error>> {
 }
 
 fn registrar(number: usize) -> Result<(), Box<dyn Error>> {
-    let mut served = Served::new(&order(Role::Registrar, Some(Algorithm::MD5), number))?;
+    let mut served = BenchServer::new(&order(Role::Registrar, Some(Algorithm::MD5), number))?;
     for user in 0..number {
         let expires = "Expires: 3600\r\n";
         let challenge =
@@ -139,7 +139,7 @@ fn registrar(number: usize) -> Result<(), Box<dyn Error>> {
 fn redirect(number: usize) -> Result<(), Box<dyn Error>> {
     let mut order = order(Role::Redirect, None, number);
     order.contact = Some("sip:{user}@127.0.0.1:5070".to_owned());
-    let mut served = Served::new(&order)?;
+    let mut served = BenchServer::new(&order)?;
     for call in 0..number {
         let moved =
             served.give(&request("INVITE", call, ("00", 1), "", "", DESCRIPTION)).ok_or("no response")?;

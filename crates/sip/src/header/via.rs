@@ -143,8 +143,8 @@ impl ViaView<'_> {
     /// Writes it with where the request came from: "If the host portion of the "sent-by" parameter contains a domain name, or if
     /// it contains an IP address that differs from the packet source address, the server MUST add a "received" parameter" (RFC
     /// 3261 section 18.2.1). Of `rport`, "it MUST set the value of the parameter to the source port of the request", and write
-    /// "received" "even if it is identical to the value of the "sent-by" component" (RFC 3581 section 4). What the sender itself
-    /// wrote there would send the response to somebody who did not ask.
+    /// "received" "even if it is identical to the value of the "sent-by" component" (RFC 3581 section 4). A `received` that
+    /// the sender wrote is removed: it could direct the response to another host.
     pub(crate) fn write_stamped(&self, from: SocketAddr, out: &mut Vec<u8>) {
         let Self { transport, host, port, parameters } = self;
         let transport = match transport {

@@ -2,9 +2,9 @@
 //!
 //! Each scenario runs twice against a SIPp that is its other side (`mirror`): once in SIPp, once in netrig.
 //!
-//! In the test of every change nobody repeats a message: the loopback interface loses none, so that a message is repeated only to a process
-//! that a busy machine has stopped for longer than `retrans`; and a SIPp takes the repetition of any message but the last for one that its
-//! scenario does not expect.
+//! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine has
+//! stopped for longer than `retrans` would receive one, and SIPp takes a retransmission of any message but the last for an unexpected
+//! message.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -38,7 +38,7 @@ fn machine(is_plain: bool, most: usize, progress: &[u16]) -> AnsweringMachine {
 
 /// What a call is at its caller.
 #[derive(Clone, Default)]
-struct Caller {
+struct DrawnCall {
     number: u32,
     cseq: u32,
     branch: u32,
@@ -48,12 +48,12 @@ struct Caller {
 }
 
 /// A pair of machines, and what was done with them.
-struct Pair {
+struct StrictPair {
     plain: AnsweringMachine,
     strict: AnsweringMachine,
     now: Instant,
     random: Stream,
-    calls: Vec<Caller>,
+    calls: Vec<DrawnCall>,
     /// For a failure.
     log: String,
     strays: u32,
@@ -61,13 +61,13 @@ struct Pair {
     said: u32,
 }
 
-type Said = Vec<(Destination, Bytes)>;
+type SentMessages = Vec<(Destination, Bytes)>;
 
-fn drained(machine: &mut AnsweringMachine) -> Said {
+fn drained(machine: &mut AnsweringMachine) -> SentMessages {
     std::iter::from_fn(|| machine.poll_transmit()).map(|(to, message)| (to, message.to_bytes())).collect()
 }
 
-impl Pair {
+impl StrictPair {
     fn new(seed: u64, most: usize) -> Self {
         let progress = [&[180][..], &[], &[181, 182, 180]][seed as usize % 3];
         Self {
@@ -91,7 +91,7 @@ impl Pair {
         self.below(of) == 0
     }
 
-    fn give(&mut self, text: &str, from: Source) -> Said {
+    fn give(&mut self, text: &str, from: Source) -> SentMessages {
         let _ = writeln!(self.log, "{:?} {} {from:?}", self.now, text.replace("\r\n", "|"));
         let bytes = Bytes::from(text.to_owned());
         let Ok(message) = Message::parse(&bytes) else {
@@ -120,8 +120,8 @@ impl Pair {
         strict
     }
 
-    fn compare(&mut self, plain: &Said, strict: &Said) {
-        let shown = |said: &Said| -> Vec<String> {
+    fn compare(&mut self, plain: &SentMessages, strict: &SentMessages) {
+        let shown = |said: &SentMessages| -> Vec<String> {
             said.iter().map(|(to, bytes)| format!("{to:?} {}", String::from_utf8_lossy(bytes))).collect()
         };
         assert_eq!(shown(plain), shown(strict), "after:\n{}", self.log);
@@ -156,7 +156,7 @@ impl Pair {
 
     /// A request of a call, in some way to write it.
     fn write(&mut self, call: usize, method: &str, cseq: u32, branch: u32, is_within: bool) -> String {
-        let Caller { number, tag, transport, .. } = self.calls[call].clone();
+        let DrawnCall { number, tag, transport, .. } = self.calls[call].clone();
         let transport = transport.unwrap_or(Transport::Udp).name();
         let pick =
             |random: &mut Stream, all: &[&str]| all[(random.bits() % all.len() as u64) as usize].to_owned();
@@ -268,11 +268,16 @@ impl Pair {
         if self.calls.is_empty() || self.one_in(5) && self.calls.len() < 6 {
             let number = self.calls.len() as u32;
             let transport = if self.one_in(4) { Transport::Tcp } else { Transport::Udp };
-            self.calls.push(Caller { number, cseq: 1, transport: Some(transport), ..Caller::default() });
+            self.calls.push(DrawnCall {
+                number,
+                cseq: 1,
+                transport: Some(transport),
+                ..DrawnCall::default()
+            });
             return self.send(number as usize, "INVITE", false, (1, 0));
         }
         let call = self.below(self.calls.len() as u64) as usize;
-        let Caller { cseq, branch, .. } = self.calls[call];
+        let DrawnCall { cseq, branch, .. } = self.calls[call];
         match self.below(20) {
             0..=2 | 4 => self.send(call, "ACK", true, (cseq, branch + 1000)),
             5..=7 => {
@@ -319,7 +324,7 @@ fn plain_requests_get_the_responses_of_the_strict_model() {
     for seed in 0..400 {
         // With little room, too.
         let most = if seed % 4 == 0 { 3 } else { 100 };
-        let mut pair = Pair::new(seed, most);
+        let mut pair = StrictPair::new(seed, most);
         for _ in 0..80 {
             pair.step();
         }
