@@ -335,6 +335,7 @@ fn plain_requests_get_the_responses_of_the_strict_model() {
             "{seed}: all is forgotten:\n{}",
             pair.log
         );
+        assert!(pair.plain.plain.is_some_and(|plain| plain.calls.is_empty()), "{seed}:\n{}", pair.log);
         taken += pair.taken;
         said += pair.said;
     }

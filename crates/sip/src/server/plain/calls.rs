@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use netrig_core::{Duration, Instant, Stream};
 
 use super::SecretHasher;
+use super::queue::DeadlineQueue;
 use super::request::PlainRequest;
 use crate::header::{Transport, ViaView};
 use crate::server::Source;
@@ -13,8 +14,11 @@ use crate::table::Table;
 use crate::transaction::{BranchKey, Timing};
 use crate::wheel::Wheel;
 
-/// Resolution of the deadlines of plain calls.
+/// Resolution of the ends of calls that are hung up because they exceed the longest duration.
 const RESOLUTION: Duration = Duration::from_micros(100);
+
+/// Resolution of the times at which the server is woken to remove transactions that have ended. No response depends on it.
+const REMOVAL: Duration = Duration::from_millis(10);
 
 /// Most session descriptions whose response tails are kept. Those of one peer are mostly the same.
 const MOST_TAILS: usize = 16;
@@ -81,12 +85,18 @@ pub(super) struct ResponseTail {
 #[derive(Debug)]
 pub(in crate::server) struct PlainCalls {
     hasher: SecretHasher,
-    calls: Slab<PlainCall>,
+    pub(super) calls: Slab<PlainCall>,
     by_call_id: Table,
     by_invite: Table,
+    /// Calls whose 2xx has not been acknowledged: the first is one, some of the others may be none any more.
+    unconfirmed: DeadlineQueue,
+    /// Ends of the transactions of INVITEs and of BYEs.
+    invites: DeadlineQueue,
+    byes: DeadlineQueue,
+    /// Ends of confirmed calls that have exceeded `longest`.
     wheel: Wheel,
-    /// No deadline is earlier. After a call has gone on it may be too early by that call's deadline.
-    next: Option<Instant>,
+    /// No deadline of the wheel is earlier. After a call has ended it may be too early.
+    next_longest: Option<Instant>,
     timing: Timing,
     /// Longest duration of a call.
     longest: Duration,
@@ -106,8 +116,11 @@ impl PlainCalls {
             // Their hashes are keyed already.
             by_call_id: Table::new([0; 16]),
             by_invite: Table::new([0; 16]),
+            unconfirmed: DeadlineQueue::new(timing.t1.min(longest)),
+            invites: DeadlineQueue::new(timing.patience()),
+            byes: DeadlineQueue::new(timing.patience()),
             wheel: Wheel::new(RESOLUTION),
-            next: None,
+            next_longest: None,
             timing,
             longest,
             tails: Vec::new(),
@@ -182,7 +195,8 @@ impl PlainCalls {
             self.by_invite.insert(index_hash(invite), key.index);
             self.transactions += 1;
             self.active += 1;
-            self.schedule(key);
+            self.unconfirmed.push(now, key);
+            self.invites.push(now, key);
         }
     }
 
@@ -194,7 +208,11 @@ impl PlainCalls {
         call.phase = PlainPhase::Confirmed;
         call.journal.extend_from_slice(datagram);
         call.entries[1] = Some(JournalEntry { at: now, from, end: call.journal.len() });
-        self.schedule(key);
+        let end = call.began + self.longest;
+        self.wheel.set(key.index, end);
+        // To look for the earliest at each change could take long: it is looked for when a deadline has expired.
+        self.next_longest = Some(self.next_longest.map_or(end, |own| own.min(end)));
+        self.pass_confirmed();
     }
 
     /// A BYE has come, with a transaction of this hash, over a transport that is `reliable` or not.
@@ -206,6 +224,7 @@ impl PlainCalls {
         if !reliable {
             call.bye_until = Some(now + self.timing.patience());
             self.transactions += 1;
+            self.byes.push(now, key);
         }
         let mut journal = std::mem::take(&mut call.journal);
         call.entries = [None; 2];
@@ -213,7 +232,9 @@ impl PlainCalls {
             journal.clear();
             self.spare.push(journal);
         }
-        self.schedule(key);
+        self.wheel.cancel(key.index);
+        self.remove_ended(key);
+        self.pass_confirmed();
     }
 
     /// Removes a call.
@@ -224,57 +245,66 @@ impl PlainCalls {
         self.wheel.cancel(key.index);
         self.transactions -= [call.invite_until, call.bye_until].iter().flatten().count();
         self.active -= usize::from(call.phase != PlainPhase::Terminated);
+        self.pass_confirmed();
         Some(call)
     }
 
-    /// Sets the wheel to the earliest deadline of a call.
-    fn schedule(&mut self, key: Key) {
-        let Some(call) = self.calls.get(key) else { return };
-        let transactions = [call.invite_until, call.bye_until].into_iter().flatten();
-        let next = transactions.chain(self.strict_from(call)).min().unwrap_or(Instant::NEVER);
-        self.wheel.set(key.index, next);
-        // To look for the earliest at each change could take long: it is looked for when a deadline has expired.
-        self.next = Some(self.next.map_or(next, |own| own.min(next)));
+    /// Removes a call that has ended, and whose transactions have.
+    fn remove_ended(&mut self, key: Key) {
+        let has_ended = |call: &PlainCall| {
+            call.phase == PlainPhase::Terminated && [call.invite_until, call.bye_until] == [None, None]
+        };
+        if self.calls.get(key).is_some_and(has_ended) {
+            self.remove(key);
+        }
     }
 
-    /// When a call has to be given to the strict model, if nothing comes: it repeats the 2xx, or hangs up.
-    fn strict_from(&self, call: &PlainCall) -> Option<Instant> {
-        match call.phase {
-            PlainPhase::Accepted => Some(call.began + self.timing.t1.min(self.longest)),
-            PlainPhase::Confirmed => Some(call.began + self.longest),
-            PlainPhase::Terminated => None,
+    /// Removes calls from the front of `unconfirmed` up to the first that is.
+    fn pass_confirmed(&mut self) {
+        let Self { calls, unconfirmed, .. } = self;
+        let is_it = |key| calls.get(key).is_some_and(|call: &PlainCall| call.phase == PlainPhase::Accepted);
+        while unconfirmed.first().is_some_and(|(_, key)| !is_it(key)) {
+            unconfirmed.pop();
         }
     }
 
     /// The earliest deadline of all calls.
-    pub const fn poll_timeout(&self) -> Option<Instant> {
-        self.next
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let ends = [&self.invites, &self.byes].map(DeadlineQueue::first);
+        let removals = ends.into_iter().flatten().map(|(at, _)| rounded_up(at));
+        let unconfirmed = self.unconfirmed.first().map(|(at, _)| at);
+        removals.chain(unconfirmed).chain(self.next_longest).min()
     }
 
-    /// Handles expired deadlines. Returns a call whose 2xx was not acknowledged within T1, or that exceeds `longest`.
+    /// Handles expired deadlines. Returns a call that the strict model has to handle from now on: it repeats a 2xx that was not acknowledged
+    /// within T1, or hangs up one that exceeds `longest`.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Key> {
-        while let Some(index) = self.wheel.pop(now) {
-            let Some(key) = self.calls.key_at(index) else { continue };
-            let Some(call) = self.calls.get_mut(key) else { continue };
-            for until in [&mut call.invite_until, &mut call.bye_until] {
-                if until.is_some_and(|at| at <= now) {
-                    *until = None;
-                    self.transactions -= 1;
-                }
-            }
-            let Some(call) = self.calls.get(key) else { continue };
-            if self.strict_from(call).is_some_and(|at| at <= now) {
-                self.next = Some(now);
-                return Some(key);
-            }
-            let has_ended = [call.invite_until, call.bye_until] == [None, None];
-            if has_ended && call.phase == PlainPhase::Terminated {
-                self.remove(key);
-            } else {
-                self.schedule(key);
+        while let Some(key) = self.invites.pop_expired(now) {
+            if let Some(call) = self.calls.get_mut(key) {
+                call.invite_until = None;
+                self.transactions -= 1;
+                self.remove_ended(key);
             }
         }
-        self.next = self.wheel.next_deadline();
+        while let Some(key) = self.byes.pop_expired(now) {
+            if let Some(call) = self.calls.get_mut(key) {
+                call.bye_until = None;
+                self.transactions -= 1;
+                self.remove_ended(key);
+            }
+        }
+        if let Some((at, key)) = self.unconfirmed.first()
+            && at <= now
+        {
+            return Some(key);
+        }
+        if self.next_longest.is_some_and(|at| at <= now) {
+            let exceeding = self.wheel.pop(now).and_then(|index| self.calls.key_at(index));
+            if exceeding.is_some() {
+                return exceeding;
+            }
+            self.next_longest = self.wheel.next_deadline();
+        }
         None
     }
 
@@ -291,6 +321,12 @@ impl PlainCalls {
         }
         self.tails.push(tail);
     }
+}
+
+/// A multiple of [`REMOVAL`].
+const fn rounded_up(at: Instant) -> Instant {
+    let nanos = REMOVAL.as_nanos();
+    Instant::from_nanos(at.as_nanos().div_ceil(nanos).saturating_mul(nanos))
 }
 
 /// Half of a hash, for a table.

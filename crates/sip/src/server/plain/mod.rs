@@ -11,6 +11,7 @@ mod answering;
 #[cfg(test)]
 mod answering_tests;
 mod calls;
+mod queue;
 mod request;
 
 use std::hash::{DefaultHasher, Hasher as _};

@@ -1,0 +1,40 @@
+//! Deadlines that lie equally long after the moments at which they are set.
+
+use std::collections::VecDeque;
+
+use netrig_core::{Duration, Instant};
+
+use crate::slab::Key;
+
+/// Deadlines in the order in which they were set, which is that in which they expire. Setting and expiring one touch no other.
+#[derive(Debug)]
+pub(super) struct DeadlineQueue {
+    after: Duration,
+    entries: VecDeque<(Instant, Key)>,
+}
+
+impl DeadlineQueue {
+    pub const fn new(after: Duration) -> Self {
+        Self { after, entries: VecDeque::new() }
+    }
+
+    /// Sets a deadline. `now` never runs backwards.
+    pub fn push(&mut self, now: Instant, key: Key) {
+        self.entries.push_back((now + self.after, key));
+    }
+
+    /// The earliest, and whose it is.
+    pub fn first(&self) -> Option<(Instant, Key)> {
+        self.entries.front().copied()
+    }
+
+    /// Removes the earliest.
+    pub fn pop(&mut self) {
+        self.entries.pop_front();
+    }
+
+    /// Removes the earliest if it has expired. Returns whose it is.
+    pub fn pop_expired(&mut self, now: Instant) -> Option<Key> {
+        self.entries.pop_front_if(|(at, _)| *at <= now).map(|(_, key)| key)
+    }
+}
