@@ -211,6 +211,11 @@ impl Making {
         self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
+    /// Has the kernel give datagrams together that came in one piece (`UDP_GRO`, udp(7)).
+    pub fn together(&self) -> Result<(), SocketError> {
+        self.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)
+    }
+
     /// Lets no datagram be cut, neither here nor on its way (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
     pub fn never_cut(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {

@@ -138,7 +138,7 @@ impl UdpEnd {
             }
             together = per_s > TOGETHER_ABOVE;
             if together {
-                making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
+                making.together()?;
             }
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));

@@ -1,15 +1,54 @@
 //! A UDP socket that carries SIP messages or media: of a server, of a thread of a load, or of a call.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::Instant;
+use netrig_core::{Duration, Instant};
 use rustix::net::{SendFlags, SocketType, ipproto};
 
+use super::departures::{Departures, OutgoingDatagram};
 use crate::clock::{Clock, RealtimeOffset};
 use crate::socket::{Making, SocketError, Stamped, drops};
-use crate::sys::{Incoming, MESSAGES, Outgoing, ReceiveBatch, send_many};
+use crate::sys::{Incoming, MESSAGES, ReceiveBatch};
+
+/// Above so many datagrams per second that a socket sends they leave in few pieces. A capture on a device that takes such a piece as it is, as
+/// those of loopback and of namespaces do, shows a piece as one datagram: below this rate it shows each.
+const HIGH_RATE: u32 = 30_000;
+
+/// How long they are counted.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// How many datagrams a socket sends.
+struct SendRate {
+    /// Since when they are counted, and how many there were.
+    since: Instant,
+    count: u32,
+    /// In the window before there were many.
+    is_high: bool,
+    /// The kernel cuts pieces on the way to whom they are sent.
+    together: bool,
+}
+
+impl Default for SendRate {
+    fn default() -> Self {
+        Self { since: Instant::ZERO, count: 0, is_high: false, together: true }
+    }
+}
+
+impl SendRate {
+    /// Counts datagrams that are sent now. Returns whether they leave in few pieces.
+    fn is_high(&mut self, now: Instant, count: usize) -> bool {
+        let window = now - self.since;
+        if window >= WINDOW {
+            self.is_high =
+                self.together && f64::from(self.count) > f64::from(HIGH_RATE) * window.as_secs_f64();
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += count as u32;
+        self.is_high
+    }
+}
 
 /// Buffers for datagrams that come.
 pub struct DatagramBatch {
@@ -30,6 +69,7 @@ pub struct DatagramSocket {
     local: SocketAddr,
     room: u32,
     drops: u32,
+    sending: SendRate,
 }
 
 impl DatagramSocket {
@@ -44,6 +84,17 @@ impl DatagramSocket {
         stamped: Option<Stamped>,
     ) -> Result<Self, SocketError> {
         Self::made(Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?, address, room, stamped)
+    }
+
+    /// The same, which receives together what was sent in one piece: what it receives is several datagrams, which
+    /// [`Incoming::datagrams`] tells apart.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub(super) fn open_together(address: SocketAddr, room: u32) -> Result<Self, SocketError> {
+        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        making.together()?;
+        Self::made(making, address, room, None)
     }
 
     /// The same, whose datagrams the kernel stamps when they come.
@@ -80,19 +131,18 @@ impl DatagramSocket {
         sent().or_else(|_| sent()).is_ok()
     }
 
-    /// The same, with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call, and to
-    /// be taken by [`ReceiveBatch::receive_errors`].
+    /// The same, with stamps, and with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call,
+    /// and to be taken by [`ReceiveBatch::receive_errors`]. It receives `together` as that of [`DatagramSocket::open_together`].
     ///
     /// # Errors
     /// It is not to be had as it was asked for.
-    pub(super) fn open_told(
-        address: SocketAddr,
-        room: u32,
-        stamped: Option<Stamped>,
-    ) -> Result<Self, SocketError> {
+    pub(super) fn open_told(address: SocketAddr, room: u32, together: bool) -> Result<Self, SocketError> {
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
         making.told_of_errors()?;
-        Self::made(making, address, room, stamped)
+        if together {
+            making.together()?;
+        }
+        Self::made(making, address, room, Some(Stamped::Received))
     }
 
     fn made(
@@ -109,7 +159,7 @@ impl DatagramSocket {
         let room = making.receive_buffer()? / 2;
         let socket = making.bound_alone()?;
         let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
-        Ok(Self { socket, local: local.unwrap_or(address), room, drops: 0 })
+        Ok(Self { socket, local: local.unwrap_or(address), room, drops: 0, sending: SendRate::default() })
     }
 
     /// Where it is bound.
@@ -149,51 +199,46 @@ impl DatagramSocket {
         }
     }
 
-    /// Sends datagrams, as many with a call as it takes. Of each that the kernel does not take `refused` is told why; it is not
-    /// sent again.
-    pub(super) fn send<'a>(
-        &self,
-        datagrams: impl IntoIterator<Item = (SocketAddr, &'a [u8])>,
-        mut refused: impl FnMut(&'a [u8], io::Error),
-    ) {
-        let mut datagrams = datagrams.into_iter();
-        loop {
-            let mut batch: [(Option<SocketAddr>, &'a [u8]); MESSAGES] = [(None, &[]); MESSAGES];
-            let mut count = 0;
-            for (to, bytes) in datagrams.by_ref().take(MESSAGES) {
-                batch[count] = (Some(to), bytes);
-                count += 1;
-            }
-            self.send_batch(&batch[..count], &mut refused);
-            if count < MESSAGES {
-                return;
-            }
+    /// Arranges datagrams that are sent now, at most [`MESSAGES`]: one by one, or in few pieces while many are sent.
+    pub(super) fn departures<'a>(
+        &mut self,
+        now: Instant,
+        datagrams: &'a [OutgoingDatagram<'a>],
+    ) -> Departures<'a> {
+        if self.sending.is_high(now, datagrams.len()) {
+            Departures::together(datagrams)
+        } else {
+            Departures::one_by_one(datagrams)
         }
     }
 
-    /// At most [`MESSAGES`].
-    fn send_batch<'a>(
-        &self,
-        batch: &[(Option<SocketAddr>, &'a [u8])],
-        refused: &mut impl FnMut(&'a [u8], io::Error),
+    /// Gives the kernel the next of them, as [`Departures::send`].
+    pub(super) fn send_next(&mut self, departures: &mut Departures<'_>, most: usize) -> io::Result<usize> {
+        let sent = departures.send(&self.socket, most);
+        // It has no way to cut them here, and is not asked again.
+        self.sending.together &= !departures.is_refused;
+        sent
+    }
+
+    /// Whether datagrams may be sent in another order than the one that they are given in.
+    pub(super) const fn has_high_rate(&self) -> bool {
+        self.sending.is_high
+    }
+
+    /// Sends datagrams. Of each that the kernel does not take `refused` is told why; it is not sent again.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        datagrams: &[OutgoingDatagram<'_>],
+        mut refused: impl FnMut(&[u8], io::Error),
     ) {
-        let mut pieces = [IoSlice::new(&[]); MESSAGES];
-        for (piece, (_, bytes)) in pieces.iter_mut().zip(batch) {
-            *piece = IoSlice::new(bytes);
-        }
-        let messages: [Outgoing<'_>; MESSAGES] = std::array::from_fn(|at| Outgoing {
-            to: batch.get(at).and_then(|(to, _)| *to),
-            pieces: std::slice::from_ref(&pieces[at]),
-            segment: None,
-        });
-        let mut next = 0;
-        while next < batch.len() {
-            match send_many(&self.socket, &messages[next..batch.len()]) {
-                Ok(sent) => next += sent,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    refused(batch[next].1, error);
-                    next += 1;
+        for datagrams in datagrams.chunks(MESSAGES) {
+            let mut departures = self.departures(now, datagrams);
+            while !departures.next(1).is_empty() {
+                if let Err(error) = self.send_next(&mut departures, MESSAGES)
+                    && let Some(place) = departures.give_up()
+                {
+                    refused(datagrams[place].bytes, error);
                 }
             }
         }

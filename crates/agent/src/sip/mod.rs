@@ -15,6 +15,7 @@
 mod answers;
 mod call;
 mod datagrams;
+mod departures;
 pub mod dns;
 mod end;
 mod flow;

@@ -17,6 +17,7 @@ use super::message::{Reading, query, read};
 use super::talk::Talk;
 use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::DatagramSocket;
+use crate::sip::departures::OutgoingDatagram;
 use crate::socket::Stamped;
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Clock, HostAddress, SocketError};
@@ -223,9 +224,9 @@ impl Asker {
         self.due.remove(&(pending.due, number));
         pending.due = now + self.asking.retry;
         self.due.insert((pending.due, number));
-        let message = [(self.asking.server, pending.message.as_slice())];
+        let (to, bytes) = (self.asking.server, pending.message.as_slice());
         // What the kernel does not take is lost, as if the network had lost it: it is sent again.
-        self.sockets[pending.socket].send(message, |_, _| ());
+        self.sockets[pending.socket].send(now, &[OutgoingDatagram { to, bytes, series: None }], |_, _| ());
     }
 
     /// When [`Asker::handle_timeout`] is to be called at the latest.

@@ -18,6 +18,7 @@ use super::message::{answer_within, asked};
 use crate::memory::Kept;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::DatagramSocket;
+use crate::sip::departures::OutgoingDatagram;
 use crate::sip::ledger::{AmplificationLedger, FACTOR};
 use crate::socket::Making;
 use crate::sys::{MESSAGES, ReceiveBatch};
@@ -304,7 +305,8 @@ impl NameServer {
             match to {
                 To::Datagram(place, to) => {
                     // What the kernel does not take is lost, as if the network had lost it.
-                    self.datagrams[place].send([(to, message.as_slice())], |_, _| ());
+                    let datagram = OutgoingDatagram { to, bytes: &message, series: None };
+                    self.datagrams[place].send(now, &[datagram], |_, _| ());
                 }
                 To::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
             }

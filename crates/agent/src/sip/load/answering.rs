@@ -103,7 +103,7 @@ pub fn answer(
             callee.handle_timeout(clock.now(), &mut out);
             next = callee.next_deadline().map_or(next, |timer| timer.min(next));
         }
-        settle(&mut wire, &mut out, &mut counts, &mut report)?;
+        settle(&mut wire, &clock, &mut out, &mut counts, &mut report)?;
         attention.wait(next)?;
         attention.look(1, || {
             let mut taken = 0;
@@ -127,7 +127,7 @@ pub fn answer(
                     }
                 },
             )?;
-            settle(&mut wire, &mut out, &mut counts, &mut report)?;
+            settle(&mut wire, &clock, &mut out, &mut counts, &mut report)?;
             Ok((taken, more))
         })?;
     }
@@ -143,12 +143,13 @@ pub fn answer(
 /// Sends what waits, and counts what has ended.
 fn settle(
     wire: &mut Wire,
+    clock: &Clock,
     out: &mut Output,
     counts: &mut TesterSecond,
     report: &mut AnswerReport,
 ) -> Result<(), LoadError> {
     if !out.messages.is_empty() {
-        wire.send(&out.messages, counts)?;
+        wire.send(clock, &out.messages, counts)?;
         out.messages.clear();
     }
     // Who has asked and gone waits for no answer.

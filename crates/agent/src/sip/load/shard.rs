@@ -7,7 +7,8 @@ use std::sync::mpsc::Sender;
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
+use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, Way, is_over_tcp};
+use smallvec::SmallVec;
 
 use super::attention::{Attention, REST};
 use super::control::Control;
@@ -19,6 +20,7 @@ use super::streams::Lost;
 use super::tester::{TesterSecond, TesterUse};
 use super::wire::Wire;
 use crate::clock::RealtimeOffset;
+use crate::sip::departures::OutgoingDatagram;
 use crate::sip::dns::Finder;
 use crate::sip::tap::{MessageTap, MessageTaps, PassedMessage};
 use crate::sys::MESSAGES;
@@ -489,6 +491,20 @@ impl<'a> Shard<'a> {
             stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
             dues.iter().for_each(|due| self.second.lateness.record(at - *due));
         }
+        match self.wire {
+            Wire::Streams(_) => {}
+            Wire::Datagrams(_) if !self.shared.order.punctual => self.send_together(&sending, &dues)?,
+            Wire::Datagrams(_) | Wire::Both(_) => self.send_each(&sending, &dues)?,
+        }
+        sending.clear();
+        dues.clear();
+        (self.sending, self.dues) = (sending, dues);
+        Ok(())
+    }
+
+    /// Sends each message over UDP, or the connection that it needs, when it is due.
+    fn send_each(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
+        let clock = self.shared.clock;
         let mut begun = dues.iter();
         for (to, way, bytes, stamped) in sending.departing() {
             let due = begun.next();
@@ -496,11 +512,11 @@ impl<'a> Shard<'a> {
                 Some(due) => clock.spin_until(*due),
                 None => self.keep_time()?,
             }
-            let at = clock.now();
+            let mut departed = clock.now();
             let socket = match &mut self.wire {
                 Wire::Streams(_) => break,
                 Wire::Both(both) if is_over_tcp(bytes) => {
-                    let tap = self.tap.as_mut().map(|tap| (tap, at));
+                    let tap = self.tap.as_mut().map(|tap| (tap, departed));
                     both.streams.queue((to, way), bytes, &mut self.second, tap);
                     both.streams.flush();
                     None
@@ -508,21 +524,54 @@ impl<'a> Shard<'a> {
                 Wire::Both(both) => Some(&mut both.socket),
                 Wire::Datagrams(socket) => Some(&mut **socket),
             };
-            if let Some(socket) = socket
-                && socket.send(to, bytes, &mut self.second)?
-                && let Some(tap) = &mut self.tap
-            {
-                tap.message((at, Transport::Udp), true, [socket.local(), to], bytes);
+            if let Some(socket) = socket {
+                let (local, tap) = (socket.local(), &mut self.tap);
+                let datagram = [OutgoingDatagram { to, bytes, series: None }];
+                socket.send(&clock, &datagram, &mut self.second, |_, at, is_taken| {
+                    departed = at;
+                    if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
+                        tap.message((at, Transport::Udp), true, [local, to], bytes);
+                    }
+                })?;
             }
             if let Some(stamped) = stamped {
-                self.part.handle_departure(at, stamped);
+                self.part.handle_departure(departed, stamped);
             }
-            due.into_iter().for_each(|due| self.second.lateness.record(at - *due));
+            due.into_iter().for_each(|due| self.second.lateness.record(departed - *due));
         }
-        sending.clear();
-        dues.clear();
-        (self.sending, self.dues) = (sending, dues);
         Ok(())
+    }
+
+    /// Sends messages over UDP, many with a call.
+    fn send_together(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
+        let Self { wire: Wire::Datagrams(socket), part, second, tap, shared, .. } = self else {
+            return Ok(());
+        };
+        let local = socket.local();
+        let mut departing = sending.departing();
+        let mut dues = dues.iter().map(Some).chain(std::iter::repeat(None));
+        loop {
+            let waiting: SmallVec<[_; MESSAGES]> = departing.by_ref().take(MESSAGES).collect();
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            let due: SmallVec<[_; MESSAGES]> = dues.by_ref().take(waiting.len()).collect();
+            let datagram =
+                |&(to, way, bytes, _): &(_, _, _, _)| OutgoingDatagram { to, bytes, series: series(way) };
+            let datagrams: SmallVec<[_; MESSAGES]> = waiting.iter().map(datagram).collect();
+            let mut lateness = SmallVec::<[Duration; MESSAGES]>::new();
+            socket.send(&shared.clock, &datagrams, second, |place, at, is_taken| {
+                let (to, _, bytes, stamped) = waiting[place];
+                if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
+                    tap.message((at, Transport::Udp), true, [local, to], bytes);
+                }
+                if let Some(stamped) = stamped {
+                    part.handle_departure(at, stamped);
+                }
+                lateness.extend(due[place].map(|due| at - *due));
+            })?;
+            lateness.into_iter().for_each(|late| second.lateness.record(late));
+        }
     }
 
     /// Sends what waits, tells who is reached no more, and counts what has ended.
@@ -608,6 +657,16 @@ impl<'a> Shard<'a> {
         };
         let _ = told.send(Told::Second(Box::new(second)));
         Ok(())
+    }
+}
+
+/// The series of a message among datagrams: that of its attempt. A response keeps its place among all.
+fn series(way: Way) -> Option<u64> {
+    match way {
+        Way::Of { attempt, .. } => {
+            Some(u64::from(attempt.key.generation) << 32 | u64::from(attempt.key.index))
+        }
+        Way::Back => None,
     }
 }
 

@@ -6,15 +6,16 @@ use std::os::fd::BorrowedFd;
 
 use netrig_core::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::SendFlags;
+use smallvec::SmallVec;
 
 use super::order::LoadError;
 use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::{DatagramSocket, is_without_room};
-use crate::socket::{LONGEST_DATAGRAM, Stamped, is_loss};
-use crate::sys::ReceiveBatch;
+use crate::sip::departures::OutgoingDatagram;
+use crate::socket::{LONGEST_DATAGRAM, is_loss};
+use crate::sys::{MESSAGES, ReceiveBatch};
 
 /// What the kernel takes for a datagram of SIP in a socket, its own book-keeping included, bytes.
 const CHARGE: f64 = 2304.0;
@@ -29,6 +30,14 @@ const ROOM: Duration = Duration::from_millis(250);
 /// But for no less than this, bytes, and for no more.
 const LEAST_ROOM: f64 = 1e6;
 const MOST_ROOM: f64 = 256e6;
+
+/// Pieces that the kernel is given with one call. What it is given behind others leaves later than the stamp says that is taken before the
+/// call, by some 2 us for each piece before it.
+const PIECES: usize = 4;
+
+/// Above so many calls per second what has come in one piece is received together. It has one stamp, as all that has waited has about one;
+/// below, each datagram has its own.
+const TOGETHER_ABOVE: f64 = 10_000.0;
 
 /// How long what is given to the kernel together waits for room before a datagram is given up.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -52,7 +61,7 @@ impl LoadSocket {
     /// With a receive buffer for so many calls per second, as far as the system grants it.
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
-        let socket = DatagramSocket::open_told(local, wanted, Some(Stamped::Received))?;
+        let socket = DatagramSocket::open_told(local, wanted, calls_per_s > TOGETHER_ABOVE)?;
         Ok(Self { socket, received: ReceiveBatch::new(LONGEST_DATAGRAM), wanted, has_errors: false })
     }
 
@@ -71,8 +80,8 @@ impl LoadSocket {
         self.socket.fd()
     }
 
-    /// Takes what has arrived, so many at most and no more than a batch, and gives each datagram with both ends, the own first, and when the
-    /// kernel received it. Whether there may be more.
+    /// Takes what has arrived, so many pieces at most and no more than a batch, and gives each datagram with both ends, the own first, and
+    /// when the kernel received it. Whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -84,7 +93,8 @@ impl LoadSocket {
         let received = self.socket.receive(&mut self.received, most, |incoming| {
             let now = clock.now();
             let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
-            each([local, incoming.from], incoming.head, stamped.unwrap_or(now).min(now));
+            let at = stamped.unwrap_or(now).min(now);
+            incoming.datagrams().for_each(|(bytes, _)| each([local, incoming.from], bytes, at));
         });
         match received {
             Err(error) if is_loss(&error) => {
@@ -95,36 +105,42 @@ impl LoadSocket {
         }
     }
 
-    /// Sends a datagram; whether the kernel took it.
+    /// Sends datagrams, at most [`MESSAGES`]. `told` is given the place of each, when the kernel was given it, and whether it took it.
     pub fn send(
         &mut self,
-        to: SocketAddr,
-        bytes: &[u8],
+        clock: &Clock,
+        datagrams: &[OutgoingDatagram<'_>],
         counts: &mut TesterSecond,
-    ) -> Result<bool, LoadError> {
-        let (mut waited, mut was_told) = (Duration::ZERO, false);
-        loop {
-            let error = match rustix::net::sendto(self.fd(), bytes, SendFlags::DONTWAIT, &to) {
-                Ok(_) => {
-                    counts.sent += 1;
-                    return Ok(true);
+        mut told: impl FnMut(usize, Instant, bool),
+    ) -> Result<(), LoadError> {
+        let (mut waited, mut was_told) = (Duration::ZERO, None);
+        let mut departures = self.socket.departures(clock.now(), datagrams);
+        while let Some(first) = departures.next(1).first().copied() {
+            let next: SmallVec<[u8; MESSAGES]> = departures.next(PIECES).into();
+            let at = clock.now();
+            let error = match self.socket.send_next(&mut departures, PIECES) {
+                Ok(sent) => {
+                    counts.sent += sent as u64;
+                    next[..sent].iter().for_each(|place| told(usize::from(*place), at, true));
+                    continue;
                 }
-                Err(error) => io::Error::from(error),
+                Err(error) => error,
             };
             if is_without_room(&error) && waited < PATIENCE {
                 counts.without_room += 1;
                 waited += self.wait_for_room()?;
-            } else if is_loss(&error) && !was_told {
+            } else if is_loss(&error) && was_told != Some(first) {
                 // It may be of an earlier one, of which ICMP has said it: then this one was not tried yet.
-                (self.has_errors, was_told) = (true, true);
+                (self.has_errors, was_told) = (true, Some(first));
             } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
                 // No way there, too long, or nobody takes it in time: as if the network had lost it.
                 counts.unsent += 1;
-                return Ok(false);
-            } else if error.kind() != io::ErrorKind::Interrupted {
-                return Err(LoadError::kernel("sendto")(error));
+                departures.give_up().into_iter().for_each(|place| told(place, at, false));
+            } else {
+                return Err(LoadError::kernel("sendmmsg")(error));
             }
         }
+        Ok(())
     }
 
     /// Gives what reached nobody, as ICMP has said since this was last asked: the destination and the beginning of each.
@@ -175,11 +191,14 @@ mod tests {
             let peer = UdpSocket::bind(host).unwrap();
             let mut socket = LoadSocket::open(host.parse().unwrap(), 1.0).unwrap();
             let mut counts = TesterSecond::default();
-            let said = [&b"one"[..], b"two", b"three"];
-            said.iter().for_each(|bytes| assert!(socket.send(gone, bytes, &mut counts).unwrap()));
-            assert!(socket.send(peer.local_addr().unwrap(), b"four", &mut counts).unwrap());
-            peer.send_to(b"five", socket.local()).unwrap();
             let clock = Clock::starting_in(Duration::ZERO);
+            let said = [&b"one"[..], b"two", b"three"];
+            let four = (peer.local_addr().unwrap(), &b"four"[..]);
+            for (to, bytes) in said.map(|bytes| (gone, bytes)).into_iter().chain([four]) {
+                let datagram = [OutgoingDatagram { to, bytes, series: None }];
+                socket.send(&clock, &datagram, &mut counts, |_, _, is_taken| assert!(is_taken)).unwrap();
+            }
+            peer.send_to(b"five", socket.local()).unwrap();
             let mut heard = Vec::new();
             while heard.is_empty() {
                 let each = |_, bytes: &[u8], _| heard.push(bytes.to_vec());

@@ -15,6 +15,7 @@ use super::streams::{LoadStreams, Lost, SentLater};
 use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
+use crate::sip::departures::OutgoingDatagram;
 
 /// Ports of the system's choice that are tried for both.
 const PORTS_TRIED: usize = 16;
@@ -132,11 +133,17 @@ impl Wire {
     }
 
     /// Sends all that waits.
-    pub fn send(&mut self, waiting: &Outbox, counts: &mut TesterSecond) -> Result<(), LoadError> {
+    pub fn send(
+        &mut self,
+        clock: &Clock,
+        waiting: &Outbox,
+        counts: &mut TesterSecond,
+    ) -> Result<(), LoadError> {
+        let one = |to, bytes| [OutgoingDatagram { to, bytes, series: None }];
         match self {
-            Self::Datagrams(socket) => {
-                waiting.iter().try_for_each(|(to, bytes)| socket.send(to, bytes, counts).map(drop))?
-            }
+            Self::Datagrams(socket) => waiting
+                .iter()
+                .try_for_each(|(to, bytes)| socket.send(clock, &one(to, bytes), counts, |_, _, _| ()))?,
             Self::Streams(streams) => {
                 streams.send(waiting, counts, None);
                 counts.sent += streams.take_sent_later().len() as u64;
@@ -146,7 +153,7 @@ impl Wire {
                     if is_over_tcp(bytes) {
                         both.streams.queue((to, way), bytes, counts, None);
                     } else {
-                        both.socket.send(to, bytes, counts)?;
+                        both.socket.send(clock, &one(to, bytes), counts, |_, _, _| ())?;
                     }
                 }
                 both.streams.flush();

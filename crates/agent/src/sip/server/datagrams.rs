@@ -1,10 +1,15 @@
 //! A socket at which a server is asked over UDP.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
+use netrig_core::Instant;
+use smallvec::SmallVec;
+
 use crate::sip::datagrams::DatagramSocket;
+use crate::sip::departures::OutgoingDatagram;
 use crate::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
 
@@ -19,13 +24,21 @@ pub(super) struct DatagramPoint {
     pub ready: bool,
     /// All that waits, one behind the other, and of each where it goes and where it ends.
     outgoing: Vec<u8>,
-    places: Vec<(SocketAddr, usize)>,
+    places: Vec<WaitingPlace>,
+}
+
+/// A datagram that waits.
+struct WaitingPlace {
+    to: SocketAddr,
+    end: usize,
+    /// Of its Call-ID: the messages of a call leave in their order.
+    series: Option<u64>,
 }
 
 impl DatagramPoint {
     /// Bound there, and nowhere else.
     pub fn open(address: SocketAddr) -> Result<Self, SocketError> {
-        let socket = DatagramSocket::open(address, RECEIVE_BUFFER, None)?;
+        let socket = DatagramSocket::open_together(address, RECEIVE_BUFFER)?;
         Ok(Self { socket, ready: true, outgoing: Vec::new(), places: Vec::with_capacity(MESSAGES) })
     }
 
@@ -44,7 +57,7 @@ impl DatagramPoint {
         ReceiveBatch::new(LONGEST_DATAGRAM)
     }
 
-    /// Takes what has arrived, at most one batch; how many.
+    /// Takes what has arrived, at most one batch; how many, of which each may be several datagrams.
     pub fn receive(&mut self, batch: &mut ReceiveBatch) -> io::Result<usize> {
         let (count, has_more) = match self.socket.take(batch, MESSAGES) {
             // What the network has to say of a datagram that was sent is no fault of the socket's.
@@ -55,10 +68,16 @@ impl DatagramPoint {
         Ok(count)
     }
 
-    /// Puts a datagram beside those that leave with the next [`DatagramPoint::flush`].
-    pub fn queue(&mut self, to: SocketAddr, message: &[u8]) {
+    /// Puts a message with this Call-ID beside those that leave with the next [`DatagramPoint::flush`].
+    pub fn queue(&mut self, to: SocketAddr, call_id: &str, message: &[u8]) {
+        let hash = || {
+            let mut hasher = DefaultHasher::new();
+            call_id.hash(&mut hasher);
+            hasher.finish()
+        };
+        let series = self.socket.has_high_rate().then(hash);
         self.outgoing.extend_from_slice(message);
-        self.places.push((to, self.outgoing.len()));
+        self.places.push(WaitingPlace { to, end: self.outgoing.len(), series });
     }
 
     /// Whether so many wait that one call is full.
@@ -67,13 +86,18 @@ impl DatagramPoint {
     }
 
     /// Sends what waits, and tells of each that the kernel refuses. It is not sent again.
-    pub fn flush(&mut self, refused: impl FnMut(&[u8], io::Error)) {
+    pub fn flush(&mut self, now: Instant, refused: impl FnMut(&[u8], io::Error)) {
         if self.places.is_empty() {
             return;
         }
-        let starts = std::iter::once(0).chain(self.places.iter().map(|(_, end)| *end));
-        let waiting = starts.zip(&self.places).map(|(start, (to, end))| (*to, &self.outgoing[start..*end]));
-        self.socket.send(waiting, refused);
+        let starts = std::iter::once(0).chain(self.places.iter().map(|place| place.end));
+        let waiting = starts.zip(&self.places).map(|(start, place)| {
+            let WaitingPlace { to, end, series } = *place;
+            OutgoingDatagram { to, bytes: &self.outgoing[start..end], series }
+        });
+        let datagrams: SmallVec<[_; MESSAGES]> = waiting.collect();
+        self.socket.send(now, &datagrams, refused);
+        drop(datagrams);
         self.outgoing.clear();
         self.places.clear();
     }

@@ -326,10 +326,11 @@ impl Sockets {
         batch: &mut ReceiveBatch,
     ) -> Result<(), ServeError> {
         let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
-        for incoming in (0..count).filter_map(|at| batch.get(at)) {
-            // Of senders without a port nobody could be answered.
-            if incoming.from.port() != 0 {
-                self.take_datagram(now, (place, incoming.from), incoming.head, server);
+        // Of senders without a port nobody could be answered.
+        let incoming = (0..count).filter_map(|at| batch.get(at)).filter(|incoming| incoming.from.port() != 0);
+        for incoming in incoming {
+            for (bytes, _) in incoming.datagrams() {
+                self.take_datagram(now, (place, incoming.from), bytes, server);
             }
         }
         Ok(())
@@ -440,7 +441,7 @@ impl Sockets {
         }
         let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         if is_datagram {
-            return self.give_datagram(to, bytes).map(|()| true);
+            return self.give_datagram(now, to, dialog.1, bytes).map(|()| true);
         }
         self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), bytes);
         let host = Host::Address(to.address.ip());
@@ -450,12 +451,18 @@ impl Sockets {
     }
 
     /// Puts a datagram where it leaves with the next flush.
-    fn give_datagram(&mut self, to: Source, bytes: &[u8]) -> Result<(), SendError> {
+    fn give_datagram(
+        &mut self,
+        now: Instant,
+        to: Source,
+        call_id: &str,
+        bytes: &[u8],
+    ) -> Result<(), SendError> {
         let place = self.point_for(to.address).ok_or(SendError::NoSocket(to))?;
         self.tell_tap(true, Transport::Udp, Some([self.datagrams[place].local(), to.address]), bytes);
-        self.datagrams[place].queue(to.address, bytes);
+        self.datagrams[place].queue(to.address, call_id, bytes);
         if self.datagrams[place].is_full() {
-            self.flush_datagrams(place);
+            self.flush_datagrams(now, place);
         }
         Ok(())
     }
@@ -649,7 +656,8 @@ impl Sockets {
                 return Err(SendError::NoSocket(to));
             }
             let Some(bytes) = self.admitted(now, to.address, message) else { return Ok(false) };
-            return self.give_datagram(to, &bytes).map(|()| true);
+            let call_id = message.headers().get(&Name::CallId).unwrap_or_default();
+            return self.give_datagram(now, to, call_id, &bytes).map(|()| true);
         }
         // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
         // section 18.1.1).
@@ -672,9 +680,9 @@ impl Sockets {
         self.ledger.admit(now, to, &short, (bytes.len(), self.forwards), &mut self.purse).then_some(bytes)
     }
 
-    fn flush_datagrams(&mut self, place: usize) {
+    fn flush_datagrams(&mut self, now: Instant, place: usize) {
         let (tally, unsent) = (&mut self.tally, &mut self.unsent);
-        self.datagrams[place].flush(|bytes, error| {
+        self.datagrams[place].flush(now, |bytes, error| {
             let is_full = is_without_room(&error);
             let why = if is_full { SendError::NoRoomInSocket } else { SendError::Kernel(error.kind()) };
             tally.unsent.count(why.to_string());
@@ -687,7 +695,7 @@ impl Sockets {
 
     fn flush(&mut self, now: Instant, server: &mut dyn Server) {
         loop {
-            (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(place));
+            (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(now, place));
             self.connections.flush(now);
             for (bytes, why) in self.connections.take_unsent() {
                 if let Ok(message) = Message::parse(&bytes) {

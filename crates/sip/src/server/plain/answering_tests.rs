@@ -342,3 +342,37 @@ fn plain_requests_get_the_responses_of_the_strict_model() {
     // Enough of both ways.
     assert!(taken > 2000 && said > 8000, "{taken} requests were taken as plain, {said} messages were sent");
 }
+
+/// With the BYE no transaction is left that could remove the call later: that of the INVITE has ended, and a BYE over a reliable transport
+/// leaves none (RFC 3261 section 17.2.2).
+#[test]
+fn a_plain_call_over_tcp_that_outlasts_its_transaction_is_removed_with_its_bye() {
+    let mut machine = machine(true, 100, &[]);
+    let from = Source { transport: Transport::Tcp, address: PEERS[0].parse().unwrap() };
+    let mut now = Instant::ZERO + Duration::from_secs(1);
+    let mut ask = |now: Instant, method: &str, cseq: u32, tag: &str, body: &str| {
+        let kind = if body.is_empty() {
+            ""
+        } else {
+            "Contact: <sip:a@192.0.2.1>\r\nContent-Type: application/sdp\r\n"
+        };
+        let text = format!(
+            "{method} sip:bob@192.0.2.9 SIP/2.0\r\nVia: SIP/2.0/TCP 192.0.2.1:5070;branch=z9hG4bK{method}\r\n\
+             From: <sip:a@atlanta.com>;tag=1\r\nTo: <sip:bob@biloxi.com>{tag}\r\nCall-ID: long\r\nCSeq: {cseq} {method}\r\n{kind}\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut responses = PlainResponses::default();
+        machine.handle_timeout(now);
+        assert!(machine.handle_plain(now, text.as_bytes(), from, &mut responses).is_some(), "{text}");
+        let calls = machine.plain.as_ref().map(|plain| plain.calls.len());
+        (format!(";tag={}", responses.dialog().0), calls)
+    };
+    let offer =
+        "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";
+    let (tag, calls) = ask(now, "INVITE", 1, "", offer);
+    assert_eq!(calls, Some(1));
+    ask(now, "ACK", 1, &tag, "");
+    now += Duration::from_secs(40);
+    assert_eq!(ask(now, "BYE", 2, &tag, "").1, Some(0));
+}
