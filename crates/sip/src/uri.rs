@@ -472,10 +472,9 @@ fn headers<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
 
 /// `[ userinfo "@" ]`: the user and the password.
 fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a str>, Option<&'a str>), ParseError> {
-    // An `@` can stand nowhere else in a SIP URI, but it can in what follows one: that begins with one of these.
-    let own =
-        cursor.rest().find(['<', '>', '"', ' ', '\t']).map_or(cursor.rest(), |end| &cursor.rest()[..end]);
-    if !own.contains('@') {
+    // An `@` can stand nowhere else in a SIP URI, but it can in what follows one: that begins with one of the others.
+    let first = cursor.rest().bytes().find(|byte| matches!(byte, b'@' | b'<' | b'>' | b'"' | b' ' | b'\t'));
+    if first != Some(b'@') {
         return Ok((None, None));
     }
     let user = take_escaped(cursor, is_user)?;

@@ -81,7 +81,12 @@ pub(crate) struct BranchKey<'a> {
 impl<'a> BranchKey<'a> {
     /// By a topmost `Via`; `None` if its branch does not begin with the magic cookie.
     pub(crate) fn of(via: &ViaView<'a>) -> Option<Self> {
-        let branch = via.parameters.value("branch").filter(|own| own.starts_with(MAGIC_COOKIE))?;
+        Self::of_branch(via, via.parameters.value("branch")?)
+    }
+
+    /// The same of a `Via` whose branch is known.
+    pub(crate) fn of_branch(via: &ViaView<'a>, branch: &'a str) -> Option<Self> {
+        let branch = Some(branch).filter(|own| own.starts_with(MAGIC_COOKIE))?;
         let port = via.port.or(via.transport.ok().map(Transport::default_port));
         Some(Self { branch, host: via.host, port: port.unwrap_or(0) })
     }

@@ -67,12 +67,13 @@ impl AnsweringMachine {
         let request = PlainRequest::read(datagram)?;
         let reply_to = request.way_back(from)?;
         let method = if request.method == Method::Ack { Method::Invite } else { request.method.clone() };
-        if self.transactions.has_transaction(|| Some(BranchKey::of(&request.via)?.server_key(method))) {
+        let branch = request.branch_key()?;
+        if self.transactions.has_transaction(|| Some(branch.server_key(method))) {
             return None;
         }
         let (timing, longest, random) = (self.transactions.timing(), self.manners.longest, &mut self.random);
         let plain = self.plain.get_or_insert_with(|| PlainCalls::new(timing, longest, random));
-        let transaction = plain.transaction_hash(&request.via)?;
+        let transaction = plain.transaction_hash(branch);
         let call_id = plain.text_hash(request.call_id);
         let arrival = PlainArrival { now, datagram, from, reply_to, request, call_id, transaction };
         let call = plain.find(call_id);
@@ -108,10 +109,18 @@ impl AnsweringMachine {
         let tag = self.random.bits();
         let digits = tag_text(tag);
         let provisional = self.manners.progress.iter().map(|progress| (progress.status, &tail.provisional));
+        // Where these stand in the bytes of all, which are the same in each.
+        let mut copied = None;
         for (status, tail) in provisional.chain([(Status::OK, &tail.ok)]) {
             responses.push(reply_to, status, |out| {
-                request.write_copied(from, &digits, out);
-                request.write_record_routes(out);
+                if let Some(copied) = copied.clone() {
+                    out.extend_from_within(copied);
+                } else {
+                    let start = out.len();
+                    request.write_copied(from, &digits, out);
+                    request.write_record_routes(out);
+                    copied = Some(start..out.len());
+                }
                 out.extend_from_slice(tail);
             });
         }
@@ -207,7 +216,7 @@ impl AnsweringMachine {
 
 /// The plain call whose INVITE has the transaction of a request, whatever the method of that.
 fn find_invite_of(plain: &PlainCalls, now: Instant, request: &Request) -> Option<Key> {
-    plain.find_invite(now, plain.transaction_hash(&request.headers.top_via_view()?)?)
+    plain.find_invite(now, plain.transaction_hash(BranchKey::of(&request.headers.top_via_view()?)?))
 }
 
 /// Whether a request has the `From` tag, Call-ID and `CSeq` of the call's INVITE, but another transaction (RFC 3261 section

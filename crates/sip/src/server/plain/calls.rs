@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant, Stream};
 use super::SecretHasher;
 use super::queue::DeadlineQueue;
 use super::request::PlainRequest;
-use crate::header::{Transport, ViaView};
+use crate::header::Transport;
 use crate::server::Source;
 use crate::slab::{Key, Slab};
 use crate::table::Table;
@@ -135,10 +135,9 @@ impl PlainCalls {
         self.hasher.text(text)
     }
 
-    /// Hash of the transaction of a request with this topmost `Via`; `None` for one of RFC 2543.
-    pub(super) fn transaction_hash(&self, via: &ViaView<'_>) -> Option<u128> {
-        let key = BranchKey::of(via)?;
-        Some(self.hasher.hash(|hasher| key.hash(hasher)))
+    /// Hash of a transaction.
+    pub(super) fn transaction_hash(&self, key: BranchKey<'_>) -> u128 {
+        self.hasher.hash(|hasher| key.hash(hasher))
     }
 
     /// The call with a Call-ID of this hash.

@@ -11,6 +11,7 @@ use crate::header::{NameAddrView, Transport, ViaView};
 use crate::message::{head_length, line};
 use crate::sdp::SDP_TYPE;
 use crate::server::Source;
+use crate::transaction::BranchKey;
 use crate::uri::UriView;
 use crate::{Headers, Method, Name, Scheme};
 
@@ -31,7 +32,7 @@ const COPIED: usize = 12;
 pub(super) struct PlainRequest<'a> {
     pub method: Method,
     /// The topmost.
-    pub via: ViaView<'a>,
+    via: PlainVia<'a>,
     pub from_tag: &'a str,
     pub to_tag: Option<&'a str>,
     pub call_id: &'a str,
@@ -44,6 +45,38 @@ pub(super) struct PlainRequest<'a> {
     pub body: &'a [u8],
     /// `Via`, `From`, `To`, `Call-ID`, `CSeq` and `Record-Route` in their order.
     copied: SmallVec<[(Name, &'a str); COPIED]>,
+}
+
+/// A topmost `Via`, and what its parameters say.
+#[derive(Clone, Copy)]
+struct PlainVia<'a> {
+    view: ViaView<'a>,
+    branch: &'a str,
+    has_rport: bool,
+    has_maddr: bool,
+}
+
+impl<'a> PlainVia<'a> {
+    /// Returns `None` if there is no branch, a parameter of these stands twice, or there are too many of them.
+    fn read(view: ViaView<'a>) -> Option<Self> {
+        let (mut branch, mut has_rport, mut has_maddr, mut count) = (None, false, false, 0);
+        for (name, value) in view.parameters.iter() {
+            count += 1;
+            if name.eq_ignore_ascii_case("branch") {
+                if branch.replace(value?).is_some() {
+                    return None;
+                }
+            } else if name.eq_ignore_ascii_case("rport") {
+                if std::mem::replace(&mut has_rport, true) {
+                    return None;
+                }
+            } else {
+                has_maddr |= name.eq_ignore_ascii_case("maddr");
+            }
+        }
+        let branch = branch.filter(|_| count <= MOST_PARAMETERS)?;
+        Some(Self { view, branch, has_rport, has_maddr })
+    }
 }
 
 /// Other names of header fields that are read, of INVITEs with bodies that are no session descriptions.
@@ -92,7 +125,8 @@ impl<'a> PlainRequest<'a> {
             if head[next..].starts_with([' ', '\t']) {
                 return None;
             }
-            let (name, value) = field.split_once(':')?;
+            let colon = memchr::memchr(b':', field.as_bytes())?;
+            let (name, value) = (&field[..colon], &field[colon + 1..]);
             let value = value.trim_matches([' ', '\t']);
             match Name::known(name) {
                 Some(name) => fields.take(name, value)?,
@@ -107,15 +141,20 @@ impl<'a> PlainRequest<'a> {
     /// Destination of the responses to the request from `from`, if its `Via` names no other host.
     pub fn way_back(&self, from: Source) -> Option<Source> {
         let is_of_a_link = matches!(from.address.ip(), IpAddr::V6(ip) if is_of_a_link(&ip));
-        let is_usual = self.via.transport == Ok(from.transport) && !is_of_a_link;
+        let PlainVia { view, has_rport, has_maddr, .. } = self.via;
         match from.transport {
-            _ if !is_usual || self.via.parameters.has("maddr") => None,
-            Transport::Udp if !self.via.parameters.has("rport") => {
-                let port = self.via.port.unwrap_or(from.transport.default_port());
+            _ if view.transport != Ok(from.transport) || is_of_a_link || has_maddr => None,
+            Transport::Udp if !has_rport => {
+                let port = view.port.unwrap_or(from.transport.default_port());
                 Some(Source { address: SocketAddr::new(from.address.ip(), port), ..from })
             }
             _ => Some(from),
         }
+    }
+
+    /// The key of its transaction; `None` for one of RFC 2543.
+    pub fn branch_key(&self) -> Option<BranchKey<'a>> {
+        BranchKey::of_branch(&self.via.view, self.via.branch)
     }
 
     /// What the sockets have to know of it.
@@ -132,7 +171,9 @@ impl<'a> PlainRequest<'a> {
             out.extend_from_slice(name.as_str().as_bytes());
             out.extend_from_slice(b": ");
             match name {
-                Name::Via if std::mem::take(&mut is_topmost) => self.via.write_stamped(from.address, out),
+                Name::Via if std::mem::take(&mut is_topmost) => {
+                    self.via.view.write_stamped(from.address, out)
+                }
                 _ => out.extend_from_slice(value.as_bytes()),
             }
             if *name == Name::To && self.to_tag.is_none() {
@@ -156,7 +197,7 @@ impl<'a> PlainRequest<'a> {
 /// What has been read of the header fields.
 #[derive(Default)]
 struct PlainFields<'a> {
-    via: Option<ViaView<'a>>,
+    via: Option<PlainVia<'a>>,
     from_tag: Option<&'a str>,
     /// Of a `To` that was read.
     to_tag: Option<Option<&'a str>>,
@@ -175,14 +216,10 @@ impl<'a> PlainFields<'a> {
         let is_new = match name {
             Name::Via => {
                 let via = whole(value, |cursor| ViaView::read(cursor).ok())?;
-                let count =
-                    |name: &str| via.parameters.iter().filter(|own| own.0.eq_ignore_ascii_case(name)).count();
-                let is_usual = self.via.is_some()
-                    || count("branch") == 1
-                        && count("rport") <= 1
-                        && via.parameters.iter().count() <= MOST_PARAMETERS;
-                self.via.get_or_insert(via);
-                is_usual
+                if self.via.is_none() {
+                    self.via = Some(PlainVia::read(via)?);
+                }
+                true
             }
             Name::From => {
                 let from = address(value)?;
@@ -190,12 +227,15 @@ impl<'a> PlainFields<'a> {
             }
             Name::To => {
                 let to = address(value)?;
-                let tag = to.parameters.value("tag");
-                // A tag without a value is none, and in the way of one.
-                let is_usual = tag.is_some() || !to.parameters.has("tag");
-                is_usual
-                    && to.parameters.iter().count() <= MOST_PARAMETERS
-                    && self.to_tag.replace(tag).is_none()
+                let (mut tag, mut count) = (None, 0);
+                for (name, value) in to.parameters.iter() {
+                    count += 1;
+                    if tag.is_none() && name.eq_ignore_ascii_case("tag") {
+                        // One without a value is none, and in the way of one.
+                        tag = Some(value?);
+                    }
+                }
+                count <= MOST_PARAMETERS && self.to_tag.replace(tag).is_none()
             }
             Name::CallId => {
                 Headers::read_call_id(value).ok()?;
