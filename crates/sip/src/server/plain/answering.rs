@@ -83,7 +83,7 @@ impl AnsweringMachine {
             (Method::Invite, None) => self.accept_plain(&arrival, responses),
             (Method::Ack, Some(key)) => handle_ack(plain, key, &arrival),
             (Method::Bye, Some(key)) => {
-                let has_room = self.transactions.has_room_beside(plain.transactions);
+                let has_room = self.transactions.has_room_beside(plain.weight());
                 handle_bye(plain, key, &arrival, has_room, responses)
             }
             _ => false,
@@ -95,8 +95,7 @@ impl AnsweringMachine {
     fn accept_plain(&mut self, arrival: &PlainArrival<'_>, responses: &mut PlainResponses) -> bool {
         let PlainArrival { now, datagram, from, reply_to, ref request, call_id, transaction } = *arrival;
         let is_call = request.to_tag.is_none() && request.has_contact && request.has_description;
-        let has_room =
-            self.weight() < self.most && self.transactions.has_room_beside(self.plain_transactions());
+        let has_room = self.weight() < self.most && self.transactions.has_room_beside(self.plain_weight());
         if !is_call || !has_room || self.is_asked(request) {
             return false;
         }
@@ -142,8 +141,8 @@ impl AnsweringMachine {
         self.strict_weight + self.plain.as_ref().map_or(0, |plain| plain.active)
     }
 
-    fn plain_transactions(&self) -> usize {
-        self.plain.as_ref().map_or(0, |plain| plain.transactions)
+    fn plain_weight(&self) -> usize {
+        self.plain.as_ref().map_or(0, PlainCalls::weight)
     }
 
     /// Prepares the strict model for a message: plain calls that the message concerns are given to it. Returns whether the message is
@@ -170,7 +169,7 @@ impl AnsweringMachine {
         let invited = invited.filter(|key| named != Some(*key));
         let open: Vec<Key> = named.into_iter().chain(invited).filter(is_open).collect();
         open.into_iter().for_each(|key| self.give_up_plain(now, key));
-        self.transactions.set_elsewhere(self.plain_transactions());
+        self.transactions.set_elsewhere(self.plain_weight());
         is_absorbed || merged.is_some_and(|request| self.transactions.refuse_merged(request, from))
     }
 
@@ -195,7 +194,7 @@ impl AnsweringMachine {
         let own = std::mem::replace(&mut self.transactions, others);
         // Its responses have been sent.
         self.transactions.take_over(own);
-        self.transactions.set_elsewhere(self.plain_transactions());
+        self.transactions.set_elsewhere(self.plain_weight());
     }
 
     /// The tag of the plain call that has ended and whose INVITE a CANCEL names.
@@ -210,7 +209,7 @@ impl AnsweringMachine {
         while let Some(key) = self.plain.as_mut().and_then(|plain| plain.handle_timeout(now)) {
             self.give_up_plain(now, key);
         }
-        self.transactions.set_elsewhere(self.plain_transactions());
+        self.transactions.set_elsewhere(self.plain_weight());
     }
 }
 

@@ -7,6 +7,7 @@ use netrig_core::{Duration, Instant, Seeds, Stream};
 
 use super::super::answering::AnsweringMachine;
 use super::super::manners::Progress;
+use super::super::transactions::Transactions;
 use super::super::{Destination, Domain, Manners, Server, Source};
 use super::{PlainCalls, PlainResponses};
 use crate::header::Transport;
@@ -30,6 +31,8 @@ fn machine(is_plain: bool, most: usize, progress: &[u16]) -> AnsweringMachine {
     let manners = Manners { longest: LONGEST, progress, ..Manners::new("192.0.2.9:6000".parse().unwrap()) };
     let timing = Timing::default();
     let mut machine = AnsweringMachine::new(domain, manners, most, timing, Seeds::new(1).stream("plain"));
+    // Transactions of plain calls count for less.
+    machine.transactions = Transactions::of_user_agent(usize::MAX, timing);
     // Both draw as often before their first tag.
     machine.plain = Some(PlainCalls::new(timing, LONGEST, &mut machine.random));
     machine.is_plain = is_plain;
@@ -343,36 +346,59 @@ fn plain_requests_get_the_responses_of_the_strict_model() {
     assert!(taken > 2000 && said > 8000, "{taken} requests were taken as plain, {said} messages were sent");
 }
 
+const OFFER: &str =
+    "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";
+
+/// A request of the usual form, in a transaction and a call of this number.
+fn usual(method: &str, number: u32, transport: Transport, tag: &str) -> String {
+    let (kind, body) = match method {
+        "INVITE" => ("Contact: <sip:a@192.0.2.1>\r\nContent-Type: application/sdp\r\n", OFFER),
+        _ => ("", ""),
+    };
+    let cseq = 1 + u32::from(method == "BYE");
+    format!(
+        "{method} sip:bob@192.0.2.9 SIP/2.0\r\nVia: SIP/2.0/{} 192.0.2.1:5070;branch=z9hG4bK{method}{number}\r\n\
+         From: <sip:a@atlanta.com>;tag=1\r\nTo: <sip:bob@biloxi.com>{tag}\r\nCall-ID: c{number}\r\nCSeq: {cseq} {method}\r\n{kind}\
+         Content-Length: {}\r\n\r\n{body}",
+        transport.name(),
+        body.len()
+    )
+}
+
 /// With the BYE no transaction is left that could remove the call later: that of the INVITE has ended, and a BYE over a reliable transport
 /// leaves none (RFC 3261 section 17.2.2).
 #[test]
 fn a_plain_call_over_tcp_that_outlasts_its_transaction_is_removed_with_its_bye() {
     let mut machine = machine(true, 100, &[]);
     let from = Source { transport: Transport::Tcp, address: PEERS[0].parse().unwrap() };
-    let mut now = Instant::ZERO + Duration::from_secs(1);
-    let mut ask = |now: Instant, method: &str, cseq: u32, tag: &str, body: &str| {
-        let kind = if body.is_empty() {
-            ""
-        } else {
-            "Contact: <sip:a@192.0.2.1>\r\nContent-Type: application/sdp\r\n"
-        };
-        let text = format!(
-            "{method} sip:bob@192.0.2.9 SIP/2.0\r\nVia: SIP/2.0/TCP 192.0.2.1:5070;branch=z9hG4bK{method}\r\n\
-             From: <sip:a@atlanta.com>;tag=1\r\nTo: <sip:bob@biloxi.com>{tag}\r\nCall-ID: long\r\nCSeq: {cseq} {method}\r\n{kind}\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
+    let mut ask = |at: u64, method: &str, tag: &str| {
+        let (now, text) = (Instant::ZERO + Duration::from_secs(at), usual(method, 1, from.transport, tag));
         let mut responses = PlainResponses::default();
         machine.handle_timeout(now);
         assert!(machine.handle_plain(now, text.as_bytes(), from, &mut responses).is_some(), "{text}");
-        let calls = machine.plain.as_ref().map(|plain| plain.calls.len());
-        (format!(";tag={}", responses.dialog().0), calls)
+        (format!(";tag={}", responses.dialog().0), machine.plain.as_ref().map(|plain| plain.calls.len()))
     };
-    let offer =
-        "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";
-    let (tag, calls) = ask(now, "INVITE", 1, "", offer);
+    let (tag, calls) = ask(1, "INVITE", "");
     assert_eq!(calls, Some(1));
-    ask(now, "ACK", 1, &tag, "");
-    now += Duration::from_secs(40);
-    assert_eq!(ask(now, "BYE", 2, &tag, "").1, Some(0));
+    ask(1, "ACK", &tag);
+    assert_eq!(ask(41, "BYE", &tag).1, Some(0));
+}
+
+/// Eight of a plain call take the room of one of the strict model.
+#[test]
+fn plain_transactions_take_an_eighth_of_the_room() {
+    let mut machine = machine(true, 100, &[]);
+    machine.transactions = Transactions::of_user_agent(2, Timing::default());
+    let from = Source { transport: Transport::Udp, address: PEERS[0].parse().unwrap() };
+    let now = Instant::ZERO + Duration::from_secs(1);
+    let mut responses = PlainResponses::default();
+    let mut takes = |number| {
+        let text = usual("INVITE", number, from.transport, "");
+        machine.handle_plain(now, text.as_bytes(), from, &mut responses).is_some()
+    };
+    // Two have room if the first eight count as one.
+    assert!((1..=9).all(&mut takes) && !takes(10));
+    machine.handle(now, Message::parse(&Bytes::from(usual("INVITE", 10, from.transport, ""))).unwrap(), from);
+    let Some((_, Message::Response(response))) = machine.poll_transmit() else { panic!("no response") };
+    assert_eq!(response.status, Status::SERVICE_UNAVAILABLE);
 }

@@ -23,6 +23,9 @@ const REMOVAL: Duration = Duration::from_millis(10);
 /// Most session descriptions whose response tails are kept. Those of one peer are mostly the same.
 const MOST_TAILS: usize = 16;
 
+/// Transactions of plain calls that take as much memory as one of the strict model.
+const PER_TRANSACTION: usize = 8;
+
 /// Most empty journals that are kept for new calls.
 const MOST_SPARE: usize = 1024;
 
@@ -103,7 +106,7 @@ pub(in crate::server) struct PlainCalls {
     tails: Vec<ResponseTail>,
     spare: Vec<Vec<u8>>,
     /// Transactions that have not ended.
-    pub transactions: usize,
+    transactions: usize,
     /// Calls that have not ended.
     pub active: usize,
 }
@@ -128,6 +131,11 @@ impl PlainCalls {
             transactions: 0,
             active: 0,
         }
+    }
+
+    /// What its transactions count as among those of the strict model.
+    pub(super) const fn weight(&self) -> usize {
+        self.transactions.div_ceil(PER_TRANSACTION)
     }
 
     /// Hash of a Call-ID or of a tag.
