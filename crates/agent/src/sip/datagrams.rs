@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netrig_core::{Duration, Instant};
 use rustix::net::{SendFlags, SocketType, ipproto};
 
-use super::departures::{Departures, OutgoingDatagram};
+use super::send_batch::{Departures, OutgoingDatagram};
 use crate::clock::{Clock, RealtimeOffset};
 use crate::socket::{Making, SocketError, Stamped, drops};
 use crate::sys::{Incoming, MESSAGES, ReceiveBatch};

@@ -15,7 +15,6 @@
 mod answers;
 mod call;
 mod datagrams;
-mod departures;
 pub mod dns;
 mod end;
 mod flow;
@@ -24,6 +23,7 @@ mod keep_order;
 mod ledger;
 pub mod load;
 mod point;
+mod send_batch;
 pub mod server;
 mod stream;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::message::{Reading, query, read};
 use super::talk::Talk;
 use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::DatagramSocket;
-use crate::sip::departures::OutgoingDatagram;
+use crate::sip::send_batch::OutgoingDatagram;
 use crate::socket::Stamped;
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Clock, HostAddress, SocketError};

@@ -18,8 +18,8 @@ use super::message::{answer_within, asked};
 use crate::memory::Kept;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::DatagramSocket;
-use crate::sip::departures::OutgoingDatagram;
 use crate::sip::ledger::{AmplificationLedger, FACTOR};
+use crate::sip::send_batch::OutgoingDatagram;
 use crate::socket::Making;
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{

@@ -13,7 +13,7 @@ use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::{DatagramSocket, is_without_room};
-use crate::sip::departures::OutgoingDatagram;
+use crate::sip::send_batch::OutgoingDatagram;
 use crate::socket::{LONGEST_DATAGRAM, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
 

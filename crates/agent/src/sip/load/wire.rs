@@ -15,7 +15,7 @@ use super::streams::{LoadStreams, Lost, SentLater};
 use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
-use crate::sip::departures::OutgoingDatagram;
+use crate::sip::send_batch::OutgoingDatagram;
 
 /// Ports of the system's choice that are tried for both.
 const PORTS_TRIED: usize = 16;

@@ -9,7 +9,7 @@ use netrig_core::Instant;
 use smallvec::SmallVec;
 
 use crate::sip::datagrams::DatagramSocket;
-use crate::sip::departures::OutgoingDatagram;
+use crate::sip::send_batch::OutgoingDatagram;
 use crate::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
 
