@@ -12,6 +12,7 @@ use bytes::Bytes;
 use netrig_core::capture::{self, CaptureError, Captured};
 use netrig_core::pcapng::LinkType;
 use netrig_sip::header::Transport;
+use netrig_sip::load::Scan;
 
 pub(crate) use self::exported::export;
 use self::exported::exported;
@@ -116,10 +117,8 @@ impl CaptureReader {
         let Some(Payload { from, to, carried }) = payload else { return };
         match carried {
             CapturedPayload::Datagram(bytes) => {
-                if is_message(&bytes) {
-                    let bytes = bytes.into();
-                    self.messages.push(TracedMessage { at_ns, from, to, transport: Transport::Udp, bytes });
-                }
+                let message = |bytes| TracedMessage { at_ns, from, to, transport: Transport::Udp, bytes };
+                self.messages.extend(segments(bytes.into()).into_iter().map(message));
             }
             CapturedPayload::Segment(segment) => {
                 let found = self.streams.entry((from, to)).or_default().push(at_ns, &segment);
@@ -150,6 +149,20 @@ pub(crate) fn datagram_payload(ip: &[u8]) -> Option<Vec<u8>> {
 
 fn over_tcp((from, to): (SocketAddr, SocketAddr), (at_ns, bytes): Completed) -> TracedMessage {
     TracedMessage { at_ns, from, to, transport: Transport::Tcp, bytes }
+}
+
+/// The messages of a captured datagram. On the host that has sent them with `UDP_SEGMENT` several are captured as one datagram: a message
+/// begins behind the body of the one before.
+fn segments(mut datagram: Bytes) -> Vec<Bytes> {
+    let mut messages = Vec::new();
+    while is_message(&datagram) {
+        let head = datagram.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4);
+        let body = Scan::of(&datagram).content_length.and_then(|length| usize::try_from(length).ok());
+        let end = head.zip(body).map(|(head, body)| head.saturating_add(body));
+        let end = end.filter(|end| datagram.get(*end..).is_some_and(is_message));
+        messages.push(datagram.split_to(end.unwrap_or(datagram.len())));
+    }
+    messages
 }
 
 /// Whether a datagram is a SIP message by its start line.
@@ -235,6 +248,17 @@ mod tests {
 
     fn texts(trace: &SipTrace) -> Vec<Vec<u8>> {
         trace.messages.iter().map(|message| message.bytes.to_vec()).collect()
+    }
+
+    #[test]
+    fn messages_that_were_sent_with_segmentation_are_told_apart() {
+        let [first, second] = [request(1, "body"), request(2, "")];
+        let whole = [&first[..], &second, &first].concat();
+        assert_eq!(segments(whole.into()), [first.clone(), second.clone(), first.clone()]);
+        // What follows a body otherwise is discarded by a receiver (RFC 3261 section 18.3), and shown with the message.
+        let padded = [&first[..], b"\r\n"].concat();
+        assert_eq!(segments(padded.clone().into()), [padded]);
+        assert_eq!(segments(Bytes::from_static(b"no SIP")), [] as [Bytes; 0]);
     }
 
     #[test]
