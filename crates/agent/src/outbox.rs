@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 use crate::Clock;
 use crate::bulk::Form;
 use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
-use crate::socket::{LONGEST_DATAGRAM, is_loss, is_too_long};
+use crate::socket::{LONGEST_DATAGRAM, is_loss, is_segmentation_refused, is_too_long};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
@@ -304,7 +304,7 @@ impl Outbox {
                 }
                 Err(error) => {
                     let run = self.run_of_one_length(0);
-                    if run == 1 || !is_refusal_to_cut(&error) {
+                    if run == 1 || !is_segmentation_refused(&error) {
                         return Err(error);
                     }
                     self.uncut = self.waiting[0].len();
@@ -433,13 +433,6 @@ impl Body {
             Self::Content(bytes) | Self::Whole(bytes) => bytes,
         }
     }
-}
-
-/// Whether an error can say that the kernel does not cut into datagrams: of a length that needs fragments (EINVAL,
-/// EMSGSIZE), or over an interface that leaves checksums to us (EIO).
-fn is_refusal_to_cut(error: &io::Error) -> bool {
-    const REFUSALS: [i32; 4] = [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP];
-    error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code))
 }
 
 #[cfg(test)]

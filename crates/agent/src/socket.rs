@@ -211,8 +211,18 @@ impl Making {
         self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
-    /// Has the kernel give datagrams together that came in one piece (`UDP_GRO`, udp(7)).
-    pub fn together(&self) -> Result<(), SocketError> {
+    /// Lets other sockets of this kind be bound to the same address, among which the kernel spreads peers (`SO_REUSEPORT`, socket(7)).
+    pub fn share_address(&self) -> Result<(), SocketError> {
+        self.option(
+            "SO_REUSEPORT",
+            true,
+            |s, v| sockopt::set_socket_reuseport(s, v),
+            |s| sockopt::socket_reuseport(s),
+        )
+    }
+
+    /// Has the kernel give several datagrams of one length and sender together (`UDP_GRO`, udp(7)).
+    pub fn coalesce_received(&self) -> Result<(), SocketError> {
         self.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)
     }
 
@@ -308,6 +318,13 @@ impl AsFd for Making {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Whether an error can say that the kernel does not segment (`UDP_SEGMENT`): datagrams of a length that needs fragments (EINVAL, EMSGSIZE), or
+/// over an interface that leaves checksums to this host (EIO).
+pub(crate) fn is_segmentation_refused(error: &io::Error) -> bool {
+    const REFUSALS: [i32; 4] = [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP];
+    error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code))
 }
 
 /// Which datagrams of a socket the kernel stamps.

@@ -138,7 +138,7 @@ impl UdpEnd {
             }
             together = per_s > TOGETHER_ABOVE;
             if together {
-                making.together()?;
+                making.coalesce_received()?;
             }
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));

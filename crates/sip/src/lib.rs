@@ -37,6 +37,7 @@ pub mod manual;
 pub mod message;
 mod method;
 pub mod multipart;
+pub mod partitioning;
 mod record;
 pub mod sdp;
 pub mod server;

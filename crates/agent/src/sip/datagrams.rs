@@ -7,46 +7,49 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netrig_core::{Duration, Instant};
 use rustix::net::{SendFlags, SocketType, ipproto};
 
-use super::send_batch::{Departures, OutgoingDatagram};
+use super::send_batch::{OutgoingDatagram, SendBatch, Sending};
 use crate::clock::{Clock, RealtimeOffset};
 use crate::socket::{Making, SocketError, Stamped, drops};
 use crate::sys::{Incoming, MESSAGES, ReceiveBatch};
 
-/// Above so many datagrams per second that a socket sends they leave in few pieces. A capture on a device that takes such a piece as it is, as
-/// those of loopback and of namespaces do, shows a piece as one datagram: below this rate it shows each.
+/// Rate, datagrams/s, above which a socket sends datagrams of one length with `UDP_SEGMENT`. A capture on loopback or on a veth shows such a
+/// send as one datagram.
 const HIGH_RATE: u32 = 30_000;
 
-/// How long they are counted.
+/// Length of the window in which sent datagrams are counted.
 const WINDOW: Duration = Duration::from_millis(100);
 
 /// How many datagrams a socket sends.
 struct SendRate {
-    /// Since when they are counted, and how many there were.
+    /// Start of the window, and the datagrams in it.
     since: Instant,
     count: u32,
-    /// In the window before there were many.
+    /// The rate in the last window was above [`HIGH_RATE`].
     is_high: bool,
-    /// The kernel cuts pieces on the way to whom they are sent.
-    together: bool,
+    /// The kernel has not refused `UDP_SEGMENT` on this socket.
+    can_segment: bool,
 }
 
 impl Default for SendRate {
     fn default() -> Self {
-        Self { since: Instant::ZERO, count: 0, is_high: false, together: true }
+        Self { since: Instant::ZERO, count: 0, is_high: false, can_segment: true }
     }
 }
 
 impl SendRate {
-    /// Counts datagrams that are sent now. Returns whether they leave in few pieces.
-    fn is_high(&mut self, now: Instant, count: usize) -> bool {
+    /// Counts datagrams that are sent now. Returns whether they may be sent with `UDP_SEGMENT`.
+    fn count_sent(&mut self, now: Instant, count: usize) -> bool {
         let window = now - self.since;
         if window >= WINDOW {
-            self.is_high =
-                self.together && f64::from(self.count) > f64::from(HIGH_RATE) * window.as_secs_f64();
+            self.is_high = f64::from(self.count) > f64::from(HIGH_RATE) * window.as_secs_f64();
             (self.since, self.count) = (now, 0);
         }
         self.count += count as u32;
-        self.is_high
+        self.may_segment()
+    }
+
+    const fn may_segment(&self) -> bool {
+        self.is_high && self.can_segment
     }
 }
 
@@ -86,14 +89,21 @@ impl DatagramSocket {
         Self::made(Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?, address, room, stamped)
     }
 
-    /// The same, which receives together what was sent in one piece: what it receives is several datagrams, which
-    /// [`Incoming::datagrams`] tells apart.
+    /// As [`DatagramSocket::open`], with `UDP_GRO`: one receive may return several datagrams of one sender ([`Incoming::datagrams`]). With
+    /// `is_shared` other sockets may be bound to the same address.
     ///
     /// # Errors
     /// It is not to be had as it was asked for.
-    pub(super) fn open_together(address: SocketAddr, room: u32) -> Result<Self, SocketError> {
+    pub(super) fn open_coalesced(
+        address: SocketAddr,
+        room: u32,
+        is_shared: bool,
+    ) -> Result<Self, SocketError> {
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
-        making.together()?;
+        making.coalesce_received()?;
+        if is_shared {
+            making.share_address()?;
+        }
         Self::made(making, address, room, None)
     }
 
@@ -132,15 +142,15 @@ impl DatagramSocket {
     }
 
     /// The same, with stamps, and with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call,
-    /// and to be taken by [`ReceiveBatch::receive_errors`]. It receives `together` as that of [`DatagramSocket::open_together`].
+    /// and to be taken by [`ReceiveBatch::receive_errors`]. With `is_coalesced` it has `UDP_GRO`.
     ///
     /// # Errors
     /// It is not to be had as it was asked for.
-    pub(super) fn open_told(address: SocketAddr, room: u32, together: bool) -> Result<Self, SocketError> {
+    pub(super) fn open_told(address: SocketAddr, room: u32, is_coalesced: bool) -> Result<Self, SocketError> {
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
         making.told_of_errors()?;
-        if together {
-            making.together()?;
+        if is_coalesced {
+            making.coalesce_received()?;
         }
         Self::made(making, address, room, Some(Stamped::Received))
     }
@@ -199,30 +209,27 @@ impl DatagramSocket {
         }
     }
 
-    /// Arranges datagrams that are sent now, at most [`MESSAGES`]: one by one, or in few pieces while many are sent.
-    pub(super) fn departures<'a>(
-        &mut self,
-        now: Instant,
-        datagrams: &'a [OutgoingDatagram<'a>],
-    ) -> Departures<'a> {
-        if self.sending.is_high(now, datagrams.len()) {
-            Departures::together(datagrams)
+    /// Prepares datagrams that are sent now, at most [`MESSAGES`]; at a high rate those of one length together.
+    pub(super) fn batch<'a>(&mut self, now: Instant, datagrams: &'a [OutgoingDatagram<'a>]) -> SendBatch<'a> {
+        if self.sending.count_sent(now, datagrams.len()) {
+            SendBatch::segmented(datagrams)
         } else {
-            Departures::one_by_one(datagrams)
+            SendBatch::unsegmented(datagrams)
         }
     }
 
-    /// Gives the kernel the next of them, as [`Departures::send`].
-    pub(super) fn send_next(&mut self, departures: &mut Departures<'_>, most: usize) -> io::Result<usize> {
-        let sent = departures.send(&self.socket, most);
-        // It has no way to cut them here, and is not asked again.
-        self.sending.together &= !departures.is_refused;
-        sent
+    /// Gives the kernel the next of them, as [`SendBatch::send`].
+    pub(super) fn send_next(&mut self, batch: &mut SendBatch<'_>, most: usize) -> io::Result<usize> {
+        let sent = batch.send(&self.socket, most);
+        if matches!(sent, Ok(Sending::SegmentRefused)) {
+            self.sending.can_segment = false;
+        }
+        sent.map(Sending::count)
     }
 
-    /// Whether datagrams may be sent in another order than the one that they are given in.
-    pub(super) const fn has_high_rate(&self) -> bool {
-        self.sending.is_high
+    /// Whether the next datagrams may leave in another order than they are given in: their order keys count.
+    pub(super) const fn may_reorder(&self) -> bool {
+        self.sending.may_segment()
     }
 
     /// Sends datagrams. Of each that the kernel does not take `refused` is told why; it is not sent again.
@@ -233,10 +240,10 @@ impl DatagramSocket {
         mut refused: impl FnMut(&[u8], io::Error),
     ) {
         for datagrams in datagrams.chunks(MESSAGES) {
-            let mut departures = self.departures(now, datagrams);
-            while !departures.next(1).is_empty() {
-                if let Err(error) = self.send_next(&mut departures, MESSAGES)
-                    && let Some(place) = departures.give_up()
+            let mut batch = self.batch(now, datagrams);
+            while !batch.next(1).is_empty() {
+                if let Err(error) = self.send_next(&mut batch, MESSAGES)
+                    && let Some(place) = batch.skip()
                 {
                     refused(datagrams[place].bytes, error);
                 }

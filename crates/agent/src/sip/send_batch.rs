@@ -1,8 +1,8 @@
-//! How datagrams that wait together leave.
+//! Datagrams that are sent together.
 //!
-//! A datagram passes through the kernel at once, up to the socket of its receiver if that is on this host, and most of its cost is that
-//! way. Datagrams of one length to one address may pass it in one piece, which the kernel cuts at its end (`UDP_SEGMENT`, udp(7)). To
-//! make such pieces datagrams pass others, but none of its own series.
+//! Most of a datagram's cost is its path through the kernel, which on one host leads into the socket of its receiver. `UDP_SEGMENT` (udp(7))
+//! sends several datagrams of one length and address along that path at once. For that a datagram may pass others, but none with its
+//! own order key.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -10,152 +10,172 @@ use std::os::fd::AsFd;
 
 use smallvec::SmallVec;
 
+use crate::socket::is_segmentation_refused;
 use crate::sys::{MESSAGES, Outgoing, send_many};
 
-/// Datagrams that leave in one piece, at least. Fewer are hardly cheaper so.
-const LEAST_TOGETHER: usize = 4;
+/// Fewest datagrams that are sent with `UDP_SEGMENT`. It saves little for fewer.
+const MIN_SEGMENTS: usize = 4;
 
-/// The longest that leave in one piece, bytes: the kernel refuses those that do not fit into the MTU, which is 1280 bytes or more with IPv6
-/// (RFC 8200 section 5), headers of 48 bytes included.
-const LONGEST_TOGETHER: usize = 1232;
+/// Longest datagram that is sent with `UDP_SEGMENT`, bytes: the kernel refuses what does not fit into the MTU, which is 1280 bytes or more
+/// with IPv6 (RFC 8200 section 5), headers of 48 bytes included.
+const LONGEST_SEGMENT: usize = 1232;
 
 /// A datagram that is to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutgoingDatagram<'a> {
     pub to: SocketAddr,
     pub bytes: &'a [u8],
-    /// Datagrams with the same number leave in their order. One without a number passes none, and none passes it.
-    pub series: Option<u64>,
+    /// Datagrams with the same key keep their order. One without a key passes none, and none passes it.
+    pub order_key: Option<u64>,
 }
 
-/// Datagrams that are being sent, at most [`MESSAGES`]: those that have not left, in pieces.
-pub(super) struct Departures<'a> {
+/// What became of a system call that sends datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    /// The kernel took so many datagrams.
+    Taken(usize),
+    /// It took none of those that were to be sent with `UDP_SEGMENT`, which are now sent one by one.
+    Split,
+    /// The same, because it cannot segment on the way to their address.
+    SegmentRefused,
+}
+
+impl Sending {
+    /// How many datagrams the kernel took.
+    pub const fn count(self) -> usize {
+        match self {
+            Self::Taken(count) => count,
+            Self::Split | Self::SegmentRefused => 0,
+        }
+    }
+}
+
+/// Datagrams that are being sent, at most [`MESSAGES`].
+pub(super) struct SendBatch<'a> {
     datagrams: &'a [OutgoingDatagram<'a>],
-    /// Places of the datagrams in the order in which they leave.
+    /// Places of the datagrams in the order in which they are sent.
     order: [u8; MESSAGES],
-    /// Where each piece ends in that order.
+    /// Each send of one or several datagrams: where it ends in that order.
     ends: [u8; MESSAGES],
-    pieces: usize,
-    /// Pieces that have left, and the datagrams in them.
-    gone: usize,
-    gone_datagrams: usize,
-    /// The kernel has refused a piece of several.
-    pub is_refused: bool,
+    sends: usize,
+    /// Sends that the kernel has taken, and the datagrams in them.
+    sent: usize,
+    sent_datagrams: usize,
 }
 
-impl<'a> Departures<'a> {
-    /// Each datagram in a piece of its own.
-    pub fn one_by_one(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
+impl<'a> SendBatch<'a> {
+    /// Each datagram in a send of its own.
+    pub fn unsegmented(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
         let order: [u8; MESSAGES] = std::array::from_fn(|at| at as u8);
         let ends = order.map(|at| at + 1);
-        let pieces = datagrams.len().min(MESSAGES);
-        Self { datagrams, order, ends, pieces, gone: 0, gone_datagrams: 0, is_refused: false }
+        let sends = datagrams.len().min(MESSAGES);
+        Self { datagrams, order, ends, sends, sent: 0, sent_datagrams: 0 }
     }
 
-    /// In as few pieces as may be.
-    pub fn together(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
-        let mut departures = Self::one_by_one(datagrams);
-        let (groups, count) = grouped(departures.datagrams);
-        let (mut at, mut pieces) = (0, 0);
+    /// In as few sends as possible.
+    pub fn segmented(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
+        let mut batch = Self::unsegmented(datagrams);
+        let (groups, count) = grouped(batch.datagrams);
+        let (mut at, mut sends) = (0, 0);
         for group in 0..count {
             let start = at;
-            for (place, _) in (0..).zip(groups).take(departures.pieces).filter(|(_, own)| *own == group) {
-                departures.order[at] = place;
+            for (place, _) in (0..).zip(groups).take(batch.sends).filter(|(_, own)| *own == group) {
+                batch.order[at] = place;
                 at += 1;
             }
-            let step = if at - start < LEAST_TOGETHER { 1 } else { at - start };
+            let step = if at - start < MIN_SEGMENTS { 1 } else { at - start };
             for end in (start + step..=at).step_by(step) {
-                departures.ends[pieces] = end as u8;
-                pieces += 1;
+                batch.ends[sends] = end as u8;
+                sends += 1;
             }
         }
-        departures.pieces = pieces;
-        departures
+        batch.sends = sends;
+        batch
     }
 
-    /// Places of the datagrams of the next pieces, so many at most; none if all have left.
+    /// Places of the datagrams of the next `most` sends; none if all have been sent.
     pub fn next(&self, most: usize) -> &[u8] {
-        let last = (self.gone + most).min(self.pieces);
-        let end = last.checked_sub(1).map_or(0, |last| usize::from(self.ends[last]));
-        &self.order[self.gone_datagrams..end.max(self.gone_datagrams)]
+        &self.order[self.sent_datagrams..self.start_of((self.sent + most).min(self.sends))]
     }
 
-    /// Gives the kernel the next pieces, so many at most, with one call. Returns how many datagrams it took, also none. An error is that of
-    /// the first datagram: it may be what the network has said of an earlier one.
-    pub fn send(&mut self, socket: impl AsFd, most: usize) -> io::Result<usize> {
+    /// Where a send starts in the order.
+    const fn start_of(&self, send: usize) -> usize {
+        if send == 0 { 0 } else { self.ends[send - 1] as usize }
+    }
+
+    /// Makes the next `most` sends with one system call.
+    ///
+    /// # Errors
+    /// That of the first datagram, or what ICMP has said of an earlier one.
+    pub fn send(&mut self, socket: impl AsFd, most: usize) -> io::Result<Sending> {
         let bytes = |place: &u8| IoSlice::new(self.datagrams[usize::from(*place)].bytes);
         let slices: SmallVec<[_; MESSAGES]> = self.next(most).iter().map(bytes).collect();
-        let first = |piece: usize| if piece == 0 { 0 } else { usize::from(self.ends[piece - 1]) };
-        let message = |piece: usize| {
-            let (start, end) = (first(piece), usize::from(self.ends[piece]));
-            let datagram = self.datagrams[usize::from(self.order[start])];
+        let message = |send: usize| {
+            let (start, end) = (self.start_of(send), self.start_of(send + 1));
+            let first = self.datagrams[usize::from(self.order[start])];
             Outgoing {
-                to: Some(datagram.to),
-                pieces: &slices[start - self.gone_datagrams..end - self.gone_datagrams],
-                // No longer than `LONGEST_TOGETHER`.
-                segment: (end - start > 1).then_some(datagram.bytes.len() as u16),
+                to: Some(first.to),
+                pieces: &slices[start - self.sent_datagrams..end - self.sent_datagrams],
+                // No longer than `LONGEST_SEGMENT`.
+                segment: (end - start > 1).then_some(first.bytes.len() as u16),
             }
         };
-        let last = (self.gone + most).min(self.pieces);
-        let messages: SmallVec<[_; MESSAGES]> = (self.gone..last).map(message).collect();
-        let is_several = messages.first().is_some_and(|message| message.segment.is_some());
+        let last = (self.sent + most).min(self.sends);
+        let messages: SmallVec<[_; MESSAGES]> = (self.sent..last).map(message).collect();
+        let is_segmented = messages.first().is_some_and(|message| message.segment.is_some());
         match send_many(&socket, &messages) {
             Ok(sent) => {
-                let before = self.gone_datagrams;
-                self.gone += sent;
-                self.gone_datagrams = first(self.gone);
-                Ok(self.gone_datagrams - before)
+                let before = self.sent_datagrams;
+                self.sent += sent;
+                self.sent_datagrams = self.start_of(self.sent);
+                Ok(Sending::Taken(self.sent_datagrams - before))
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            // Which of them is at fault, and whether one is, each says by itself.
-            Err(error) if is_several => {
-                self.is_refused |= matches!(
-                    error.raw_os_error(),
-                    Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)
-                );
-                self.take_apart();
-                Ok(0)
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Sending::Taken(0)),
+            // Whether one of them is at fault, and which, each shows by itself.
+            Err(error) if is_segmented => {
+                self.split_first();
+                Ok(if is_segmentation_refused(&error) { Sending::SegmentRefused } else { Sending::Split })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Makes a piece of each datagram of the first piece.
-    fn take_apart(&mut self) {
-        let end = usize::from(self.ends[self.gone]);
-        let more = end - self.gone_datagrams - 1;
-        self.ends.copy_within(self.gone + 1..self.pieces, self.gone + 1 + more);
-        self.pieces += more;
-        for (at, own) in (self.gone_datagrams + 1..=end).zip(&mut self.ends[self.gone..]) {
+    /// Makes a send of each datagram of the next send.
+    fn split_first(&mut self) {
+        let end = self.start_of(self.sent + 1);
+        let more = end - self.sent_datagrams - 1;
+        self.ends.copy_within(self.sent + 1..self.sends, self.sent + 1 + more);
+        self.sends += more;
+        for (at, own) in (self.sent_datagrams + 1..=end).zip(&mut self.ends[self.sent..]) {
             *own = at as u8;
         }
     }
 
-    /// Gives up the first datagram. Returns its place.
-    pub fn give_up(&mut self) -> Option<usize> {
+    /// Leaves out the next datagram, which has a send of its own. Returns its place.
+    pub fn skip(&mut self) -> Option<usize> {
         let place = self.next(1).first().copied();
-        self.gone += usize::from(place.is_some());
-        self.gone_datagrams += usize::from(place.is_some());
+        self.sent += usize::from(place.is_some());
+        self.sent_datagrams = self.start_of(self.sent);
         place.map(usize::from)
     }
 }
 
 /// The group of each datagram, and how many groups there are. Groups in their order, and the datagrams of each in theirs, keep the order
-/// of each series.
+/// of each key.
 fn grouped(datagrams: &[OutgoingDatagram<'_>]) -> ([u8; MESSAGES], u8) {
     let (mut groups, mut count) = ([0; MESSAGES], 0_u8);
     let mut firsts = [0; MESSAGES];
     // None goes into an earlier group than this.
     let mut barrier = 0;
     for (at, own) in datagrams.iter().enumerate().take(MESSAGES) {
-        let same = || datagrams[..at].iter().rposition(|other| other.series == own.series);
-        let earliest = match own.series {
+        let same = || datagrams[..at].iter().rposition(|other| other.order_key == own.order_key);
+        let earliest = match own.order_key {
             None => count.saturating_sub(1),
             Some(_) => same().map_or(0, |other| groups[other]),
         };
         let fits = |group: &u8| {
             let first: &OutgoingDatagram<'_> = &datagrams[firsts[usize::from(*group)]];
-            first.to == own.to && first.bytes.len() == own.bytes.len() && own.bytes.len() <= LONGEST_TOGETHER
+            first.to == own.to && first.bytes.len() == own.bytes.len() && own.bytes.len() <= LONGEST_SEGMENT
         };
         let group = (earliest.max(barrier)..count).rev().find(fits).unwrap_or_else(|| {
             firsts[usize::from(count)] = at;
@@ -163,7 +183,7 @@ fn grouped(datagrams: &[OutgoingDatagram<'_>]) -> ([u8; MESSAGES], u8) {
             count - 1
         });
         groups[at] = group;
-        if own.series.is_none() {
+        if own.order_key.is_none() {
             barrier = group;
         }
     }
@@ -179,9 +199,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Each datagram arrives once and whole, and those of a series in their order, however few the kernel takes with a call.
+        /// Each datagram arrives once and whole, and those of a key in their order, however many sends a call makes.
         #[test]
-        fn every_datagram_leaves_and_none_passes_its_series(
+        fn every_datagram_is_sent_and_none_passes_its_order_key(
             drawn in proptest::collection::vec((0_usize..2, 1_usize..4, proptest::option::of(0_u64..3)), 0..MESSAGES),
             most in 1_usize..8,
         ) {
@@ -191,22 +211,22 @@ mod tests {
             let datagrams: Vec<_> = drawn
                 .iter()
                 .zip(&texts)
-                .map(|((peer, _, series), bytes)| OutgoingDatagram {
+                .map(|((peer, _, key), bytes)| OutgoingDatagram {
                     to: peers[*peer].local_addr().unwrap(),
                     bytes,
-                    series: *series,
+                    order_key: *key,
                 })
                 .collect();
-            let mut departures = Departures::together(&datagrams);
+            let mut batch = SendBatch::segmented(&datagrams);
             let mut left = Vec::new();
-            while !departures.next(most).is_empty() {
-                let next: Vec<usize> = departures.next(most).iter().map(|place| usize::from(*place)).collect();
-                let taken = departures.send(&socket, most).unwrap();
+            while !batch.next(most).is_empty() {
+                let next: Vec<usize> = batch.next(most).iter().map(|place| usize::from(*place)).collect();
+                let taken = batch.send(&socket, most).unwrap().count();
                 left.extend_from_slice(&next[..taken]);
             }
-            let ordered = |series: Option<u64>| left.iter().filter(|at| drawn[**at].2 == series).is_sorted();
+            let ordered = |key: Option<u64>| left.iter().filter(|at| drawn[**at].2 == key).is_sorted();
             prop_assert!((0..3).map(Some).chain([None]).all(ordered), "{left:?}");
-            // Whoever has no series passes none and is passed by none.
+            // One without a key passes none and is passed by none.
             for (at, place) in left.iter().enumerate().filter(|(_, place)| drawn[**place].2.is_none()) {
                 prop_assert!(left[..at].iter().all(|other| other < place), "{left:?}");
             }
@@ -225,35 +245,36 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_of_one_length_leave_in_one_piece() {
+    fn datagrams_of_one_length_are_one_send() {
         let to = "127.0.0.1:9".parse().unwrap();
         let [short, long] = [&b"ab"[..], b"abc"];
         let batch: Vec<_> = (0..8)
-            .map(|at| OutgoingDatagram { to, bytes: [short, long][at % 2], series: Some(at as u64 / 2) })
+            .map(|at| OutgoingDatagram { to, bytes: [short, long][at % 2], order_key: Some(at as u64 / 2) })
             .collect();
-        let departures = Departures::together(&batch);
+        let segmented = SendBatch::segmented(&batch);
         assert_eq!(
-            (departures.next(1), departures.next(2)),
+            (segmented.next(1), segmented.next(2)),
             (&[0, 2, 4, 6][..], &[0, 2, 4, 6, 1, 3, 5, 7][..])
         );
-        assert_eq!(Departures::one_by_one(&batch).next(3), [0, 1, 2]);
+        assert_eq!(SendBatch::unsegmented(&batch).next(3), [0, 1, 2]);
     }
 
     /// `SO_NO_CHECK` of `asm-generic/socket.h`.
     const SO_NO_CHECK: i32 = 11;
 
     #[test]
-    fn what_is_refused_in_one_piece_is_sent_one_by_one() {
+    fn what_is_refused_together_is_sent_one_by_one() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // The kernel cuts nothing for a socket that sends without checksums.
+        // The kernel does not segment for a socket that sends without checksums.
         crate::sys::set_option_int(&socket, libc::SOL_SOCKET, SO_NO_CHECK, 1).unwrap();
-        let batch = [OutgoingDatagram { to: peer.local_addr().unwrap(), bytes: b"four", series: Some(1) }; 4];
-        let mut departures = Departures::together(&batch);
-        assert_eq!((departures.send(&socket, 4).unwrap(), departures.is_refused), (0, true));
-        assert_eq!(departures.next(3).len(), 3);
-        assert_eq!(departures.send(&socket, 3).unwrap(), 3);
-        assert_eq!((departures.give_up(), departures.give_up()), (Some(3), None));
+        let batch =
+            [OutgoingDatagram { to: peer.local_addr().unwrap(), bytes: b"four", order_key: Some(1) }; 4];
+        let mut segmented = SendBatch::segmented(&batch);
+        assert_eq!(segmented.send(&socket, 4).unwrap(), Sending::SegmentRefused);
+        assert_eq!(segmented.next(3).len(), 3);
+        assert_eq!(segmented.send(&socket, 3).unwrap(), Sending::Taken(3));
+        assert_eq!((segmented.skip(), segmented.skip()), (Some(3), None));
         let mut buffer = [0; 8];
         assert!((0..3).all(|_| peer.recv(&mut buffer).unwrap() == 4));
     }

@@ -8,16 +8,18 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::num::NonZeroU8;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use bytes::Bytes;
-use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
+use netrig_agent::sip::server::{Limits, Names, PartitionedSockets, ServeError, Sockets, SocketsOrder};
 use netrig_agent::sip::{Bounds, SipStream, server_name};
 use netrig_agent::tls::{self, Trust};
-use netrig_core::Duration;
+use netrig_core::{Duration, Seeds};
 use netrig_sip::dialog::Dialog;
 use netrig_sip::digest::{Algorithm, Challenge, Session};
 use netrig_sip::header::Transport;
+use netrig_sip::partitioning::Partitioning;
 use netrig_sip::server::{Manners, Role, ServerOrder, User};
 use netrig_sip::{Framed, Host, Message, Method, Name, Request, Response, Status};
 use rustix::net::{AddressFamily, SocketType};
@@ -122,6 +124,15 @@ impl Client {
         }
     }
 
+    /// The next message over UDP, if it comes in time, which is a response.
+    fn answer_within(&mut self, patience: StdDuration) -> Option<Response> {
+        let Self::Datagrams(socket, _) = self else { panic!("over UDP") };
+        socket.set_read_timeout(Some(patience)).unwrap();
+        let has_come = socket.peek(&mut [0]).is_ok();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        has_come.then(|| self.answer())
+    }
+
     fn via(&self, branch: &str) -> String {
         format!("SIP/2.0/{} {};branch=z9hG4bK{branch};rport", self.transport().name(), self.local())
     }
@@ -153,8 +164,12 @@ fn ask(server: &Running, transport: Transport, method: Method, uri: &str, number
 
 #[test]
 fn calls_go_through_over_each_transport_and_version_of_ip() {
+    [1, 3].into_iter().for_each(calls_go_through);
+}
+
+fn calls_go_through(threads: u8) {
     let points = ["udp:127.0.0.1:0", "udp:[::1]:0", "tcp:127.0.0.1:0", "tcp:[::1]:0", "tls:127.0.0.1:0"];
-    let running = Running::start(sockets(&points), server(machine()));
+    let running = Running::threaded(sockets(&points), server(machine()), threads);
     for ((transport, address), number) in running.listens.clone().into_iter().zip(1..) {
         let mut client = Client::new(transport, address);
         // Each its own call: the same one on two ways is refused (RFC 3261 section 8.2.2.2).
@@ -199,7 +214,7 @@ fn each_of_several_sockets_answers_for_itself() {
 
 #[test]
 fn users_prove_who_they_are_by_either_algorithm() {
-    for algorithm in [Algorithm::MD5, Algorithm::SHA_256] {
+    for (algorithm, threads) in [(Algorithm::MD5, 1), (Algorithm::SHA_256, 1), (Algorithm::MD5, 4)] {
         let bob = User { name: "bob".into(), password: "zanzibar".into(), contact: None };
         let order = ServerOrder {
             digest: Some(algorithm),
@@ -207,7 +222,7 @@ fn users_prove_who_they_are_by_either_algorithm() {
             domains: vec![Host::Name("example.com".into())],
             ..server(Role::Registrar)
         };
-        let running = Running::start(sockets(&["udp:127.0.0.1:0"]), order);
+        let running = Running::threaded(sockets(&["udp:127.0.0.1:0"]), order, threads);
         let mut client = Client::new(Transport::Udp, running.address(Transport::Udp));
         let mut register = client.request(Method::Register, "sip:example.com", 1);
         register.headers.set(Name::To, "<sip:bob@example.com>");
@@ -243,6 +258,10 @@ fn read_one(stream: &mut TcpStream) -> Message {
 
 #[test]
 fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
+    [1, 3].into_iter().for_each(a_proxy_stands_between_transports);
+}
+
+fn a_proxy_stands_between_transports(threads: u8) {
     let callee = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut names = Names::default();
     names.add("callee.example", IpAddr::from([127, 0, 0, 1]).into());
@@ -264,7 +283,7 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
         contact: Some(contact),
         ..server(Role::Proxy { record_route: true })
     };
-    let running = Running::start(sockets, order);
+    let running = Running::threaded(sockets, order, threads);
     let (udp, tcp) = (running.address(Transport::Udp), running.address(Transport::Tcp));
     let mut caller = Client::new(Transport::Udp, udp);
     caller.send(caller.request(Method::Invite, &format!("sip:bob@{udp}"), 1));
@@ -534,6 +553,93 @@ fn what_is_no_sip_proves_no_connection() {
     drop(strangers);
     let connections = running.finish().connections;
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
+}
+
+/// The ACK, the BYE and a second INVITE of a call come from another address than the INVITE: the kernel gives them to any thread.
+#[test]
+fn all_messages_of_a_call_reach_the_thread_that_has_it() {
+    const CALLS: u32 = 24;
+    let running = Running::threaded(sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]), server(machine()), 4);
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let address = running.address(transport);
+        for number in 1..=CALLS {
+            let [mut first, mut second] = [(); 2].map(|()| Client::new(transport, address));
+            let mut invite = first.request(Method::Invite, &format!("sip:bob@{address}"), number);
+            invite.headers.set(Name::CallId, format!("{}{number}", transport.name()));
+            invite.headers.push(Name::Subject, "x".repeat(400));
+            first.send(invite.clone());
+            let answer = first.answer();
+            assert_eq!(answer.status, Status::OK);
+            let mut merged = invite.clone();
+            merged.headers.set(Name::Via, second.via("merged"));
+            second.send(merged);
+            assert_eq!(second.answer().status, Status::LOOP_DETECTED);
+            let mut dialog = Dialog::caller(&invite, &answer).unwrap();
+            let mut ack = dialog.acknowledgement(&invite);
+            ack.headers.push_front(Name::Via, second.via("ack"));
+            second.send(ack);
+            let mut bye = dialog.request(Method::Bye).unwrap();
+            bye.headers.push_front(Name::Via, second.via("bye"));
+            second.send(bye);
+            assert_eq!(second.answer().status, Status::OK);
+        }
+    }
+    let tally = running.finish();
+    let received = ["INVITE", "ACK", "BYE"].map(|method| tally.received.requests[method]);
+    // The second INVITE's 482 is acknowledged by nobody.
+    assert_eq!(received.map(u32::try_from), [4 * CALLS, 2 * CALLS, 2 * CALLS].map(Ok));
+    assert_eq!((tally.connections.accepted, tally.unreadable.total()), (u64::from(2 * CALLS), 0));
+}
+
+/// A user is called along the connection that the user has registered by, whichever thread has it, and who calls a user whose connection
+/// is gone is told.
+#[test]
+fn a_user_is_called_along_a_connection_of_another_thread() {
+    let order = ServerOrder {
+        domains: vec![Host::Name("example.com".into())],
+        ..server(Role::Proxy { record_route: true })
+    };
+    let running = Running::threaded(sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]), order, 4);
+    let (udp, tcp) = (running.address(Transport::Udp), running.address(Transport::Tcp));
+    let mut caller = Client::new(Transport::Udp, udp);
+    for number in 1..=16 {
+        let (user, mut callee) = (format!("user{number}"), Client::new(Transport::Tcp, tcp));
+        let mut register = callee.request(Method::Register, "sip:example.com", number);
+        register.headers.set(Name::To, format!("<sip:{user}@example.com>"));
+        register.headers.set(Name::Contact, format!("<sip:{user}@{};transport=tcp>", callee.local()));
+        callee.send(register);
+        assert_eq!(callee.answer().status, Status::OK);
+        let uri = format!("sip:{user}@example.com");
+        caller.send(caller.request(Method::Invite, &uri, 100 + number));
+        let Message::Request(invite) = callee.receive() else { panic!("a request comes") };
+        let mut ok = invite.response(Status::OK);
+        ok.headers.set(Name::To, invite.headers.to().unwrap().unwrap().with_tag("callee"));
+        callee.send(ok);
+        assert_eq!(caller.answer().status, Status::OK);
+        drop(callee);
+        // What is sent before the server knows that the connection is gone is lost, and a proxy does not answer 408 to it (RFC 4320 section
+        // 4.2).
+        let mut other = Client::new(Transport::Udp, udp);
+        let gone = (1..).find_map(|again| {
+            other.send(other.request(Method::Options, &uri, 1000 * again + number));
+            other.answer_within(StdDuration::from_millis(500))
+        });
+        let status = gone.map(|response| response.status);
+        assert_eq!(status, Some(Status::SERVER_INTERNAL_ERROR), "a 503 of its own is told as 500");
+    }
+    assert_eq!(running.finish().connections.accepted, 16);
+}
+
+/// `SO_REUSEPORT` does not let a second server share the address.
+#[test]
+fn an_address_that_several_threads_share_is_taken() {
+    let running = Running::threaded(sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]), server(machine()), 2);
+    for (transport, address) in running.listens.clone() {
+        let order = sockets(&[&format!("{}:{address}", transport.name().to_lowercase())]);
+        let partitioning = Partitioning::new(&machine(), NonZeroU8::MIN.saturating_add(1), &Seeds::new(1));
+        assert!(matches!(PartitionedSockets::open(order, &partitioning), Err(ServeError::Taken(_))));
+    }
+    running.finish();
 }
 
 #[test]

@@ -38,18 +38,25 @@ fn with_verdict<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
     observed(document, verdict).into_iter().map(|(id, _)| id).collect()
 }
 
-fn registrar() -> SipServer {
+/// Transports, and threads that carry the server.
+const WAYS: [(&str, &str); 4] = [("udp", "1"), ("tcp", "1"), ("udp", "3"), ("tcp", "3")];
+
+fn registrar(threads: &str) -> SipServer {
     let arguments =
         ["registrar", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
     SipServer::start(
-        &[&arguments[..], &["--users", "6", "--digest", "md5", "--password-env", PASSWORD_ENV]].concat(),
+        &[
+            &arguments[..],
+            &["--users", "6", "--digest", "md5", "--password-env", PASSWORD_ENV, "--threads", threads],
+        ]
+        .concat(),
     )
 }
 
 #[test]
 fn an_own_registrar_passes() {
-    let server = registrar();
-    for transport in ["udp", "tcp"] {
+    for (transport, threads) in WAYS {
+        let server = registrar(threads);
         let document = document(&server, transport, &["--role", "registrar", "--jobs", "2"]);
         assert_eq!(observed(&document, "FAIL"), NONE);
         // It keeps bindings for a minute at least, and tells no date.
@@ -58,8 +65,8 @@ fn an_own_registrar_passes() {
         let inconclusive = with_verdict(&document, "INCONC");
         assert_eq!(inconclusive, [&["REG-BIND-13", "REG-EXPIRE-07"][..], &others].concat());
         assert!(with_verdict(&document, "PASS").len() > 70);
+        server.end();
     }
-    server.end();
 }
 
 #[test]
@@ -67,33 +74,34 @@ fn an_own_proxy_passes() {
     let arguments =
         ["proxy", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
     let users = ["--users", "3", "--digest", "sha-256", "--password-env", PASSWORD_ENV];
-    let server = SipServer::start(&[&arguments[..], &users, &["--record-route"]].concat());
-    for transport in ["udp", "tcp"] {
+    for (transport, threads) in WAYS {
+        let more = ["--record-route", "--threads", threads];
+        let server = SipServer::start(&[&arguments[..], &users, &more].concat());
         let document = document(&server, transport, &["--role", "proxy"]);
         assert_eq!(observed(&document, "FAIL"), NONE);
         assert_eq!(observed(&document, "INCONC"), NONE);
         assert!(with_verdict(&document, "PASS").len() > 65);
+        server.end();
     }
-    server.end();
 }
 
 #[test]
 fn an_own_redirect_server_passes() {
     let arguments =
         ["redirect", "--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0", "--domain", "lab.test"];
-    let server = SipServer::start(&arguments);
-    for transport in ["udp", "tcp"] {
+    for (transport, threads) in WAYS {
+        let server = SipServer::start(&[&arguments[..], &["--threads", threads]].concat());
         let document = document(&server, transport, &["--role", "redirect"]);
         assert_eq!(observed(&document, "FAIL"), NONE);
         assert_eq!(observed(&document, "INCONC"), NONE);
         assert!(with_verdict(&document, "PASS").len() >= 28);
+        server.end();
     }
-    server.end();
 }
 
 #[test]
 fn an_own_user_agent_passes() {
-    let server = SipServer::start(&[
+    let arguments = [
         "uas",
         "--listen",
         "udp:127.0.0.1:0",
@@ -104,14 +112,18 @@ fn an_own_user_agent_passes() {
         // A call without an ACK is given up after 64 times T1.
         "--t1",
         "100ms",
-    ]);
-    for transport in ["udp", "tcp"] {
+        "--threads",
+    ];
+    let passes = |(transport, threads)| {
+        let server = SipServer::start(&[&arguments[..], &[threads]].concat());
         let document = document(&server, transport, &["--role", "uas", "--jobs", "4"]);
         assert_eq!(observed(&document, "FAIL"), NONE);
         assert_eq!(observed(&document, "INCONC"), NONE);
         assert!(with_verdict(&document, "PASS").len() >= 74);
-    }
-    server.end();
+        server.end();
+    };
+    // It waits for its timers most of the time.
+    std::thread::scope(|scope| WAYS.into_iter().for_each(|way| drop(scope.spawn(move || passes(way)))));
 }
 
 /// The page is well-formed, answers first, and has a ladder for what did not pass.

@@ -56,7 +56,7 @@ pub use caller::{Caller, Full};
 pub use course::Course;
 pub use lookup::Located;
 pub use moment::Moment;
-pub use output::{Outbox, Output, Way, Whose, is_over_tcp};
+pub use output::{DepartingMessage, Outbox, Output, Way, Whose, is_over_tcp};
 pub use own_message::{MessageStep, OwnBody, OwnMessage, OwnMessageError};
 pub use part::{Begun, Part};
 pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion, Work};

@@ -42,6 +42,9 @@ impl Output {
     }
 }
 
+/// A message with where it goes, along what and, of what is sent for the first time, the attempt whose stamp says when that was.
+pub type DepartingMessage<'a> = (SocketAddr, Way, &'a [u8], Option<(Token, Departure)>);
+
 /// Messages one behind the other, each with where it goes.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
@@ -95,7 +98,7 @@ impl Outbox {
     }
 
     /// Each with where it goes, along what and, of what is sent for the first time, the attempt whose stamp says when that was.
-    pub fn departing(&self) -> impl Iterator<Item = (SocketAddr, Way, &[u8], Option<(Token, Departure)>)> {
+    pub fn departing(&self) -> impl Iterator<Item = DepartingMessage<'_>> {
         self.along().zip(&self.places).map(|((to, way, bytes), place)| {
             let stamped = match way {
                 Way::Of { attempt, .. } => place.departure.map(|departure| (attempt, departure)),

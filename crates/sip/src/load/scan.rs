@@ -5,9 +5,12 @@
 //! with LF alone. Whatever the strict [`Message::parse`](crate::Message::parse) takes it reads in the same way. Its
 //! time grows with the length of the datagram and with nothing else.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 
 use crate::digits::decimal as number;
+use crate::uri::unescaped;
 
 /// A datagram's parts.
 #[derive(Clone, Debug)]
@@ -462,6 +465,17 @@ impl<'a> Iterator for Addresses<'a> {
         self.0 = rest;
         Some(address)
     }
+}
+
+/// The user of a URI, without escapes and without the password; nothing if it has none.
+pub(crate) fn user_of_uri(uri: &[u8]) -> Cow<'_, [u8]> {
+    let behind = memchr(b':', uri).map_or(&[][..], |colon| &uri[colon + 1..]);
+    let user = memchr(b'@', behind).map_or(&[][..], |at| &behind[..at]);
+    let user = memchr(b':', user).map_or(user, |colon| &user[..colon]);
+    if memchr(b'%', user).is_none() {
+        return user.into();
+    }
+    unescaped(&String::from_utf8_lossy(user)).into_bytes().into()
 }
 
 /// The first `Via` of a value, and its branch.

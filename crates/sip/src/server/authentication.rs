@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use netrig_core::{Duration, Instant, Stream};
 use sha2::Sha256;
 
+use super::Partition;
 use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret, is_same_proof};
 use crate::digits::push_hex;
 use crate::{Method, Name, Request};
@@ -26,6 +27,8 @@ pub struct Authenticator {
     realm: String,
     algorithm: Algorithm,
     key: [u8; 32],
+    /// Only its own nonces are good.
+    partition: Partition,
     /// Makes each nonce another.
     made: u64,
     used: BTreeMap<Nonce, Counts>,
@@ -88,7 +91,21 @@ impl Authenticator {
         for eight in key.chunks_exact_mut(8) {
             eight.copy_from_slice(&random.bits().to_le_bytes());
         }
-        Self { realm: realm.to_owned(), algorithm, key, made: 0, used: BTreeMap::new(), floor: None }
+        Self {
+            realm: realm.to_owned(),
+            algorithm,
+            key,
+            partition: Partition::default(),
+            made: 0,
+            used: BTreeMap::new(),
+            floor: None,
+        }
+    }
+
+    /// Of a partition: a nonce of another one is stale, whose counts are kept there.
+    #[must_use]
+    pub(super) fn of_partition(self, partition: Partition) -> Self {
+        Self { partition, ..self }
     }
 
     /// For whom the passwords are.
@@ -123,7 +140,7 @@ impl Authenticator {
         self.made += 1;
         Challenge {
             realm: self.realm.clone(),
-            nonce: self.signed(Nonce { nanos: now.as_nanos(), serial: self.made }),
+            nonce: self.signed(Nonce { nanos: now.as_nanos(), serial: self.partition.serial(self.made) }),
             opaque: None,
             algorithm: self.algorithm,
             qualities: vec![Quality::Auth],
@@ -161,7 +178,9 @@ impl Authenticator {
 
     fn is_fresh(&mut self, now: Instant, nonce: Nonce, count: Option<u32>) -> bool {
         let made = Instant::from_nanos(nonce.nanos);
-        if made > now || now - made > NONCE_LIFE || self.floor.is_some_and(|floor| nonce <= floor) {
+        let is_own = self.partition.has_serial(nonce.serial);
+        if !is_own || made > now || now - made > NONCE_LIFE || self.floor.is_some_and(|floor| nonce <= floor)
+        {
             return false;
         }
         // "The nc parameter value is the hexadecimal count of the number of requests (including the current request) that the

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use netrig_core::Seeds;
 
 use super::{
-    AnsweringMachine, Authenticator, Domain, Manners, Proxy, Redirect, Registrar, Registry, Server,
-    StatelessProxy, Users,
+    AnsweringMachine, Authenticator, Domain, Manners, Partition, Proxy, Redirect, Registrar, Registry,
+    Server, StatelessProxy, Users,
 };
 use crate::digest::Algorithm;
 use crate::header::{NameAddr, Transport};
@@ -91,28 +91,53 @@ impl ServerOrder {
     /// # Errors
     /// The order is none that can be carried out.
     pub fn server(&self, listens: &[(Transport, SocketAddr)]) -> Result<Box<dyn Server>, RoleError> {
+        self.server_of(listens, Partition::default(), &|_| true)
+    }
+
+    /// The server of a partition. It takes its share of the bounds, and the addresses of the users whom it `owns`.
+    ///
+    /// # Errors
+    /// As [`ServerOrder::server`].
+    pub(crate) fn server_of(
+        &self,
+        listens: &[(Transport, SocketAddr)],
+        partition: Partition,
+        owns: &dyn Fn(&str) -> bool,
+    ) -> Result<Box<dyn Server>, RoleError> {
         let domain = Domain { names: self.domains.clone(), listens: listens.to_vec() };
-        let (most, timing) = (self.most_transactions, self.timing);
+        let (most, timing) = (partition.share(self.most_transactions), self.timing);
+        let registry = |domain| self.registry(domain, partition, owns);
         Ok(match &self.role {
             Role::UserAgent(manners) => {
-                let random = self.seeds.stream("sip/serve/uas");
+                let random = partition.stream(&self.seeds, "sip/serve/uas");
                 // It counts calls, and takes four transactions for each.
                 Box::new(AnsweringMachine::new(domain, manners.clone(), most / 4, timing, random))
             }
-            Role::Registrar => Box::new(Registrar::new(self.registry(domain)?, most, timing)),
-            Role::Redirect => Box::new(Redirect::new(self.registry(domain)?, most, timing)),
+            Role::Registrar => Box::new(Registrar::new(registry(domain)?, most, timing)),
+            Role::Redirect => Box::new(Redirect::new(registry(domain)?, most, timing)),
             Role::Proxy { record_route } => {
                 let random = self.seeds.stream("sip/serve/proxy");
-                Box::new(Proxy::new(self.registry(domain)?, *record_route, most, timing, random))
+                let whole = Proxy::new(registry(domain)?, *record_route, most, timing, random);
+                Box::new(match partition.index {
+                    0 if partition.count == 1 => whole,
+                    _ => whole
+                        .of_partition(partition, partition.stream(&self.seeds, "sip/serve/proxy/branches")),
+                })
             }
             Role::StatelessProxy => {
+                // All partitions compute the same branches.
                 let random = self.seeds.stream("sip/serve/stateless-proxy");
-                Box::new(StatelessProxy::new(self.registry(domain)?, random))
+                Box::new(StatelessProxy::new(registry(domain)?, random))
             }
         })
     }
 
-    fn registry(&self, domain: Domain) -> Result<Registry, RoleError> {
+    fn registry(
+        &self,
+        domain: Domain,
+        partition: Partition,
+        owns: &dyn Fn(&str) -> bool,
+    ) -> Result<Registry, RoleError> {
         let addresses = domain.listens.iter().map(|(_, address)| Host::Address(address.ip()));
         let hosts: BTreeSet<String> =
             domain.names.iter().cloned().chain(addresses).map(|host| host.to_string()).collect();
@@ -120,14 +145,22 @@ impl ServerOrder {
             let own = domain.names.first().map(ToString::to_string);
             own.or_else(|| hosts.first().cloned()).unwrap_or_default()
         });
-        // A user may be called by any of the domain's names.
-        let mut registry = Registry::new(domain, self.most_users.saturating_mul(hosts.len().max(1)));
         let users = self.users.as_deref().unwrap_or_default();
+        let mut placed = Vec::new();
         for user in users {
-            let Some(uri) = user.contact_or(self.contact.as_deref())? else { continue };
+            placed.extend(user.contact_or(self.contact.as_deref())?.map(|uri| (&user.name, uri)));
+        }
+        if placed.len() > self.most_users {
+            return Err(RoleError::Room(self.most_users));
+        }
+        placed.retain(|(name, _)| owns(name));
+        // The users whose addresses are known may be unevenly spread over the partitions.
+        let most = partition.share(self.most_users).max(placed.len());
+        // A user may be called by any of the domain's names.
+        let mut registry = Registry::new(domain, most.saturating_mul(hosts.len().max(1)));
+        for (name, uri) in placed {
             for host in &hosts {
-                let own = address_of(&user.name, host);
-                let own = own.ok_or_else(|| RoleError::Contact(user.name.clone()))?;
+                let own = address_of(name, host).ok_or_else(|| RoleError::Contact(name.clone()))?;
                 if !registry.bindings.place(&own, NameAddr::new(uri.clone())) {
                     return Err(RoleError::Room(self.most_users));
                 }
@@ -142,7 +175,9 @@ impl ServerOrder {
                 return Err(RoleError::NoUsers);
             }
             let mut random = self.seeds.stream("sip/serve/nonces");
-            registry.authenticator = Some(Authenticator::new(&realm, algorithm, &mut random));
+            // All partitions have the same key; a nonce is good in the partition that has made it.
+            let authenticator = Authenticator::new(&realm, algorithm, &mut random);
+            registry.authenticator = Some(authenticator.of_partition(partition));
         }
         Ok(registry)
     }

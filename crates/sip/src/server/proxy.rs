@@ -9,9 +9,9 @@ use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way,
 use super::hop::Hop;
 use super::registry::{EXTENSIONS, user_of};
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of};
+use super::{Partition, Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of};
 use crate::digest::is_same_proof;
-use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
+use crate::header::{NameAddr, Transport};
 use crate::status::Class;
 use crate::transaction::{ClientKey, ServerKey, Timing};
 use crate::{Headers, Method, Name, Request, Response, SipUri, Status, Uri};
@@ -28,6 +28,7 @@ pub struct Proxy {
     /// Makes the tokens of dialogs.
     key: [u64; 2],
     random: Stream,
+    partition: Partition,
     transactions: Transactions,
     contexts: BTreeMap<ServerKey, Box<Context>>,
     pub(super) owners: BTreeMap<ClientKey, ServerKey>,
@@ -79,11 +80,18 @@ impl Proxy {
             record_route,
             key: [random.bits(), random.bits()],
             random,
+            partition: Partition::default(),
             transactions: Transactions::new(most, timing),
             contexts: BTreeMap::new(),
             owners: BTreeMap::new(),
             due: BTreeSet::new(),
         }
+    }
+
+    /// That of a partition, which draws branches from `random`. Its tokens are those of all partitions.
+    #[must_use]
+    pub(super) fn of_partition(self, partition: Partition, random: Stream) -> Self {
+        Self { partition, random, ..self }
     }
 
     /// Where its users are.
@@ -267,7 +275,7 @@ impl Proxy {
             else {
                 continue;
             };
-            let branch = format!("{MAGIC_COOKIE}{:016x}.{way}", self.random.bits());
+            let branch = self.partition.branch(self.random.bits(), &way);
             hops.push(Hop::new(domain, copy, to, &branch));
         }
         if hops.is_empty() { Err(Box::new(reply(request, Status::UNSUPPORTED_URI_SCHEME))) } else { Ok(hops) }

@@ -22,7 +22,7 @@ const LAYERS: [&[&str]; 15] = [
     &["record"],
     &["index"],
     &["load"],
-    &["settings", "user_list"],
+    &["settings", "user_list", "partitioning"],
 ];
 
 fn layer(module: &str) -> usize {

@@ -226,7 +226,7 @@ impl Asker {
         self.due.insert((pending.due, number));
         let (to, bytes) = (self.asking.server, pending.message.as_slice());
         // What the kernel does not take is lost, as if the network had lost it: it is sent again.
-        self.sockets[pending.socket].send(now, &[OutgoingDatagram { to, bytes, series: None }], |_, _| ());
+        self.sockets[pending.socket].send(now, &[OutgoingDatagram { to, bytes, order_key: None }], |_, _| ());
     }
 
     /// When [`Asker::handle_timeout`] is to be called at the latest.

@@ -305,7 +305,7 @@ impl NameServer {
             match to {
                 To::Datagram(place, to) => {
                     // What the kernel does not take is lost, as if the network had lost it.
-                    let datagram = OutgoingDatagram { to, bytes: &message, series: None };
+                    let datagram = OutgoingDatagram { to, bytes: &message, order_key: None };
                     self.datagrams[place].send(now, &[datagram], |_, _| ());
                 }
                 To::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),

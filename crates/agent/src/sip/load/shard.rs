@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, Way, is_over_tcp};
+use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
 use smallvec::SmallVec;
 
 use super::attention::{Attention, REST};
@@ -526,7 +526,7 @@ impl<'a> Shard<'a> {
             };
             if let Some(socket) = socket {
                 let (local, tap) = (socket.local(), &mut self.tap);
-                let datagram = [OutgoingDatagram { to, bytes, series: None }];
+                let datagram = [OutgoingDatagram { to, bytes, order_key: None }];
                 socket.send(&clock, &datagram, &mut self.second, |_, at, is_taken| {
                     departed = at;
                     if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
@@ -542,36 +542,25 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Sends messages over UDP, many with a call.
+    /// Sends messages over UDP, several with one system call.
     fn send_together(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
         let Self { wire: Wire::Datagrams(socket), part, second, tap, shared, .. } = self else {
             return Ok(());
         };
         let local = socket.local();
-        let mut departing = sending.departing();
-        let mut dues = dues.iter().map(Some).chain(std::iter::repeat(None));
-        loop {
-            let waiting: SmallVec<[_; MESSAGES]> = departing.by_ref().take(MESSAGES).collect();
-            if waiting.is_empty() {
-                return Ok(());
+        let mut lateness = SmallVec::<[Duration; MESSAGES]>::new();
+        socket.send_all(&shared.clock, sending, second, |place, (to, _, bytes, stamped), at, is_taken| {
+            if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
+                tap.message((at, Transport::Udp), true, [local, to], bytes);
             }
-            let due: SmallVec<[_; MESSAGES]> = dues.by_ref().take(waiting.len()).collect();
-            let datagram =
-                |&(to, way, bytes, _): &(_, _, _, _)| OutgoingDatagram { to, bytes, series: series(way) };
-            let datagrams: SmallVec<[_; MESSAGES]> = waiting.iter().map(datagram).collect();
-            let mut lateness = SmallVec::<[Duration; MESSAGES]>::new();
-            socket.send(&shared.clock, &datagrams, second, |place, at, is_taken| {
-                let (to, _, bytes, stamped) = waiting[place];
-                if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
-                    tap.message((at, Transport::Udp), true, [local, to], bytes);
-                }
-                if let Some(stamped) = stamped {
-                    part.handle_departure(at, stamped);
-                }
-                lateness.extend(due[place].map(|due| at - *due));
-            })?;
-            lateness.into_iter().for_each(|late| second.lateness.record(late));
-        }
+            if let Some(stamped) = stamped {
+                part.handle_departure(at, stamped);
+            }
+            // The first messages of what begins wait before all others.
+            lateness.extend(dues.get(place).map(|due| at - *due));
+        })?;
+        lateness.into_iter().for_each(|late| second.lateness.record(late));
+        Ok(())
     }
 
     /// Sends what waits, tells who is reached no more, and counts what has ended.
@@ -657,16 +646,6 @@ impl<'a> Shard<'a> {
         };
         let _ = told.send(Told::Second(Box::new(second)));
         Ok(())
-    }
-}
-
-/// The series of a message among datagrams: that of its attempt. A response keeps its place among all.
-fn series(way: Way) -> Option<u64> {
-    match way {
-        Way::Of { attempt, .. } => {
-            Some(u64::from(attempt.key.generation) << 32 | u64::from(attempt.key.index))
-        }
-        Way::Back => None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use netrig_core::{Duration, Instant};
+use netrig_sip::load::{DepartingMessage, Outbox, Way};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 
@@ -14,7 +15,7 @@ use crate::Clock;
 use crate::clock::RealtimeOffset;
 use crate::sip::datagrams::{DatagramSocket, is_without_room};
 use crate::sip::send_batch::OutgoingDatagram;
-use crate::socket::{LONGEST_DATAGRAM, is_loss};
+use crate::socket::{LONGEST_DATAGRAM, is_loss, is_too_long};
 use crate::sys::{MESSAGES, ReceiveBatch};
 
 /// What the kernel takes for a datagram of SIP in a socket, its own book-keeping included, bytes.
@@ -31,13 +32,11 @@ const ROOM: Duration = Duration::from_millis(250);
 const LEAST_ROOM: f64 = 1e6;
 const MOST_ROOM: f64 = 256e6;
 
-/// Pieces that the kernel is given with one call. What it is given behind others leaves later than the stamp says that is taken before the
-/// call, by some 2 us for each piece before it.
-const PIECES: usize = 4;
+/// Sends per system call. The time stamp is taken before the call, so that each send before a datagram makes its stamp about 2 us too early.
+const SENDS_PER_CALL: usize = 4;
 
-/// Above so many calls per second what has come in one piece is received together. It has one stamp, as all that has waited has about one;
-/// below, each datagram has its own.
-const TOGETHER_ABOVE: f64 = 10_000.0;
+/// Rate, calls/s, above which the socket has `UDP_GRO`: datagrams that come together have one stamp.
+const COALESCED_ABOVE: f64 = 10_000.0;
 
 /// How long what is given to the kernel together waits for room before a datagram is given up.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -61,7 +60,7 @@ impl LoadSocket {
     /// With a receive buffer for so many calls per second, as far as the system grants it.
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
-        let socket = DatagramSocket::open_told(local, wanted, calls_per_s > TOGETHER_ABOVE)?;
+        let socket = DatagramSocket::open_told(local, wanted, calls_per_s > COALESCED_ABOVE)?;
         Ok(Self { socket, received: ReceiveBatch::new(LONGEST_DATAGRAM), wanted, has_errors: false })
     }
 
@@ -105,23 +104,52 @@ impl LoadSocket {
         }
     }
 
-    /// Sends datagrams, at most [`MESSAGES`]. `told` is given the place of each, when the kernel was given it, and whether it took it.
+    /// Sends all messages of an outbox. `on_result` is given the place of each, its message, when the kernel was given it, and whether the kernel
+    /// took it.
+    pub fn send_all<'a>(
+        &mut self,
+        clock: &Clock,
+        waiting: &'a Outbox,
+        counts: &mut TesterSecond,
+        mut on_result: impl FnMut(usize, DepartingMessage<'a>, Instant, bool),
+    ) -> Result<(), LoadError> {
+        let mut departing = waiting.departing().enumerate();
+        loop {
+            let messages: SmallVec<[_; MESSAGES]> = departing.by_ref().take(MESSAGES).collect();
+            if messages.is_empty() {
+                return Ok(());
+            }
+            let datagram = |&(_, (to, way, bytes, _)): &(usize, DepartingMessage<'a>)| OutgoingDatagram {
+                to,
+                bytes,
+                order_key: order_key(way),
+            };
+            let datagrams: SmallVec<[_; MESSAGES]> = messages.iter().map(datagram).collect();
+            self.send(clock, &datagrams, counts, |place, at, is_taken| {
+                let (number, message) = messages[place];
+                on_result(number, message, at, is_taken);
+            })?;
+        }
+    }
+
+    /// Sends datagrams, at most [`MESSAGES`]. `on_result` is given the place of each, when the kernel was given it, and whether the kernel took
+    /// it.
     pub fn send(
         &mut self,
         clock: &Clock,
         datagrams: &[OutgoingDatagram<'_>],
         counts: &mut TesterSecond,
-        mut told: impl FnMut(usize, Instant, bool),
+        mut on_result: impl FnMut(usize, Instant, bool),
     ) -> Result<(), LoadError> {
-        let (mut waited, mut was_told) = (Duration::ZERO, None);
-        let mut departures = self.socket.departures(clock.now(), datagrams);
-        while let Some(first) = departures.next(1).first().copied() {
-            let next: SmallVec<[u8; MESSAGES]> = departures.next(PIECES).into();
+        let (mut waited, mut retried) = (Duration::ZERO, None);
+        let mut batch = self.socket.batch(clock.now(), datagrams);
+        while let Some(first) = batch.next(1).first().copied() {
+            let next: SmallVec<[u8; MESSAGES]> = batch.next(SENDS_PER_CALL).into();
             let at = clock.now();
-            let error = match self.socket.send_next(&mut departures, PIECES) {
+            let error = match self.socket.send_next(&mut batch, SENDS_PER_CALL) {
                 Ok(sent) => {
                     counts.sent += sent as u64;
-                    next[..sent].iter().for_each(|place| told(usize::from(*place), at, true));
+                    next[..sent].iter().for_each(|place| on_result(usize::from(*place), at, true));
                     continue;
                 }
                 Err(error) => error,
@@ -129,13 +157,13 @@ impl LoadSocket {
             if is_without_room(&error) && waited < PATIENCE {
                 counts.without_room += 1;
                 waited += self.wait_for_room()?;
-            } else if is_loss(&error) && was_told != Some(first) {
+            } else if is_loss(&error) && retried != Some(first) {
                 // It may be of an earlier one, of which ICMP has said it: then this one was not tried yet.
-                (self.has_errors, was_told) = (true, Some(first));
+                (self.has_errors, retried) = (true, Some(first));
             } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
                 // No way there, too long, or nobody takes it in time: as if the network had lost it.
                 counts.unsent += 1;
-                departures.give_up().into_iter().for_each(|place| told(place, at, false));
+                batch.skip().into_iter().for_each(|place| on_result(place, at, false));
             } else {
                 return Err(LoadError::kernel("sendmmsg")(error));
             }
@@ -174,8 +202,14 @@ impl LoadSocket {
     }
 }
 
-fn is_too_long(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EMSGSIZE)
+/// The order key of a message: its attempt. A response keeps its place among all.
+fn order_key(way: Way) -> Option<u64> {
+    match way {
+        Way::Of { attempt, .. } => {
+            Some(u64::from(attempt.key.generation) << 32 | u64::from(attempt.key.index))
+        }
+        Way::Back => None,
+    }
 }
 
 #[cfg(test)]
@@ -195,7 +229,7 @@ mod tests {
             let said = [&b"one"[..], b"two", b"three"];
             let four = (peer.local_addr().unwrap(), &b"four"[..]);
             for (to, bytes) in said.map(|bytes| (gone, bytes)).into_iter().chain([four]) {
-                let datagram = [OutgoingDatagram { to, bytes, series: None }];
+                let datagram = [OutgoingDatagram { to, bytes, order_key: None }];
                 socket.send(&clock, &datagram, &mut counts, |_, _, is_taken| assert!(is_taken)).unwrap();
             }
             peer.send_to(b"five", socket.local()).unwrap();

@@ -139,11 +139,8 @@ impl Wire {
         waiting: &Outbox,
         counts: &mut TesterSecond,
     ) -> Result<(), LoadError> {
-        let one = |to, bytes| [OutgoingDatagram { to, bytes, series: None }];
         match self {
-            Self::Datagrams(socket) => waiting
-                .iter()
-                .try_for_each(|(to, bytes)| socket.send(clock, &one(to, bytes), counts, |_, _, _| ()))?,
+            Self::Datagrams(socket) => socket.send_all(clock, waiting, counts, |_, _, _, _| ())?,
             Self::Streams(streams) => {
                 streams.send(waiting, counts, None);
                 counts.sent += streams.take_sent_later().len() as u64;
@@ -153,7 +150,8 @@ impl Wire {
                     if is_over_tcp(bytes) {
                         both.streams.queue((to, way), bytes, counts, None);
                     } else {
-                        both.socket.send(clock, &one(to, bytes), counts, |_, _, _| ())?;
+                        let datagram = OutgoingDatagram { to, bytes, order_key: None };
+                        both.socket.send(clock, &[datagram], counts, |_, _, _| ())?;
                     }
                 }
                 both.streams.flush();

@@ -99,6 +99,8 @@ pub(super) struct Connections {
     look: Instant,
     /// Messages that have not left, and never will.
     unsent: Vec<(Bytes, ConnectionEnd)>,
+    /// Peers whose connections have ended, if they are recorded.
+    ended: Option<Vec<Source>>,
     pub tally: ConnectionTally,
 }
 
@@ -135,12 +137,13 @@ pub(super) struct Opening<'a> {
 }
 
 impl Connections {
-    /// At most so many.
-    pub fn new(most: usize, limits: Limits, tls: Tls) -> Self {
+    /// At most so many. With `records_ends` the peers are kept whose connections have ended ([`Connections::take_ended`]).
+    pub fn new(most: usize, limits: Limits, tls: Tls, records_ends: bool) -> Self {
         Self {
             most,
             limits,
             tls,
+            ended: records_ends.then(Vec::new),
             admission: ConnectionSlots::new(slot_limits(most, &limits)),
             by_slot: HashMap::new(),
             slots: Vec::new(),
@@ -154,6 +157,16 @@ impl Connections {
             unsent: Vec::new(),
             tally: ConnectionTally::default(),
         }
+    }
+
+    /// How TLS is spoken.
+    pub const fn tls(&self) -> &Tls {
+        &self.tls
+    }
+
+    /// How many there may be.
+    pub const fn most(&self) -> usize {
+        self.most
     }
 
     /// How many there are.
@@ -330,9 +343,14 @@ impl Connections {
         self.slots[place].as_ref().map(|connection| (place, connection.has_finished))
     }
 
+    /// The place of the connection with a peer.
+    pub fn slot_of(&self, peer: Source) -> Option<usize> {
+        self.place_of(peer).map(|(place, _)| place)
+    }
+
     /// A request has come that is to be answered.
     pub fn asked(&mut self, by: Source) {
-        let place = self.place_of(by).map(|(place, _)| place);
+        let place = self.slot_of(by);
         if let Some(connection) = place.and_then(|place| self.slots[place].as_mut()) {
             connection.open += 1;
         }
@@ -483,11 +501,17 @@ impl Connections {
         if self.by_peer.get(&connection.of) == Some(&place) {
             self.by_peer.remove(&connection.of);
         }
+        self.ended.iter_mut().for_each(|ended| ended.push(connection.of));
         let told = why.clone().unwrap_or(ConnectionEnd::Closed);
         self.unsent.extend(connection.stream.into_unsent().map(|message| (message, told.clone())));
         if let Some(why) = why {
             self.tally.broken.count(why.to_string());
         }
+    }
+
+    /// Peers whose connections have ended since this was last asked.
+    pub fn take_ended(&mut self) -> Vec<Source> {
+        self.ended.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Messages that have not left because their connection is over, each with the reason.

@@ -24,22 +24,22 @@ pub(super) struct DatagramPoint {
     pub ready: bool,
     /// All that waits, one behind the other, and of each where it goes and where it ends.
     outgoing: Vec<u8>,
-    places: Vec<WaitingPlace>,
+    queued: Vec<QueuedDatagram>,
 }
 
 /// A datagram that waits.
-struct WaitingPlace {
+struct QueuedDatagram {
     to: SocketAddr,
     end: usize,
-    /// Of its Call-ID: the messages of a call leave in their order.
-    series: Option<u64>,
+    /// A hash of its Call-ID: the messages of a call keep their order. Equal hashes only keep two calls in order.
+    order_key: Option<u64>,
 }
 
 impl DatagramPoint {
-    /// Bound there, and nowhere else.
-    pub fn open(address: SocketAddr) -> Result<Self, SocketError> {
-        let socket = DatagramSocket::open_together(address, RECEIVE_BUFFER)?;
-        Ok(Self { socket, ready: true, outgoing: Vec::new(), places: Vec::with_capacity(MESSAGES) })
+    /// Bound there and nowhere else. With `is_shared` other sockets may be bound there, too.
+    pub fn open(address: SocketAddr, is_shared: bool) -> Result<Self, SocketError> {
+        let socket = DatagramSocket::open_coalesced(address, RECEIVE_BUFFER, is_shared)?;
+        Ok(Self { socket, ready: true, outgoing: Vec::new(), queued: Vec::with_capacity(MESSAGES) })
     }
 
     /// Where it is bound.
@@ -75,31 +75,31 @@ impl DatagramPoint {
             call_id.hash(&mut hasher);
             hasher.finish()
         };
-        let series = self.socket.has_high_rate().then(hash);
+        let order_key = self.socket.may_reorder().then(hash);
         self.outgoing.extend_from_slice(message);
-        self.places.push(WaitingPlace { to, end: self.outgoing.len(), series });
+        self.queued.push(QueuedDatagram { to, end: self.outgoing.len(), order_key });
     }
 
     /// Whether so many wait that one call is full.
     pub const fn is_full(&self) -> bool {
-        self.places.len() >= MESSAGES
+        self.queued.len() >= MESSAGES
     }
 
     /// Sends what waits, and tells of each that the kernel refuses. It is not sent again.
     pub fn flush(&mut self, now: Instant, refused: impl FnMut(&[u8], io::Error)) {
-        if self.places.is_empty() {
+        if self.queued.is_empty() {
             return;
         }
-        let starts = std::iter::once(0).chain(self.places.iter().map(|place| place.end));
-        let waiting = starts.zip(&self.places).map(|(start, place)| {
-            let WaitingPlace { to, end, series } = *place;
-            OutgoingDatagram { to, bytes: &self.outgoing[start..end], series }
+        let starts = std::iter::once(0).chain(self.queued.iter().map(|place| place.end));
+        let waiting = starts.zip(&self.queued).map(|(start, place)| {
+            let QueuedDatagram { to, end, order_key } = *place;
+            OutgoingDatagram { to, bytes: &self.outgoing[start..end], order_key }
         });
         let datagrams: SmallVec<[_; MESSAGES]> = waiting.collect();
         self.socket.send(now, &datagrams, refused);
         drop(datagrams);
         self.outgoing.clear();
-        self.places.clear();
+        self.queued.clear();
     }
 
     /// Datagrams that reached this machine and for which there was no room, since this was last asked.

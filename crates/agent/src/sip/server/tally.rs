@@ -21,7 +21,7 @@ pub struct Tally {
     pub unreadable: Reasons,
     /// Keep-alives that came (RFC 5626 section 3.5.1).
     pub keep_alives: u64,
-    /// Datagrams that reached this machine, and for which the sockets had no room.
+    /// Datagrams that reached this machine, and for which the sockets, or the queue to another thread, had no room.
     pub socket_drops: u64,
     /// Connections.
     pub connections: ConnectionTally,
@@ -54,7 +54,31 @@ pub struct ConnectionTally {
 #[serde(transparent)]
 pub struct Reasons(pub BTreeMap<String, u64>);
 
+impl Tally {
+    /// Adds what another part of the server has done.
+    pub fn add(&mut self, other: &Self) {
+        self.received.add(&other.received);
+        self.sent.add(&other.sent);
+        self.unsent.add(&other.unsent);
+        self.unreadable.add(&other.unreadable);
+        self.keep_alives += other.keep_alives;
+        self.socket_drops += other.socket_drops;
+        let (own, other) = (&mut self.connections, &other.connections);
+        own.accepted += other.accepted;
+        own.refused += other.refused;
+        own.opened += other.opened;
+        own.broken.add(&other.broken);
+    }
+}
+
 impl Reasons {
+    /// Adds counts by their reasons.
+    pub fn add(&mut self, other: &Self) {
+        for (why, count) in &other.0 {
+            *self.0.entry(why.clone()).or_default() += count;
+        }
+    }
+
     /// Counts one more.
     pub fn count(&mut self, why: impl Into<String>) {
         let mut why = why.into();
@@ -71,6 +95,12 @@ impl Reasons {
 }
 
 impl Messages {
+    fn add(&mut self, other: &Self) {
+        for (own, other) in [(&mut self.requests, &other.requests), (&mut self.responses, &other.responses)] {
+            other.iter().for_each(|(name, count)| *own.entry(name).or_default() += count);
+        }
+    }
+
     /// Counts one more.
     pub fn count(&mut self, message: &Message) {
         match message {

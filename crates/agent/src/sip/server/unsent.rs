@@ -20,6 +20,8 @@ pub(super) enum SendError {
     TooManyWait,
     #[error("no room in the socket")]
     NoRoomInSocket,
+    #[error("too much waits for another thread")]
+    NoRoomInThread,
     #[error("{0}")]
     Kernel(io::ErrorKind),
     #[error("the connection is gone")]

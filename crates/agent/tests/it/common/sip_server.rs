@@ -1,15 +1,17 @@
 //! A SIP server at sockets of the loopback interface, on a thread of its own, as long as a test needs it.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use netrig_agent::sip::server::{Limits, Names, Sockets, SocketsOrder, Tally};
+use netrig_agent::sip::server::{Limits, Names, PartitionedSockets, Sockets, SocketsOrder, Tally};
 use netrig_agent::tls::Identity;
 use netrig_core::Seeds;
 use netrig_sip::header::Transport;
+use netrig_sip::partitioning::Partitioning;
 use netrig_sip::server::{Role, Server, ServerOrder};
 use netrig_sip::transaction::Timing;
 
@@ -27,20 +29,39 @@ impl Running {
         Self::with(sockets, move |listens| order.server(listens).unwrap())
     }
 
+    /// The same, run by so many threads.
+    pub fn threaded(sockets: SocketsOrder, order: ServerOrder, threads: u8) -> Self {
+        Self::run(move |flag, tell| {
+            let threads = NonZeroU8::new(threads).unwrap();
+            let partitioning = Partitioning::new(&order.role, threads, &order.seeds);
+            let sockets = PartitionedSockets::open(sockets, &partitioning).unwrap();
+            let servers = partitioning.servers(&order, sockets.listens()).unwrap();
+            tell(sockets.listens());
+            sockets.serve(servers, None, flag).unwrap()
+        })
+    }
+
     /// What `make` makes of where it listens.
     pub fn with(
         sockets: SocketsOrder,
         make: impl FnOnce(&[(Transport, SocketAddr)]) -> Box<dyn Server> + Send + 'static,
     ) -> Self {
+        Self::run(move |flag, tell| {
+            let sockets = Sockets::open(sockets).unwrap();
+            let mut server = make(sockets.listens());
+            tell(sockets.listens());
+            sockets.serve(server.as_mut(), None, flag).unwrap()
+        })
+    }
+
+    fn run(
+        serve: impl FnOnce(&AtomicBool, &dyn Fn(&[(Transport, SocketAddr)])) -> Tally + Send + 'static,
+    ) -> Self {
         let cancel = Arc::new(AtomicBool::new(false));
         let (tell, told) = mpsc::channel();
         let flag = Arc::clone(&cancel);
-        let thread = std::thread::spawn(move || {
-            let sockets = Sockets::open(sockets).unwrap();
-            let mut server = make(sockets.listens());
-            tell.send(sockets.listens().to_vec()).unwrap();
-            sockets.serve(server.as_mut(), None, &flag).unwrap()
-        });
+        let tell = move |listens: &[(Transport, SocketAddr)]| tell.send(listens.to_vec()).unwrap();
+        let thread = std::thread::spawn(move || serve(&flag, &tell));
         Self { listens: told.recv().unwrap(), cancel, thread: Some(thread) }
     }
 

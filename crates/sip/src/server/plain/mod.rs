@@ -4,8 +4,9 @@
 //! call the server keeps the messages that it was sent. When a message of the call is not plain, or a timer runs out, the strict model is
 //! given these messages with their times, and goes on ([`AnsweringMachine::give_up_plain`](super::AnsweringMachine)). The path itself
 //! knows four rules: an INVITE is accepted at once, one that is repeated is absorbed, an ACK belongs to its INVITE, and a BYE ends the
-//! call. A test holds all responses against those of the strict model, byte for byte. They differ in one case: the response to a repeated
-//! BYE is made of the repetition, and not of the BYE before it, which are the same unless the peer breaks RFC 3261 section 17.1.2.
+//! call. A test holds all responses against those of the strict model, byte for byte. They differ in two cases. The response to a
+//! repeated BYE is made of the repetition, and not of the BYE before it, which are the same unless the peer breaks RFC 3261 section
+//! 17.1.2. And more calls have room, because eight plain transactions count as one.
 
 mod answering;
 #[cfg(test)]

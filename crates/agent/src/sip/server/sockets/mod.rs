@@ -15,8 +15,9 @@ use netrig_sip::location::Abilities;
 use netrig_sip::server::{Domain, PlainResponses, Server, Waiting};
 use rustix::io::Errno;
 
-use super::connections::{Connections, FIRST_KEY};
+use super::connections::{Connections, FIRST_KEY, Tls};
 use super::datagrams::DatagramPoint;
+use super::handover::{Handover, HandoverItem};
 use super::names::Names;
 use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, kernel, not_had, speaking};
 use super::tally::Tally;
@@ -34,6 +35,12 @@ const CALLS: i32 = 4096;
 /// Under these numbers the pacer reports listening sockets: this and their place.
 const FIRST_LISTENER: u64 = 1 << 32;
 
+/// Under this number the pacer reports that another thread has handed something over.
+const WAKEUP: u64 = u64::MAX;
+
+/// When a thread looks again whether another one, which has too much to do, takes more.
+const CONGESTED: Duration = Duration::from_millis(1);
+
 /// How often who watches is told.
 const GLANCE: Duration = Duration::from_secs(1);
 
@@ -44,7 +51,7 @@ struct Listener {
 }
 
 /// Is told what a server has done so far.
-type Watcher = Box<dyn FnMut(&Tally) + Send>;
+pub(super) type Watcher = Box<dyn FnMut(&Tally) + Send>;
 
 /// A tap, and how it tells the time of day.
 struct SocketsTap {
@@ -82,6 +89,15 @@ pub struct Sockets {
     /// Who sees each message.
     tap: Option<SocketsTap>,
     shortage: Option<DescriptorShortage>,
+    /// Of a server that several threads run.
+    handover: Option<Handover>,
+}
+
+/// What all threads of a server have in common.
+#[derive(Clone)]
+pub(super) struct CommonParts {
+    clock: Clock,
+    tls: Tls,
 }
 
 impl Sockets {
@@ -90,6 +106,18 @@ impl Sockets {
     /// # Errors
     /// One of them cannot be had as it was asked for.
     pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
+        let common = CommonParts { clock: Clock::starting_in(Duration::ZERO), tls: speaking(&order)? };
+        Self::open_partition(order, common, None)
+    }
+
+    /// Opens those of one thread, whose addresses other threads share, or of a whole server.
+    pub(super) fn open_partition(
+        order: SocketsOrder,
+        common: CommonParts,
+        handover: Option<Handover>,
+    ) -> Result<Self, ServeError> {
+        let is_shared = handover.is_some();
+        let CommonParts { clock, tls } = common;
         let has_streams = order.listen.iter().any(|point| point.transport != Transport::Udp);
         let (most, shortage) =
             if has_streams { allowed_connections(order.limits.connections)? } else { (0, None) };
@@ -97,14 +125,17 @@ impl Sockets {
         if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
             return Err(ServeError::NoIdentity(*point));
         }
-        let clock = Clock::starting_in(Duration::ZERO);
         // What is to leave at a moment leaves then; all else may be as late as a sleep is.
         let tail = if order.delay.is_some() { SPIN } else { Duration::ZERO };
         let pacer = Pacer::new(clock, tail).map_err(kernel("epoll_create"))?;
+        if let Some(handover) = &handover {
+            pacer.watch(handover.wakeup(), WAKEUP, Watch::Reading).map_err(kernel("epoll_ctl"))?;
+        }
         let (mut datagrams, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
         for point in &order.listen {
             let local = if point.transport == Transport::Udp {
-                let opened = DatagramPoint::open(point.address).map_err(|error| not_had(*point, error))?;
+                let opened =
+                    DatagramPoint::open(point.address, is_shared).map_err(|error| not_had(*point, error))?;
                 pacer
                     .watch(opened.fd(), datagrams.len() as u64, Watch::Reading)
                     .map_err(kernel("epoll_ctl"))?;
@@ -112,7 +143,7 @@ impl Sockets {
                 datagrams.push(opened);
                 local
             } else {
-                let (listener, local) = listen(point).map_err(|error| not_had(*point, error))?;
+                let (listener, local) = listen(point, is_shared).map_err(|error| not_had(*point, error))?;
                 let key = FIRST_LISTENER + listeners.len() as u64;
                 pacer.watch(&listener.socket, key, Watch::Reading).map_err(kernel("epoll_ctl"))?;
                 listeners.push(listener);
@@ -121,7 +152,11 @@ impl Sockets {
             listens.push((point.transport, local));
         }
         let waiting = order.delay.as_ref();
-        let waiting = waiting.map(|law| Waiting::new(law.clone(), order.seeds.stream("sip/serve/delay")));
+        let name = match handover.as_ref().map_or(0, Handover::index) {
+            0 => "sip/serve/delay".to_owned(),
+            index => format!("sip/serve/delay/{index}"),
+        };
+        let waiting = waiting.map(|law| Waiting::new(law.clone(), order.seeds.stream(&name)));
         Ok(Self {
             clock,
             pacer,
@@ -129,7 +164,7 @@ impl Sockets {
             domain: Domain { names: Vec::new(), listens },
             datagrams,
             listeners,
-            connections: Connections::new(most, order.limits, speaking(&order)?),
+            connections: Connections::new(most, order.limits, tls, is_shared),
             responses: PlainResponses::default(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
@@ -143,12 +178,23 @@ impl Sockets {
             watcher: None,
             tap: None,
             shortage,
+            handover,
         })
     }
 
     /// What the system lacks, if it allows fewer open files than the connections that may come need.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
+    }
+
+    /// What other threads of the same server have as well.
+    pub(super) fn common(&self) -> CommonParts {
+        CommonParts { clock: self.clock, tls: self.connections.tls().clone() }
+    }
+
+    /// How many connections there may be, if any may.
+    pub(super) fn most_connections(&self) -> Option<usize> {
+        Some(self.connections.most()).filter(|_| !self.listeners.is_empty())
     }
 
     /// Where they listen, with the ports that the system has chosen.
@@ -161,16 +207,26 @@ impl Sockets {
     /// # Errors
     /// The kernel refuses what it always grants.
     pub fn serve(
-        mut self,
+        self,
         server: &mut dyn Server,
         lasts: Option<Duration>,
         cancel: &AtomicBool,
+    ) -> Result<Tally, ServeError> {
+        self.serve_until(server, lasts, &[cancel])
+    }
+
+    /// The same until one of `ends` is set.
+    pub(super) fn serve_until(
+        mut self,
+        server: &mut dyn Server,
+        lasts: Option<Duration>,
+        ends: &[&AtomicBool],
     ) -> Result<Tally, ServeError> {
         let until = lasts.map_or(Instant::NEVER, |lasts| self.clock.now() + lasts);
         self.forwards = server.forwards();
         let mut look = self.glance()?;
         let (mut ready, mut batch) = (Vec::new(), DatagramPoint::batch());
-        while !cancel.load(Ordering::Relaxed) {
+        while !ends.iter().any(|end| end.load(Ordering::Relaxed)) {
             let now = self.clock.now();
             if now >= until {
                 break;
@@ -178,7 +234,9 @@ impl Sockets {
             if now >= look {
                 look = self.glance()?;
             }
-            let next = if self.has_more() { now } else { self.next(server).min(until).min(look) };
+            let look_again = if self.is_congested() { now + CONGESTED } else { Instant::NEVER };
+            let next =
+                if self.has_more() { now } else { self.next(server).min(until).min(look).min(look_again) };
             ready.clear();
             ready.extend(self.pacer.wait(next).map_err(kernel("ppoll"))?.iter().map(|(key, _)| *key));
             ready.iter().for_each(|key| self.note(*key));
@@ -222,9 +280,10 @@ impl Sockets {
     }
 
     fn has_more(&self) -> bool {
-        self.connections.has_more()
+        !self.is_congested() && self.connections.has_more()
             || self.datagrams.iter().any(|point| point.ready)
             || self.listeners.iter().any(|listener| listener.ready)
+            || self.handover.as_ref().is_some_and(|handover| handover.has_input)
     }
 
     fn next(&self, server: &dyn Server) -> Instant {
@@ -239,7 +298,9 @@ impl Sockets {
     /// The kernel has something to say.
     fn note(&mut self, key: u64) {
         let place = |first: u64| usize::try_from(key - first).unwrap_or(usize::MAX);
-        if key >= FIRST_KEY {
+        if key == WAKEUP {
+            self.handover.iter_mut().for_each(|handover| handover.has_input = true);
+        } else if key >= FIRST_KEY {
             self.connections.ready(place(FIRST_KEY));
         } else if key >= FIRST_LISTENER {
             if let Some(listener) = self.listeners.get_mut(place(FIRST_LISTENER)) {
@@ -255,7 +316,11 @@ impl Sockets {
         let now = self.clock.now();
         self.take_datagrams(now, server, batch)?;
         self.take_connections(now);
-        self.take_streams(now, server);
+        if !self.is_congested() {
+            self.take_streams(now, server);
+        }
+        self.flush_handover();
+        self.take_handovers(now, server);
         let now = self.clock.now();
         if server.poll_timeout().is_some_and(|at| at <= now) {
             server.handle_timeout(now);
@@ -269,7 +334,22 @@ impl Sockets {
             self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         }
         self.flush(now, server);
+        self.flush_handover();
         Ok(())
+    }
+
+    /// Whether another thread has so much to do that this one reads nothing from connections.
+    fn is_congested(&self) -> bool {
+        self.handover.as_ref().is_some_and(Handover::is_congested)
+    }
+
+    /// Gives the other threads what is theirs.
+    fn flush_handover(&mut self) {
+        let Some(handover) = &mut self.handover else { return };
+        for of in self.connections.take_ended() {
+            handover.queue_to_all(&HandoverItem::Ended { of }, &[]);
+        }
+        handover.flush();
     }
 
     /// What it has done so far.
@@ -279,17 +359,19 @@ impl Sockets {
         }
         let mut tally = self.tally.clone();
         let broken = std::mem::replace(&mut tally.connections, self.connections.tally.clone()).broken;
-        for (why, count) in broken.0 {
-            *tally.connections.broken.0.entry(why).or_default() += count;
-        }
+        tally.connections.broken.add(&broken);
         Ok(tally)
     }
 }
 
-fn listen(point: &ListeningPoint) -> Result<(Listener, SocketAddr), SocketError> {
+fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAddr), SocketError> {
     let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let failed = |what| move |error: Errno| refused(what, point.address, error);
-    let socket = Making::tcp(&options, 0, point.address)?.bound()?;
+    let making = Making::tcp(&options, 0, point.address)?;
+    if is_shared {
+        making.share_address()?;
+    }
+    let socket = making.bound()?;
     rustix::net::listen(&socket, CALLS).map_err(failed("listen"))?;
     let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
     let local = local.try_into().map_err(failed("getsockname"))?;

@@ -11,6 +11,7 @@ use netrig_sip::{Framed, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use super::super::handover::{Handover, HandoverItem};
 use super::super::order::{ServeError, kernel};
 use super::Sockets;
 use crate::sip::ledger::Purse;
@@ -22,6 +23,9 @@ const BATCHES: usize = 16;
 
 /// Connections that are taken in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
+
+/// Batches of what other threads have handed over that are taken in one turn.
+const HANDOVERS_AT_ONCE: usize = 16;
 
 /// Senders of which is remembered at which of several sockets they are served.
 const MOST_STRANGERS: usize = 1 << 16;
@@ -74,8 +78,28 @@ impl Sockets {
         Ok(())
     }
 
-    /// A datagram that has come to one socket.
+    /// A datagram that has come to one socket. One that concerns another partition is handed to that thread, or dropped if too much waits
+    /// there.
     fn take_datagram(
+        &mut self,
+        now: Instant,
+        (place, from): (usize, SocketAddr),
+        bytes: &[u8],
+        server: &mut dyn Server,
+    ) {
+        if let Some(handover) = &mut self.handover
+            && let Some(owner) = handover.owner_of(bytes)
+        {
+            let from = Source { transport: Transport::Udp, address: from };
+            let has_room = handover.queue(owner, HandoverItem::Datagram { from, place }, bytes);
+            self.tally.socket_drops += u64::from(!has_room);
+            return;
+        }
+        self.take_own_datagram(now, (place, from), bytes, server);
+    }
+
+    /// A datagram that concerns this thread's partition.
+    fn take_own_datagram(
         &mut self,
         now: Instant,
         (place, from): (usize, SocketAddr),
@@ -224,17 +248,12 @@ impl Sockets {
         for (framed, from, place) in came {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
+                Framed::Message(bytes) if self.hand_streamed(&bytes, from, place, &*server) => {}
                 // A connection is proven by its first message, which the strict model reads.
                 Framed::Message(bytes)
                     if self.connections.is_proven(place) && self.take_plain(now, &bytes, from, server) => {}
                 Framed::Message(bytes) => match self.read_along(&bytes, from) {
-                    // A server that asks for no credentials takes a whole message as proof.
-                    Some(message)
-                        if self.connections.is_refused(place)
-                            || (!server.authenticates() && !self.connections.prove(place)) =>
-                    {
-                        self.turn_away(place, &message);
-                    }
+                    Some(message) if !self.admit(place, &message, &*server) => {}
                     // It was counted when it was read.
                     Some(_) if self.answer_plain(now, &bytes, from, server).is_some() => {
                         self.send_plain(now, bytes.len(), from);
@@ -248,8 +267,8 @@ impl Sockets {
                         let has_proof = server.take_proof();
                         self.transmit(now, server);
                         self.purse = Purse::default();
-                        if has_proof && !self.connections.prove(place) {
-                            self.connections.finish(place);
+                        if has_proof {
+                            self.accept_proof(place);
                         }
                     }
                     None => {
@@ -261,6 +280,122 @@ impl Sockets {
                         self.connections.unreadable(place);
                     }
                 },
+            }
+        }
+    }
+
+    /// Whether a message along a connection may be handled: it is refused with 503 if there is no room for the connection. A server that asks
+    /// for no credentials takes a whole message as proof.
+    fn admit(&mut self, place: usize, message: &Message, server: &dyn Server) -> bool {
+        let is_admitted =
+            !self.connections.is_refused(place) && (server.authenticates() || self.connections.prove(place));
+        if !is_admitted {
+            self.turn_away(place, message);
+        }
+        is_admitted
+    }
+
+    /// The peer of a connection has sent valid credentials.
+    fn accept_proof(&mut self, place: usize) {
+        if !self.connections.prove(place) {
+            self.connections.finish(place);
+        }
+    }
+
+    /// Hands a message that has come along a connection to the thread of another partition, if it concerns that. Returns whether the message
+    /// was handed over, or refused with 503.
+    fn hand_streamed(&mut self, bytes: &Bytes, from: Source, place: usize, server: &dyn Server) -> bool {
+        let Some(owner) = self.handover.as_ref().and_then(|handover| handover.owner_of(bytes)) else {
+            return false;
+        };
+        if !self.connections.is_proven(place) {
+            // What cannot be read proves nothing, and is refused here.
+            let Ok(message) = Message::parse(bytes) else { return false };
+            if !self.admit(place, &message, server) {
+                self.tally.received.count(&message);
+                self.tell_tap_along(bytes, from);
+                return true;
+            }
+        }
+        // A request but ACK is answered.
+        if !bytes.starts_with(b"ACK ") && !bytes.starts_with(b"SIP/") {
+            self.connections.asked(from);
+        }
+        if let Some(handover) = &mut self.handover {
+            handover.queue(owner, HandoverItem::Streamed { from }, bytes);
+        }
+        true
+    }
+
+    /// A message that has come along a connection of the thread of partition `by`.
+    fn take_streamed(&mut self, now: Instant, by: u32, from: Source, bytes: &[u8], server: &mut dyn Server) {
+        if let Some(handover) = &mut self.handover {
+            handover.record_connection_owner(from, by);
+        }
+        if self.take_plain(now, bytes, from, server) {
+            return;
+        }
+        let bytes = Bytes::copy_from_slice(bytes);
+        let message = self.read_along(&bytes, from);
+        self.purse = self.ledger.purse(now, from.address, bytes.len(), true);
+        let found = match message {
+            Some(message) => {
+                server.handle(now, message, from);
+                let has_proof = server.take_proof();
+                self.transmit(now, server);
+                has_proof.then_some(HandoverItem::Proof { of: from })
+            }
+            None => {
+                self.refuse(now, &bytes, from);
+                Some(HandoverItem::Unreadable { of: from })
+            }
+        };
+        self.purse = Purse::default();
+        if let (Some(handover), Some(found)) = (&mut self.handover, found) {
+            handover.queue(by, found, &[]);
+        }
+    }
+
+    /// Takes some of what other threads have handed over.
+    pub(super) fn take_handovers(&mut self, now: Instant, server: &mut dyn Server) {
+        for _ in 0..HANDOVERS_AT_ONCE {
+            let Some(batch) = self.handover.as_mut().and_then(Handover::receive) else { return };
+            for (item, bytes) in batch.iter() {
+                self.take_handover(now, batch.by, item, bytes, server);
+            }
+        }
+    }
+
+    fn take_handover(
+        &mut self,
+        now: Instant,
+        by: u32,
+        item: &HandoverItem,
+        bytes: &[u8],
+        server: &mut dyn Server,
+    ) {
+        match item {
+            HandoverItem::Datagram { from, place } => {
+                self.take_own_datagram(now, (*place, from.address), bytes, server);
+            }
+            HandoverItem::Streamed { from } => self.take_streamed(now, by, *from, bytes, server),
+            HandoverItem::Outgoing { to, host, status } => {
+                self.send_for_other(now, by, (*to, host, *status), bytes);
+            }
+            HandoverItem::Unsent => {
+                self.unsent.extend(Message::parse(&Bytes::copy_from_slice(bytes)).ok());
+            }
+            HandoverItem::Proof { of } => {
+                self.connections.slot_of(*of).into_iter().for_each(|place| self.accept_proof(place));
+            }
+            HandoverItem::Unreadable { of } => {
+                self.connections
+                    .slot_of(*of)
+                    .into_iter()
+                    .for_each(|place| self.connections.unreadable(place));
+            }
+            HandoverItem::Ended { of } => {
+                self.handover.iter_mut().for_each(|handover| handover.forget_connection_owner(*of, by));
             }
         }
     }

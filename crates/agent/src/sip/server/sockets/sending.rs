@@ -6,9 +6,10 @@ use bytes::Bytes;
 use netrig_core::Instant;
 use netrig_sip::header::Transport;
 use netrig_sip::server::{Destination, PlainResponse, Server, Source, on_link_of};
-use netrig_sip::{Host, Message, Name};
+use netrig_sip::{Host, Message, Name, Status};
 
 use super::super::connections::Opening;
+use super::super::handover::HandoverItem;
 use super::super::unsent::SendError;
 use super::Sockets;
 use crate::sip::datagrams::is_without_room;
@@ -52,9 +53,7 @@ impl Sockets {
         }
         self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), bytes);
         let host = Host::Address(to.address.ip());
-        let opening = local.map(|local| Opening { local, host: &host });
-        let message = (Bytes::copy_from_slice(bytes), Some(status));
-        self.connections.send(now, &self.pacer, to, message, opening).map(|()| true)
+        self.send_along(now, (to, &host, Some(status)), Bytes::copy_from_slice(bytes)).map(|()| true)
     }
 
     /// Puts a datagram where it leaves with the next flush.
@@ -139,14 +138,58 @@ impl Sockets {
             let call_id = message.headers().get(&Name::CallId).unwrap_or_default();
             return self.give_datagram(now, to, call_id, &bytes).map(|()| true);
         }
-        // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
-        // section 18.1.1).
-        let opening = local.map(|local| Opening { local, host: &host });
         if self.tap.is_some() {
             self.tell_tap(true, to.transport, local.map(|local| [local, to.address]), &message.to_bytes());
         }
         let status = message.as_response().map(|response| response.status);
-        self.connections.send(now, &self.pacer, to, (message.to_bytes(), status), opening).map(|()| true)
+        self.send_along(now, (to, &host, status), message.to_bytes()).map(|()| true)
+    }
+
+    /// Puts a message where it leaves along the connection with its destination, or hands it to the thread that owns that connection.
+    fn send_along(
+        &mut self,
+        now: Instant,
+        (to, host, status): (Source, &Host, Option<Status>),
+        bytes: Bytes,
+    ) -> Result<(), SendError> {
+        if let Some(handover) = &mut self.handover
+            && let Some(owner) = handover.connection_owner(to)
+            && self.connections.slot_of(to).is_none()
+        {
+            let item = HandoverItem::Outgoing { to, host: host.clone(), status };
+            return if handover.queue(owner, item, &bytes) { Ok(()) } else { Err(SendError::NoRoomInThread) };
+        }
+        self.send_here(now, (to, host, status), bytes)
+    }
+
+    /// Puts a message where it leaves along a connection of this thread.
+    fn send_here(
+        &mut self,
+        now: Instant,
+        (to, host, status): (Source, &Host, Option<Status>),
+        bytes: Bytes,
+    ) -> Result<(), SendError> {
+        // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
+        // section 18.1.1).
+        let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
+        let opening = local.map(|local| Opening { local, host });
+        self.connections.send(now, &self.pacer, to, (bytes, status), opening)
+    }
+
+    /// Sends a message of the thread of partition `by` along a connection of this one. That thread is told if it cannot be sent.
+    pub(super) fn send_for_other(
+        &mut self,
+        now: Instant,
+        by: u32,
+        to: (Source, &Host, Option<Status>),
+        bytes: &[u8],
+    ) {
+        if let Err(why) = self.send_here(now, to, Bytes::copy_from_slice(bytes)) {
+            self.tally.unsent.count(why.to_string());
+            if let Some(handover) = &mut self.handover {
+                handover.queue(by, HandoverItem::Unsent, bytes);
+            }
+        }
     }
 
     /// What an address gets of a message over UDP: the message, a short answer in its place, or nothing.
@@ -178,6 +221,10 @@ impl Sockets {
             (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(now, place));
             self.connections.flush(now);
             for (bytes, why) in self.connections.take_unsent() {
+                // Which partition has sent it is not known any more.
+                if let Some(handover) = &mut self.handover {
+                    handover.queue_to_all(&HandoverItem::Unsent, &bytes);
+                }
                 if let Ok(message) = Message::parse(&bytes) {
                     self.has_not_left(message, &why.into());
                 }

@@ -1,6 +1,7 @@
 //! What may be typed behind `netrig sip serve`.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -54,6 +55,9 @@ pub struct Place {
     /// tcp at 127.0.0.1:5060 if not given. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS[:PORT]")]
     pub listen: Vec<ListeningPoint>,
+    /// Number of threads. Each has its own sockets and a part of the state: `uas` by Call-ID, all others by user
+    #[arg(long, help_heading = "Sockets", value_name = "N", default_value = "1")]
+    pub threads: NonZeroU8,
     /// Serve anybody who reaches it, also over a network and without digest authentication
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
@@ -131,7 +135,8 @@ pub struct Ending {
 /// How many transactions, and how long.
 #[derive(Debug, Args)]
 pub struct Transactions {
-    /// Transactions at once, about 2 KB each; one more is answered with 503. Over UDP each is kept for 64 T1 after its end
+    /// Transactions at once, about 2 KB each; one more is answered with 503. Over UDP each is kept for 64 T1 after its end. Eight
+    /// of plain calls to `uas` count as one
     #[arg(long, help_heading = "Transactions", value_name = "N", default_value_t = 1_000_000)]
     pub max_transactions: usize,
     /// T1, the estimate of a round trip from which all timers follow (RFC 3261 section 17.1.1.1)

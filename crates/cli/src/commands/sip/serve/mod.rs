@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
+use netrig_agent::sip::server::{Limits, Names, PartitionedSockets, ServeError, SocketsOrder};
 use netrig_agent::sip::tap::MessageTaps as _;
 use netrig_agent::tls::{self, Identity, Trust};
 use netrig_core::Seeds;
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
+use netrig_sip::partitioning::Partitioning;
 use netrig_sip::sdp::DISCARD;
 use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
 use netrig_sip::transaction::Timing;
@@ -178,7 +179,8 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let (identity, is_own) = identity(place, &listen, &order.domains)?;
     let shown = identity.as_ref().filter(|_| is_own).map(|own| fingerprint(own.certificate()));
     let authorities = |file: &Option<std::path::PathBuf>| file.as_deref().map(tls::authorities).transpose();
-    let sockets = Sockets::open(SocketsOrder {
+    let partitioning = Partitioning::new(&order.role, place.threads, &seeds);
+    let sockets = SocketsOrder {
         listen,
         identity,
         clients: authorities(&place.client_authorities).map_err(Failure::request)?,
@@ -194,12 +196,12 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
             ..Limits::default()
         },
         seeds,
-    });
-    let sockets = sockets.map_err(failure)?;
+    };
+    let sockets = PartitionedSockets::open(sockets, &partitioning).map_err(failure)?;
     if let Some(shortage) = sockets.shortage() {
         eprintln!("warning: {shortage}");
     }
-    let mut server = order.server(sockets.listens()).map_err(of_order)?;
+    let servers = partitioning.servers(&order, sockets.listens()).map_err(of_order)?;
     let points: Vec<String> = sockets.listens().iter().map(written).collect();
     let cancel = until_interrupted()?;
     let certificate =
@@ -214,10 +216,10 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     };
     let keeper = typed.ending.keeping.begin_at_server()?;
     let sockets = match &keeper {
-        Some(keeper) => sockets.tapped(keeper.tap()),
+        Some(keeper) => sockets.tapped(|| keeper.tap()),
         None => sockets,
     };
-    let tally = sockets.serve(server.as_mut(), typed.ending.lasts, &cancel).map_err(failure)?;
+    let tally = sockets.serve(servers, typed.ending.lasts, &cancel).map_err(failure)?;
     let kept = keeper.map(Keeper::finish);
     // The sockets are gone, and with them who watched them.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {

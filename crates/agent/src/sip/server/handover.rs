@@ -1,0 +1,283 @@
+//! How the threads of a partitioned server hand messages to each other.
+//!
+//! Each thread has a server with one partition of the state ([`Partitioning`]), and sockets of its own at addresses that all threads share.
+//! A message that concerns another partition is handed to that thread as it came; what leaves along a connection is handed to the
+//! thread that owns the connection. All that a thread hands to another in one turn is one entry of a channel, so that no message
+//! takes a lock. A thread never waits for another.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use netrig_sip::partitioning::Partitioning;
+use netrig_sip::server::Source;
+use netrig_sip::{Host, Status};
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Bytes that may wait for one thread, with the entries that keep them.
+const MOST_WAITING: usize = 16 << 20;
+
+/// What one thread hands to another with the bytes of a message, or without.
+#[derive(Clone, Debug)]
+pub(super) enum HandoverItem {
+    /// A datagram, received at the socket of this place.
+    Datagram { from: Source, place: usize },
+    /// A message, received along a connection of the thread that hands it over.
+    Streamed { from: Source },
+    /// A message to be sent along a connection of the thread that is given it.
+    Outgoing { to: Source, host: Host, status: Option<Status> },
+    /// A message that could not be sent.
+    Unsent,
+    /// No message: the peer of a connection has proved itself.
+    Proof { of: Source },
+    /// No message: what the peer of a connection has sent could not be parsed.
+    Unreadable { of: Source },
+    /// No message: a connection has ended.
+    Ended { of: Source },
+}
+
+impl HandoverItem {
+    /// Whether it is lost if too much waits. The sources of all others are bounded.
+    const fn is_bounded(&self) -> bool {
+        matches!(self, Self::Datagram { .. } | Self::Outgoing { .. })
+    }
+}
+
+/// All that one thread hands to another in one turn.
+#[derive(Debug, Default)]
+pub(super) struct HandoverBatch {
+    /// The partition of the thread that hands it over.
+    pub by: u32,
+    bytes: Vec<u8>,
+    /// Each with the end of its message in the bytes of all.
+    entries: Vec<(HandoverItem, usize)>,
+}
+
+impl HandoverBatch {
+    /// Each with its message.
+    pub fn iter(&self) -> impl Iterator<Item = (&HandoverItem, &[u8])> {
+        let starts = std::iter::once(0).chain(self.entries.iter().map(|(_, end)| *end));
+        starts.zip(&self.entries).map(|(start, (item, end))| (item, &self.bytes[start..*end]))
+    }
+
+    /// What it counts for, bytes.
+    const fn size(&self) -> usize {
+        self.bytes.len() + self.entries.len() * size_of::<(HandoverItem, usize)>()
+    }
+}
+
+/// The way to the thread of a partition.
+struct PartitionQueue {
+    sender: Sender<HandoverBatch>,
+    wakeup: Arc<OwnedFd>,
+    /// Bytes that wait in the channel.
+    waiting: Arc<AtomicUsize>,
+    next: HandoverBatch,
+}
+
+impl PartitionQueue {
+    fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) + self.next.size() > MOST_WAITING
+    }
+}
+
+/// One thread's end of the channels between all threads of a server.
+pub(super) struct Handover {
+    index: u32,
+    partitioning: Partitioning,
+    input: Receiver<HandoverBatch>,
+    wakeup: Arc<OwnedFd>,
+    /// Bytes that wait in `input`.
+    waiting: Arc<AtomicUsize>,
+    /// By the index of the partition, this one's included.
+    queues: Vec<PartitionQueue>,
+    /// The partition of the thread that owns the connection with a peer, if it is another thread.
+    connection_owners: HashMap<Source, u32>,
+    /// There may be something in `input`.
+    pub has_input: bool,
+}
+
+impl Handover {
+    /// The ends of all threads, by the index of their partition.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn all(partitioning: &Partitioning) -> std::io::Result<Vec<Self>> {
+        let channels = (0..partitioning.count()).map(|_| {
+            let wakeup = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+            let (sender, input) = channel();
+            Ok((sender, input, wakeup, Arc::new(AtomicUsize::new(0))))
+        });
+        let channels = channels.collect::<std::io::Result<Vec<_>>>()?;
+        let queues = |by| {
+            let queue = |(sender, _, wakeup, waiting): &(Sender<_>, _, Arc<_>, Arc<_>)| PartitionQueue {
+                sender: sender.clone(),
+                wakeup: Arc::clone(wakeup),
+                waiting: Arc::clone(waiting),
+                next: HandoverBatch { by, ..HandoverBatch::default() },
+            };
+            channels.iter().map(queue).collect()
+        };
+        let all: Vec<Vec<PartitionQueue>> = (0..partitioning.count()).map(queues).collect();
+        let end = |((index, queues), (_, input, wakeup, waiting))| Self {
+            index,
+            partitioning: partitioning.clone(),
+            input,
+            wakeup,
+            waiting,
+            queues,
+            connection_owners: HashMap::new(),
+            has_input: true,
+        };
+        Ok((0..).zip(all).zip(channels).map(end).collect())
+    }
+
+    /// The index of this thread's partition.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Readable when another thread has handed something over.
+    pub fn wakeup(&self) -> BorrowedFd<'_> {
+        self.wakeup.as_fd()
+    }
+
+    /// The partition that a message concerns, if it is another.
+    pub fn owner_of(&self, message: &[u8]) -> Option<u32> {
+        self.partitioning.partition_of(message).filter(|index| *index != self.index)
+    }
+
+    /// Hands something over with the next [`Handover::flush`]. Returns whether there is room for it.
+    pub fn queue(&mut self, to: u32, item: HandoverItem, message: &[u8]) -> bool {
+        let Some(queue) = self.queues.get_mut(to as usize) else { return false };
+        if item.is_bounded() && queue.is_full() {
+            return false;
+        }
+        queue.next.bytes.extend_from_slice(message);
+        queue.next.entries.push((item, queue.next.bytes.len()));
+        true
+    }
+
+    /// The same to all other threads, of what is not bounded.
+    pub fn queue_to_all(&mut self, item: &HandoverItem, message: &[u8]) {
+        let own = self.index;
+        for to in (0..self.partitioning.count()).filter(|to| *to != own) {
+            self.queue(to, item.clone(), message);
+        }
+    }
+
+    /// Gives the other threads what is theirs.
+    pub fn flush(&mut self) {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.next.entries.is_empty()) {
+            let empty = HandoverBatch { by: self.index, ..HandoverBatch::default() };
+            let batch = std::mem::replace(&mut queue.next, empty);
+            queue.waiting.fetch_add(batch.size(), Ordering::Relaxed);
+            // A thread that has ended needs nothing more. The write fails if the counter is full, and then the thread is awake.
+            let _ = queue.sender.send(batch);
+            let _ = rustix::io::write(&queue.wakeup, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether so much waits for another thread that nothing more is to be read from connections.
+    pub fn is_congested(&self) -> bool {
+        self.queues.iter().any(PartitionQueue::is_full)
+    }
+
+    /// What another thread has handed over.
+    pub fn receive(&mut self) -> Option<HandoverBatch> {
+        let batch = self.input.try_recv().ok();
+        self.has_input = batch.is_some();
+        if let Some(batch) = &batch {
+            self.waiting.fetch_sub(batch.size(), Ordering::Relaxed);
+        }
+        batch
+    }
+
+    /// The thread of another partition owns the connection with a peer.
+    pub fn record_connection_owner(&mut self, peer: Source, owner: u32) {
+        self.connection_owners.insert(peer, owner);
+    }
+
+    /// A connection that the thread of another partition owned has ended.
+    pub fn forget_connection_owner(&mut self, peer: Source, owner: u32) {
+        if self.connection_owner(peer) == Some(owner) {
+            self.connection_owners.remove(&peer);
+        }
+    }
+
+    /// The partition whose thread owns the connection with a peer, if another one does.
+    pub fn connection_owner(&self, peer: Source) -> Option<u32> {
+        self.connection_owners.get(&peer).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU8;
+
+    use netrig_core::Seeds;
+    use netrig_sip::header::Transport;
+    use netrig_sip::server::Role;
+
+    use super::*;
+
+    fn two() -> [Handover; 2] {
+        let partitioning = Partitioning::new(&Role::Registrar, NonZeroU8::new(2).unwrap(), &Seeds::new(1));
+        Handover::all(&partitioning).unwrap().try_into().ok().unwrap()
+    }
+
+    fn peer() -> Source {
+        Source { transport: Transport::Tcp, address: "192.0.2.1:5060".parse().unwrap() }
+    }
+
+    #[test]
+    fn a_message_is_handed_to_the_thread_that_owns_its_user() {
+        let [mut first, mut second] = two();
+        let request = |user: u32| format!("OPTIONS sip:u{user}@a SIP/2.0\r\n\r\n").into_bytes();
+        let user = (0..).find(|user| first.owner_of(&request(*user)).is_some()).unwrap();
+        assert_eq!((first.owner_of(&request(user)), second.owner_of(&request(user))), (Some(1), None));
+        assert!(first.queue(1, HandoverItem::Streamed { from: peer() }, &request(user)));
+        assert!(first.queue(1, HandoverItem::Ended { of: peer() }, &[]));
+        assert!(second.receive().is_none(), "it is handed over with the turn");
+        first.flush();
+        let mut counter = [0; 8];
+        assert_eq!(rustix::io::read(second.wakeup(), &mut counter), Ok(8));
+        let batch = second.receive().unwrap();
+        let items: Vec<_> = batch.iter().collect();
+        assert!(matches!(items[0], (HandoverItem::Streamed { .. }, bytes) if bytes == request(user)));
+        assert!(matches!(items[1], (HandoverItem::Ended { .. }, b"")) && batch.by == 0);
+        assert!(second.receive().is_none() && !second.has_input);
+    }
+
+    /// What waits for a thread that takes nothing has a bound: datagrams and messages for its connections are refused, and others stop to read
+    /// from connections.
+    #[test]
+    fn a_slow_thread_bounds_what_waits_for_it() {
+        let [mut first, mut second] = two();
+        let message = [0; 1000];
+        let mut taken = 0;
+        while first.queue(1, HandoverItem::Datagram { from: peer(), place: 0 }, &message) {
+            taken += 1;
+            first.flush();
+        }
+        assert!(taken * message.len() <= MOST_WAITING && taken > 10_000, "{taken}");
+        let outgoing = || HandoverItem::Outgoing { to: peer(), host: Host::Name("a".into()), status: None };
+        assert!(first.is_congested() && !first.queue(1, outgoing(), &message));
+        assert!(first.queue(1, HandoverItem::Unsent, &message), "its source is bounded");
+        while second.receive().is_some() {}
+        assert!(!first.is_congested() && first.queue(1, outgoing(), &message));
+    }
+
+    #[test]
+    fn the_owner_of_a_connection_is_known_until_the_connection_ends() {
+        let [mut first, _] = two();
+        first.record_connection_owner(peer(), 1);
+        assert_eq!(first.connection_owner(peer()), Some(1));
+        first.forget_connection_owner(peer(), 0);
+        assert_eq!(first.connection_owner(peer()), Some(1), "the peer has another connection");
+        first.forget_connection_owner(peer(), 1);
+        assert_eq!(first.connection_owner(peer()), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! Partitions of a server's state.
+
+use netrig_core::{Seeds, Stream};
+
+use crate::digits::hex;
+use crate::header::MAGIC_COOKIE;
+
+/// One of several servers that together are one: each handles the messages that concern its partition of the state
+/// ([`Partitioning`](crate::partitioning::Partitioning)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Partition {
+    /// Below `count`.
+    pub index: u32,
+    /// Number of partitions, at least 1.
+    pub count: u32,
+}
+
+impl Default for Partition {
+    /// The whole server.
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
+    }
+}
+
+impl Partition {
+    /// The random stream of this partition with the name that the whole server's has.
+    pub fn stream(self, seeds: &Seeds, name: &str) -> Stream {
+        match self.index {
+            0 => seeds.stream(name),
+            index => seeds.stream(&format!("{name}/{index}")),
+        }
+    }
+
+    /// This partition's share of a bound of the whole server, rounded up.
+    pub const fn share(self, most: usize) -> usize {
+        most.div_ceil(self.count as usize)
+    }
+
+    /// The branch of a request that a proxy of this partition sends: it names the partition. `drawn` makes it unique, `way` follows it.
+    pub fn branch(self, drawn: u64, way: &str) -> String {
+        let count = u64::from(self.count);
+        // All that `u64` has, so that the whole server's branches are what was drawn.
+        let tagged =
+            if count == 1 { drawn } else { drawn % (u64::MAX / count) * count + u64::from(self.index) };
+        format!("{MAGIC_COOKIE}{tagged:016x}.{way}")
+    }
+
+    /// The index, below `count`, of the partition that has made a branch; `None` if no partition has.
+    pub fn from_branch(branch: &[u8], count: u32) -> Option<u32> {
+        let number = hex(branch.strip_prefix(MAGIC_COOKIE.as_bytes())?.get(..16)?)?;
+        // Below `count`.
+        Some((number % u64::from(count)) as u32)
+    }
+
+    /// A serial number of this partition: another partition has no such number.
+    pub const fn serial(self, number: u64) -> u64 {
+        number * self.count as u64 + self.index as u64
+    }
+
+    /// Whether a serial number is of this partition.
+    pub const fn has_serial(self, serial: u64) -> bool {
+        serial % self.count as u64 == self.index as u64
+    }
+}
