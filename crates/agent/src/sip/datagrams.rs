@@ -19,6 +19,9 @@ const HIGH_RATE: u32 = 30_000;
 /// Length of the window in which sent datagrams are counted.
 const WINDOW: Duration = Duration::from_millis(100);
 
+/// How long datagrams are sent one by one after one has reached nobody.
+const UNSEGMENTED: Duration = Duration::from_secs(10);
+
 /// How many datagrams a socket sends.
 struct SendRate {
     /// Start of the window, and the datagrams in it.
@@ -28,11 +31,19 @@ struct SendRate {
     is_high: bool,
     /// The kernel has not refused `UDP_SEGMENT` on this socket.
     can_segment: bool,
+    /// Until then datagrams are sent one by one, because some have reached nobody.
+    unsegmented_until: Instant,
 }
 
 impl Default for SendRate {
     fn default() -> Self {
-        Self { since: Instant::ZERO, count: 0, is_high: false, can_segment: true }
+        Self {
+            since: Instant::ZERO,
+            count: 0,
+            is_high: false,
+            can_segment: true,
+            unsegmented_until: Instant::ZERO,
+        }
     }
 }
 
@@ -41,7 +52,8 @@ impl SendRate {
     fn count_sent(&mut self, now: Instant, count: usize) -> bool {
         let window = now - self.since;
         if window >= WINDOW {
-            self.is_high = f64::from(self.count) > f64::from(HIGH_RATE) * window.as_secs_f64();
+            self.is_high = f64::from(self.count) > f64::from(HIGH_RATE) * window.as_secs_f64()
+                && now >= self.unsegmented_until;
             (self.since, self.count) = (now, 0);
         }
         self.count += count as u32;
@@ -225,6 +237,12 @@ impl DatagramSocket {
             self.sending.can_segment = false;
         }
         sent.map(Sending::count)
+    }
+
+    /// Sends datagrams one by one for some time: ICMP tells of one of those that were sent together.
+    pub(super) fn send_unsegmented(&mut self, now: Instant) {
+        self.sending.unsegmented_until = now + UNSEGMENTED;
+        self.sending.is_high = false;
     }
 
     /// Whether the next datagrams may leave in another order than they are given in: their order keys count.

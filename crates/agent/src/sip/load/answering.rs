@@ -153,7 +153,7 @@ fn settle(
         out.messages.clear();
     }
     // Who has asked and gone waits for no answer.
-    wire.take_undelivered(|_, _| {})?;
+    wire.take_undelivered(clock, |_, _| {})?;
     for record in out.records.drain(..) {
         report.calls += 1;
         report.failed += u64::from(record.failure.is_some());

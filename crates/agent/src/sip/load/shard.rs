@@ -617,7 +617,9 @@ impl<'a> Shard<'a> {
             self.second.too_long += u64::from(why == Broken::TooLong);
             part.handle_disconnection(shared.clock.now(), registers, (to, whose), why);
         }
-        wire.take_undelivered(|to, bytes| part.handle_undelivered(shared.clock.now(), to, &Scan::of(bytes)))
+        wire.take_undelivered(&shared.clock, |to, bytes| {
+            part.handle_undelivered(shared.clock.now(), to, &Scan::of(bytes))
+        })
     }
 
     /// Tells what a second was like, and begins the next.

@@ -148,6 +148,8 @@ impl LoadSocket {
             let at = clock.now();
             let error = match self.socket.send_next(&mut batch, SENDS_PER_CALL) {
                 Ok(sent) => {
+                    // The kernel stops at an error, which may be what ICMP has said, and a send that is split has taken it.
+                    self.has_errors |= sent < next.len();
                     counts.sent += sent as u64;
                     next[..sent].iter().for_each(|place| on_result(usize::from(*place), at, true));
                     continue;
@@ -172,7 +174,11 @@ impl LoadSocket {
     }
 
     /// Gives what reached nobody, as ICMP has said since this was last asked: the destination and the beginning of each.
-    pub fn take_undelivered(&mut self, mut each: impl FnMut(SocketAddr, &[u8])) -> Result<(), LoadError> {
+    pub fn take_undelivered(
+        &mut self,
+        clock: &Clock,
+        mut each: impl FnMut(SocketAddr, &[u8]),
+    ) -> Result<(), LoadError> {
         if !std::mem::take(&mut self.has_errors) {
             return Ok(());
         }
@@ -183,7 +189,10 @@ impl LoadSocket {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => continue,
                 Err(error) => return Err(LoadError::kernel("recvmmsg")(error)),
             };
-            (0..count).filter_map(|at| self.received.undelivered(at)).for_each(|(to, bytes)| each(to, bytes));
+            let undelivered = (0..count).filter_map(|at| self.received.undelivered(at));
+            if undelivered.map(|(to, bytes)| each(to, bytes)).count() > 0 {
+                self.socket.send_unsegmented(clock.now());
+            }
         }
     }
 
@@ -239,7 +248,7 @@ mod tests {
                 socket.receive(&clock, &RealtimeOffset::measure(), 1, each).unwrap();
             }
             let mut undelivered = Vec::new();
-            socket.take_undelivered(|to, bytes| undelivered.push((to, bytes.to_vec()))).unwrap();
+            socket.take_undelivered(&clock, |to, bytes| undelivered.push((to, bytes.to_vec()))).unwrap();
             assert_eq!(undelivered, said.map(|bytes| (gone, bytes.to_vec())));
             assert_eq!((heard, counts.sent, counts.unsent), (vec![b"five".to_vec()], 4, 0));
             let mut buffer = [0; 8];

@@ -163,10 +163,14 @@ impl Wire {
 
     /// Gives the datagrams that reached nobody, as the network has said since this was last asked: the destination and the
     /// beginning of each.
-    pub fn take_undelivered(&mut self, each: impl FnMut(SocketAddr, &[u8])) -> Result<(), LoadError> {
+    pub fn take_undelivered(
+        &mut self,
+        clock: &Clock,
+        each: impl FnMut(SocketAddr, &[u8]),
+    ) -> Result<(), LoadError> {
         match self {
-            Self::Datagrams(socket) => socket.take_undelivered(each),
-            Self::Both(both) => both.socket.take_undelivered(each),
+            Self::Datagrams(socket) => socket.take_undelivered(clock, each),
+            Self::Both(both) => both.socket.take_undelivered(clock, each),
             Self::Streams(_) => Ok(()),
         }
     }
