@@ -91,12 +91,12 @@ pub(in crate::server) struct PlainCalls {
     pub(super) calls: Slab<PlainCall>,
     by_call_id: Table,
     by_invite: Table,
-    /// Calls whose 2xx has not been acknowledged: the first is one, some of the others may be none any more.
+    /// Calls whose 2xx may be unacknowledged. That of the first entry is; later entries may be stale.
     unconfirmed: DeadlineQueue,
     /// Ends of the transactions of INVITEs and of BYEs.
     invites: DeadlineQueue,
     byes: DeadlineQueue,
-    /// Ends of confirmed calls that have exceeded `longest`.
+    /// Ends of confirmed calls that have exceeded `longest`. In a queue the entries of calls that have ended would stay for so long.
     wheel: Wheel,
     /// No deadline of the wheel is earlier. After a call has ended it may be too early.
     next_longest: Option<Instant>,
@@ -256,6 +256,15 @@ impl PlainCalls {
         Some(call)
     }
 
+    /// The transaction that lasts `until` has ended, if the call is still here.
+    fn end_transaction(&mut self, key: Key, until: impl FnOnce(&mut PlainCall) -> &mut Option<Instant>) {
+        if let Some(call) = self.calls.get_mut(key) {
+            *until(call) = None;
+            self.transactions -= 1;
+            self.remove_ended(key);
+        }
+    }
+
     /// Removes a call that has ended, and whose transactions have.
     fn remove_ended(&mut self, key: Key) {
         let has_ended = |call: &PlainCall| {
@@ -287,18 +296,10 @@ impl PlainCalls {
     /// within T1, or hangs up one that exceeds `longest`.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Key> {
         while let Some(key) = self.invites.pop_expired(now) {
-            if let Some(call) = self.calls.get_mut(key) {
-                call.invite_until = None;
-                self.transactions -= 1;
-                self.remove_ended(key);
-            }
+            self.end_transaction(key, |call| &mut call.invite_until);
         }
         while let Some(key) = self.byes.pop_expired(now) {
-            if let Some(call) = self.calls.get_mut(key) {
-                call.bye_until = None;
-                self.transactions -= 1;
-                self.remove_ended(key);
-            }
+            self.end_transaction(key, |call| &mut call.bye_until);
         }
         if let Some((at, key)) = self.unconfirmed.first()
             && at <= now

@@ -1,4 +1,4 @@
-//! Deadlines that lie equally long after the moments at which they are set.
+//! Deadlines with one fixed delay.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ impl DeadlineQueue {
         self.entries.push_back((now + self.after, key));
     }
 
-    /// The earliest, and whose it is.
+    /// The earliest deadline and its key.
     pub fn first(&self) -> Option<(Instant, Key)> {
         self.entries.front().copied()
     }
