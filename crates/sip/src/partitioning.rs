@@ -1,8 +1,8 @@
 //! Which partition of a server's state a message concerns.
 //!
 //! All messages of a call have its Call-ID, so that the calls of a user agent are partitioned by that. All other servers know users: a
-//! REGISTER concerns the user of its `To`, any other request the user of its Request-URI, which ACK and CANCEL share with their
-//! INVITE. A response concerns the partition that has sent the request, which the branch of its topmost `Via` names.
+//! REGISTER concerns the user of its `To`, any other request the user of its Request-URI. The messages of a server transaction have one
+//! Request-URI. A later request of a dialog has that of a contact, and may concern another partition: a proxy keeps nothing of dialogs. A response concerns the partition that has sent the request, which the branch of its topmost `Via` names.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::SocketAddr;
@@ -13,8 +13,8 @@ use netrig_core::Seeds;
 use crate::Method;
 use crate::header::Transport;
 use crate::load::Scan;
-use crate::load::scan::{Address, Start, user_of_uri};
-use crate::server::{Partition, Role, RoleError, Server, ServerOrder};
+use crate::load::scan::{Address, Field, Start, user_of_uri};
+use crate::server::{Partition, PartitionShare, Role, RoleError, Server, ServerOrder, UsedNonces};
 
 /// The part of a message that selects its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,11 @@ impl Partitioning {
         order: &ServerOrder,
         listens: &[(Transport, SocketAddr)],
     ) -> Result<Vec<Box<dyn Server>>, RoleError> {
+        let nonces = UsedNonces::default();
         let server = |index| {
+            let owns = |user: &str| self.index_of(user.as_bytes()) == index;
             let partition = Partition { index, count: self.count };
-            order.server_of(listens, partition, &|user| self.index_of(user.as_bytes()) == index)
+            order.server_of(listens, &PartitionShare { partition, owns: &owns, nonces: nonces.clone() })
         };
         (0..self.count).map(server).collect()
     }
@@ -72,7 +74,13 @@ impl Partitioning {
             (PartitionKey::User, Start::Request { method, uri }) => {
                 let is_registration = method == Method::Register.as_str().as_bytes();
                 let uri = if is_registration { Address::of(scan.to?).uri } else { uri };
-                Some(self.index_of(&user_of_uri(uri)))
+                let user = user_of_uri(uri);
+                // A strict router puts the Request-URI behind the routes, and that of this proxy in its place (RFC 3261 section 16.4).
+                let last = || scan.all(Field::Route).flat_map(Address::all).last();
+                match last().filter(|_| user.is_empty() && !is_registration) {
+                    Some(route) => Some(self.index_of(&user_of_uri(route.uri))),
+                    None => Some(self.index_of(&user)),
+                }
             }
         }
     }
@@ -150,6 +158,23 @@ mod tests {
         let others: BTreeSet<_> =
             (0..50).map(|user| of(&format!("INVITE sip:u{user}@biloxi.com SIP/2.0"), "<sip:z@z>")).collect();
         assert_eq!(others.len(), 5, "users are spread over all partitions");
+    }
+
+    /// RFC 3261 section 16.4.
+    #[test]
+    fn a_request_of_a_strict_router_concerns_the_user_of_its_last_route() {
+        let partitioning = partitioned(&Role::StatelessProxy, 7);
+        let routed = |user: &str| {
+            let text = format!(
+                "BYE sip:192.0.2.1:5060;lr SIP/2.0\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK1\r\nRoute: <sip:192.0.2.7>, <sip:z@192.0.2.8>\r\n\
+                 Route: \"B\" <sip:{user}@biloxi.com>\r\n\r\n"
+            );
+            partitioning.partition_of(text.as_bytes())
+        };
+        for user in (0..20).map(|user| format!("u{user}")) {
+            let request = message(&format!("BYE sip:{user}@a SIP/2.0"), "<sip:z@z>", "c", "z9hG4bK1");
+            assert_eq!(routed(&user), partitioning.partition_of(&request));
+        }
     }
 
     #[test]

@@ -594,7 +594,7 @@ fn all_messages_of_a_call_reach_the_thread_that_has_it() {
 /// A user is called along the connection that the user has registered by, whichever thread has it, and who calls a user whose connection
 /// is gone is told.
 #[test]
-fn a_user_is_called_along_a_connection_of_another_thread() {
+fn a_user_is_reached_along_a_connection_of_another_thread() {
     let order = ServerOrder {
         domains: vec![Host::Name("example.com".into())],
         ..server(Role::Proxy { record_route: true })
@@ -604,18 +604,43 @@ fn a_user_is_called_along_a_connection_of_another_thread() {
     let mut caller = Client::new(Transport::Udp, udp);
     for number in 1..=16 {
         let (user, mut callee) = (format!("user{number}"), Client::new(Transport::Tcp, tcp));
+        // Requests within a call have the contact as Request-URI, with another user.
+        let contact = format!("sip:line{number}@{};transport=tcp", callee.local());
         let mut register = callee.request(Method::Register, "sip:example.com", number);
         register.headers.set(Name::To, format!("<sip:{user}@example.com>"));
-        register.headers.set(Name::Contact, format!("<sip:{user}@{};transport=tcp>", callee.local()));
+        register.headers.set(Name::Contact, format!("<{contact}>"));
         callee.send(register);
         assert_eq!(callee.answer().status, Status::OK);
         let uri = format!("sip:{user}@example.com");
-        caller.send(caller.request(Method::Invite, &uri, 100 + number));
+        let request = caller.request(Method::Invite, &uri, 100 + number);
+        caller.send(request.clone());
         let Message::Request(invite) = callee.receive() else { panic!("a request comes") };
         let mut ok = invite.response(Status::OK);
         ok.headers.set(Name::To, invite.headers.to().unwrap().unwrap().with_tag("callee"));
+        ok.headers.set(Name::Contact, format!("<{contact}>"));
+        for route in invite.headers.all(&Name::RecordRoute) {
+            ok.headers.push(Name::RecordRoute, route);
+        }
         callee.send(ok);
-        assert_eq!(caller.answer().status, Status::OK);
+        let answer = caller.answer();
+        assert_eq!(answer.status, Status::OK);
+        let mut dialog = Dialog::caller(&request, &answer).unwrap();
+        let mut ack = dialog.acknowledgement(&request);
+        ack.headers.push_front(Name::Via, caller.via(&format!("ack{number}")));
+        caller.send(ack);
+        let mut bye = dialog.request(Method::Bye).unwrap();
+        bye.headers.push_front(Name::Via, caller.via(&format!("bye{number}")));
+        caller.send(bye);
+        // A stranger's request goes to a contact of a user.
+        caller.send(caller.request(Method::Options, &contact, 300 + number));
+        for (method, answers) in [(Method::Ack, false), (Method::Bye, true), (Method::Options, true)] {
+            let Message::Request(request) = callee.receive() else { panic!("a request comes") };
+            assert_eq!(request.method, method);
+            if answers {
+                callee.send(request.response(Status::OK));
+                assert_eq!(caller.answer().status, Status::OK);
+            }
+        }
         drop(callee);
         // What is sent before the server knows that the connection is gone is lost, and a proxy does not answer 408 to it (RFC 4320 section
         // 4.2).

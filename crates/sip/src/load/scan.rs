@@ -99,6 +99,8 @@ pub enum Field {
     Contact,
     /// `Record-Route`.
     RecordRoute,
+    /// `Route`.
+    Route,
     /// `RSeq`.
     RSeq,
     /// `RAck`.
@@ -160,7 +162,7 @@ impl Field {
                 (b"RSeq", Self::RSeq),
                 (b"RAck", Self::RAck),
             ]),
-            5 => among(&[(b"Event", Self::Event), (b"Allow", Self::Allow)]),
+            5 => among(&[(b"Event", Self::Event), (b"Allow", Self::Allow), (b"Route", Self::Route)]),
             6 => among(&[(b"Min-SE", Self::MinSe)]),
             7 => among(&[
                 (b"Call-ID", Self::CallId),
@@ -420,6 +422,11 @@ impl<'a> Address<'a> {
     /// The first address of a value.
     pub fn of(value: &'a [u8]) -> Self {
         Self::first(value).0
+    }
+
+    /// All addresses of a value.
+    pub(crate) fn all(value: &'a [u8]) -> impl Iterator<Item = Self> + use<'a> {
+        Addresses(value)
     }
 
     /// The first address of a value, and what stands behind the comma after it.

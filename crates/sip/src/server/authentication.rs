@@ -1,6 +1,7 @@
 //! Who a request is from: a server's challenges, and the answers to them (RFC 3261 section 22, RFC 7616).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hmac::{Hmac, KeyInit, Mac};
 use netrig_core::{Duration, Instant, Stream};
@@ -27,10 +28,20 @@ pub struct Authenticator {
     realm: String,
     algorithm: Algorithm,
     key: [u8; 32],
-    /// Only its own nonces are good.
+    /// Its nonces differ from those of other partitions.
     partition: Partition,
     /// Makes each nonce another.
     made: u64,
+    used: UsedNonces,
+}
+
+/// The counts of nonces in use. All partitions of a server share them: a count that one has taken is taken. Only a request with a right
+/// password waits for another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UsedNonces(Arc<Mutex<NonceTable>>);
+
+#[derive(Debug, Default)]
+struct NonceTable {
     used: BTreeMap<Nonce, Counts>,
     /// Nonces up to this one are stale, whatever their time.
     floor: Option<Nonce>,
@@ -97,15 +108,14 @@ impl Authenticator {
             key,
             partition: Partition::default(),
             made: 0,
-            used: BTreeMap::new(),
-            floor: None,
+            used: UsedNonces::default(),
         }
     }
 
-    /// Of a partition: a nonce of another one is stale, whose counts are kept there.
+    /// Of a partition, which shares the nonces in use with the others.
     #[must_use]
-    pub(super) fn of_partition(self, partition: Partition) -> Self {
-        Self { partition, ..self }
+    pub(super) fn of_partition(self, partition: Partition, used: UsedNonces) -> Self {
+        Self { partition, used, ..self }
     }
 
     /// For whom the passwords are.
@@ -167,7 +177,7 @@ impl Authenticator {
         if !answer.proves(&request.method, &request.body, &secret) || !is_of(&answer, request) {
             return again;
         }
-        if self.is_fresh(now, nonce, answer.protection.map(|protection| protection.count)) {
+        if self.used.is_fresh(now, nonce, answer.protection.map(|protection| protection.count)) {
             Verdict::Proven(answer.username)
         } else {
             // "stale: A case-insensitive flag indicating that the previous request from the client was rejected because the
@@ -175,24 +185,27 @@ impl Authenticator {
             Verdict::Challenge { stale: true }
         }
     }
+}
 
-    fn is_fresh(&mut self, now: Instant, nonce: Nonce, count: Option<u32>) -> bool {
+impl UsedNonces {
+    /// Takes a count of a nonce. Returns whether it is good.
+    fn is_fresh(&self, now: Instant, nonce: Nonce, count: Option<u32>) -> bool {
         let made = Instant::from_nanos(nonce.nanos);
-        let is_own = self.partition.has_serial(nonce.serial);
-        if !is_own || made > now || now - made > NONCE_LIFE || self.floor.is_some_and(|floor| nonce <= floor)
-        {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let NonceTable { used, floor } = &mut *table;
+        if made > now || now - made > NONCE_LIFE || floor.is_some_and(|floor| nonce <= floor) {
             return false;
         }
         // "The nc parameter value is the hexadecimal count of the number of requests (including the current request) that the
         // client has sent with the nonce value in this request": without one, a nonce is good for once.
-        let fresh = self.used.entry(nonce).or_default().take(count.unwrap_or(1));
+        let fresh = used.entry(nonce).or_default().take(count.unwrap_or(1));
         let oldest = now.as_nanos().saturating_sub(NONCE_LIFE.as_nanos());
-        while let Some((&first, _)) = self.used.first_key_value() {
-            if first.nanos >= oldest && self.used.len() <= MOST_NONCES {
+        while let Some((&first, _)) = used.first_key_value() {
+            if first.nanos >= oldest && used.len() <= MOST_NONCES {
                 break;
             }
-            self.used.remove(&first);
-            self.floor = self.floor.max(Some(first));
+            used.remove(&first);
+            *floor = (*floor).max(Some(first));
         }
         fresh
     }
@@ -290,9 +303,9 @@ mod tests {
         for _ in 0..MOST_NONCES {
             let nonce = Nonce { nanos: at(1).as_nanos(), serial: server.made };
             server.made += 1;
-            assert!(server.is_fresh(at(1), nonce, Some(1)));
+            assert!(server.used.is_fresh(at(1), nonce, Some(1)));
         }
-        assert_eq!(server.used.len(), MOST_NONCES);
+        assert_eq!(server.used.0.lock().unwrap().used.len(), MOST_NONCES);
         assert_eq!(check(&mut server, at(1), &first.register()), Verdict::Challenge { stale: true });
     }
 }

@@ -78,6 +78,20 @@ pub struct Bindings {
     due: BTreeSet<(Instant, String)>,
     /// How many bindings lead to a host and port, as a contact or on the path to it.
     places: BTreeMap<String, usize>,
+    /// In how many other partitions bindings lead to it.
+    other_places: BTreeMap<String, usize>,
+    /// What other partitions have not been told of `places`.
+    untold: Vec<PlaceChange>,
+    is_partition: bool,
+}
+
+/// A place, a host and port, to which the bindings of a partition have begun or ceased to lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceChange {
+    /// `host:port`.
+    pub place: String,
+    /// They have begun to.
+    pub is_added: bool,
 }
 
 impl Binding {
@@ -114,7 +128,26 @@ impl Bindings {
             most_kept,
             due: BTreeSet::new(),
             places: BTreeMap::new(),
+            other_places: BTreeMap::new(),
+            untold: Vec::new(),
+            is_partition: false,
         }
+    }
+
+    /// Those of one of several partitions, which tell each other of places.
+    #[must_use]
+    pub(super) fn of_partition(self) -> Self {
+        Self { is_partition: true, ..self }
+    }
+
+    /// Changes of which other partitions have not been told.
+    pub(super) fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// Another partition has told of a change.
+    pub(super) fn handle_place_change(&mut self, change: &PlaceChange) {
+        count_place(&mut self.other_places, &change.place, change.is_added);
     }
 
     /// Gives the user of a URI an address that does not end, beside those that are registered. Whether there is room for it,
@@ -148,7 +181,8 @@ impl Bindings {
 
     /// Whether a user has a contact at the host and port of a URI, or a path over them.
     pub(super) fn lead_to(&self, uri: &SipUri) -> bool {
-        self.places.contains_key(&place_of(uri))
+        let place = place_of(uri);
+        self.places.contains_key(&place) || self.other_places.contains_key(&place)
     }
 
     /// The bindings of a URI's user at `now`, the preferred first.
@@ -221,7 +255,7 @@ impl Bindings {
         let due = first(&all);
         self.kept += room(record, &all);
         for place in places_of(&all) {
-            *self.places.entry(place).or_default() += 1;
+            self.count(place, true);
         }
         let before = if all.is_empty() {
             self.users.remove(record)
@@ -230,17 +264,20 @@ impl Bindings {
         };
         self.kept -= before.as_deref().map_or(0, |all| room(record, all));
         for place in places_of(before.as_deref().unwrap_or_default()) {
-            if let Some(count) = self.places.get_mut(&place) {
-                *count -= 1;
-                if *count == 0 {
-                    self.places.remove(&place);
-                }
-            }
+            self.count(place, false);
         }
         if let Some(at) = before.as_deref().and_then(first) {
             self.due.remove(&(at, record.to_owned()));
         }
         self.due.extend(due.map(|at| (at, record.to_owned())));
+    }
+
+    /// One more or one fewer binding leads to a place.
+    fn count(&mut self, place: String, is_added: bool) {
+        let is_change = count_place(&mut self.places, &place, is_added);
+        if is_change && self.is_partition {
+            self.untold.push(PlaceChange { place, is_added });
+        }
     }
 
     /// Forgets what has ended.
@@ -258,6 +295,20 @@ impl Bindings {
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
+}
+
+/// Counts one more or one fewer. Returns whether it is the first or the last.
+fn count_place(places: &mut BTreeMap<String, usize>, place: &str, is_added: bool) -> bool {
+    if is_added {
+        let count = places.entry(place.to_owned()).or_default();
+        *count += 1;
+        return *count == 1;
+    }
+    let left = places.get_mut(place).map(|count| {
+        *count -= 1;
+        *count
+    });
+    left == Some(0) && places.remove(place).is_some()
 }
 
 /// The host and port that a URI leads to.

@@ -4,7 +4,7 @@ use netrig_core::Instant;
 
 use super::plain::{PlainHeard, PlainResponses};
 use super::transactions::{Happened, Transactions};
-use super::{Destination, Server, Source};
+use super::{Bindings, Destination, PlaceChange, Server, Source};
 use crate::Message;
 
 /// A server made of its transactions and of what it does with what they tell.
@@ -45,6 +45,11 @@ pub(super) trait Element {
     /// As [`Server::forwards`].
     fn forwards(&self) -> bool {
         false
+    }
+
+    /// The bindings of a server that forwards requests to them.
+    fn forwarding_bindings(&mut self) -> Option<&mut Bindings> {
+        None
     }
 
     /// When it has something to do by itself.
@@ -109,5 +114,13 @@ impl<E: Element + Send> Server for E {
 
     fn forwards(&self) -> bool {
         Element::forwards(self)
+    }
+
+    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+        self.forwarding_bindings().map(Bindings::take_place_changes).unwrap_or_default()
+    }
+
+    fn handle_place_change(&mut self, change: &PlaceChange) {
+        self.forwarding_bindings().into_iter().for_each(|bindings| bindings.handle_place_change(change));
     }
 }

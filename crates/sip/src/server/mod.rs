@@ -41,11 +41,13 @@ use netrig_core::{Instant, is_of_a_link};
 use sha2::{Digest as _, Sha256};
 
 pub use answering::AnsweringMachine;
+pub(crate) use authentication::UsedNonces;
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
-pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
+pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS, PlaceChange};
 pub use delay::Waiting;
 pub use hop::LONGEST_OVER_UDP;
 pub use manners::{Answer, Manners, Progress};
+pub(crate) use order::PartitionShare;
 pub use order::{Role, RoleError, ServerOrder, User};
 pub(crate) use partition::Partition;
 pub use plain::{PlainHeard, PlainResponse, PlainResponses};
@@ -125,6 +127,14 @@ pub trait Server: Send {
     fn forwards(&self) -> bool {
         false
     }
+
+    /// What other partitions of the server have to be told since this was last asked: [`Server::handle_place_change`].
+    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+        Vec::new()
+    }
+
+    /// Another partition of the server has told of a place of its users.
+    fn handle_place_change(&mut self, _change: &PlaceChange) {}
 }
 
 impl Destination {

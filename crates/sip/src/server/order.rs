@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use netrig_core::Seeds;
 
+use super::authentication::UsedNonces;
 use super::{
     AnsweringMachine, Authenticator, Domain, Manners, Partition, Proxy, Redirect, Registrar, Registry,
     Server, StatelessProxy, Users,
@@ -71,6 +72,15 @@ pub struct ServerOrder {
     pub seeds: Seeds,
 }
 
+/// What a partition has of a server.
+pub(crate) struct PartitionShare<'a> {
+    pub partition: Partition,
+    /// Whether it has the addresses of a user with this name.
+    pub owns: &'a dyn Fn(&str) -> bool,
+    /// Shared by all partitions.
+    pub nonces: UsedNonces,
+}
+
 /// Why there is no such server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
@@ -91,27 +101,34 @@ impl ServerOrder {
     /// # Errors
     /// The order is none that can be carried out.
     pub fn server(&self, listens: &[(Transport, SocketAddr)]) -> Result<Box<dyn Server>, RoleError> {
-        self.server_of(listens, Partition::default(), &|_| true)
+        let share = PartitionShare {
+            partition: Partition::default(),
+            owns: &|_| true,
+            nonces: UsedNonces::default(),
+        };
+        self.server_of(listens, &share)
     }
 
-    /// The server of a partition. It takes its share of the bounds, and the addresses of the users whom it `owns`.
+    /// The server of a partition. It takes its share of the bounds.
     ///
     /// # Errors
     /// As [`ServerOrder::server`].
     pub(crate) fn server_of(
         &self,
         listens: &[(Transport, SocketAddr)],
-        partition: Partition,
-        owns: &dyn Fn(&str) -> bool,
+        share: &PartitionShare<'_>,
     ) -> Result<Box<dyn Server>, RoleError> {
+        let partition = share.partition;
         let domain = Domain { names: self.domains.clone(), listens: listens.to_vec() };
-        let (most, timing) = (partition.share(self.most_transactions), self.timing);
-        let registry = |domain| self.registry(domain, partition, owns);
+        let timing = self.timing;
+        let most = partition.share(self.most_transactions);
+        let registry = |domain| self.registry(domain, share);
         Ok(match &self.role {
             Role::UserAgent(manners) => {
                 let random = partition.stream(&self.seeds, "sip/serve/uas");
                 // It counts calls, and takes four transactions for each.
-                Box::new(AnsweringMachine::new(domain, manners.clone(), most / 4, timing, random))
+                let calls = partition.share(self.most_transactions / 4);
+                Box::new(AnsweringMachine::new(domain, manners.clone(), calls, timing, random))
             }
             Role::Registrar => Box::new(Registrar::new(registry(domain)?, most, timing)),
             Role::Redirect => Box::new(Redirect::new(registry(domain)?, most, timing)),
@@ -132,12 +149,8 @@ impl ServerOrder {
         })
     }
 
-    fn registry(
-        &self,
-        domain: Domain,
-        partition: Partition,
-        owns: &dyn Fn(&str) -> bool,
-    ) -> Result<Registry, RoleError> {
+    fn registry(&self, domain: Domain, share: &PartitionShare<'_>) -> Result<Registry, RoleError> {
+        let partition = share.partition;
         let addresses = domain.listens.iter().map(|(_, address)| Host::Address(address.ip()));
         let hosts: BTreeSet<String> =
             domain.names.iter().cloned().chain(addresses).map(|host| host.to_string()).collect();
@@ -153,11 +166,15 @@ impl ServerOrder {
         if placed.len() > self.most_users {
             return Err(RoleError::Room(self.most_users));
         }
-        placed.retain(|(name, _)| owns(name));
+        placed.retain(|(name, _)| (share.owns)(name));
         // The users whose addresses are known may be unevenly spread over the partitions.
         let most = partition.share(self.most_users).max(placed.len());
         // A user may be called by any of the domain's names.
         let mut registry = Registry::new(domain, most.saturating_mul(hosts.len().max(1)));
+        let forwards = matches!(self.role, Role::Proxy { .. } | Role::StatelessProxy);
+        if forwards && partition.count > 1 {
+            registry.bindings = registry.bindings.of_partition();
+        }
         for (name, uri) in placed {
             for host in &hosts {
                 let own = address_of(name, host).ok_or_else(|| RoleError::Contact(name.clone()))?;
@@ -175,9 +192,9 @@ impl ServerOrder {
                 return Err(RoleError::NoUsers);
             }
             let mut random = self.seeds.stream("sip/serve/nonces");
-            // All partitions have the same key; a nonce is good in the partition that has made it.
+            // All partitions have the same key.
             let authenticator = Authenticator::new(&realm, algorithm, &mut random);
-            registry.authenticator = Some(authenticator.of_partition(partition));
+            registry.authenticator = Some(authenticator.of_partition(partition, share.nonces.clone()));
         }
         Ok(registry)
     }

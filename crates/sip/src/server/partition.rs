@@ -52,13 +52,8 @@ impl Partition {
         Some((number % u64::from(count)) as u32)
     }
 
-    /// A serial number of this partition: another partition has no such number.
+    /// A serial number that no other partition has.
     pub const fn serial(self, number: u64) -> u64 {
         number * self.count as u64 + self.index as u64
-    }
-
-    /// Whether a serial number is of this partition.
-    pub const fn has_serial(self, serial: u64) -> bool {
-        serial % self.count as u64 == self.index as u64
     }
 }

@@ -9,7 +9,9 @@ use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way,
 use super::hop::Hop;
 use super::registry::{EXTENSIONS, user_of};
 use super::transactions::{Happened, Transactions};
-use super::{Partition, Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of};
+use super::{
+    Bindings, Partition, Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of,
+};
 use crate::digest::is_same_proof;
 use crate::header::{NameAddr, Transport};
 use crate::status::Class;
@@ -514,6 +516,10 @@ impl Element for Proxy {
 
     fn forwards(&self) -> bool {
         true
+    }
+
+    fn forwarding_bindings(&mut self) -> Option<&mut Bindings> {
+        Some(&mut self.registry.bindings)
     }
 
     fn next_work(&self) -> Option<Instant> {

@@ -7,7 +7,8 @@ use netrig_core::{Instant, Stream};
 use super::forward::{copy, leads_away, preprocess, refusal, targets, without_own_via};
 use super::hop::Hop;
 use super::{
-    Destination, Registry, Server, Source, fingerprint, is_readable, keyed_fingerprint, reply, stamp,
+    Destination, PlaceChange, Registry, Server, Source, fingerprint, is_readable, keyed_fingerprint, reply,
+    stamp,
 };
 use crate::header::{MAGIC_COOKIE, Via};
 use crate::{Message, Method, Name, Request, Response, Status};
@@ -138,5 +139,13 @@ impl Server for StatelessProxy {
 
     fn forwards(&self) -> bool {
         true
+    }
+
+    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+        self.registry.bindings.take_place_changes()
+    }
+
+    fn handle_place_change(&mut self, change: &PlaceChange) {
+        self.registry.bindings.handle_place_change(change);
     }
 }

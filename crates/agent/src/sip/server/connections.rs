@@ -28,8 +28,8 @@ const MOST_UNREADABLE: u32 = 8;
 /// one at once. They need descriptors beside those of `Limits::connections`.
 pub(super) const MOST_REFUSED: usize = 64;
 
-/// What all connections together may have the server keep for them, bytes.
-const MOST_KEPT: usize = 64 << 20;
+/// What all connections together, of all threads, may have the server keep for them, bytes.
+pub(super) const MOST_KEPT: usize = 64 << 20;
 
 /// Under these numbers the pacer reports connections: this and their place.
 pub(super) const FIRST_KEY: u64 = 1 << 33;
@@ -78,6 +78,13 @@ pub(super) struct Tls {
     pub client: Option<Arc<ClientConfig>>,
 }
 
+/// A connection has begun, or has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionChange {
+    pub with: Source,
+    pub is_open: bool,
+}
+
 /// All connections, by their places.
 pub(super) struct Connections {
     most: usize,
@@ -99,8 +106,8 @@ pub(super) struct Connections {
     look: Instant,
     /// Messages that have not left, and never will.
     unsent: Vec<(Bytes, ConnectionEnd)>,
-    /// Peers whose connections have ended, if they are recorded.
-    ended: Option<Vec<Source>>,
+    /// Connections that have begun or ended, if they are recorded.
+    changes: Option<Vec<ConnectionChange>>,
     pub tally: ConnectionTally,
 }
 
@@ -137,13 +144,13 @@ pub(super) struct Opening<'a> {
 }
 
 impl Connections {
-    /// At most so many. With `records_ends` the peers are kept whose connections have ended ([`Connections::take_ended`]).
-    pub fn new(most: usize, limits: Limits, tls: Tls, records_ends: bool) -> Self {
+    /// At most so many, which keep no more than `memory` has. With `records_changes` there is [`Connections::take_changes`].
+    pub fn new(most: usize, limits: Limits, (tls, memory): (Tls, Memory), records_changes: bool) -> Self {
         Self {
             most,
             limits,
             tls,
-            ended: records_ends.then(Vec::new),
+            changes: records_changes.then(Vec::new),
             admission: ConnectionSlots::new(slot_limits(most, &limits)),
             by_slot: HashMap::new(),
             slots: Vec::new(),
@@ -152,16 +159,11 @@ impl Connections {
             go_on: Vec::new(),
             dirty: Vec::new(),
             refused: 0,
-            memory: Memory::of(MOST_KEPT),
+            memory,
             look: Instant::ZERO,
             unsent: Vec::new(),
             tally: ConnectionTally::default(),
         }
-    }
-
-    /// How TLS is spoken.
-    pub const fn tls(&self) -> &Tls {
-        &self.tls
     }
 
     /// How many there may be.
@@ -296,6 +298,9 @@ impl Connections {
         };
         self.slots[place] = Some(Box::new(connection));
         self.by_peer.insert(of, place);
+        self.changes
+            .iter_mut()
+            .for_each(|changes| changes.push(ConnectionChange { with: of, is_open: true }));
         Ok(place)
     }
 
@@ -500,8 +505,9 @@ impl Connections {
         }
         if self.by_peer.get(&connection.of) == Some(&place) {
             self.by_peer.remove(&connection.of);
+            let change = ConnectionChange { with: connection.of, is_open: false };
+            self.changes.iter_mut().for_each(|changes| changes.push(change));
         }
-        self.ended.iter_mut().for_each(|ended| ended.push(connection.of));
         let told = why.clone().unwrap_or(ConnectionEnd::Closed);
         self.unsent.extend(connection.stream.into_unsent().map(|message| (message, told.clone())));
         if let Some(why) = why {
@@ -509,9 +515,9 @@ impl Connections {
         }
     }
 
-    /// Peers whose connections have ended since this was last asked.
-    pub fn take_ended(&mut self) -> Vec<Source> {
-        self.ended.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Connections that have begun or ended since this was last asked.
+    pub fn take_changes(&mut self) -> Vec<ConnectionChange> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Messages that have not left because their connection is over, each with the reason.

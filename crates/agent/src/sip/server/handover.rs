@@ -3,9 +3,10 @@
 //! Each thread has a server with one partition of the state ([`Partitioning`]), and sockets of its own at addresses that all threads share.
 //! A message that concerns another partition is handed to that thread as it came; what leaves along a connection is handed to the
 //! thread that owns the connection. All that a thread hands to another in one turn is one entry of a channel, so that no message
-//! takes a lock. A thread never waits for another.
+//! takes a lock here. A thread never waits for another.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,8 +35,12 @@ pub(super) enum HandoverItem {
     Proof { of: Source },
     /// No message: what the peer of a connection has sent could not be parsed.
     Unreadable { of: Source },
-    /// No message: a connection has ended.
-    Ended { of: Source },
+    /// No message: a connection has been accepted or opened, or has ended.
+    Connection { with: Source, is_open: bool },
+    /// No message: a peer is served over UDP at the socket of this place, and not at the first that fits.
+    Stranger { from: SocketAddr, place: usize },
+    /// A place to which the bindings of the partition have begun or ceased to lead, instead of a message.
+    Place { is_added: bool },
 }
 
 impl HandoverItem {
@@ -195,15 +200,12 @@ impl Handover {
         batch
     }
 
-    /// The thread of another partition owns the connection with a peer.
-    pub fn record_connection_owner(&mut self, peer: Source, owner: u32) {
-        self.connection_owners.insert(peer, owner);
-    }
-
-    /// A connection that the thread of another partition owned has ended.
-    pub fn forget_connection_owner(&mut self, peer: Source, owner: u32) {
-        if self.connection_owner(peer) == Some(owner) {
-            self.connection_owners.remove(&peer);
+    /// The thread of another partition owns the connection with a peer, or owned it until it ended.
+    pub fn record_connection(&mut self, with: Source, owner: u32, is_open: bool) {
+        if is_open {
+            self.connection_owners.insert(with, owner);
+        } else if self.connection_owner(with) == Some(owner) {
+            self.connection_owners.remove(&with);
         }
     }
 
@@ -239,7 +241,7 @@ mod tests {
         let user = (0..).find(|user| first.owner_of(&request(*user)).is_some()).unwrap();
         assert_eq!((first.owner_of(&request(user)), second.owner_of(&request(user))), (Some(1), None));
         assert!(first.queue(1, HandoverItem::Streamed { from: peer() }, &request(user)));
-        assert!(first.queue(1, HandoverItem::Ended { of: peer() }, &[]));
+        assert!(first.queue(1, HandoverItem::Proof { of: peer() }, &[]));
         assert!(second.receive().is_none(), "it is handed over with the turn");
         first.flush();
         let mut counter = [0; 8];
@@ -247,7 +249,7 @@ mod tests {
         let batch = second.receive().unwrap();
         let items: Vec<_> = batch.iter().collect();
         assert!(matches!(items[0], (HandoverItem::Streamed { .. }, bytes) if bytes == request(user)));
-        assert!(matches!(items[1], (HandoverItem::Ended { .. }, b"")) && batch.by == 0);
+        assert!(matches!(items[1], (HandoverItem::Proof { .. }, b"")) && batch.by == 0);
         assert!(second.receive().is_none() && !second.has_input);
     }
 
@@ -273,11 +275,11 @@ mod tests {
     #[test]
     fn the_owner_of_a_connection_is_known_until_the_connection_ends() {
         let [mut first, _] = two();
-        first.record_connection_owner(peer(), 1);
+        first.record_connection(peer(), 1, true);
         assert_eq!(first.connection_owner(peer()), Some(1));
-        first.forget_connection_owner(peer(), 0);
+        first.record_connection(peer(), 0, false);
         assert_eq!(first.connection_owner(peer()), Some(1), "the peer has another connection");
-        first.forget_connection_owner(peer(), 1);
+        first.record_connection(peer(), 1, false);
         assert_eq!(first.connection_owner(peer()), None);
     }
 }

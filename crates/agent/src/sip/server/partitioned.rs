@@ -12,7 +12,7 @@ use netrig_sip::server::Server;
 use super::connections::Limits;
 use super::handover::Handover;
 use super::order::{ServeError, SocketsOrder, kernel};
-use super::sockets::{Sockets, Watcher};
+use super::sockets::{CommonParts, Sockets, Watcher};
 use super::tally::Tally;
 use crate::DescriptorShortage;
 use crate::sip::ListeningPoint;
@@ -46,9 +46,9 @@ impl PartitionedSockets {
             ..order.limits
         };
         let listen = whole.listens().iter().map(point).collect();
-        let common = whole.common();
         drop(whole);
         let order = SocketsOrder { listen, limits, ..order };
+        let common = CommonParts::new(&order)?;
         let ends = Handover::all(partitioning).map_err(kernel("eventfd"))?;
         let threads =
             ends.into_iter().map(|end| Sockets::open_partition(order.clone(), common.clone(), Some(end)));
@@ -89,6 +89,12 @@ impl PartitionedSockets {
         cancel: &AtomicBool,
     ) -> Result<Tally, ServeError> {
         assert_eq!(self.threads.len(), servers.len(), "one server for each partition");
+        for place in 0..servers.len() {
+            for change in servers[place].take_place_changes() {
+                let others = servers.iter_mut().enumerate().filter(|(other, _)| *other != place);
+                others.for_each(|(_, server)| server.handle_place_change(&change));
+            }
+        }
         let threads = match self.watcher {
             Some(watcher) => watched_together(self.threads, watcher),
             None => self.threads,

@@ -12,16 +12,17 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::Message;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
-use netrig_sip::server::{Domain, PlainResponses, Server, Waiting};
+use netrig_sip::server::{Domain, PlaceChange, PlainResponses, Server, Waiting};
 use rustix::io::Errno;
 
-use super::connections::{Connections, FIRST_KEY, Tls};
+use super::connections::{ConnectionChange, Connections, FIRST_KEY, MOST_KEPT, Tls};
 use super::datagrams::DatagramPoint;
 use super::handover::{Handover, HandoverItem};
 use super::names::Names;
 use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, kernel, not_had, speaking};
 use super::tally::Tally;
 use crate::clock::{RealtimeOffset, monotonic_nanos};
+use crate::memory::Memory;
 use crate::sip::ListeningPoint;
 use crate::sip::ledger::{AmplificationLedger, Purse};
 use crate::sip::tap::{MessageTap, PassedMessage};
@@ -57,6 +58,13 @@ pub(super) type Watcher = Box<dyn FnMut(&Tally) + Send>;
 struct SocketsTap {
     tap: Box<dyn MessageTap>,
     offset: RealtimeOffset,
+}
+
+impl CommonParts {
+    pub fn new(order: &SocketsOrder) -> Result<Self, ServeError> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        Ok(Self { clock, tls: speaking(order)?, memory: Memory::of(MOST_KEPT) })
+    }
 }
 
 /// Sockets that are open, with nobody to answer yet: [`Sockets::serve`].
@@ -98,6 +106,8 @@ pub struct Sockets {
 pub(super) struct CommonParts {
     clock: Clock,
     tls: Tls,
+    /// What connections have the server keep.
+    memory: Memory,
 }
 
 impl Sockets {
@@ -106,7 +116,7 @@ impl Sockets {
     /// # Errors
     /// One of them cannot be had as it was asked for.
     pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
-        let common = CommonParts { clock: Clock::starting_in(Duration::ZERO), tls: speaking(&order)? };
+        let common = CommonParts::new(&order)?;
         Self::open_partition(order, common, None)
     }
 
@@ -117,7 +127,7 @@ impl Sockets {
         handover: Option<Handover>,
     ) -> Result<Self, ServeError> {
         let is_shared = handover.is_some();
-        let CommonParts { clock, tls } = common;
+        let CommonParts { clock, tls, memory } = common;
         let has_streams = order.listen.iter().any(|point| point.transport != Transport::Udp);
         let (most, shortage) =
             if has_streams { allowed_connections(order.limits.connections)? } else { (0, None) };
@@ -164,7 +174,7 @@ impl Sockets {
             domain: Domain { names: Vec::new(), listens },
             datagrams,
             listeners,
-            connections: Connections::new(most, order.limits, tls, is_shared),
+            connections: Connections::new(most, order.limits, (tls, memory), is_shared),
             responses: PlainResponses::default(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
@@ -185,11 +195,6 @@ impl Sockets {
     /// What the system lacks, if it allows fewer open files than the connections that may come need.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
-    }
-
-    /// What other threads of the same server have as well.
-    pub(super) fn common(&self) -> CommonParts {
-        CommonParts { clock: self.clock, tls: self.connections.tls().clone() }
     }
 
     /// How many connections there may be, if any may.
@@ -314,13 +319,14 @@ impl Sockets {
     /// Whatever there is to do now, a bounded part of it.
     fn turn(&mut self, server: &mut dyn Server, batch: &mut ReceiveBatch) -> Result<(), ServeError> {
         let now = self.clock.now();
-        self.take_datagrams(now, server, batch)?;
+        self.take_handovers(now, server);
+        self.take_datagrams(server, batch)?;
         self.take_connections(now);
+        // Others have to know of a connection before they are given what comes along it.
+        self.flush_handover();
         if !self.is_congested() {
             self.take_streams(now, server);
         }
-        self.flush_handover();
-        self.take_handovers(now, server);
         let now = self.clock.now();
         if server.poll_timeout().is_some_and(|at| at <= now) {
             server.handle_timeout(now);
@@ -333,6 +339,7 @@ impl Sockets {
             // One that could not be taken, for want of descriptors, waits still.
             self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         }
+        self.tell_places(server);
         self.flush(now, server);
         self.flush_handover();
         Ok(())
@@ -343,13 +350,25 @@ impl Sockets {
         self.handover.as_ref().is_some_and(Handover::is_congested)
     }
 
-    /// Gives the other threads what is theirs.
+    /// Gives the other threads what is theirs, and tells them of connections.
     fn flush_handover(&mut self) {
         let Some(handover) = &mut self.handover else { return };
-        for of in self.connections.take_ended() {
-            handover.queue_to_all(&HandoverItem::Ended { of }, &[]);
+        for ConnectionChange { with, is_open } in self.connections.take_changes() {
+            handover.queue_to_all(&HandoverItem::Connection { with, is_open }, &[]);
         }
         handover.flush();
+    }
+
+    /// Tells the other threads to which places bindings lead, before a response makes a peer ask for one.
+    fn tell_places(&mut self, server: &mut dyn Server) {
+        let Some(handover) = &mut self.handover else { return };
+        let changes = server.take_place_changes();
+        for PlaceChange { place, is_added } in &changes {
+            handover.queue_to_all(&HandoverItem::Place { is_added: *is_added }, place.as_bytes());
+        }
+        if !changes.is_empty() {
+            handover.flush();
+        }
     }
 
     /// What it has done so far.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use netrig_core::Instant;
 use netrig_sip::header::Transport;
-use netrig_sip::server::{Server, Source, refuse_unreadable};
+use netrig_sip::server::{PlaceChange, Server, Source, refuse_unreadable};
 use netrig_sip::{Framed, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -15,17 +15,17 @@ use super::super::handover::{Handover, HandoverItem};
 use super::super::order::{ServeError, kernel};
 use super::Sockets;
 use crate::sip::ledger::Purse;
-use crate::sys::ReceiveBatch;
+use crate::sys::{MESSAGES, ReceiveBatch};
 
-/// Batches of datagrams that are taken in a row, at each socket, before what is due is looked at: whoever was kept from looking
+/// Datagrams after which no further batch is taken, at each socket, before what is due is looked at: whoever was kept from looking
 /// would ask again for responses that wait in the socket. Whoever sends faster than is taken here keeps no timer from its time.
-const BATCHES: usize = 16;
+const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
 
 /// Connections that are taken in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
 /// Batches of what other threads have handed over that are taken in one turn.
-const HANDOVERS_AT_ONCE: usize = 16;
+const HANDOVERS_AT_ONCE: usize = 64;
 
 /// Senders of which is remembered at which of several sockets they are served.
 const MOST_STRANGERS: usize = 1 << 16;
@@ -44,38 +44,39 @@ fn not_accepted(error: Errno) -> String {
 impl Sockets {
     pub(super) fn take_datagrams(
         &mut self,
-        now: Instant,
         server: &mut dyn Server,
         batch: &mut ReceiveBatch,
     ) -> Result<(), ServeError> {
         for place in 0..self.datagrams.len() {
-            for _ in 0..BATCHES {
-                if !self.datagrams[place].ready {
-                    break;
-                }
-                self.take_batch(now, place, server, batch)?;
+            let mut taken = 0;
+            while self.datagrams[place].ready && taken < DATAGRAMS_AT_ONCE {
+                taken += self.take_batch(place, server, batch)?;
             }
         }
         Ok(())
     }
 
-    /// At most one batch of one socket.
+    /// At most one batch of one socket. Returns how many datagrams there were.
     fn take_batch(
         &mut self,
-        now: Instant,
         place: usize,
         server: &mut dyn Server,
         batch: &mut ReceiveBatch,
-    ) -> Result<(), ServeError> {
+    ) -> Result<usize, ServeError> {
         let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
+        let now = self.clock.now();
+        // A peer may have been told something by another thread, which has told this one before.
+        self.take_handovers(now, server);
+        let mut taken = 0;
         // Of senders without a port nobody could be answered.
         let incoming = (0..count).filter_map(|at| batch.get(at)).filter(|incoming| incoming.from.port() != 0);
         for incoming in incoming {
             for (bytes, _) in incoming.datagrams() {
                 self.take_datagram(now, (place, incoming.from), bytes, server);
+                taken += 1;
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// A datagram that has come to one socket. One that concerns another partition is handed to that thread, or dropped if too much waits
@@ -87,6 +88,12 @@ impl Sockets {
         bytes: &[u8],
         server: &mut dyn Server,
     ) {
+        if self.point_for(from) != Some(place) {
+            self.remember(from, place);
+            if let Some(handover) = &mut self.handover {
+                handover.queue_to_all(&HandoverItem::Stranger { from, place }, &[]);
+            }
+        }
         if let Some(handover) = &mut self.handover
             && let Some(owner) = handover.owner_of(bytes)
         {
@@ -108,9 +115,6 @@ impl Sockets {
     ) {
         self.ledger.receive(now, from, bytes.len());
         self.tell_tap(false, Transport::Udp, Some([self.datagrams[place].local(), from]), bytes);
-        if self.point_for(from) != Some(place) {
-            self.remember(from, place);
-        }
         let source = Source { transport: Transport::Udp, address: from };
         if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | b' ' | 0)) {
             self.tally.keep_alives += 1;
@@ -329,9 +333,6 @@ impl Sockets {
 
     /// A message that has come along a connection of the thread of partition `by`.
     fn take_streamed(&mut self, now: Instant, by: u32, from: Source, bytes: &[u8], server: &mut dyn Server) {
-        if let Some(handover) = &mut self.handover {
-            handover.record_connection_owner(from, by);
-        }
         if self.take_plain(now, bytes, from, server) {
             return;
         }
@@ -356,7 +357,7 @@ impl Sockets {
         }
     }
 
-    /// Takes some of what other threads have handed over.
+    /// Takes some of what other threads have handed over: as much as waits, unless they hand over faster than it is taken.
     pub(super) fn take_handovers(&mut self, now: Instant, server: &mut dyn Server) {
         for _ in 0..HANDOVERS_AT_ONCE {
             let Some(batch) = self.handover.as_mut().and_then(Handover::receive) else { return };
@@ -394,8 +395,13 @@ impl Sockets {
                     .into_iter()
                     .for_each(|place| self.connections.unreadable(place));
             }
-            HandoverItem::Ended { of } => {
-                self.handover.iter_mut().for_each(|handover| handover.forget_connection_owner(*of, by));
+            HandoverItem::Connection { with, is_open } => {
+                self.handover.iter_mut().for_each(|handover| handover.record_connection(*with, by, *is_open));
+            }
+            HandoverItem::Stranger { from, place } => self.remember(*from, *place),
+            HandoverItem::Place { is_added } => {
+                let place = String::from_utf8_lossy(bytes).into_owned();
+                server.handle_place_change(&PlaceChange { place, is_added: *is_added });
             }
         }
     }

@@ -83,6 +83,7 @@ impl Sockets {
 
     /// Sends what the server has to say, and tells it of what cannot be sent.
     pub(super) fn transmit(&mut self, now: Instant, server: &mut dyn Server) {
+        self.tell_places(server);
         loop {
             while let Some((to, message)) = server.poll_transmit() {
                 match (message, &mut self.waiting) {
