@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netrig_core::{Duration, Instant};
 use rustix::net::{SendFlags, SocketType, ipproto};
 
-use super::send_batch::{OutgoingDatagram, SendBatch, Sending};
+use super::send_batch::{OutgoingDatagram, SendBatch, SendOutcome};
 use crate::clock::{Clock, RealtimeOffset};
 use crate::socket::{Making, SocketError, Stamped, drops};
 use crate::sys::{Incoming, MESSAGES, ReceiveBatch};
@@ -19,7 +19,7 @@ const HIGH_RATE: u32 = 30_000;
 /// Length of the window in which sent datagrams are counted.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// How long datagrams are sent one by one after one has reached nobody.
+/// How long a socket sends datagrams one by one after ICMP has reported one as undeliverable.
 const UNSEGMENTED: Duration = Duration::from_secs(10);
 
 /// How many datagrams a socket sends.
@@ -31,7 +31,7 @@ struct SendRate {
     is_high: bool,
     /// The kernel has not refused `UDP_SEGMENT` on this socket.
     can_segment: bool,
-    /// Until then datagrams are sent one by one, because some have reached nobody.
+    /// Until then datagrams are sent one by one, because ICMP has reported one as undeliverable.
     unsegmented_until: Instant,
 }
 
@@ -233,10 +233,10 @@ impl DatagramSocket {
     /// Gives the kernel the next of them, as [`SendBatch::send`].
     pub(super) fn send_next(&mut self, batch: &mut SendBatch<'_>, most: usize) -> io::Result<usize> {
         let sent = batch.send(&self.socket, most);
-        if matches!(sent, Ok(Sending::SegmentRefused)) {
+        if matches!(sent, Ok(SendOutcome::SegmentRefused)) {
             self.sending.can_segment = false;
         }
-        sent.map(Sending::count)
+        sent.map(SendOutcome::count)
     }
 
     /// Sends datagrams one by one for some time: ICMP tells of one of those that were sent together.

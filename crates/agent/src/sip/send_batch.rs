@@ -31,7 +31,7 @@ pub(super) struct OutgoingDatagram<'a> {
 
 /// What became of a system call that sends datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sending {
+pub(super) enum SendOutcome {
     /// The kernel took so many datagrams.
     Taken(usize),
     /// It took none of those that were to be sent with `UDP_SEGMENT`, which are now sent one by one.
@@ -40,7 +40,7 @@ pub(super) enum Sending {
     SegmentRefused,
 }
 
-impl Sending {
+impl SendOutcome {
     /// How many datagrams the kernel took.
     pub const fn count(self) -> usize {
         match self {
@@ -107,7 +107,7 @@ impl<'a> SendBatch<'a> {
     ///
     /// # Errors
     /// That of the first datagram, or what ICMP has said of an earlier one.
-    pub fn send(&mut self, socket: impl AsFd, most: usize) -> io::Result<Sending> {
+    pub fn send(&mut self, socket: impl AsFd, most: usize) -> io::Result<SendOutcome> {
         let bytes = |place: &u8| IoSlice::new(self.datagrams[usize::from(*place)].bytes);
         let slices: SmallVec<[_; MESSAGES]> = self.next(most).iter().map(bytes).collect();
         let message = |send: usize| {
@@ -128,13 +128,17 @@ impl<'a> SendBatch<'a> {
                 let before = self.sent_datagrams;
                 self.sent += sent;
                 self.sent_datagrams = self.start_of(self.sent);
-                Ok(Sending::Taken(self.sent_datagrams - before))
+                Ok(SendOutcome::Taken(self.sent_datagrams - before))
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Sending::Taken(0)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(SendOutcome::Taken(0)),
             // Whether one of them is at fault, and which, each shows by itself.
             Err(error) if is_segmented => {
                 self.split_first();
-                Ok(if is_segmentation_refused(&error) { Sending::SegmentRefused } else { Sending::Split })
+                Ok(if is_segmentation_refused(&error) {
+                    SendOutcome::SegmentRefused
+                } else {
+                    SendOutcome::Split
+                })
             }
             Err(error) => Err(error),
         }
@@ -271,9 +275,9 @@ mod tests {
         let batch =
             [OutgoingDatagram { to: peer.local_addr().unwrap(), bytes: b"four", order_key: Some(1) }; 4];
         let mut segmented = SendBatch::segmented(&batch);
-        assert_eq!(segmented.send(&socket, 4).unwrap(), Sending::SegmentRefused);
+        assert_eq!(segmented.send(&socket, 4).unwrap(), SendOutcome::SegmentRefused);
         assert_eq!(segmented.next(3).len(), 3);
-        assert_eq!(segmented.send(&socket, 3).unwrap(), Sending::Taken(3));
+        assert_eq!(segmented.send(&socket, 3).unwrap(), SendOutcome::Taken(3));
         assert_eq!((segmented.skip(), segmented.skip()), (Some(3), None));
         let mut buffer = [0; 8];
         assert!((0..3).all(|_| peer.recv(&mut buffer).unwrap() == 4));

@@ -586,7 +586,7 @@ fn all_messages_of_a_call_reach_the_thread_that_has_it() {
     }
     let tally = running.finish();
     let received = ["INVITE", "ACK", "BYE"].map(|method| tally.received.requests[method]);
-    // The second INVITE's 482 is acknowledged by nobody.
+    // The caller does not acknowledge the 482 to the second INVITE.
     assert_eq!(received.map(u32::try_from), [4 * CALLS, 2 * CALLS, 2 * CALLS].map(Ok));
     assert_eq!((tally.connections.accepted, tally.unreadable.total()), (u64::from(2 * CALLS), 0));
 }

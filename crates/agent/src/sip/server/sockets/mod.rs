@@ -67,7 +67,7 @@ impl CommonParts {
     }
 }
 
-/// Sockets that are open, with nobody to answer yet: [`Sockets::serve`].
+/// The open sockets of a server. [`Sockets::serve`] gives them the server.
 pub struct Sockets {
     clock: Clock,
     pacer: Pacer,
@@ -92,7 +92,7 @@ pub struct Sockets {
     /// Messages that have not left, and of which the server has not been told.
     unsent: Vec<Message>,
     tally: Tally,
-    /// Who is told of it each second.
+    /// Is given the tally each second.
     watcher: Option<Watcher>,
     /// Who sees each message.
     tap: Option<SocketsTap>,

@@ -17,8 +17,8 @@ use super::Sockets;
 use crate::sip::ledger::Purse;
 use crate::sys::{MESSAGES, ReceiveBatch};
 
-/// Datagrams after which no further batch is taken, at each socket, before what is due is looked at: whoever was kept from looking
-/// would ask again for responses that wait in the socket. Whoever sends faster than is taken here keeps no timer from its time.
+/// Datagrams of one socket in one turn, after which no further batch is received. Timers are handled between turns, so that a peer that
+/// sends faster than the server receives delays no timer by more than a turn.
 const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
 
 /// Connections that are taken in one turn.
@@ -68,7 +68,7 @@ impl Sockets {
         // A peer may have been told something by another thread, which has told this one before.
         self.take_handovers(now, server);
         let mut taken = 0;
-        // Of senders without a port nobody could be answered.
+        // A sender with port 0 cannot be answered.
         let incoming = (0..count).filter_map(|at| batch.get(at)).filter(|incoming| incoming.from.port() != 0);
         for incoming in incoming {
             for (bytes, _) in incoming.datagrams() {

@@ -73,7 +73,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// The socket for datagrams to somebody.
+    /// The place of the socket from which datagrams to an address are sent.
     pub(super) fn point_for(&self, to: SocketAddr) -> Option<usize> {
         self.strangers.get(&to).copied().or_else(|| {
             let local = self.domain.listens_towards(Transport::Udp, Some(to.ip()))?;
