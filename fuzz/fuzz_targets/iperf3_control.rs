@@ -1,7 +1,7 @@
 //! Any bytes as iperf3's connection for control, at both ends.
 #![no_main]
 
-#[path = "../../crates/speed/tests/it/any_iperf3/mod.rs"]
+#[path = "../../crates/tools/speed/tests/it/any_iperf3/mod.rs"]
 mod any_iperf3;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_iperf3::check(bytes));

@@ -1,7 +1,7 @@
 //! Any bytes where media are expected.
 #![no_main]
 
-#[path = "../../crates/sip-tester/tests/it/any_media/mod.rs"]
+#[path = "../../crates/tools/sip-tester/tests/it/any_media/mod.rs"]
 mod any_media;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_media::check(bytes));

@@ -1,10 +1,10 @@
 //! Any bytes as an SCTP packet, to an association in every state.
 #![no_main]
 
-#[path = "../../crates/transport/tests/it/sctp/any_packet.rs"]
+#[path = "../../crates/pure/transport/tests/it/sctp/any_packet.rs"]
 mod any_packet;
 #[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../crates/transport/tests/it/sctp/pair.rs"]
+#[path = "../../crates/pure/transport/tests/it/sctp/pair.rs"]
 mod pair;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_packet::check(bytes));

@@ -1,7 +1,7 @@
 //! Any bytes as a SIP message, to the scanner and the strict parser.
 #![no_main]
 
-#[path = "../../crates/sip/tests/it/any_message/mod.rs"]
+#[path = "../../crates/pure/sip/tests/it/any_message/mod.rs"]
 mod any_message;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_message::check(bytes));

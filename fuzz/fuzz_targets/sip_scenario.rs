@@ -1,7 +1,7 @@
 //! Any bytes as a scenario of SIPp, and as an injection file.
 #![no_main]
 
-#[path = "../../crates/sip-tester/tests/it/any_scenario/mod.rs"]
+#[path = "../../crates/tools/sip-tester/tests/it/any_scenario/mod.rs"]
 mod any_scenario;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_scenario::check(bytes));

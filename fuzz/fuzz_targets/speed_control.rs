@@ -1,7 +1,7 @@
 //! Any bytes as what comes to a server of access speeds.
 #![no_main]
 
-#[path = "../../crates/speed/tests/it/any_speed_control/mod.rs"]
+#[path = "../../crates/tools/speed/tests/it/any_speed_control/mod.rs"]
 mod any_speed_control;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_speed_control::check(bytes));

@@ -103,7 +103,7 @@ fn the_rates_of_wrong_verdicts_are_documented() {
     macro_rules! rows {
         ($law:literal) => {
             include_str!(concat!(
-                "../../crates/experiment/src/claim/snapshots/netrig_experiment__claim__rates__",
+                "../../crates/pure/experiment/src/claim/snapshots/netrig_experiment__claim__rates__",
                 $law,
                 ".snap"
             ))

@@ -327,7 +327,7 @@ fn every_verb_reads_what_a_run_left() {
 fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
     let folder = folder_with("small.toml", EXPERIMENT);
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
-    let contract = json(include_str!("../../../report/schema/results.schema.json"));
+    let contract = json(include_str!("../../../lab/report/schema/results.schema.json"));
     let contract = jsonschema::validator_for(&contract).expect("a schema");
     for experiment in ["small.toml", "link-down"] {
         let output = netrig(folder.path(), &["run", experiment, "--replications", "2", "--json"]);

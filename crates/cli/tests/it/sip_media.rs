@@ -227,7 +227,7 @@ fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
 #[test]
 fn voice_that_nobody_can_have_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let srtp = include_str!("../../../sip-tester/src/scenario/own/answer.xml")
+    let srtp = include_str!("../../../tools/sip-tester/src/scenario/own/answer.xml")
         .replace("RTP/AVP [media_formats]", "RTP/SAVP 0")
         .replace("    [media_attributes]\n", "");
     let file = folder.path().join("srtp.xml");

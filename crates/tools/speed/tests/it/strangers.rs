@@ -1,0 +1,62 @@
+//! What a stranger has of a speed server over UDP: nothing, with a session's token or without one.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "strangers are sockets that wait"
+)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as StdDuration;
+
+use netrig_agent::TcpOptions;
+use netrig_agent::tls::{self, Trust};
+use netrig_speed::iperf3::datagram::{CONNECT, OLD_CONNECT};
+use netrig_speed::measure::{Call, CallOrder};
+use netrig_speed::protocol::{Echo, Preamble};
+
+use crate::common::{order, serving, until};
+
+#[path = "../../../../real/agent/tests/it/common/stranger_table.rs"]
+mod stranger_table;
+
+use stranger_table::Stranger;
+
+#[test]
+fn no_speed_server_sends_a_stranger_anything() {
+    let rows = serving(order(4), |address, server| {
+        let client = tls::client(&Trust::Anyone, None).unwrap();
+        let order = CallOrder {
+            server: address,
+            name: address.ip().into(),
+            tls: client,
+            key: None,
+            rate: None,
+            options: TcpOptions::default(),
+        };
+        // The session of another client; the strangers know its token.
+        let call = Call::connect(order, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let preamble = Preamble { token: call.budget().token, phase: 1, stream: 0 };
+        let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+        let requests = [
+            ("preamble of a session", preamble.encode().to_vec()),
+            ("echo of a session", echo.encode().to_vec()),
+            ("first datagram of iperf3", CONNECT.to_vec()),
+            ("first datagram of iperf3 before 3.9", OLD_CONNECT.to_vec()),
+            ("a datagram of data", vec![0; 1200]),
+            ("one byte", vec![0]),
+            ("garbage", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ];
+        let count = requests.len() as u64;
+        let strangers: Vec<_> = (1..)
+            .zip(requests)
+            .map(|(number, (name, bytes))| Stranger::new(number, name, address, |_| bytes))
+            .collect();
+        let all_read = || server.tally().strays.load(Ordering::Relaxed) >= count;
+        until("all have been read", all_read);
+        std::thread::sleep(StdDuration::from_millis(200));
+        strangers.iter().map(|stranger| stranger.row("speed serve")).collect::<Vec<_>>()
+    });
+    assert!(rows.iter().all(|row| row.datagrams == 0), "a stranger is not answered");
+    stranger_table::check("Speed servers", &rows);
+}
