@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use netrig_agent::control::{read_frame, write_frame};
+use netrig_agent::frames::{read_frame, write_frame};
 use netrig_agent::probe::control::{FromFarEnd, FromProbe, VERSION};
 use netrig_agent::probe::{MOST_PROBES, receiver};
 use netrig_agent::sip::dns::message::query;

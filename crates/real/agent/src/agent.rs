@@ -3,11 +3,9 @@
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, SyncSender};
 
-use crate::control::{
-    ControlError, Epoch, Reply, Request, ToldEnds, VERSION, note_frames, read_frame, sample_frames,
-    write_frame,
-};
+use crate::control::{ControlError, Epoch, Reply, Request, ToldEnds, VERSION, note_frames, sample_frames};
 use crate::event_loop::Progress;
+use crate::frames::{FrameError, read_frame, write_frame};
 use crate::sip::FlowTester;
 use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos};
 
@@ -29,7 +27,7 @@ const CONTROLS: &str = "a word of controls";
 enum Input {
     Request(Request),
     /// The controller has nothing more to say, or said what cannot be understood.
-    Ended(Option<ControlError>),
+    Ended(Option<FrameError>),
     Progress(Progress),
     Done(Result<Vec<EndReport>, AgentError>),
 }
@@ -124,7 +122,7 @@ impl<W: Write> Talk<'_, W> {
                     Err(error) => self.say_error(&error)?,
                 }
             }
-            Input::Ended(Some(error)) => return Err(error),
+            Input::Ended(Some(error)) => return Err(error.into()),
             Input::Ended(None) => return Ok(Some(())),
         }
         Ok(None)
@@ -205,7 +203,7 @@ impl<W: Write> Talk<'_, W> {
     }
 
     fn say(&mut self, reply: &Reply) -> Result<(), ControlError> {
-        write_frame(self.writer, reply)
+        Ok(write_frame(self.writer, reply)?)
     }
 }
 

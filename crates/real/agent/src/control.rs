@@ -1,7 +1,6 @@
 //! The control protocol: what an agent and who controls it say to each other, over any stream of bytes.
 //!
-//! A frame is its length in four bytes, big-endian, at most [`MAX_FRAME`], and so many bytes of JSON: one [`Request`] or
-//! one [`Reply`]. The controller begins with [`Request::Hello`]; an agent of another version answers with an error and
+//! Each [frame](crate::frames) is one [`Request`] or one [`Reply`]. The controller begins with [`Request::Hello`]; an agent of another version answers with an error and
 //! ends. The stream must come from somebody who may command this machine: the protocol itself has no key.
 //!
 //! A node may have ten thousand ends of flows, so nothing that grows with their number goes in one frame: each end has its
@@ -10,27 +9,18 @@
 
 mod cut;
 
-use std::io::{self, Read, Write};
-
 use netrig_core::{Instant, Note, Sample, Subject};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cut::ToldEnds;
 pub use self::cut::{note_frames, order_frames, sample_frames};
+use crate::frames::FrameError;
 use crate::meter::Samples;
 use crate::quantity;
-use crate::{EndOrder, EndReport, RunOrder, Side, TimedControl, shown_up_to};
+use crate::{EndOrder, EndReport, RunOrder, Side, TimedControl};
 
 /// The version of the protocol: both sides must have the same.
 pub const VERSION: u32 = 2;
-
-/// Longest frame, bytes without its length. The longest that an end may need is that of a trace: a datagram takes at least
-/// 12 B of an experiment file of 1 MiB and at most 38 B of a frame.
-pub const MAX_FRAME: usize = 4 << 20;
-
-/// Letters that are kept of what cannot be understood: whoever writes a frame chooses what an error says of it.
-const LONGEST_COMPLAINT: usize = 240;
 
 /// What an agent is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -189,20 +179,9 @@ impl From<NoteLine> for Note {
 /// What is wrong with what the other side said.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The stream broke.
-    #[error("the control stream broke: {0}")]
-    Stream(#[from] io::Error),
-    /// A frame is longer than any may be.
-    #[error("a frame of {len} B; {most} B is the most")]
-    TooLong {
-        /// Its length.
-        len: usize,
-        /// What it may be here.
-        most: usize,
-    },
-    /// A frame that says nothing that is known.
-    #[error("a frame that cannot be understood: {0}")]
-    Malformed(String),
+    /// A frame could not be read or written.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
     /// The other side is of another version.
     #[error("the other side speaks version {0} of the control protocol, and this one version {VERSION}")]
     Version(u32),
@@ -229,72 +208,13 @@ pub enum ControlError {
     },
 }
 
-/// Writes one frame, and flushes.
-///
-/// # Errors
-/// If the stream breaks, or the frame is too long.
-pub fn write_frame(stream: &mut impl Write, words: &impl Serialize) -> Result<(), ControlError> {
-    let mut frame = vec![0; 4];
-    serde_json::to_writer(&mut frame, words)?;
-    let len = frame.len() - 4;
-    if len > MAX_FRAME {
-        return Err(ControlError::TooLong { len, most: MAX_FRAME });
-    }
-    // It has been compared with MAX_FRAME, which 32 bits hold.
-    frame[..4].copy_from_slice(&(len as u32).to_be_bytes());
-    stream.write_all(&frame)?;
-    Ok(stream.flush()?)
-}
-
-impl From<serde_json::Error> for ControlError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Malformed(shown_up_to(LONGEST_COMPLAINT, &error.to_string()))
-    }
-}
-
-/// Reads one frame; `None` if the stream ends before it begins.
-///
-/// # Errors
-/// If the stream breaks or ends within a frame, or the frame is too long or cannot be understood. Memory is taken as
-/// bytes come, not as the length promises.
-pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, ControlError> {
-    read_frame_within(stream, MAX_FRAME)
-}
-
-/// The same of at most so many bytes without its length, at most [`MAX_FRAME`]: of somebody who is not known yet.
-///
-/// # Errors
-/// As of [`read_frame`].
-pub fn read_frame_within<T: DeserializeOwned>(
-    stream: &mut impl Read,
-    most: usize,
-) -> Result<Option<T>, ControlError> {
-    let mut len = Vec::with_capacity(4);
-    stream.take(4).read_to_end(&mut len)?;
-    let Some(len) = len.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
-        return if len.is_empty() {
-            Ok(None)
-        } else {
-            Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into()))
-        };
-    };
-    if len > most.min(MAX_FRAME) {
-        return Err(ControlError::TooLong { len, most });
-    }
-    let mut frame = Vec::new();
-    stream.take(len as u64).read_to_end(&mut frame)?;
-    if frame.len() < len {
-        return Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into()));
-    }
-    Ok(Some(serde_json::from_slice(&frame)?))
-}
-
 #[cfg(test)]
 mod tests {
     use netrig_core::quantity as shared;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::frames::{read_frame, write_frame};
 
     pub(super) fn framed(words: &impl Serialize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -353,18 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_promise_costs_nothing() {
-        let error = read_frame::<Request>(&mut &u32::MAX.to_be_bytes()[..]).unwrap_err();
-        assert!(matches!(error, ControlError::TooLong { len, .. } if len == u32::MAX as usize));
-        let cut = [&(MAX_FRAME as u32).to_be_bytes()[..], b"\"st"].concat();
-        let error = read_frame::<Request>(&mut &cut[..]).unwrap_err();
-        assert!(matches!(error, ControlError::Stream(_)), "{error}");
-    }
-
-    #[test]
     fn what_nobody_knows_is_refused() {
         let words = serde_json::json!({ "hello": { "version": 1, "name": "x" } });
-        assert!(matches!(read_frame::<Request>(&mut &framed(&words)[..]), Err(ControlError::Malformed(_))));
+        assert!(matches!(read_frame::<Request>(&mut &framed(&words)[..]), Err(FrameError::Malformed(_))));
         let column = |quantity: &str, at_ns| Column {
             subject: Subject::Run,
             quantity: quantity.into(),

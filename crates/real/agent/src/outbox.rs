@@ -10,8 +10,8 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
-use crate::bulk::Form;
 use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
+use crate::datagram_format::DatagramFormat;
 use crate::socket::{LONGEST_DATAGRAM, is_loss, is_segmentation_refused, is_too_long};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
@@ -47,7 +47,7 @@ pub(crate) struct Outbox {
     /// Whether content leaves as it is, without a stamp.
     bare: bool,
     /// What stands at the beginning in the place of a stamp.
-    form: Option<Arc<dyn Form>>,
+    format: Option<Arc<dyn DatagramFormat>>,
     /// To whom the socket is connected.
     peer: Option<SocketAddr>,
     next: u64,
@@ -116,10 +116,16 @@ impl Waiting {
     }
 
     /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
-    fn stamp(&self, flow: u32, form: Option<&dyn Form>, number: u64, at: Instant) -> [u8; STAMP_LEN] {
-        if let Some(form) = form {
+    fn stamp(
+        &self,
+        flow: u32,
+        format: Option<&dyn DatagramFormat>,
+        number: u64,
+        at: Instant,
+    ) -> [u8; STAMP_LEN] {
+        if let Some(format) = format {
             let mut head = [0; STAMP_LEN];
-            form.write(number, at, &mut head);
+            format.write(number, at, &mut head);
             return head;
         }
         let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
@@ -138,7 +144,7 @@ impl Outbox {
         Self {
             flow,
             bare: false,
-            form: None,
+            format: None,
             peer,
             next: 0,
             waiting: VecDeque::with_capacity(BACKLOG),
@@ -161,9 +167,9 @@ impl Outbox {
         Self { bare: true, ..self }
     }
 
-    /// The same for datagrams that begin in another form.
-    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
-        Self { form: Some(form), ..self }
+    /// The same for datagrams that begin in another format.
+    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
+        Self { format: Some(format), ..self }
     }
 
     /// The same that sends nothing after `closes`, when nobody is there to receive it.
@@ -342,7 +348,7 @@ impl Outbox {
     /// Sends the first of what waits by itself, in the way that takes the kernel the least time.
     fn send_single(&mut self, socket: impl AsFd, at: Instant) -> io::Result<()> {
         let Some(front) = self.waiting.front() else { return Ok(()) };
-        let stamp = front.stamp(self.flow, self.form.as_deref(), self.next, at);
+        let stamp = front.stamp(self.flow, self.format.as_deref(), self.next, at);
         match (&front.body, self.name(front)) {
             (Body::Fill(rest), None) => {
                 self.single[..STAMP_LEN].copy_from_slice(&stamp);
@@ -367,8 +373,8 @@ impl Outbox {
         }
         self.stamps.clear();
         let numbered = self.waiting.iter().take(count).zip(self.next..);
-        let (flow, form) = (self.flow, self.form.as_deref());
-        self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(flow, form, number, at)));
+        let (flow, format) = (self.flow, self.format.as_deref());
+        self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(flow, format, number, at)));
         let datagrams = self.waiting.iter().zip(&self.stamps);
         let pieces: Vec<_> = datagrams
             .flat_map(|(datagram, stamp)| {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-use netrig_agent::control::{self, Column, ControlError, Epoch, Reply, Request};
+use netrig_agent::control::{self, Column, Epoch, Reply, Request};
+use netrig_agent::frames::{self, FrameError};
 use netrig_agent::{Clock, EndRemark, EndReport, RunOrder, Side};
 use netrig_core::{Note, Quantity, Sink, Subject, quantity};
 use netrig_experiment::{Host, Outcome, Run, RunError, RunRemark, Scenario};
@@ -55,7 +56,7 @@ static TAKEN_BY_HOSTS: [&Quantity; 5] = [
 /// What a run is told while it lasts.
 enum Message {
     /// By the agent at this place; nothing if it has nothing more to say.
-    Agent(usize, Result<Option<Reply>, ControlError>),
+    Agent(usize, Result<Option<Reply>, FrameError>),
     /// By the router.
     Router(Findings),
 }
@@ -375,7 +376,7 @@ impl AgentHandle {
         let tell = tell.clone();
         std::thread::spawn(move || {
             loop {
-                let reply = control::read_frame(&mut replies);
+                let reply = frames::read_frame(&mut replies);
                 let last = !matches!(reply, Ok(Some(_)));
                 if tell.send(Message::Agent(place, reply)).is_err() || last {
                     break;
@@ -387,7 +388,7 @@ impl AgentHandle {
 
     fn say(&mut self, request: &Request) -> Result<(), RunError> {
         let told = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
-        control::write_frame(&mut self.words, request).map_err(told)
+        frames::write_frame(&mut self.words, request).map_err(told)
     }
 
     /// Lets the agent go.

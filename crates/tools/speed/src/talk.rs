@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netrig_agent::TcpInfo;
-use netrig_agent::control::{ControlError, MAX_FRAME, read_frame, write_frame};
+use netrig_agent::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use serde::Serialize;
@@ -101,7 +101,7 @@ impl Talk {
     ///
     /// # Errors
     /// If the connection breaks, or takes nothing for long.
-    pub fn say(&mut self, words: &impl Serialize) -> Result<(), ControlError> {
+    pub fn say(&mut self, words: &impl Serialize) -> Result<(), FrameError> {
         self.say_within(words, PATIENCE)
     }
 
@@ -109,7 +109,7 @@ impl Talk {
     ///
     /// # Errors
     /// As of [`say`](Self::say).
-    pub fn say_within(&mut self, words: &impl Serialize, patience: Duration) -> Result<(), ControlError> {
+    pub fn say_within(&mut self, words: &impl Serialize, patience: Duration) -> Result<(), FrameError> {
         self.said_until = Instant::now() + patience;
         write_frame(self, words)
     }
@@ -118,7 +118,7 @@ impl Talk {
     ///
     /// # Errors
     /// If the connection breaks or is closed, or what came cannot be understood.
-    pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, ControlError> {
+    pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, FrameError> {
         let until = Instant::now() + patience;
         let mut has_looked = false;
         loop {
@@ -130,7 +130,7 @@ impl Talk {
             }
             has_looked = true;
             match self.read_until(until) {
-                Ok(0) => return Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(FrameError::Stream(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => return Ok(None),
                 Err(error) => return Err(error.into()),
@@ -139,12 +139,12 @@ impl Talk {
     }
 
     /// The first whole frame of what was heard, with its length.
-    fn take_frame(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
+    fn take_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(len) = self.inbox.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
             return Ok(None);
         };
         if len > self.longest {
-            return Err(ControlError::TooLong { len, most: self.longest });
+            return Err(FrameError::TooLong { len, most: self.longest });
         }
         if self.inbox.len() < 4 + len {
             return Ok(None);
@@ -311,7 +311,7 @@ mod tests {
         });
         near.hang_up();
         let error = far.hear::<FromClient>(PATIENCE).unwrap_err();
-        assert!(matches!(error, ControlError::Stream(_)), "{error}");
+        assert!(matches!(error, FrameError::Stream(_)), "{error}");
     }
 
     /// All that a client has to say is far shorter than what is heard of it, and of longer words nothing is kept.
@@ -336,7 +336,7 @@ mod tests {
         let [mut near, mut far] = talks();
         near.say(&FromServer::Failed { why: "x".repeat(LONGEST_WORD) }).unwrap();
         let error = far.hear::<FromClient>(PATIENCE).unwrap_err();
-        assert!(matches!(error, ControlError::TooLong { most: LONGEST_WORD, .. }), "{error}");
+        assert!(matches!(error, FrameError::TooLong { most: LONGEST_WORD, .. }), "{error}");
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
 use rustix::net::{SocketType, ipproto, sockopt};
 
+use super::Effort;
 use super::arrival_clock::ArrivalClock;
 use super::losses::{LossLog, LossPeriods};
-use super::{Effort, Form};
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
 use crate::datagram::{STAMP_LEN, Stamp};
+use crate::datagram_format::DatagramFormat;
 use crate::outbox::Outbox;
 use crate::pacer::{SPIN, Watch};
 use crate::precedence::Precedence;
@@ -187,9 +188,9 @@ impl<'a> DatagramSource<'a> {
         Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
     }
 
-    /// The same with datagrams that begin in another form than netrig's own.
-    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
-        Self { outbox: self.outbox.of_form(form), ..self }
+    /// The same with datagrams that have another header than netrig's own.
+    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
+        Self { outbox: self.outbox.with_format(format), ..self }
     }
 
     /// Sends until `stop`, gives a reading whenever one is due and one at the end; how it kept its schedule.
@@ -349,7 +350,7 @@ impl Way {
 pub struct DatagramSink {
     socket: OwnedFd,
     flow: u32,
-    form: Option<Arc<dyn Form>>,
+    format: Option<Arc<dyn DatagramFormat>>,
     every: Duration,
     clock: Clock,
     arrivals: ArrivalClock,
@@ -380,7 +381,7 @@ impl DatagramSink {
             dropped_before: 0,
             socket: socket.into(),
             flow,
-            form: None,
+            format: None,
             every,
             clock,
             arrivals: ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos()),
@@ -396,9 +397,9 @@ impl DatagramSink {
         })
     }
 
-    /// The same for datagrams that begin in another form than netrig's own.
-    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
-        Self { form: Some(form), ..self }
+    /// The same for datagrams that have another header than netrig's own.
+    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
+        Self { format: Some(format), ..self }
     }
 
     /// Takes what comes until `stop`, and gives a reading whenever one is due.
@@ -463,8 +464,8 @@ impl DatagramSink {
             let arrived = self.clock.instant(at);
             for (head, len) in piece.datagrams() {
                 self.all_bytes += len as u64;
-                let read = match &self.form {
-                    Some(form) => form.read(head),
+                let read = match &self.format {
+                    Some(format) => format.read(head),
                     None => Stamp::decode(head)
                         .filter(|stamp| stamp.flow == self.flow)
                         .map(|stamp| (stamp.number, stamp.sent)),

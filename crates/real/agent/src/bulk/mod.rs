@@ -12,7 +12,6 @@ mod associations;
 mod bucket;
 mod datagrams;
 mod effort;
-mod form;
 mod host;
 mod losses;
 mod radio;
@@ -26,7 +25,6 @@ pub use datagrams::{
     shared_datagram_socket, take_one_by_one,
 };
 pub use effort::Effort;
-pub use form::Form;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};

@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::control::tests::framed;
-    use crate::control::{MAX_FRAME, read_frame};
+    use crate::frames::{MAX_FRAME, read_frame};
     use crate::{Asked, EndReport, SctpOptions, Side, SourceMeter, UdpOptions};
 
     /// What one of the kind takes in a frame, and `FULL` with it, is less than a frame may have.

@@ -19,7 +19,7 @@ use super::segments::SegmentEnd;
 use super::stamp::Key;
 use super::two_way::Plan;
 use crate::SourceReport;
-use crate::control::{ControlError, read_frame, read_frame_within, write_frame};
+use crate::frames::{FrameError, read_frame, read_frame_within, write_frame};
 use crate::{Busy, random, shown_up_to};
 
 /// The version of what is said: both sides must have the same.
@@ -176,7 +176,7 @@ impl Stream {
 pub enum GreetingError {
     /// The stream broke, or what came cannot be understood.
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(#[from] FrameError),
     /// The other side of the talk is of another version.
     #[error("it speaks version {0} of the probes' protocol, and this netrig version {VERSION}")]
     Version(u32),
@@ -248,7 +248,7 @@ pub(crate) fn greet_probe(
     boot: String,
     admit: impl FnOnce() -> Result<(), Busy>,
 ) -> Result<(), GreetingError> {
-    let nonce: [u8; 32] = random().map_err(ControlError::from)?;
+    let nonce: [u8; 32] = random().map_err(FrameError::from)?;
     write_frame(stream, &FromFarEnd::Hello { version: VERSION, nonce, keyed: key.is_some() })?;
     let hello = read_frame_within(stream, LONGEST_WORD)?;
     let Some(FromProbe::Hello { version, nonce: theirs, tag }) = hello else {
@@ -291,7 +291,7 @@ pub(crate) fn greet_far_end(
         (false, Some(_)) => return Err(GreetingError::KeyUnknown),
         _ => {}
     }
-    let nonce: [u8; 32] = random().map_err(ControlError::from)?;
+    let nonce: [u8; 32] = random().map_err(FrameError::from)?;
     let tag = key.map(|key| key.digest(&[PROBE, &theirs, &nonce]));
     write_frame(stream, &FromProbe::Hello { version: VERSION, nonce, tag })?;
     match read_frame(stream)? {

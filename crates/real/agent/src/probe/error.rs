@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use netrig_traffic::ClipError;
 
 use crate::SocketError;
-use crate::control::ControlError;
+use crate::frames::FrameError;
 
 /// Why a probe could not measure.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +93,7 @@ pub enum ProbeError {
     Panicked,
     /// The stream to the far end broke.
     #[error("the connection to the far end: {0}")]
-    Control(#[from] ControlError),
+    Control(#[from] FrameError),
     /// A number that is none.
     #[error("a statistic of what was measured: {0}")]
     Statistics(#[from] netrig_stats::StatsError),

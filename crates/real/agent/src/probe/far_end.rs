@@ -26,7 +26,7 @@ use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, 
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
 use super::wire::{Wire, is_readable};
-use crate::control::{ControlError, read_frame_within, write_frame};
+use crate::frames::{FrameError, read_frame_within, write_frame};
 use crate::memory::Memory;
 use crate::socket::{LONGEST_DATAGRAM, Making, refused};
 use crate::sys::KernelClock;
@@ -385,7 +385,7 @@ enum ServeError {
     #[error(transparent)]
     Greeting(#[from] GreetingError),
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(#[from] FrameError),
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error("a probe asked for what it may not have: {0}")]
@@ -401,8 +401,8 @@ fn serve(
     memory: &Memory,
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
-    control.set_nodelay(true).map_err(ControlError::from)?;
-    let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(ControlError::from)?;
+    control.set_nodelay(true).map_err(FrameError::from)?;
+    let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
     // Until it has shown the key, whoever calls holds a place for no longer than this.
     wire.until = Some(StdInstant::now() + PATIENCE);
     let boot = control::boot().unwrap_or_default();
@@ -412,7 +412,7 @@ fn serve(
         Some(FromProbe::Stream(stream)) => stream,
         Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), memory, cancel)?),
         Some(FromProbe::PathMtu { token }) => {
-            blocking(&control).map_err(ControlError::from)?;
+            blocking(&control).map_err(FrameError::from)?;
             path_mtu::serve(&mut control, token, from, cancel)?;
             return Ok(1);
         }
@@ -420,7 +420,7 @@ fn serve(
         None => return Ok(0),
         _ => return Err(GreetingError::Unexpected.into()),
     };
-    blocking(&control).map_err(ControlError::from)?;
+    blocking(&control).map_err(FrameError::from)?;
     let room = check(&stream, order)
         .and_then(|()| memory.reserve(remembered(&stream)).map_err(|error| error.to_string()));
     let _kept = match room {
@@ -430,7 +430,7 @@ fn serve(
             return Err(ServeError::Refused(why));
         }
     };
-    let local = HostAddress::from(control.local_addr().map_err(ControlError::from)?).at(0);
+    let local = HostAddress::from(control.local_addr().map_err(FrameError::from)?).at(0);
     let socket = ProbeSocket::udp(local, stream.dscp).map_err(ProbeError::from)?;
     let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
     write_frame(&mut control, &FromFarEnd::Ready { port })?;
@@ -535,7 +535,7 @@ fn carry_out(
 }
 
 /// Records, in frames of a bounded length.
-fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> Result<(), ControlError> {
+fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> Result<(), FrameError> {
     let records: Vec<_> = records.collect();
     records.chunks(RECORDS).try_for_each(|chunk| {
         let (numbers, at) = chunk.iter().copied().unzip();

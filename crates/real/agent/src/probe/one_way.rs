@@ -20,7 +20,7 @@ use super::two_way::Plan;
 use super::wire::is_readable;
 use super::{path_sections, random, seconds_between};
 use crate::clock::RealtimeOffset;
-use crate::control::{read_frame, write_frame};
+use crate::frames::{read_frame, write_frame};
 use crate::socket::LONGEST_DATAGRAM;
 use crate::{HostAddress, SourceReport};
 

@@ -10,9 +10,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-use netrig_agent::control::{
-    ControlError, Epoch, Reply, Request, VERSION, order_frames, read_frame, write_frame,
-};
+use netrig_agent::control::{ControlError, Epoch, Reply, Request, VERSION, order_frames};
+use netrig_agent::frames::{FrameError, read_frame, write_frame};
 use netrig_agent::{Agent, CarrierOptions, EndOrder, RunOrder, Samples, Side};
 
 /// A controller's end of the stream, and the agent at the other.
@@ -175,5 +174,5 @@ fn bytes_that_are_no_frame_end_the_talk() {
     let mut controller = Controller::greeted();
     controller.stream.write_all(&[0, 0, 0, 3, b'"', b'?', b'"']).unwrap();
     assert!(controller.hear_error().contains("cannot be understood"));
-    assert!(matches!(controller.end(), Err(ControlError::Malformed(_))));
+    assert!(matches!(controller.end(), Err(ControlError::Frame(FrameError::Malformed(_)))));
 }

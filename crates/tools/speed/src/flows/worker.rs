@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netrig_agent::bulk::{
-    Carried, DatagramSink, DatagramSource, Direction, Effort, Form, SourceOrder, Spacing, StreamOrder,
-    Streams, Taken, Throttle, pacing,
+    Carried, DatagramSink, DatagramSource, Direction, Effort, SourceOrder, Spacing, StreamOrder, Streams,
+    Taken, Throttle, pacing,
 };
-use netrig_agent::{Clock, STAMP_LEN, monotonic_nanos};
+use netrig_agent::{Clock, DatagramFormat, STAMP_LEN, monotonic_nanos};
 use netrig_core::{Duration, Instant, Rate};
 use rustix::net::sockopt;
 
@@ -110,7 +110,7 @@ impl Work {
         let order = SourceOrder { flow: 0, size, spacing: Spacing::Constant, every: EVERY };
         // Times are those since the machine began, as iperf3's are.
         let source = DatagramSource::new(socket, Clock::starting_at(0), order, &throttle)?;
-        let mut source = source.of_form(Arc::new(Numbered(self.asked.counter)));
+        let mut source = source.with_format(Arc::new(Numbered(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
         let mut last = Mark::default();
         let report = source.send(&self.board.stop_sending, &mut |sent| {
@@ -127,7 +127,7 @@ impl Work {
 
     fn take(&self, socket: UdpSocket) -> io::Result<Record> {
         let sink = DatagramSink::new(socket, Clock::starting_at(0), 0, EVERY)?;
-        let mut sink = sink.of_form(Arc::new(Numbered(self.asked.counter)));
+        let mut sink = sink.with_format(Arc::new(Numbered(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
         sink.take(&self.board.stop, &mut |taken| {
             record.read(taken.at - self.begun, || vec![arrived(taken)]);
@@ -212,7 +212,7 @@ impl Worked {
 #[derive(Clone, Copy, Debug)]
 struct Numbered(Counter);
 
-impl Form for Numbered {
+impl DatagramFormat for Numbered {
     fn write(&self, number: u64, sent: Instant, head: &mut [u8; STAMP_LEN]) {
         let sent = sent.since(Instant::ZERO);
         Header { sent, number: number + 1 }.write(self.0, head);
@@ -253,13 +253,13 @@ mod tests {
     #[test]
     fn a_datagram_of_iperf3_is_the_flows_and_no_other_is() {
         for counter in [Counter::Bits32, Counter::Bits64] {
-            let form = Numbered(counter);
+            let format = Numbered(counter);
             let (sent, mut head) = (Instant::from_nanos(7_000_000), [0; STAMP_LEN]);
-            form.write(0, sent, &mut head);
+            format.write(0, sent, &mut head);
             assert_eq!(Header::read(counter, &head).map(|header| header.number), Some(1));
-            assert_eq!(form.read(&head[..16]), Some((0, sent)));
-            assert_eq!(form.read(&[0; STAMP_LEN]), None, "none has number 0");
-            assert_eq!(form.read(b"9876"), None);
+            assert_eq!(format.read(&head[..16]), Some((0, sent)));
+            assert_eq!(format.read(&[0; STAMP_LEN]), None, "none has number 0");
+            assert_eq!(format.read(b"9876"), None);
         }
     }
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::bulk::{connect, datagram_socket};
-use netrig_agent::control::ControlError;
 use netrig_agent::probe::control::boot;
 use netrig_agent::probe::stamp::Key;
 use netrig_agent::{
@@ -464,7 +463,7 @@ fn unexpected(word: FromServer) -> SpeedError {
     match word {
         FromServer::Refused(refusal) => SpeedError::Refused(refusal),
         FromServer::Failed { why } => SpeedError::Failed { why: shown_up_to(LONGEST_SENTENCE, &why) },
-        _ => SpeedError::Control(ControlError::OutOfOrder { said: "a word of the server", when: "now" }),
+        _ => SpeedError::OutOfOrder,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use netrig_agent::control::ControlError;
+use netrig_agent::frames::FrameError;
 use netrig_core::Duration;
 
 use crate::admission::Refusal;
@@ -51,9 +51,12 @@ pub enum SpeedError {
         "the connection was closed from the other side in the middle of it: the server was ended, or has failed"
     )]
     Closed,
-    /// The control connection broke, or said what means nothing.
+    /// The control connection broke, or the server sent a malformed message.
     #[error("the control connection: {0}")]
-    Control(#[source] ControlError),
+    Control(#[source] FrameError),
+    /// The server sent a message that is not expected at this point of a session.
+    #[error("the control connection: the server sent an unexpected message")]
+    OutOfOrder,
     /// It would not be over before the server ends it.
     #[error(
         "this takes {needs} at least, and the server lets a session last {lasts}: make it shorter (--time), or ask its operator for \
@@ -98,11 +101,11 @@ pub enum SpeedError {
     Interrupted,
 }
 
-impl From<ControlError> for SpeedError {
-    fn from(error: ControlError) -> Self {
+impl From<FrameError> for SpeedError {
+    fn from(error: FrameError) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         match &error {
-            ControlError::Stream(broke)
+            FrameError::Stream(broke)
                 if matches!(broke.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) =>
             {
                 Self::Closed

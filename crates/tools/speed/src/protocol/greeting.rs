@@ -6,7 +6,7 @@
 
 use std::io::{Read, Write};
 
-use netrig_agent::control::{ControlError, read_frame_within, write_frame};
+use netrig_agent::frames::{FrameError, read_frame_within, write_frame};
 use netrig_agent::probe::stamp::Key;
 use netrig_agent::shown_up_to;
 
@@ -37,7 +37,7 @@ const SERVER: &[u8] = b"netrig speed server";
 pub enum GreetingError {
     /// The stream broke, or what came cannot be understood.
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(#[from] FrameError),
     /// The other side is of another version.
     #[error("it speaks version {0} of the speed protocol, and this netrig version {VERSION}")]
     Version(u32),

@@ -603,6 +603,6 @@ mod tests {
             buffer_limited_ns: u64::MAX,
         };
         let words = FromServer::Counted(vec![most; Counted::IN_A_FRAME]);
-        netrig_agent::control::write_frame(&mut std::io::sink(), &words).unwrap();
+        netrig_agent::frames::write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::control::ControlError;
+use netrig_agent::frames::FrameError;
 use netrig_agent::probe::control::boot;
 use netrig_agent::random;
 use netrig_core::{Duration, Instant, Rate};
@@ -60,7 +60,7 @@ pub(super) enum SessionError {
     #[error(transparent)]
     Greeting(#[from] GreetingError),
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(#[from] FrameError),
     #[error(transparent)]
     Violation(#[from] Violation),
     #[error("turned away: {0}")]
@@ -205,7 +205,7 @@ impl Visit<'_> {
                 }
                 Ok(None) => {}
                 // It hangs up between two phases: it has what it wanted.
-                Err(ControlError::Stream(_)) if self.phase.is_none() => return Ok(()),
+                Err(FrameError::Stream(_)) if self.phase.is_none() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
             self.look_for_arrivals()?;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_agent::bulk::connect;
-use netrig_agent::control::{read_frame, write_frame};
+use netrig_agent::frames::{read_frame, write_frame};
 use netrig_agent::tls::{self, Trust};
 use netrig_agent::{Buffers, TcpOptions};
 use netrig_core::Duration;

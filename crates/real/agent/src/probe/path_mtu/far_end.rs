@@ -12,7 +12,7 @@ use super::super::pacing::watching;
 use super::super::segments::SegmentEnd;
 use super::super::socket::ProbeSocket;
 use super::super::wire::is_readable;
-use crate::control::write_frame;
+use crate::frames::write_frame;
 use crate::{Clock, HostAddress};
 
 /// No search takes longer.

@@ -25,7 +25,7 @@ use super::random;
 use super::segments::{Ends, SegmentEnd};
 use super::stamp::Key;
 use super::trace::{TraceOrder, trace};
-use crate::control::{read_frame, write_frame};
+use crate::frames::{read_frame, write_frame};
 use crate::{Clock, HostAddress};
 use report::Findings;
 use search::{Next, Plan, Refusal, Search};

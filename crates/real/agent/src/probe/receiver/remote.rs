@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use netrig_core::Duration;
 
 use super::protocol::{Answer, Arrival, Request, read_arrivals};
-use crate::control::{read_frame, write_frame};
+use crate::frames::{read_frame, write_frame};
 use crate::probe::ProbeError;
 use crate::probe::control::{Call, FromProbe, call};
 use crate::probe::stamp::Key;

@@ -10,7 +10,7 @@ use netrig_core::Duration;
 use super::protocol::{Answer, Arrival, ArrivalLog, Request};
 use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::clock::RealtimeOffset;
-use crate::control::{ControlError, read_frame_within, write_frame};
+use crate::frames::{FrameError, read_frame_within, write_frame};
 use crate::memory::{Kept, Memory};
 use crate::passing::{is_of_newcomer, is_passing};
 use crate::probe::ProbeError;
@@ -46,7 +46,7 @@ pub(in crate::probe) fn serve(
     peer: IpAddr,
     memory: &Memory,
     stop: &AtomicBool,
-) -> Result<u64, ControlError> {
+) -> Result<u64, FrameError> {
     let wire = Wire::new(stream, stop, PATIENCE)?;
     let local = HostAddress::from(stream.local_addr()?);
     let (reader, writer) = (BufReader::new(wire), BufWriter::new(wire));
@@ -75,21 +75,21 @@ pub(in crate::probe) fn serve(
 }
 
 impl Talk<'_> {
-    fn say(&mut self, answer: &Answer) -> Result<(), ControlError> {
+    fn say(&mut self, answer: &Answer) -> Result<(), FrameError> {
         write_frame(&mut self.writer, answer)?;
         Ok(self.writer.flush()?)
     }
 
-    fn refuse(&mut self, error: &dyn std::error::Error) -> Result<(), ControlError> {
+    fn refuse(&mut self, error: &dyn std::error::Error) -> Result<(), FrameError> {
         self.say(&Answer::Error { why: error.to_string() })
     }
 
-    fn ready(&mut self, port: u16) -> Result<(), ControlError> {
+    fn ready(&mut self, port: u16) -> Result<(), FrameError> {
         self.say(&Answer::Ready { port })
     }
 
     /// Takes datagrams on a thread of its own until the probe has sent all, or its time is over.
-    fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), ControlError> {
+    fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), FrameError> {
         let mut ear = match Ear::open(self.local, self.peer, keep.into(), self.memory.none()) {
             Ok(ear) => ear,
             Err(error) => return self.refuse(&error),
@@ -131,7 +131,7 @@ impl Talk<'_> {
     }
 
     /// Takes connections, and throws away what comes over them.
-    fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), ControlError> {
+    fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), FrameError> {
         if connections > MOST_CONNECTIONS {
             let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
             return self.say(&Answer::Error { why });

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use netrig_core::{Duration, Prefix, Rate};
 
 use super::*;
-use crate::control::{read_frame, write_frame};
+use crate::frames::{read_frame, write_frame};
 use crate::probe::control::{Call, FromFarEnd, FromProbe, Stream, call, greet_far_end};
 use crate::probe::stamp::{ErrorEstimate, Format, Key, Test};
 use crate::probe::{Direction, FarEnd, FarEndOrder, MOST_PACKETS, Tally};

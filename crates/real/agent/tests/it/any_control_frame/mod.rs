@@ -1,7 +1,8 @@
 //! What holds for any bytes that come over a control connection: the property that `fuzz/` searches a counterexample of, and
 //! that the test `corpora` replays.
 
-use netrig_agent::control::{ControlError, MAX_FRAME, Reply, Request, read_frame, write_frame};
+use netrig_agent::control::{Reply, Request};
+use netrig_agent::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use netrig_agent::probe::control::{FromFarEnd, FromProbe};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,7 +44,7 @@ where
                 assert!(stream.is_empty(), "all of {whole} B were read");
                 return;
             }
-            Err(ControlError::TooLong { len, .. }) => {
+            Err(FrameError::TooLong { len, .. }) => {
                 assert!(len > MAX_FRAME);
                 return;
             }
@@ -61,7 +62,7 @@ where
     match write_frame(&mut bytes, words) {
         Ok(()) => {}
         // What was read may take more bytes to write.
-        Err(ControlError::TooLong { .. }) => return,
+        Err(FrameError::TooLong { .. }) => return,
         Err(error) => panic!("{error}: {words:?}"),
     }
     let read = read_frame::<T>(&mut &bytes[..]).expect("it was written by us");

@@ -1,7 +1,7 @@
 //! What holds for any bytes that come to a server of the meter, before and in a session: the property that `fuzz/` searches a
 //! counterexample of, and that the test `corpora` replays.
 
-use netrig_agent::control::{ControlError, MAX_FRAME, read_frame, write_frame};
+use netrig_agent::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use netrig_speed::protocol::{
     Deed, ECHO_LEN, Echo, FromClient, FromServer, Opening, PREAMBLE_LEN, Preamble, Session,
 };
@@ -67,13 +67,13 @@ where
                 match write_frame(&mut written, &word) {
                     Ok(()) => assert_eq!(read_frame::<T>(&mut &written[..]).unwrap().as_ref(), Some(&word)),
                     // What was read may take more bytes to write.
-                    Err(ControlError::TooLong { .. }) => {}
+                    Err(FrameError::TooLong { .. }) => {}
                     Err(error) => panic!("{error}: {word:?}"),
                 }
                 words.push(word);
             }
             Ok(None) => return words,
-            Err(ControlError::TooLong { len, .. }) => {
+            Err(FrameError::TooLong { len, .. }) => {
                 assert!(len > MAX_FRAME);
                 return words;
             }
