@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
 use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
-use crate::roster::Named;
 use crate::socket::hold_window;
 use crate::tcp_info::{TcpCounts, TcpInfo};
 
@@ -78,14 +77,6 @@ pub(crate) enum Turn {
     Waits,
     /// It was interrupted, and goes on when the others have had their turns.
     GoesOn,
-}
-
-impl Named for Conn {
-    type Name = ConnId;
-
-    fn name(&self) -> ConnId {
-        self.id
-    }
 }
 
 impl Conn {

@@ -14,7 +14,7 @@ use rustix::net::SocketFlags;
 
 pub(crate) use self::connection::{Conn, Manner, Turn};
 use crate::mptcp::Subflow;
-use crate::roster::Roster;
+use crate::roster::{Named, Roster};
 use crate::socket::{Making, SocketError, refused};
 use crate::tcp_info::{TcpCounts, TcpInfo};
 use crate::{HostAddress, TcpOptions};
@@ -44,6 +44,14 @@ pub(crate) struct PathInfo {
     /// The path's place among those that the connection may take.
     pub path: u8,
     pub info: TcpInfo,
+}
+
+impl Named for Conn {
+    type Name = ConnId;
+
+    fn name(&self) -> ConnId {
+        self.id
+    }
 }
 
 impl TcpEnd {
