@@ -37,7 +37,7 @@ lint: setup
 # connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp; SIP servers beside SIPp's and Kamailio's.
 bench: release
 	@scripts/setup --bench
-	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
+	@. scripts/env && cargo build --release --locked -p netrig-host -p netrig-agent -p netrig-netns --examples
 	@rm -f target/ratios
 	@export NETRIG_RATIOS=$(CURDIR)/target/ratios; failed=0; \
 	  bench/run || failed=1; bench/sip udp || failed=1; bench/sip tcp || failed=1; bench/sip-servers || failed=1; bench/sip-reordering || failed=1; \

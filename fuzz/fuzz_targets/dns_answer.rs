@@ -1,7 +1,7 @@
 //! Any bytes as the answer of a DNS server, and as a question to one.
 #![no_main]
 
-#[path = "../../crates/real/agent/tests/it/any_dns_answer/mod.rs"]
+#[path = "../../crates/real/sip-net/tests/it/any_dns_answer/mod.rs"]
 mod any_dns_answer;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_dns_answer::check(bytes));

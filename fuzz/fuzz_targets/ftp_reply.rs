@@ -1,7 +1,7 @@
 //! Any bytes as what an FTP server says.
 #![no_main]
 
-#[path = "../../crates/real/agent/tests/it/any_ftp_reply/mod.rs"]
+#[path = "../../crates/real/probe/tests/it/any_ftp_reply/mod.rs"]
 mod any_ftp_reply;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_ftp_reply::check(bytes));

@@ -1,7 +1,7 @@
 //! Any bytes as what an HTTP server or client says.
 #![no_main]
 
-#[path = "../../crates/real/agent/tests/it/any_http/mod.rs"]
+#[path = "../../crates/real/probe/tests/it/any_http/mod.rs"]
 mod any_http;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_http::check(bytes));

@@ -1,7 +1,7 @@
 //! Any bytes as a message about a packet that was sent, to a trace and a search for the MTU.
 #![no_main]
 
-#[path = "../../crates/real/agent/tests/it/any_icmp_error/mod.rs"]
+#[path = "../../crates/real/probe/tests/it/any_icmp_error/mod.rs"]
 mod any_icmp_error;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_icmp_error::check(bytes));

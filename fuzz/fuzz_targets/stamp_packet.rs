@@ -1,7 +1,7 @@
 //! Any bytes as a STAMP packet, to reflectors of both modes and what reads their answers.
 #![no_main]
 
-#[path = "../../crates/real/agent/tests/it/any_stamp_packet/mod.rs"]
+#[path = "../../crates/real/probe/tests/it/any_stamp_packet/mod.rs"]
 mod any_stamp_packet;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_stamp_packet::check(bytes));

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use netrig_agent::SlotLimits;
 use netrig_core::{Duration, Fraction, Size};
+use netrig_host::SlotLimits;
 use netrig_sim::Simulator;
 use netrig_sip_tester::keep::KeepPolicy;
 

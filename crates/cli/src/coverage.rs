@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use netrig_agent::user_file;
 use netrig_experiment::Results;
+use netrig_host::user_file;
 use serde_json::Value;
 
 use crate::failure::Failure;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use netrig_agent::user_file::{self, UserFileError};
 use netrig_experiment::{
     Assignment, Experiment, LONGEST_FILE, Paper, Point, Replications, Scenario, ScenarioFault, ScenarioText,
     SetError, Substrate, with_captures, with_files, with_moments, with_scenarios,
 };
+use netrig_host::user_file::{self, UserFileError};
 use netrig_sim::Simulator;
 use netrig_sip::load::moments_of;
 use netrig_sip_tester::FlowScenario;

@@ -3,7 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
-use netrig_agent::{Agent, load_processors};
+use netrig_agent::Agent;
+use netrig_host::load_processors;
 use netrig_sip_tester::ExperimentTester;
 
 use crate::arguments::{self, InsteadOfAnAgent};

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
-use netrig_agent::sip::tap::KeptMessages;
-#[cfg(target_os = "linux")]
 use netrig_netns::{KeptFlow, KeptOfRuns};
+#[cfg(target_os = "linux")]
+use netrig_sip_net::tap::KeptMessages;
 #[cfg(target_os = "linux")]
 use netrig_sip_tester::counted;
 

@@ -1,9 +1,9 @@
 //! What a viewer saw of the video of a stored run: the packets that came, decoded.
 
-use netrig_agent::probe::video::{State, Watched, watch};
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity};
 use netrig_experiment::{Flow, Heard, VideoQuality};
+use netrig_probe::video::{State, Watched, watch};
 use netrig_store::{Series, Store};
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! Figures over the pictures of a video: what each run's viewer saw, with a picture side by side.
 
-use netrig_agent::probe::video::{Frame, Watched, has_ffmpeg, png, worst};
 use netrig_experiment::{FigureSpec, Legend, PointResult, Results, Run, Status, WatchedRun};
+use netrig_probe::video::{Frame, Watched, has_ffmpeg, png, worst};
 use netrig_report::{Picture, Report};
 use netrig_store::Store;
 

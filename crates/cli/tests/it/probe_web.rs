@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use netrig_agent::probe::web::answer::Objects;
+use netrig_probe::web::answer::Objects;
 use serde_json::Value;
 
 fn fetch(url: &str, arguments: &[&str]) -> Output {

@@ -10,8 +10,8 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use netrig_agent::probe::stamp::Format;
-use netrig_agent::realtime_nanos;
+use netrig_host::realtime_nanos;
+use netrig_probe::stamp::Format;
 use rustix::process::Signal;
 
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};

@@ -11,11 +11,11 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use netrig_agent::frames::{read_frame, write_frame};
-use netrig_agent::probe::control::{FromFarEnd, FromProbe, VERSION};
-use netrig_agent::probe::{MOST_PROBES, receiver};
-use netrig_agent::sip::dns::message::query;
+use netrig_host::frames::{read_frame, write_frame};
+use netrig_probe::control::{FromFarEnd, FromProbe, VERSION};
+use netrig_probe::{MOST_PROBES, receiver};
 use netrig_sip::location::{Kind, Question};
+use netrig_sip_net::dns::message::query;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 

@@ -10,8 +10,8 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
-use netrig_agent::sip::dns::message::query;
 use netrig_sip::location::{Kind, Question};
+use netrig_sip_net::dns::message::query;
 use serde_json::Value;
 
 use crate::common;

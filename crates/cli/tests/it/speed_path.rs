@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::TcpOptions;
-use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
+use netrig_host::socket::TcpOptions;
+use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::Limits;
 use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder, Probing};
 use netrig_speed::meter::{OneWay, Round, clocks};

@@ -18,10 +18,10 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 
-use netrig_agent::{
-    CarrierOptions, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side, TcpOptions,
-};
+use netrig_agent::{CarrierOptions, EndOrder, PreparedRun, Progress, RunOrder, Side};
 use netrig_core::{Duration, quantity};
+use netrig_host::socket::TcpOptions;
+use netrig_host::{Clock, RunSignals};
 use netrig_traffic::Settings;
 
 /// How long a receiver waits beyond the flow's own time: for the sender to start, and for what is still underway.

@@ -5,9 +5,10 @@ use std::sync::mpsc::{self, SyncSender};
 
 use crate::control::{ControlError, Epoch, Reply, Request, ToldEnds, VERSION, note_frames, sample_frames};
 use crate::event_loop::Progress;
-use crate::frames::{FrameError, read_frame, write_frame};
-use crate::sip::FlowTester;
-use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos};
+use crate::{AgentError, EndReport, PreparedRun};
+use netrig_host::frames::{FrameError, read_frame, write_frame};
+use netrig_host::{Clock, RealtimeOffset, RunSignals, monotonic_nanos};
+use netrig_sip_net::FlowTester;
 
 /// Carries out what a controller says, one run after the other.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,6 @@
 //! The control protocol: what an agent and who controls it say to each other, over any stream of bytes.
 //!
-//! Each [frame](crate::frames) is one [`Request`] or one [`Reply`]. The controller begins with [`Request::Hello`]; an agent of another version answers with an error and
+//! Each [frame](netrig_host::frames) is one [`Request`] or one [`Reply`]. The controller begins with [`Request::Hello`]; an agent of another version answers with an error and
 //! ends. The stream must come from somebody who may command this machine: the protocol itself has no key.
 //!
 //! A node may have ten thousand ends of flows, so nothing that grows with their number goes in one frame: each end has its
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cut::ToldEnds;
 pub use self::cut::{note_frames, order_frames, sample_frames};
-use crate::frames::FrameError;
 use crate::meter::Samples;
-use crate::quantity;
 use crate::{EndOrder, EndReport, RunOrder, Side, TimedControl};
+use netrig_host::frames::FrameError;
+use netrig_host::quantity;
 
 /// The version of the protocol: both sides must have the same.
 pub const VERSION: u32 = 2;
@@ -214,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frames::{read_frame, write_frame};
+    use netrig_host::frames::{read_frame, write_frame};
 
     pub(super) fn framed(words: &impl Serialize) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -13,17 +13,18 @@ use netrig_traffic::{AppAction, AppEvent, Application, Reads, react};
 use netrig_transport::Counters;
 
 pub use self::report::{EndRemark, EndReport};
-use crate::clock::RealtimeOffset;
-use crate::interruptions::Interruptions;
+use crate::AgentError;
 use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{CarrierOptions, EndOrder, Side};
-use crate::pacer::Watch;
-use crate::quantity as own;
 use crate::sctp::SctpEnd;
 use crate::tcp::{PathInfo, TcpEnd};
-use crate::tcp_info::TcpCounts;
 use crate::udp::{Received, UdpEnd};
-use crate::{AgentError, Clock, Lateness, Pacer};
+use netrig_host::Interruptions;
+use netrig_host::RealtimeOffset;
+use netrig_host::TcpCounts;
+use netrig_host::Watch;
+use netrig_host::quantity as own;
+use netrig_host::{Clock, Lateness, Pacer};
 
 /// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
 const FIRST_SOCKET: u32 = 0;

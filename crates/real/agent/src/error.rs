@@ -1,6 +1,8 @@
 //! What can keep an agent from doing what it was told.
 
-use crate::{MOST_TRANSFERS, SocketError, SysctlError};
+use crate::MOST_TRANSFERS;
+use netrig_host::socket::SocketError;
+use netrig_host::sysctl::SysctlError;
 
 /// Why an agent could not do what it was told.
 #[derive(Debug, thiserror::Error)]

@@ -4,14 +4,15 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use netrig_core::{Duration, Instant, Note, Sample, Subject, quantity};
 
-use crate::clock::RealtimeOffset;
+use crate::AgentError;
 use crate::end::{EndReport, FlowEnd, Surroundings};
-use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::{EndMeter, Samples};
 use crate::order::{EndOrder, RunOrder, Side};
-use crate::pacer::SPIN;
-use crate::precedence::Precedence;
-use crate::{AgentError, Clock, Pacer, RunSignals, Wakefulness};
+use netrig_host::Precedence;
+use netrig_host::RealtimeOffset;
+use netrig_host::SPIN;
+use netrig_host::{Clock, Pacer, RunSignals, Wakefulness};
+use netrig_host::{InterruptionCounts, Interruptions};
 
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {

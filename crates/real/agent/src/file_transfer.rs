@@ -5,14 +5,16 @@ use std::sync::mpsc::SyncSender;
 use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_traffic::{Ftp, Settings};
 
+use crate::AgentError;
 use crate::end::EndReport;
 use crate::event_loop::Progress;
-use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
-use crate::precedence::Precedence;
-use crate::probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
-use crate::{AgentError, Clock, RunSignals, TcpCounts, TcpOptions};
+use netrig_host::Precedence;
+use netrig_host::socket::TcpOptions;
+use netrig_host::{Clock, RunSignals, TcpCounts};
+use netrig_host::{InterruptionCounts, Interruptions};
+use netrig_probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
 
 /// Between two looks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);

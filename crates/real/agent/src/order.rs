@@ -6,9 +6,10 @@ use netrig_core::{Instant, Seeds, SpanDistribution};
 use netrig_traffic::{Application, FlowContext, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::sip::KeepOrder;
-use crate::source_report::Asked;
-use crate::{SctpOptions, TcpOptions, UdpOptions};
+use crate::SctpOptions;
+use netrig_host::Asked;
+use netrig_host::socket::{TcpOptions, UdpOptions};
+use netrig_sip_net::KeepOrder;
 
 /// A run, as far as it concerns one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use netrig_core::{Duration, Instant};
 use netrig_traffic::{Clip, Settings};
 
-use crate::datagram::{Rest, Stamp};
 use crate::order::EndOrder;
+use netrig_host::{Rest, Stamp};
 
 /// The packets of a flow of video.
 pub(crate) struct RtpStream {

@@ -6,8 +6,10 @@ use crate::end::FlowEnd;
 use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::file_transfer::FileTransfer;
 use crate::order::RunOrder;
-use crate::sip::{FlowTester, SipEnd};
-use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
+use crate::sip_flow::SipEnd;
+use crate::{AgentError, EndReport};
+use netrig_host::{Clock, RunSignals, sysctl};
+use netrig_sip_net::FlowTester;
 
 /// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
 pub const MOST_TRANSFERS: usize = 256;

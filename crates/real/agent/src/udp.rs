@@ -8,15 +8,16 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::{SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
-use crate::clock::RealtimeOffset;
-use crate::datagram::{Rest, STAMP_LEN, Stamp, answered};
 use crate::order::{EndOrder, Side};
-use crate::outbox::Outbox;
 use crate::rtp::RtpStream;
-use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
-use crate::sys::{MESSAGES, ReceiveBatch};
-use crate::{Clock, UdpOptions};
+use netrig_host::Clock;
+use netrig_host::Outbox;
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::UdpOptions;
+use netrig_host::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use netrig_host::sys::{MESSAGES, ReceiveBatch};
+use netrig_host::{Arrival, ArrivalLog, Arrivals};
+use netrig_host::{Rest, STAMP_LEN, Stamp, answered};
 
 /// A receiver has room for what comes in so long a time, so that it may be kept from looking.
 const ROOM: Duration = Duration::from_millis(100);

@@ -9,10 +9,11 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, Column, Epoch, Reply, Request};
-use netrig_agent::frames::{self, FrameError};
-use netrig_agent::{Clock, EndRemark, EndReport, RunOrder, Side};
+use netrig_agent::{EndRemark, EndReport, RunOrder, Side};
 use netrig_core::{Note, Quantity, Sink, Subject, quantity};
 use netrig_experiment::{Host, Outcome, Run, RunError, RunRemark, Scenario};
+use netrig_host::Clock;
+use netrig_host::frames::{self, FrameError};
 
 use crate::host::Loads;
 use crate::interfaces::{InterfaceReport, Interfaces};

@@ -9,9 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use netlink_packet_route::link::LinkFlags;
-use netrig_agent::{Clock, Lateness};
 use netrig_core::{Duration, Instant, Note, Subject};
 use netrig_experiment::{Action, RunError, Scenario};
+use netrig_host::{Clock, Lateness};
 use rustix::thread::set_current_timer_slack;
 
 use crate::build::routes;

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use netrig_agent::control_group::Hierarchy;
 use netrig_experiment::Scenario;
+use netrig_host::control_group::Hierarchy;
 
 /// Of the time of its processors others may have had this share: what the kernel itself does, and what is badly counted.
 const ALLOWED: f64 = 0.05;

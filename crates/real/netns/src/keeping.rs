@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use netrig_agent::sip::tap::KeptMessages;
-use netrig_agent::sip::{KeepOrder, KeepPolicy};
 use netrig_agent::{EndReport, RunOrder, Side};
 use netrig_experiment::{Run, RunError};
+use netrig_sip_net::tap::KeptMessages;
+use netrig_sip_net::{KeepOrder, KeepPolicy};
 use sha2::{Digest as _, Sha256};
 
 /// Which messages of the flows of SIP are kept in the runs that follow, and where.

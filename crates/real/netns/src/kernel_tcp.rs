@@ -1,8 +1,8 @@
 //! A transport's constants as the kernel's TCP can have them.
 
-use netrig_agent::{Buffers, TcpOptions};
 use netrig_core::Size;
 use netrig_experiment::Unsupported;
+use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_transport::Profile;
 use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery};
 use serde_json::Value;

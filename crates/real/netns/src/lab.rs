@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use netrig_agent::Clock;
 use netrig_core::{Duration, Sink};
 use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
+use netrig_host::Clock;
 
 use crate::error::TestbedError;
 use crate::host::Loads;

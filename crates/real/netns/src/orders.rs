@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use netrig_agent::{
-    Buffers, CarrierOptions, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
-    UdpOptions,
-};
+use netrig_agent::{CarrierOptions, EndOrder, RunOrder, SctpOptions, SctpPath, Side, TimedControl};
 use netrig_core::{Duration, Size};
 use netrig_experiment::{
     Action, ArrivesAt, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets, TimedEvent,
     Unsupported,
 };
+use netrig_host::SHORT_LEN;
+use netrig_host::socket::{Buffers, UdpOptions};
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId, tcp};
 

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_agent::Clock;
-use netrig_agent::sip::{self, Transport};
-use netrig_agent::usage::Family;
-use netrig_agent::user_file::{UserFileError, open_regular};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
+use netrig_host::Clock;
+use netrig_host::usage::Family;
+use netrig_host::user_file::{UserFileError, open_regular};
+use netrig_sip_net as sip;
+use netrig_sip_net::Transport;
 use sha2::{Digest, Sha256};
 
 use self::names::Names;

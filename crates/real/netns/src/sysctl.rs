@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use netrig_agent::set_and_read_back;
+use netrig_host::sysctl::set_and_read_back;
 
 use crate::error::{TestbedError, Told};
 use crate::namespace::Namespace;

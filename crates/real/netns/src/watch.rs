@@ -3,10 +3,10 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use netrig_agent::Clock;
-use netrig_agent::usage::{Family, Sockets, Usage};
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{RunError, Scenario};
+use netrig_host::Clock;
+use netrig_host::usage::{Family, Sockets, Usage};
 
 use crate::counters::Counting;
 use crate::hop_limits::HopLimitWatch;

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use netrig_agent::Clock;
-use netrig_agent::sip::load::{Carrier, Connecting, LoadOrder};
-use netrig_agent::sip::tap::{MessageTap, MessageTaps, PassedMessage};
-use netrig_agent::sip::{
+use netrig_core::{Duration, Sample};
+use netrig_host::Clock;
+use netrig_sip::load::{Pace, Scan, Side};
+use netrig_sip::settings::LoadSettings;
+use netrig_sip_net::load::{Carrier, Connecting, LoadOrder};
+use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
+use netrig_sip_net::{
     EndAddress, FlowTester, KeepOrder, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault,
     source_towards,
 };
-use netrig_core::{Duration, Sample};
-use netrig_sip::load::{Pace, Scan, Side};
-use netrig_sip::settings::LoadSettings;
 
 use crate::conformance::{ConformancePlan, GateReport, PurposeResult, PurposeVerdict};
 use crate::counted;

@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netrig_agent::TcpInfo;
-use netrig_agent::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
+use netrig_host::TcpInfo;
+use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use serde::Serialize;
@@ -272,7 +272,7 @@ impl Write for Talk {
 mod tests {
     use std::net::TcpListener;
 
-    use netrig_agent::tls::{self, Identity, Trust};
+    use netrig_host::tls::{self, Identity, Trust};
 
     use super::*;
     use crate::protocol::greeting::LONGEST_WORD;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
-use netrig_agent::probe::video::{Watched, png, side_by_side, worst};
 use netrig_core::Duration;
+use netrig_probe::video::{Watched, png, side_by_side, worst};
 use netrig_store::Store;
 
 use crate::arguments::{Capture, Export};

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use super::media::arguments::{Transfer, Video, Voice};
 use crate::arguments::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_agent::HostAddress;
-use netrig_agent::probe::{self as agent, control};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
+use netrig_host::HostAddress;
+use netrig_probe as agent;
+use netrig_probe::control;
 
 /// `netrig probe`.
 #[derive(Debug, Args)]

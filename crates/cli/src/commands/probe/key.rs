@@ -1,7 +1,7 @@
 //! Keys, from where they are kept.
 
-use netrig_agent::probe::stamp::Key;
-use netrig_agent::user_file::read_secret;
+use netrig_host::user_file::read_secret;
+use netrig_probe::stamp::Key;
 
 use super::arguments::KeyPlace;
 use crate::failure::Failure;

@@ -16,7 +16,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::{ProbeError, Report, Told};
+use netrig_probe::{ProbeError, Report, Told};
 
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 

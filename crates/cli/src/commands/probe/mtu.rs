@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::control::PORT;
-use netrig_agent::probe::path_mtu::{Far, PathMtuOrder, PathMtuReport, path_mtu};
 use netrig_core::Size;
+use netrig_probe::control::PORT;
+use netrig_probe::path_mtu::{Far, PathMtuOrder, PathMtuReport, path_mtu};
 
 use super::arguments::{Form, Mtu};
 use super::{exit_code, failure, key, target};

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::{self as agent, Direction, OneWayOrder, Told, control};
+use netrig_probe as agent;
+use netrig_probe::{Direction, OneWayOrder, Told, control};
 
 use super::arguments::OneWay;
 use super::{failure, key, target, tell};

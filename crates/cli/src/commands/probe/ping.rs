@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::{self as agent, PingOrder};
+use netrig_probe as agent;
+use netrig_probe::PingOrder;
 
 use super::arguments::Ping;
 use super::{failure, target, tell};

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::{FarEnd, FarEndOrder, Tally};
 use netrig_core::Prefix;
+use netrig_probe::{FarEnd, FarEndOrder, Tally};
 use serde_json::json;
 
 use super::arguments::Reflect;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::probe::{Measure, Report, Stamps};
+use netrig_probe::{Measure, Report, Stamps};
 use netrig_report::number::{Unit, plain};
 
 /// All that a report says.

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::{self as agent, StampOrder, stamp::PORT};
+use netrig_probe as agent;
+use netrig_probe::StampOrder;
+use netrig_probe::stamp::PORT;
 
 use super::arguments::Stamp;
 use super::{failure, key, target, tell};

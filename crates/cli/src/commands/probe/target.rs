@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 
-use netrig_agent::{HostAddress, HostAddressError};
+use netrig_host::{HostAddress, HostAddressError};
 
 use super::arguments::Target;
 use crate::failure::Failure;

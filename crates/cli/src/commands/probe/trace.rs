@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::Measure;
-use netrig_agent::probe::flow::packet::Method;
-use netrig_agent::probe::trace::{Hop, SpeedOrder, TraceOrder, TraceReport, trace as carry_out};
+use netrig_probe::Measure;
+use netrig_probe::flow::packet::Method;
+use netrig_probe::trace::{Hop, SpeedOrder, TraceOrder, TraceReport, trace as carry_out};
 
 use super::arguments::{Form, MethodName, Trace};
 use super::show::{quantity, stamps, written};
@@ -69,7 +69,7 @@ fn table(report: &TraceReport) -> String {
 /// `10.0.0.1`, or `10.0.0.1 (2), 10.0.0.5 (1)`, with labels of MPLS behind.
 fn who(hop: &Hop) -> String {
     let several = hop.addresses.len() > 1;
-    let name = |address: &netrig_agent::probe::trace::Address| {
+    let name = |address: &netrig_probe::trace::Address| {
         let mut text = address.address.to_string();
         if several {
             text += &format!(" ({})", address.answers);

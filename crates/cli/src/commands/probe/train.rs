@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use netrig_agent::probe::train::{Train as Order, TrainOrder, train as carry_out};
 use netrig_core::Size;
+use netrig_probe::train::{Train as Order, TrainOrder, train as carry_out};
 
 use super::arguments::Train;
 use super::{failure, target, tell};

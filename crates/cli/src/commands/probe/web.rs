@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::web::{Url, WebOrder, WebReport, web as carry_out};
+use netrig_probe::web::{Url, WebOrder, WebReport, web as carry_out};
 
 use super::arguments::{Form, Target, Web};
 use super::show::quantity;

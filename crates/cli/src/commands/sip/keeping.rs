@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use netrig_agent::sip::tap::{KeptMessages, KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use netrig_core::{Duration, Size};
 use netrig_sip::load::{Record, Side};
+use netrig_sip_net::tap::{KeptMessages, KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use netrig_sip_tester::counted;
 use netrig_sip_tester::keep::{KeepOrder, KeepPolicy, Keeper, RecordWriter};
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use clap::Args;
-use netrig_agent::sip::load::{LoadOrder, SecondRow, SoFar};
+use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
 
 use super::metrics::{Metrics, MetricsArguments, of_load};
 use super::screen::{Hand, Screen, State};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_agent::HostAddress;
 use netrig_core::{Duration, Rate, Size};
+use netrig_host::HostAddress;
 use netrig_speed::admission::Limits;
 use netrig_speed::protocol;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netrig_agent::HostAddress;
+use netrig_host::HostAddress;
 use netrig_speed::flows::TestError;
 use netrig_speed::iperf3::{Document, PORT};
 use netrig_speed::measure::{Iperf3Error, Iperf3Order, Progress, Report, Task, measure_iperf3};

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::tls::{self, Trust};
-use netrig_agent::{Buffers, HostAddress, TcpOptions, random};
 use netrig_core::{Duration, Rate, Size};
+use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::tls::{self, Trust};
+use netrig_host::{HostAddress, random};
 use netrig_speed::iperf3::Document;
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, PhaseReport, Progress, Report, SearchTask,

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use netrig_agent::tls::Identity;
-use netrig_agent::user_file;
 use netrig_core::Size;
+use netrig_host::tls::Identity;
+use netrig_host::user_file;
 use netrig_speed::admission::Limits;
 use netrig_speed::iperf3;
 use netrig_speed::protocol::Keyring;

@@ -283,7 +283,7 @@ pub const fn way(way: Way) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use netrig_agent::bulk::LossPeriods;
+    use netrig_bulk::LossPeriods;
 
     use super::*;
 

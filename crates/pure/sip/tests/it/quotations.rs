@@ -121,7 +121,7 @@ fn each_quotation_is_what_the_rfc_says() {
         .collect();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut wrong = Vec::new();
-    for folder in ["src", "tests", "../../real/agent/src/sip"] {
+    for folder in ["src", "tests", "../../real/sip-net/src"] {
         for path in sources(&here.join(folder)) {
             for (line, comment) in comments(&fs::read_to_string(&path).unwrap()) {
                 for quotation in unknown(&comment, &sentences) {

@@ -130,8 +130,10 @@ mod tests {
 
     use super::*;
     use crate::control::tests::framed;
-    use crate::frames::{MAX_FRAME, read_frame};
-    use crate::{Asked, EndReport, SctpOptions, Side, SourceMeter, UdpOptions};
+    use crate::{EndReport, SctpOptions, Side};
+    use netrig_host::frames::{MAX_FRAME, read_frame};
+    use netrig_host::socket::UdpOptions;
+    use netrig_host::{Asked, SourceMeter};
 
     /// What one of the kind takes in a frame, and `FULL` with it, is less than a frame may have.
     #[test]

@@ -8,8 +8,8 @@ use netrig_traffic::{AppEvent, ConnId, ReadSchedule};
 use super::{FlowEnd, Sockets, Surroundings};
 use crate::AgentError;
 use crate::meter::Counted;
-use crate::pacer::Watch;
-use crate::tcp::Turn;
+use netrig_bulk::tcp_connection::{self, Turn};
+use netrig_host::Watch;
 
 /// Turns that the connections of an end have in a row before the other ends are looked at.
 const TURNS: usize = 64;
@@ -178,7 +178,7 @@ impl FlowEnd {
         let Some(place) = self.place_of(id) else { return Ok(()) };
         match &mut self.sockets {
             Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(crate::tcp::Conn::close),
+            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(tcp_connection::Conn::close),
             Sockets::Sctp(sctp) => sctp.close(place, around.clock)?,
         }
         self.has_something_to_do(place);

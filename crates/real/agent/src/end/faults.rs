@@ -3,10 +3,12 @@
 use netrig_core::Duration;
 
 use super::EndReport;
+use crate::SocketPassage;
 use crate::order::{CarrierOptions, EndOrder};
 use crate::sctp::SctpReport;
-use crate::source_report::SourceReport;
-use crate::{Lateness, SocketPassage, UdpOptions};
+use netrig_host::Lateness;
+use netrig_host::SourceReport;
+use netrig_host::socket::UdpOptions;
 
 /// An application of connections that is told of 1 in 100 deadlines later than this offers what was not asked for, as the
 /// router and an endpoint of SCTP that are so late are no network.

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Lateness;
-use crate::interruptions::Interruptions;
 use crate::order::{EndOrder, Side};
 use crate::sctp::SctpReport;
-use crate::sip::tap::KeptMessages;
-use crate::source_report::SourceReport;
 use crate::udp::{SocketPassage, UdpReport};
+use netrig_host::Interruptions;
+use netrig_host::Lateness;
+use netrig_host::SourceReport;
+use netrig_sip_net::tap::KeptMessages;
 
 /// What an end did in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
-use crate::Lateness;
+use netrig_host::Lateness;
 
 /// A kernel's own SCTP takes a packet up as it comes. An end that takes 1 of 100 packets up later than this adds to the
 /// round trip what is none of the network's.

@@ -5,7 +5,6 @@
 
 mod faults;
 mod options;
-mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -23,14 +22,15 @@ use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatu
 
 pub use self::faults::SctpReport;
 pub use self::options::{SctpOptions, SctpPath, TimedControl};
-use self::socket::Taken;
-pub(crate) use self::socket::{PathSocket, Sent};
-use crate::clock::RealtimeOffset;
+use crate::AgentError;
 use crate::order::{EndOrder, Side};
 use crate::roster::{Named, Roster};
-use crate::socket::{SocketError, drops};
-use crate::sys::ReceiveBatch;
-use crate::{AgentError, Clock, Lateness};
+use netrig_bulk::sctp_socket::Taken;
+pub(crate) use netrig_bulk::sctp_socket::{PathSocket, Sent};
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::{SocketError, drops};
+use netrig_host::sys::ReceiveBatch;
+use netrig_host::{Clock, Lateness};
 
 /// As many ports as a flow's first end can have.
 const CLIENT_PORTS: u32 = 16_384;

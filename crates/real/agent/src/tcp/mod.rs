@@ -1,7 +1,5 @@
 //! Connections of TCP and MPTCP over kernel sockets.
 
-mod connection;
-
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -12,12 +10,13 @@ use netrig_traffic::ConnId;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-pub(crate) use self::connection::{Conn, Manner, Turn};
-use crate::mptcp::Subflow;
 use crate::roster::{Named, Roster};
-use crate::socket::{Making, SocketError, refused};
-use crate::tcp_info::{TcpCounts, TcpInfo};
-use crate::{HostAddress, TcpOptions};
+pub(crate) use netrig_bulk::tcp_connection::{Conn, Manner};
+use netrig_host::HostAddress;
+use netrig_host::Subflow;
+use netrig_host::socket::TcpOptions;
+use netrig_host::socket::{Making, SocketError, refused};
+use netrig_host::{TcpCounts, TcpInfo};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
 const CALLS: i32 = 4096;

@@ -11,8 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 use netrig_agent::control::{ControlError, Epoch, Reply, Request, VERSION, order_frames};
-use netrig_agent::frames::{FrameError, read_frame, write_frame};
 use netrig_agent::{Agent, CarrierOptions, EndOrder, RunOrder, Samples, Side};
+use netrig_host::frames::{FrameError, read_frame, write_frame};
 
 /// A controller's end of the stream, and the agent at the other.
 struct Controller {

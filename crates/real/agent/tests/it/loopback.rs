@@ -9,11 +9,10 @@
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::{
-    CarrierOptions, Clock, EndOrder, EndReport, PreparedRun, Progress, Rest, RunOrder, RunSignals, Samples,
-    Side, Stamp, TcpOptions,
-};
+use netrig_agent::{CarrierOptions, EndOrder, EndReport, PreparedRun, Progress, RunOrder, Samples, Side};
 use netrig_core::{Duration, Instant, Quantity, Rate, Size, Subject, quantity};
+use netrig_host::socket::TcpOptions;
+use netrig_host::{Clock, Rest, RunSignals, Stamp};
 use netrig_traffic::{AppAction, AppEvent, Clip, ReadSteps, Reads, Settings, react};
 
 const SEED: u64 = 11;
@@ -214,7 +213,7 @@ fn a_balance_of_datagrams(size: u32) {
     let stop = Duration::from_millis(200);
     let done = |samples: &Samples| {
         let seen = sum(samples, &quantity::DATAGRAMS_RECEIVED)
-            + sum(samples, &netrig_agent::quantity::SOCKET_DROPPED);
+            + sum(samples, &netrig_host::quantity::SOCKET_DROPPED);
         seen >= 399.0 && sum(samples, &quantity::DATAGRAMS_SENT) >= 399.0
     };
     for v6 in [false, true] {
@@ -246,7 +245,7 @@ fn each_of_many_datagrams_a_second_is_counted() {
     let stop = Duration::from_millis(80);
     let done = |samples: &Samples| {
         let seen = sum(samples, &quantity::DATAGRAMS_RECEIVED)
-            + sum(samples, &netrig_agent::quantity::SOCKET_DROPPED);
+            + sum(samples, &netrig_host::quantity::SOCKET_DROPPED);
         seen >= 9_999.0 && sum(samples, &quantity::DATAGRAMS_SENT) >= 9_999.0
     };
     for v6 in [false, true] {

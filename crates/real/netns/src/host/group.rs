@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use netrig_agent::control_group::{self, counter, throttled_in};
 use netrig_experiment::Node;
+use netrig_host::control_group::{self, counter, throttled_in};
 
 use crate::error::{TestbedError, Told};
 use crate::journal::FOLDER as PREFIX;
@@ -228,7 +228,8 @@ impl Group {
 /// Writes a file of a group, and reads it back.
 fn set(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
     let path = folder.join(file);
-    let found = netrig_agent::set_and_read_back(&path, value).told_of(&path, &format!("write {value}"))?;
+    let found =
+        netrig_host::sysctl::set_and_read_back(&path, value).told_of(&path, &format!("write {value}"))?;
     match found {
         None => Ok(()),
         Some(found) => Err(TestbedError::NotTaken {

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use netlink_packet_core::{DefaultNla, Nla};
-use netrig_agent::netlink::generic::{Family, Message, kind, nest};
-use netrig_agent::netlink::{attributes, value};
+use netrig_host::netlink::generic::{Family, Message, kind, nest};
+use netrig_host::netlink::{attributes, value};
 
 use super::Refusal;
 

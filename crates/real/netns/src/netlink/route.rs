@@ -15,7 +15,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
-use netrig_agent::netlink::Conversation;
+use netrig_host::netlink::Conversation;
 
 use super::Refusal;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use netrig_agent::monotonic_nanos;
+use netrig_host::monotonic_nanos;
 
 use crate::process::Process;
 

@@ -15,12 +15,12 @@ mod routing;
 
 use std::collections::VecDeque;
 
-use netrig_agent::{Clock, RealtimeOffset, Wakefulness, become_real_time};
 use netrig_core::{
     Delivery, Direction, Duration, Frame, Heading, Instant, LinkEvent, PacketMeta, Sample, Seeds, Sink,
     Subject, Timeline, quantity,
 };
 use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
+use netrig_host::{Clock, RealtimeOffset, Wakefulness, become_real_time};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 

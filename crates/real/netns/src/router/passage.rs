@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_agent::{EndReport, Side, SocketPassage, Stamp};
+use netrig_agent::{EndReport, Side, SocketPassage};
 use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
+use netrig_host::Stamp;
 
 use super::SETTLING;
 use super::fragments::{Ends, Fragments, content, ends};

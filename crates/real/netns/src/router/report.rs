@@ -1,8 +1,9 @@
 //! What the router did in a run, and whether it was the bottleneck.
 
-use netrig_agent::{EndReport, Lateness};
+use netrig_agent::EndReport;
 use netrig_core::{Duration, Instant, Note, Subject};
 use netrig_experiment::Balance;
+use netrig_host::Lateness;
 
 use super::displacement::Displacement;
 use super::passage::PassageReport;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use netrig_agent::Clock;
 use netrig_core::Instant;
 use netrig_experiment::RunError;
+use netrig_host::Clock;
 
 use super::{Router, RouterReport};
 

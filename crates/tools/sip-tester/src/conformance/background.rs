@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use netrig_agent::sip::load::{Carrier, Connecting, LoadError, LoadOrder, LoadStage, LoadTls, run};
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, Work};
+use netrig_sip_net::load::{Carrier, Connecting, LoadError, LoadOrder, LoadStage, LoadTls, run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +126,7 @@ impl BackgroundLoad {
             let done = done.ok_or(LoadError::Interrupted)?;
             let what = order.plan.work.what();
             let outcome = report.outcome(what);
-            let count = |of: fn(&netrig_agent::sip::load::OutcomeRow) -> u64| outcome.map_or(0, of);
+            let count = |of: fn(&netrig_sip_net::load::OutcomeRow) -> u64| outcome.map_or(0, of);
             Ok((
                 done,
                 BackgroundReport {

@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use netrig_agent::sip::dns::RecordedQuestion;
-use netrig_agent::sip::{ArrivalPath, ArrivedBytes, EndAddress, UserAgentEnd, wait_for_ends};
-use netrig_agent::{Clock, HostAddress, random, realtime_nanos};
 use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_host::{Clock, HostAddress, random, realtime_nanos};
 use netrig_sip::digest::{Challenge, DigestClient, NonceCounts};
 use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr, Transport, Via};
 use netrig_sip::sdp::Description;
 use netrig_sip::{Host, Message, Method, Name, Request, Response, SipUri, Status, Uri};
+use netrig_sip_net::dns::RecordedQuestion;
+use netrig_sip_net::{ArrivalPath, ArrivedBytes, EndAddress, UserAgentEnd, wait_for_ends};
 
 use super::dialog::TestDialog;
 use super::names::TesterNames;

@@ -1,11 +1,11 @@
 //! The rules of basic calls and registrations, before a server's performance means anything.
 
-use netrig_agent::sip::EndAddress;
-use netrig_agent::sip::load::{Carrier, LoadOrder};
 use netrig_core::Duration;
 use netrig_sip::load::Directory;
 use netrig_sip::settings::RuleTest;
 use netrig_sip::{Host, Uri};
+use netrig_sip_net::EndAddress;
+use netrig_sip_net::load::{Carrier, LoadOrder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

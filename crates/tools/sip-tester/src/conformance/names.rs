@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use netrig_agent::SocketError;
-use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::dns::{LiveZone, NameServer, NameServerOrder, RecordedQuestion};
 use netrig_core::Seeds;
+use netrig_host::socket::SocketError;
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, ZoneError};
+use netrig_sip_net::ListeningPoint;
+use netrig_sip_net::dns::{LiveZone, NameServer, NameServerOrder, RecordedQuestion};
 
 /// How long an answer may be kept, s: longer than any test case lasts.
 const TTL: u32 = 120;
@@ -116,8 +116,8 @@ pub(super) const fn record_type(kind: Kind) -> &'static str {
 mod tests {
     use std::net::UdpSocket;
 
-    use netrig_agent::sip::dns::message::{Reading, query, read};
     use netrig_sip::location::{Question, Records};
+    use netrig_sip_net::dns::message::{Reading, query, read};
 
     use super::*;
 

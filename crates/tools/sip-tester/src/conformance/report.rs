@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::sip::dns::RecordedQuestion;
 use netrig_core::xml::escaped;
+use netrig_sip_net::dns::RecordedQuestion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

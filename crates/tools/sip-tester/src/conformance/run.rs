@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use netrig_agent::realtime_nanos;
-use netrig_agent::sip::dns::RecordedQuestion;
-use netrig_agent::sip::load::LoadError;
 use netrig_core::{Duration, Seeds};
+use netrig_host::realtime_nanos;
 use netrig_sip::settings::TESTED_USERS;
+use netrig_sip_net::dns::RecordedQuestion;
+use netrig_sip_net::load::LoadError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

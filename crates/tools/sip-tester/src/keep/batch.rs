@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use netrig_agent::sip::tap::{MessageTap, PassedMessage};
 use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Owner, Record, Scan, Side, Token};
+use netrig_sip_net::tap::{MessageTap, PassedMessage};
 
 /// A batch with so many bytes is handed on.
 const FULL: usize = 64 << 10;

@@ -9,10 +9,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use netrig_agent::sip::KeepOrder;
-use netrig_agent::sip::tap::KeptMessages;
 use netrig_core::{Frame, Heading, Instant, internet_checksum, pcapng};
 use netrig_sip::header::Transport;
+use netrig_sip_net::KeepOrder;
+use netrig_sip_net::tap::KeptMessages;
 
 use super::batch::MessageEvent;
 use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, export, write_entry};

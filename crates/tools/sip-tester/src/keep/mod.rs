@@ -1,7 +1,7 @@
 //! Messages of a load that are kept: in a text log and in a capture that Wireshark opens, bounded on the disk, and never at the expense
 //! of the load.
 //!
-//! Each thread of a load has a [tap](netrig_agent::sip::tap::MessageTap) that collects messages in batches. A thread of the keeper takes
+//! Each thread of a load has a [tap](netrig_sip_net::tap::MessageTap) that collects messages in batches. A thread of the keeper takes
 //! the batches, decides which messages are kept, and writes them. If it falls behind, batches are dropped and counted.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "what is kept is written to files")]
@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use netrig_agent::sip::MessageKeeper;
-use netrig_agent::sip::tap::{KeptMessages, MessageTap, MessageTaps};
-pub use netrig_agent::sip::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
+use netrig_sip_net::MessageKeeper;
+use netrig_sip_net::tap::{KeptMessages, MessageTap, MessageTaps};
+pub use netrig_sip_net::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
 
 use self::batch::{Batch, Collector};
 use self::files::KeepFiles;
@@ -85,11 +85,11 @@ impl MessageKeeper for Keeper {
 mod tests {
     use std::fs;
 
-    use netrig_agent::sip::tap::PassedMessage;
     use netrig_core::{Duration, Instant};
     use netrig_sip::header::Transport;
     use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
     use netrig_sip::transaction::Timer;
+    use netrig_sip_net::tap::PassedMessage;
 
     use super::*;
     use crate::trace::SipTrace;

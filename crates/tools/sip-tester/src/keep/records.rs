@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use netrig_agent::sip::load::attempt_name;
-use netrig_agent::sip::tap::{KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Record, Side};
+use netrig_sip_net::load::attempt_name;
+use netrig_sip_net::tap::{KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::Receiver;
 
-use netrig_agent::sip::tap::KeptMessages;
 use netrig_core::Duration;
+use netrig_sip_net::tap::KeptMessages;
 
 use super::batch::{AttemptKey, Batch, EndedAttempt, MessageEvent, TapEvent};
 use super::files::KeepFiles;
-use netrig_agent::sip::KeepPolicy;
+use netrig_sip_net::KeepPolicy;
 
 /// Messages that wait for the end of their attempt take at most so many bytes of memory.
 const MOST_PENDING: usize = 256 << 20;

@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use bytes::Bytes;
-use netrig_agent::sip::{DatagramBatch, DatagramSocket};
-use netrig_agent::{Clock, SocketError, realtime_nanos};
 use netrig_core::{Duration, Instant, Stream};
+use netrig_host::socket::SocketError;
+use netrig_host::{Clock, realtime_nanos};
+use netrig_sip_net::{DatagramBatch, DatagramSocket};
 
 use super::codec::MediaCodec;
 use super::report::MediaReport;

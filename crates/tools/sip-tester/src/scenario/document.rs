@@ -1,7 +1,7 @@
 //! What a load of scenarios says.
 
-use netrig_agent::sip::load::{DelayRow, TesterReport};
-use netrig_agent::sip::tap::{KeptMessages, KeptRecords};
+use netrig_sip_net::load::{DelayRow, TesterReport};
+use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use netrig_agent::user_file;
 use netrig_core::{Duration, Instant, capture};
+use netrig_host::user_file;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use netrig_agent::user_file;
 use netrig_core::Instant;
+use netrig_host::user_file;
 use netrig_sip::Method;
 use netrig_sip::digest::DigestClient;
 

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use netrig_agent::bulk::{
+use netrig_bulk::{
     AssociationOrder, Associations, Carried, DatagramSink, DatagramSource, Direction, Effort, HostCounters,
     Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Throttle, pacing,
 };
-use netrig_agent::{Clock, SourceReport, monotonic_nanos, random};
 use netrig_core::{Duration, Rate};
+use netrig_host::{Clock, SourceReport, monotonic_nanos, random};
 use rustix::net::sockopt;
 
 use self::readings::{heard_of, tell_taken, until_silence};

@@ -1,6 +1,6 @@
 //! What was read of what carries data, in the protocol's words.
 
-use netrig_agent::bulk::{Borne, Carried, Taken};
+use netrig_bulk::{Borne, Carried, Taken};
 use netrig_core::{Duration, Instant};
 
 use super::STRAGGLERS;

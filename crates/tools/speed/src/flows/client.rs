@@ -5,9 +5,10 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::datagram_socket;
-use netrig_agent::{Buffers, Clock, HostAddress, random};
+use netrig_bulk::datagram_socket;
 use netrig_core::Duration;
+use netrig_host::socket::Buffers;
+use netrig_host::{Clock, HostAddress, random};
 
 use super::found::start;
 use super::{Flows, FlowsOrder, Found, Socket, Stream};
@@ -172,7 +173,7 @@ impl<'a> Call<'a> {
                 Err(_) => self.session.handle_close(),
             }
             if let Some(flows) = &self.flows {
-                let lasts = netrig_agent::monotonic_nanos() - flows.begun();
+                let lasts = netrig_host::monotonic_nanos() - flows.begun();
                 watch(lasts as f64 * 1e-9, flows.counter().bytes());
             }
             if cancel.load(Ordering::Relaxed) {

@@ -178,7 +178,7 @@ pub fn start(role: Role, cookie: String, asked: Parameters) -> Start {
         // Readers look for `iperf 3.` at its beginning.
         version: format!("iperf 3.12 (netrig {})", env!("CARGO_PKG_VERSION")),
         system: ["ostype", "hostname", "osrelease", "version"].map(kernel).join(" "),
-        unix_seconds: netrig_agent::realtime_nanos() / 1_000_000_000,
+        unix_seconds: netrig_host::realtime_nanos() / 1_000_000_000,
         role,
         cookie,
         asked,

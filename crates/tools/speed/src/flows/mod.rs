@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::{HostCounters, Radio, take_one_by_one};
-use netrig_agent::monotonic_nanos;
+use netrig_bulk::{HostCounters, Radio, take_one_by_one};
 use netrig_core::{Duration, Rate};
+use netrig_host::monotonic_nanos;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 

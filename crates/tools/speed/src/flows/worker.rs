@@ -5,12 +5,12 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netrig_agent::bulk::{
+use netrig_bulk::{
     Carried, DatagramSink, DatagramSource, Direction, Effort, SourceOrder, Spacing, StreamOrder, Streams,
     Taken, Throttle, pacing,
 };
-use netrig_agent::{Clock, DatagramFormat, STAMP_LEN, monotonic_nanos};
 use netrig_core::{Duration, Instant, Rate};
+use netrig_host::{Clock, DatagramFormat, STAMP_LEN, monotonic_nanos};
 use rustix::net::sockopt;
 
 use super::Board;
@@ -245,8 +245,8 @@ fn ran() -> [f64; 2] {
 
 #[cfg(test)]
 mod tests {
-    use netrig_agent::Arrivals;
-    use netrig_agent::bulk::LossPeriods;
+    use netrig_bulk::LossPeriods;
+    use netrig_host::Arrivals;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::io;
 
-use netrig_agent::HostAddress;
-use netrig_agent::probe::ClockOffset;
 use netrig_core::Duration;
+use netrig_host::HostAddress;
+use netrig_probe::ClockOffset;
 
 use super::call::{Call, CallOrder};
 use super::latency::Latency;

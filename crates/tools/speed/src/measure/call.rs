@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::{connect, datagram_socket};
-use netrig_agent::probe::control::boot;
-use netrig_agent::probe::stamp::Key;
-use netrig_agent::{
-    Buffers, HostAddress, TcpCounts, TcpInfo, TcpOptions, monotonic_nanos, random, shown_up_to,
-};
+use netrig_bulk::{connect, datagram_socket};
 use netrig_core::{Duration, Rate};
+use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
+use netrig_probe::control::boot;
+use netrig_probe::stamp::Key;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use netrig_agent::frames::FrameError;
 use netrig_core::Duration;
+use netrig_host::frames::FrameError;
 
 use crate::admission::Refusal;
 use crate::protocol::PhaseError;

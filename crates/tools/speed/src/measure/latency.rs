@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use netrig_agent::bulk::{StampedSocket, datagram_socket};
-use netrig_agent::{Buffers, become_real_time, monotonic_nanos, realtime_nanos};
+use netrig_bulk::{StampedSocket, datagram_socket};
 use netrig_core::Duration;
+use netrig_host::socket::Buffers;
+use netrig_host::{become_real_time, monotonic_nanos, realtime_nanos};
 
 use crate::meter::Round;
 use crate::protocol::{ECHO_LEN, Echo, Preamble, Token};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netrig_agent::monotonic_nanos;
 use netrig_core::{Duration, Rate};
+use netrig_host::monotonic_nanos;
 
 use super::beside::Beside;
 use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use netrig_agent::{monotonic_nanos, random};
+use netrig_host::{monotonic_nanos, random};
 
 use super::call::CallOrder;
 use crate::protocol::greeting::{answer_server, hear_server};
@@ -145,8 +145,8 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
 mod tests {
     use std::net::SocketAddr;
 
-    use netrig_agent::TcpOptions;
-    use netrig_agent::tls::{self, Trust};
+    use netrig_host::socket::TcpOptions;
+    use netrig_host::tls::{self, Trust};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_agent::probe::transfer::Framework;
+use netrig_probe::transfer::Framework;
 use schemars::JsonSchema;
 use serde::Serialize;
 

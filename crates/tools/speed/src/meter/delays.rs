@@ -1,6 +1,6 @@
 //! How long the path took.
 
-use netrig_agent::probe::ClockOffset;
+use netrig_probe::ClockOffset;
 use netrig_stats::path;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use data_encoding::BASE64;
-use netrig_agent::probe::web::message::{HttpError, Response};
 use netrig_core::{Duration, Instant, Stream};
+use netrig_probe::web::message::{HttpError, Response};
 
 use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
 use super::handshake::accept_key;

@@ -1,8 +1,8 @@
 //! The request that opens a WebSocket (RFC 6455 section 4), and what ndt7 asks of it.
 
 use data_encoding::BASE64;
-use netrig_agent::probe::web::message::{Request, Response};
-use netrig_agent::shown;
+use netrig_host::shown;
+use netrig_probe::web::message::{Request, Response};
 use sha1::{Digest as _, Sha1};
 
 use super::{SUBPROTOCOL, Test};

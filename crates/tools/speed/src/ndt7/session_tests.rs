@@ -1,7 +1,7 @@
 //! Both ends of a test, joined in memory, and what a server does with what no client says.
 
-use netrig_agent::probe::web::message::{HttpError, Request};
 use netrig_core::{Duration, Instant, Seeds};
+use netrig_probe::web::message::{HttpError, Request};
 use proptest::prelude::*;
 
 use super::frame::{CloseCode, Opcode, close, message};

@@ -1,6 +1,6 @@
 //! Whether two ends read one clock.
 
-use netrig_agent::probe::stamp::Key;
+use netrig_probe::stamp::Key;
 
 use super::Token;
 

@@ -6,9 +6,9 @@
 
 use std::io::{Read, Write};
 
-use netrig_agent::frames::{FrameError, read_frame_within, write_frame};
-use netrig_agent::probe::stamp::Key;
-use netrig_agent::shown_up_to;
+use netrig_host::frames::{FrameError, read_frame_within, write_frame};
+use netrig_host::shown_up_to;
+use netrig_probe::stamp::Key;
 
 use super::words::{FromClient, FromServer};
 use super::{Keyring, VERSION};

@@ -1,6 +1,6 @@
 //! The keys of a server.
 
-use netrig_agent::probe::stamp::Key;
+use netrig_probe::stamp::Key;
 
 /// Keys by their names. A client must have one of them, if there is one; its name is what limits per key count by.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! The words.
 
-use netrig_agent::bulk::{HostReport, LossPeriods, RadioReport};
-use netrig_agent::{STAMP_LEN, shown};
+use netrig_bulk::{HostReport, LossPeriods, RadioReport};
 use netrig_core::{Duration, Rate};
+use netrig_host::{STAMP_LEN, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -603,6 +603,6 @@ mod tests {
             buffer_limited_ns: u64::MAX,
         };
         let words = FromServer::Counted(vec![most; Counted::IN_A_FRAME]);
-        netrig_agent::frames::write_frame(&mut std::io::sink(), &words).unwrap();
+        netrig_host::frames::write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::{Busy, ConnectionSlots, SlotId, SlotLimits, is_passing};
+use netrig_host::{Busy, ConnectionSlots, SlotId, SlotLimits, is_passing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::say_busy;

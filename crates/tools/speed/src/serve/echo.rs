@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration as StdDuration, Instant};
 
-use netrig_agent::bulk::StampedSocket;
-use netrig_agent::{become_real_time, realtime_nanos};
+use netrig_bulk::StampedSocket;
 use netrig_core::Duration;
+use netrig_host::{become_real_time, realtime_nanos};
 
 use crate::protocol::{Echo, Token};
 

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::{Direction, End, Reading, StreamOrder, Streams, pacing};
-use netrig_agent::probe::web::answer::{Answer, Objects};
-use netrig_agent::probe::web::message::{HttpError, Request, Response};
+use netrig_bulk::{Direction, End, Reading, StreamOrder, Streams, pacing};
 use netrig_core::Duration;
+use netrig_probe::web::answer::{Answer, Objects};
+use netrig_probe::web::message::{HttpError, Request, Response};
 
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};

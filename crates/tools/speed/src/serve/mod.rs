@@ -25,12 +25,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::tls::{self, Identity};
-use netrig_agent::{
-    Buffers, Busy, Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, bulk,
-    connections_within,
-};
+use netrig_bulk as bulk;
 use netrig_core::Duration;
+use netrig_host::socket::Buffers;
+use netrig_host::tls::{self, Identity};
+use netrig_host::{
+    Busy, Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, connections_within,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
 

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::TcpInfo as Kernel;
-use netrig_agent::bulk::{Bucket, hold_to, pacing};
-use netrig_agent::probe::web::message::Request;
+use netrig_bulk::{Bucket, hold_to, pacing};
 use netrig_core::Duration;
+use netrig_host::TcpInfo as Kernel;
+use netrig_probe::web::message::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::slot::{Overrun, Slot};

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_agent::tls::{Identity, TlsError};
+use netrig_host::tls::{Identity, TlsError};
 
 use crate::admission::Limits;
 use crate::protocol::Keyring;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::frames::FrameError;
-use netrig_agent::probe::control::boot;
-use netrig_agent::random;
 use netrig_core::{Duration, Instant, Rate};
+use netrig_host::frames::FrameError;
+use netrig_host::random;
+use netrig_probe::control::boot;
 
 use super::echo::Echoing;
 use super::rooms::Arrival;

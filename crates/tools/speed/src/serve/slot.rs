@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{MutexGuard, PoisonError};
 
-use netrig_agent::bulk::Bucket;
+use netrig_bulk::Bucket;
 use netrig_core::{Duration, Instant, Rate};
 
 use super::Shared;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use netrig_agent::shown_up_to;
+use netrig_host::shown_up_to;
 
 use crate::admission::Refusal;
 

@@ -1,6 +1,6 @@
 //! Processors, and what the kernel keeps of each connection.
 
-use netrig_agent::HostSettings;
+use netrig_host::HostSettings;
 
 use super::{Finding, Path, Verdict, number, sysctl};
 

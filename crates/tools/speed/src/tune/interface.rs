@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netrig_agent::{HostSettings, Outlet};
+use netrig_host::{HostSettings, Outlet};
 
 use super::{Finding, Path, Verdict, number, sysctl};
 

@@ -1,6 +1,6 @@
 //! Memory for what is underway: the buffers of connections and of datagrams.
 
-use netrig_agent::HostSettings;
+use netrig_host::HostSettings;
 
 use super::{Finding, Path, Verdict, number, sysctl, three};
 use crate::quantities::{rate, size};

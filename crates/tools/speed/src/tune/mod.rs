@@ -15,8 +15,8 @@ mod tests;
 
 use std::net::IpAddr;
 
-use netrig_agent::HostSettings;
 use netrig_core::{Duration, Rate};
+use netrig_host::HostSettings;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! What TCP does: its options, and how it shares a path.
 
-use netrig_agent::HostSettings;
+use netrig_host::HostSettings;
 
 use super::{Finding, Path, Verdict, number, sysctl};
 use crate::quantities::size;

@@ -1,8 +1,8 @@
 //! Tables of hosts and paths, and what is to be said of them.
 
-use netrig_agent::netlink::{Interface, Rings, Route};
-use netrig_agent::{HostSettings, Outlet};
 use netrig_core::{Duration, Rate};
+use netrig_host::netlink::{Interface, Rings, Route};
+use netrig_host::{HostSettings, Outlet};
 
 use super::{Finding, Path, RateFrom, SYSCTLS, Tuning, Verdict};
 use Verdict::{Fits, TooSmall, Unfit, Unknown};

@@ -12,11 +12,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::connect;
-use netrig_agent::frames::{read_frame, write_frame};
-use netrig_agent::tls::{self, Trust};
-use netrig_agent::{Buffers, TcpOptions};
+use netrig_bulk::connect;
 use netrig_core::Duration;
+use netrig_host::frames::{read_frame, write_frame};
+use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::Limits;
 use netrig_speed::protocol::greeting::{EXPORTER, greet_server};
 use netrig_speed::protocol::{Budget, Carrier, Echo, FromClient, FromServer, Load, Phase, Preamble, Way};

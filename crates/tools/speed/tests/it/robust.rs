@@ -12,10 +12,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::TcpOptions;
-use netrig_agent::probe::stamp::Key;
-use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
+use netrig_host::socket::TcpOptions;
+use netrig_host::tls::{self, Trust};
+use netrig_probe::stamp::Key;
 use netrig_speed::admission::Limits;
 use netrig_speed::carry::Live;
 use netrig_speed::flows::{self, TestOrder};

@@ -9,18 +9,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::TcpOptions;
-use netrig_agent::tls::{self, Trust};
+use netrig_host::socket::TcpOptions;
+use netrig_host::tls::{self, Trust};
 use netrig_speed::iperf3::datagram::{CONNECT, OLD_CONNECT};
 use netrig_speed::measure::{Call, CallOrder};
 use netrig_speed::protocol::{Echo, Preamble};
 
+use netrig_test_support::stranger_table::{self, Stranger};
+
 use crate::common::{order, serving, until};
-
-#[path = "../../../../real/agent/tests/it/common/stranger_table.rs"]
-mod stranger_table;
-
-use stranger_table::Stranger;
 
 #[test]
 fn no_speed_server_sends_a_stranger_anything() {

@@ -9,9 +9,9 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use netrig_agent::TcpOptions;
-use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
+use netrig_host::socket::TcpOptions;
+use netrig_host::tls::{self, Trust};
 use netrig_speed::measure::{Call, CallOrder, Latency, MeasureOrder, PhaseOrder, Probing, Task, measure};
 use netrig_speed::meter::{OneWay, clocks};
 use netrig_speed::protocol::{Carrier, Way};

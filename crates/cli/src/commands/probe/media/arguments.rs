@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use netrig_agent::probe::receiver::MOST_CONNECTIONS;
 use netrig_core::{Dscp, Duration, Rate, Size};
+use netrig_probe::receiver::MOST_CONNECTIONS;
 
 use super::super::arguments::{Form, KeyPlace, Target};
 

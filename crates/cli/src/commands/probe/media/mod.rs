@@ -5,10 +5,10 @@ mod transfer;
 mod video;
 mod voice;
 
-use netrig_agent::probe::control::PORT;
-use netrig_agent::probe::receiver::Remote;
-use netrig_agent::probe::{Delay, Stream};
 use netrig_core::Duration;
+use netrig_probe::control::PORT;
+use netrig_probe::receiver::Remote;
+use netrig_probe::{Delay, Stream};
 use serde_json::{Value, json};
 
 use super::arguments::{KeyPlace, Target};
@@ -77,7 +77,7 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netrig_agent::probe::icmp_error::IcmpErrors;
+    use netrig_probe::icmp_error::IcmpErrors;
 
     use super::*;
 

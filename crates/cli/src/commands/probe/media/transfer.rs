@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::TcpOptions;
-use netrig_agent::probe::transfer::{
-    FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp,
-};
+use netrig_host::socket::TcpOptions;
+use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp};
 use netrig_traffic::FtpDirection;
 use serde_json::{Value, json};
 

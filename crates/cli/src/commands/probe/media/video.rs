@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use netrig_agent::probe::Stream;
-use netrig_agent::probe::video::{
+use netrig_core::{Dscp, Duration};
+use netrig_host::user_file;
+use netrig_probe::Stream;
+use netrig_probe::video::{
     Shown, State, Watched, has_ffmpeg, in_time, png, show, side_by_side, watch, worst,
 };
-use netrig_agent::user_file;
-use netrig_core::{Dscp, Duration};
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use netrig_agent::probe::Stream;
-use netrig_agent::probe::voice::{VoiceOrder, call};
 use netrig_core::Duration;
 use netrig_experiment::{CallQuality, Heard};
+use netrig_probe::Stream;
+use netrig_probe::voice::{VoiceOrder, call};
 use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
 use serde_json::{Value, json};
 

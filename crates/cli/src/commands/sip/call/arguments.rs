@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use netrig_agent::HostAddress;
 use netrig_core::{Duration, Size};
+use netrig_host::HostAddress;
 use netrig_sip::Uri;
 use netrig_sip::manual::{Change, Flaw};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use netrig_agent::sip::Line;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Status;
 use netrig_sip::manual::{Change, Desk, Draft, Flaw, Step, Told};
+use netrig_sip_net::Line;
 
 use super::ladder::Ladder;
 use super::script::{Act, Wanted};

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use bytes::Bytes;
-use netrig_agent::user_file;
+use netrig_host::user_file;
 
 /// Opens a message in `$VISUAL`, `$EDITOR` or `vi`; what it was made to, right or wrong. `Content-Length` follows a body that was
 /// changed, unless it was changed too.

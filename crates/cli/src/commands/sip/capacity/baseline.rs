@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use netrig_agent::sip::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 use netrig_core::Duration;
 use netrig_runner::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
 use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
+use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 
 use super::arguments::Capacity;
 use super::offer;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use netrig_agent::user_file;
+use netrig_host::user_file;
 use netrig_runner::capacity::{Baseline, Journal, ResumeError, Search, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

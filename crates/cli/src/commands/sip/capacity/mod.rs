@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_agent::sip::load::{LoadOrder, Offered, Steering};
-use netrig_agent::sip::tap::MessageTaps;
 use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
+use netrig_sip_net::load::{LoadOrder, Offered, Steering};
+use netrig_sip_net::tap::MessageTaps;
 
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use netrig_agent::sip::load::{
-    DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
-    Steering, run,
-};
 use netrig_core::Duration;
 use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 use netrig_sip::load::{Arrivals, Pace, Work};
+use netrig_sip_net::load::{
+    DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
+    Steering, run,
+};
 
 use super::arguments::Capacity;
 use super::sight::Sight;

@@ -1,9 +1,9 @@
 //! From what was typed to the settings of a search.
 
-use netrig_agent::sip::load::LoadOrder;
 use netrig_runner::capacity::{DesignObjective, Mode, Rfc7502, Sequential, Settings, Statistic, Threshold};
 use netrig_sip::index;
 use netrig_sip::load::{Scenario, Work};
+use netrig_sip_net::load::LoadOrder;
 
 use super::arguments::{Capacity, ModeName, SearchArguments};
 use crate::commands::sip::subject::{thresholds, work};

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::sip::load::Offered;
-use netrig_agent::sip::tap::KeptMessages;
 use netrig_runner::capacity::{
     Baseline, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
 };
+use netrig_sip_net::load::Offered;
+use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_tester::conformance::GateReport;
 use schemars::JsonSchema;
 use serde::Serialize;

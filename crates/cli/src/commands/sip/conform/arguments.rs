@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use netrig_agent::HostAddress;
 use netrig_core::Duration;
+use netrig_host::HostAddress;
 use netrig_sip::Uri;
 use netrig_sip_tester::conformance::TestedRole;
 

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_agent::sip::load::is_public;
-use netrig_agent::sip::{EndAddress, LineTls, Transport, server_name};
-use netrig_agent::{random, tls, user_file};
+use netrig_host::{random, tls, user_file};
 use netrig_sip::{Host, Uri};
+use netrig_sip_net::load::is_public;
+use netrig_sip_net::{EndAddress, LineTls, Transport, server_name};
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
     TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,

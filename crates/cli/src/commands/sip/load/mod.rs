@@ -9,8 +9,8 @@ mod vocabulary;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub use netrig_agent::sip::load::LoadReport as LoadDocument;
-use netrig_agent::sip::load::{
+pub use netrig_sip_net::load::LoadReport as LoadDocument;
+use netrig_sip_net::load::{
     Control, LoadError, LoadOrder, LoadReport, LoadStage, SecondRow, SoFar, Steering, run,
 };
 

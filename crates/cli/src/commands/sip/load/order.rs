@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use netrig_agent::sip::load::LoadOrder;
 use netrig_core::Duration;
 use netrig_sip::load::{Arrivals, Gaps, Pace, moments_of};
+use netrig_sip_net::load::LoadOrder;
 
 use super::arguments::{ArrivalArguments, Load};
 use crate::commands::sip::subject::{Span, order_of, read};

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::commands::sip::keeping::written;
-use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
-use netrig_agent::sip::tap::KeptMessages;
 use netrig_report::number::{Unit, percent, plain};
+use netrig_sip_net::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
+use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_tester::counted;
 
 /// A second, in a line.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Scope};
 use std::time::{Duration, Instant};
 
-use netrig_agent::{Busy, NoSlot, SlotLimits, ThreadSlot, ThreadSlots};
+use netrig_host::{Busy, NoSlot, SlotLimits, ThreadSlot, ThreadSlots};
 
 /// How long nobody may come before it looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::Mutex;
 
 use clap::Args;
-use netrig_agent::{HostAddress, HostAddressError};
+use netrig_host::{HostAddress, HostAddressError};
 
 use self::answerer::Answerer;
 use crate::failure::Failure;

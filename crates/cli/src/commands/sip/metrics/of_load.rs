@@ -1,6 +1,6 @@
 //! What a load says of itself to Prometheus.
 
-use netrig_agent::sip::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
+use netrig_sip_net::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
 
 use super::text::{Kind, Page};
 

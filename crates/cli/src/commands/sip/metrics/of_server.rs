@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_agent::sip::server::{Reasons, Tally};
+use netrig_sip_net::server::{Reasons, Tally};
 
 use super::text::{Kind, Page};
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use netrig_agent::sip::ListeningPoint;
 use netrig_core::{Duration, Fraction};
+use netrig_sip_net::ListeningPoint;
 use netrig_sip_tester::media::MediaCodec;
 
 use crate::commands::sip::keeping::{KeepArguments, RecordArguments};

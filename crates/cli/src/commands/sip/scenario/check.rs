@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_agent::user_file;
+use netrig_host::user_file;
 use netrig_report::wrapped;
 use netrig_sip_tester::ladder;
 use netrig_sip_tester::scenario::{

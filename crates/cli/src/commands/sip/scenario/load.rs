@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use netrig_agent::sip::load::is_public;
-use netrig_agent::sip::{EndAddress, ListeningPoint, source_towards};
-use netrig_agent::tls::{self, Identity};
 use netrig_core::{Duration, SpanDistribution};
+use netrig_host::tls::{self, Identity};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
+use netrig_sip_net::load::is_public;
+use netrig_sip_net::{EndAddress, ListeningPoint, source_towards};
 use netrig_sip_tester::scenario::{
     CallScript, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioLoadError, ScenarioOrder, ScenarioSecond,
     ScenarioWatch, ScriptConnections, ScriptSide, ScriptWords, read_sipp_scenario, run_scenario,

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use netrig_agent::sip::EndAddress;
-use netrig_agent::{random, user_file};
 use netrig_core::{Duration, Fraction};
+use netrig_host::{random, user_file};
+use netrig_sip_net::EndAddress;
 use netrig_sip_tester::media::{MediaOrder, MediaSource};
 use netrig_sip_tester::scenario::{
     CALLEE_MEDIA_PORT, CALLER_MEDIA_PORT, CallScript, InjectionFile, LinkOrder, ScriptSettings, ScriptSide,

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::sip::load::DelayRow;
 use netrig_report::number::{percent, plain};
 use netrig_report::wrapped;
+use netrig_sip_net::load::DelayRow;
 use netrig_sip_tester::counted;
 use netrig_sip_tester::media::{MediaReport, MediaShare};
 use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};

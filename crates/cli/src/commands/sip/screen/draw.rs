@@ -1,7 +1,7 @@
 //! The screen as a pure function of its state.
 
-use netrig_agent::sip::load::{DelayRow, SecondRow, ThresholdRow};
 use netrig_report::number::{percent, plain};
+use netrig_sip_net::load::{DelayRow, SecondRow, ThresholdRow};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -184,8 +184,8 @@ fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &State) {
 
 #[cfg(test)]
 mod tests {
-    use netrig_agent::sip::load::{FailureKind, FailureRow};
     use netrig_core::Duration;
+    use netrig_sip_net::load::{FailureKind, FailureRow};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

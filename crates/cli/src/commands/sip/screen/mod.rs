@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use netrig_agent::sip::load::{Control, SPEEDS};
+use netrig_sip_net::load::{Control, SPEEDS};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::failure::{Failure, INTERRUPTED};

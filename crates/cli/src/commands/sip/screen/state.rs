@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use netrig_agent::sip::load::{DelayRow, FailureRow, LoadOrder, SPEEDS, SecondRow, SoFar, ThresholdRow};
 use netrig_core::Duration;
 use netrig_sip::load::Pace;
+use netrig_sip_net::load::{DelayRow, FailureRow, LoadOrder, SPEEDS, SecondRow, SoFar, ThresholdRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Seconds that are kept for the curves: more than any terminal is wide.

@@ -10,9 +10,9 @@ use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_agent::sip::ListeningPoint;
-use netrig_agent::{HostAddress, HostAddressError};
 use netrig_core::{Duration, Fraction, SpanDistribution};
+use netrig_host::{HostAddress, HostAddressError};
+use netrig_sip_net::ListeningPoint;
 
 /// `netrig sip serve`.
 #[derive(Debug, Args)]

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::dns::{NameServer, NameServerOrder, NameTally};
 use netrig_core::Seeds;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Zone;
+use netrig_sip_net::ListeningPoint;
+use netrig_sip_net::dns::{NameServer, NameServerOrder, NameTally};
 use serde::Serialize;
 
 use super::arguments::Dns;

@@ -9,11 +9,8 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::server::{Limits, Names, PartitionedSockets, ServeError, SocketsOrder};
-use netrig_agent::sip::tap::MessageTaps as _;
-use netrig_agent::tls::{self, Identity, Trust};
 use netrig_core::Seeds;
+use netrig_host::tls::{self, Identity, Trust};
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::partitioning::Partitioning;
@@ -21,6 +18,9 @@ use netrig_sip::sdp::DISCARD;
 use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
+use netrig_sip_net::ListeningPoint;
+use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, SocketsOrder};
+use netrig_sip_net::tap::MessageTaps as _;
 use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
@@ -311,7 +311,7 @@ fn names(place: &Place) -> Names {
 
 /// A seed that nobody can guess.
 fn drawn() -> Result<u64, Failure> {
-    let drawn = netrig_agent::random().map(u64::from_le_bytes);
+    let drawn = netrig_host::random().map(u64::from_le_bytes);
     drawn.map_err(|error| Failure::failed(format!("cannot read /dev/urandom: {error}")))
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use netrig_agent::sip::server::Tally;
-use netrig_agent::sip::tap::KeptMessages;
+use netrig_sip_net::server::Tally;
+use netrig_sip_net::tap::KeptMessages;
 use serde::Serialize;
 
 /// The document of `--json`.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use netrig_agent::user_file;
+use netrig_host::user_file;
 use netrig_sip::server::User;
 use netrig_sip::user_list::{ListedUser, UserListError, read_users};
 

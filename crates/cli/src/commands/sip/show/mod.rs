@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use netrig_agent::user_file;
+use netrig_host::user_file;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
     CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, difference,

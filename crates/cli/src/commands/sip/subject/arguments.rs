@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use netrig_agent::HostAddress;
 use netrig_core::{Duration, Fraction, Size, SpanDistribution};
+use netrig_host::HostAddress;
 use netrig_sip::settings::ScenarioName;
 
 use super::location::LocationArguments;

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use netrig_agent::HostAddress;
-use netrig_agent::sip::load::{Carrier, Connecting, LoadTls};
-use netrig_agent::sip::{LineTls, server_name};
-use netrig_agent::tls::{self, Identity, Trust};
+use netrig_host::HostAddress;
+use netrig_host::tls::{self, Identity, Trust};
 use netrig_sip::Host;
 use netrig_sip::header::Transport;
+use netrig_sip_net::load::{Carrier, Connecting, LoadTls};
+use netrig_sip_net::{LineTls, server_name};
 
 use super::arguments::{Connections, ConnectionsName};
 use crate::failure::Failure;

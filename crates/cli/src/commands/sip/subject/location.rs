@@ -6,12 +6,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use netrig_agent::sip::dns::{Asking, Found, LocateError, Location, Lookup, NameSource, Reach, locate};
-use netrig_agent::{HostAddress, HostAddressError};
 use netrig_core::{Duration, Seeds};
+use netrig_host::{HostAddress, HostAddressError};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, Zone};
 use netrig_sip::{SipUri, Uri};
+use netrig_sip_net::dns::{Asking, Found, LocateError, Location, Lookup, NameSource, Reach, locate};
 
 use super::arguments::Subject;
 use super::order::{may_test, read};

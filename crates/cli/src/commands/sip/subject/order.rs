@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use netrig_agent::sip::dns::{Found, Location};
-use netrig_agent::sip::load::{LoadOrder, Reconnecting, is_public};
-use netrig_agent::user_file;
 use netrig_core::Duration;
+use netrig_host::user_file;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
 use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, Work};
 use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
+use netrig_sip_net::dns::{Found, Location};
+use netrig_sip_net::load::{LoadOrder, Reconnecting, is_public};
 use serde::Deserialize;
 
 use super::super::serve::users::user_list;
@@ -301,7 +301,7 @@ fn listed(
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use netrig_agent::HostAddress;
+    use netrig_host::HostAddress;
     use netrig_sip::load::{Arrivals, Gaps};
 
     use super::*;

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use netrig_agent::sip::load::Reconnecting;
 use netrig_core::Fraction;
 use netrig_sip::settings::ScenarioName;
+use netrig_sip_net::load::Reconnecting;
 
 /// Reads the name of a scenario; help says of each what its users do.
 pub fn scenarios() -> impl TypedValueParser<Value = ScenarioName> {

@@ -5,7 +5,7 @@ mod show;
 
 use std::process::ExitCode;
 
-use netrig_agent::HostSettings;
+use netrig_host::HostSettings;
 use netrig_speed::protocol::PORT;
 use netrig_speed::tune::{Path, RateFrom, SYSCTLS, Tuning};
 

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use netrig_agent::probe::{Gaps, PingOrder, Plan, ping};
 use netrig_core::{Duration, Rate};
+use netrig_probe::{Gaps, PingOrder, Plan, ping};
 use netrig_speed::measure::{Call, PhaseOrder};
 use netrig_speed::protocol::{Carrier, Way};
 

@@ -2,8 +2,8 @@
 //! that the test `corpora` replays.
 
 use netrig_agent::control::{Reply, Request};
-use netrig_agent::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
-use netrig_agent::probe::control::{FromFarEnd, FromProbe};
+use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
+use netrig_probe::control::{FromFarEnd, FromProbe};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,7 +1,7 @@
 //! What holds for any bytes that come to a server of the meter, before and in a session: the property that `fuzz/` searches a
 //! counterexample of, and that the test `corpora` replays.
 
-use netrig_agent::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
+use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use netrig_speed::protocol::{
     Deed, ECHO_LEN, Echo, FromClient, FromServer, Opening, PREAMBLE_LEN, Preamble, Session,
 };

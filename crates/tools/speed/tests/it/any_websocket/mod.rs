@@ -1,8 +1,8 @@
 //! What holds for any bytes that come over a WebSocket of ndt7's, and for any request that is to open one: the property that
 //! `fuzz/` searches a counterexample of, and that the test `corpora` replays.
 
-use netrig_agent::probe::web::message::{LONGEST_HEAD, Request};
 use netrig_core::{Instant, Seeds};
+use netrig_probe::web::message::{LONGEST_HEAD, Request};
 use netrig_speed::ndt7::frame::{FrameError, Item, LONGEST_TEXT, Reader};
 use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, ServerSession, Test, Upgrade};
 

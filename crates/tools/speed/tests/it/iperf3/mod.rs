@@ -13,9 +13,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
-use netrig_agent::TcpOptions;
-use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
+use netrig_host::socket::TcpOptions;
+use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::Limits;
 use netrig_speed::flows::{self, TestError, TestOrder, Tested};
 use netrig_speed::iperf3::datagram::Counter;
@@ -287,7 +287,7 @@ fn its_client_prints_why_it_is_refused() {
 /// Where a key is needed and nobody has said that anybody may measure.
 #[test]
 fn its_client_has_no_key() {
-    let key = netrig_agent::probe::stamp::Key::new(b"0123456789abcdef");
+    let key = netrig_probe::stamp::Key::new(b"0123456789abcdef");
     let Some(address) = outward() else {
         eprintln!("skipped: needs an address beside those of loopback");
         return;

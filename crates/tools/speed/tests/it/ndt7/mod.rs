@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::probe::web::message::Response;
 use netrig_core::{Duration, Instant, Seeds};
+use netrig_probe::web::message::Response;
 use netrig_speed::admission::Limits;
 use netrig_speed::ndt7::{ClientEvent, ClientSession, Load, Measurement, Test};
 use netrig_speed::serve::{Protocol, ServerOrder};

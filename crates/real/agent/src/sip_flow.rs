@@ -1,0 +1,416 @@
+//! Users of SIP and their server as the ends of a flow: a load and a server that begin and end with a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+
+use netrig_core::{Duration, Fraction, Instant, Note, Sample, Seeds, Subject, quantity};
+use netrig_sip::Host;
+use netrig_sip::header::Transport;
+use netrig_sip::location::Zone;
+use netrig_sip::server::Server;
+use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSettings};
+
+use crate::AgentError;
+use crate::end::{EndRemark, EndReport};
+use crate::event_loop::Progress;
+use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
+use netrig_host::InterruptionCounts;
+use netrig_host::Precedence;
+use netrig_host::tls::{self, Identity, Trust};
+use netrig_host::{Clock, RunSignals, SlotLimits};
+use netrig_sip_net::dns::{Asking, Location, Lookup, NameServer, NameServerOrder, NameSource};
+use netrig_sip_net::load::{
+    Carrier, Connecting, FailureRow, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span, Steering,
+};
+use netrig_sip_net::server::{Limits, Names, Sockets, SocketsOrder};
+use netrig_sip_net::tap::MessageTaps;
+use netrig_sip_net::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, TesterFault};
+use netrig_sip_net::{ListeningPoint, server_name};
+
+/// Between two looks whether the run has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// An end of a flow of SIP whose sockets are open.
+pub struct SipEnd {
+    order: EndOrder,
+    until: Instant,
+    what: What,
+    /// Keeps the messages of its users.
+    keeper: Option<Box<dyn MessageKeeper>>,
+}
+
+enum What {
+    Users(Box<OpenLoad>, Option<&'static dyn FlowTester>),
+    /// Users whose calls follow a scenario of the file's own.
+    Script(Box<dyn ScenarioCalls>),
+    Server(Box<Sockets>, Box<dyn Server>),
+    Names(Box<NameServer>),
+}
+
+/// What an end has to say when it is over.
+#[derive(Default)]
+struct EndFindings {
+    /// Why the tester was the limit.
+    faults: Vec<String>,
+    remarks: Vec<EndRemark>,
+}
+
+impl SipEnd {
+    /// Whether an end is one.
+    pub fn is_for(order: &EndOrder) -> bool {
+        order.application.sip().is_some()
+    }
+
+    /// Opens its sockets.
+    ///
+    /// # Errors
+    /// If one is not to be had, or the order is none that can be carried out.
+    pub fn prepare(
+        run: &RunOrder,
+        order: EndOrder,
+        tester: Option<&'static dyn FlowTester>,
+    ) -> Result<Self, AgentError> {
+        let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
+        let Some(settings) = order.application.sip() else {
+            return Err(wrong("its application is not SIP".to_owned()));
+        };
+        let needed =
+            |what: &str| tester.ok_or_else(|| wrong(format!("{what}, and this agent has no tester for it")));
+        let seeds = Seeds::new(run.seed);
+        let plan = settings.plan(&order.name, &seeds, order.stop().since(order.start()));
+        let plan = plan.map_err(|error| wrong(error.to_string()))?;
+        let names = order.names.as_ref().filter(|names| names.serves);
+        let mut keeper = None;
+        let what = match (order.side, settings.server.own()) {
+            (Side::Server, _) if names.is_some() => {
+                What::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
+            }
+            (Side::Client, _) => {
+                let carrier = carrier(settings, &order).map_err(wrong)?;
+                let others = settings.others().map_err(|error| wrong(error.to_string()))?;
+                let own = LoadOrder::new(order.server, plan);
+                let location = location(settings, &order).map_err(wrong)?;
+                let local = Some(order.client.into());
+                let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
+                let told = |fault: TesterFault| wrong(fault.to_string());
+                if let Some(keep) = &order.keep {
+                    keeper = Some(needed("its messages are to be kept")?.keep(keep).map_err(told)?);
+                }
+                if settings.script().is_some() {
+                    let tester = needed("its calls follow a scenario of the file's own")?;
+                    What::Script(tester.scenario(&load, settings).map_err(told)?)
+                } else {
+                    let rules =
+                        settings.conform.then(|| needed("its server is to be tested before the load"));
+                    let load = OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?;
+                    What::Users(Box::new(load), rules.transpose()?)
+                }
+            }
+            (Side::Server, Some(own)) => {
+                let sockets = sockets(settings, own, &order, seeds.clone()).map_err(wrong)?;
+                let server = own.order(&plan, order.server.ip(), seeds).server(sockets.listens());
+                What::Server(Box::new(sockets), server.map_err(|error| wrong(error.to_string()))?)
+            }
+            (Side::Server, None) => {
+                return Err(wrong("who serves its users is a program of others, and no agent".to_owned()));
+            }
+        };
+        Ok(Self { until: Instant::from_nanos(run.duration_ns), order, what, keeper })
+    }
+
+    /// Carries it out until the end of the run, and tells what its users met.
+    ///
+    /// # Errors
+    /// If users that have to be registered before the flow starts are not, its server is not tested by then, or the kernel refuses
+    /// what it always grants.
+    pub fn run(
+        self,
+        clock: Clock,
+        signals: &RunSignals,
+        progress: &SyncSender<Progress>,
+    ) -> Result<Vec<EndReport>, AgentError> {
+        let Self { order, until, what, keeper } = self;
+        let before = InterruptionCounts::read();
+        let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
+        let flow = RunningFlow { order: &order, clock, until, signals, progress, taps };
+        let said = flow.stopped_at(until, |stop| match what {
+            What::Users(load, tester) => flow.users(*load, tester, stop),
+            What::Script(calls) => flow.script(calls, stop),
+            What::Server(sockets, mut server) => serve(*sockets, server.as_mut(), &order, stop, progress),
+            What::Names(server) => know(*server, &order, stop, progress),
+        });
+        // Also what a load has sent that could not go on is evidence.
+        let kept = keeper.map(MessageKeeper::finish);
+        if order.names.as_ref().is_some_and(|names| names.serves) {
+            // It is no end of the flow: only a helper of its users.
+            return said.map(|_| Vec::new());
+        }
+        let EndFindings { faults, remarks } = said?;
+        let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
+        // What interrupted a server is what it is measured with.
+        let watched = if order.side == Side::Client { interruptions.fault() } else { None };
+        let watched = watched.map(|why| format!("flow `{}`: {why}", order.name));
+        let faults = faults.into_iter().chain(watched).collect();
+        Ok(vec![EndReport { faults, remarks, kept, ..EndReport::empty(&order, interruptions) }])
+    }
+}
+
+/// The users' end of a flow in a run.
+struct RunningFlow<'a> {
+    order: &'a EndOrder,
+    clock: Clock,
+    /// When the run ends.
+    until: Instant,
+    signals: &'a RunSignals,
+    progress: &'a SyncSender<Progress>,
+    taps: Option<&'a dyn MessageTaps>,
+}
+
+impl RunningFlow<'_> {
+    /// Does something that looks at a flag, which is set at `moment` or when the run is given up.
+    fn stopped_at<T>(&self, moment: Instant, done: impl FnOnce(&AtomicBool) -> T) -> T {
+        let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let left = self.clock.left_until(moment);
+                    if self.signals.has_ended() || left.is_zero() {
+                        stop.store(true, Ordering::Relaxed);
+                        break;
+                    }
+                    std::thread::sleep(left.min(LOOK).into());
+                }
+            });
+            let done = done(&stop);
+            over.store(true, Ordering::Relaxed);
+            done
+        })
+    }
+
+    fn wrong(&self, why: impl ToString) -> AgentError {
+        AgentError::Order { flow: self.order.name.clone(), why: why.to_string() }
+    }
+
+    fn of_flow(&self, why: &str) -> String {
+        format!("flow `{}`: {why}", self.order.name)
+    }
+
+    /// Sends notes on the whole flow. The receiver is closed after the run was given up, which is no error.
+    fn tell_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
+        let notes = texts.into_iter().map(|text| note(self.order, self.of_flow(text)));
+        let _ = self.progress.send(Progress::Notes(notes.collect()));
+    }
+
+    fn tell_samples(&self, samples: impl IntoIterator<Item = Sample>) {
+        let subject = Subject::Flow(self.order.flow);
+        let samples = samples.into_iter().map(|sample| (subject, sample));
+        let _ = self.progress.send(Progress::Samples(samples.collect()));
+    }
+
+    /// Lets the users do what they do, behind a test of the server if there is to be one.
+    fn users(
+        &self,
+        load: OpenLoad,
+        tester: Option<&'static dyn FlowTester>,
+        stop: &AtomicBool,
+    ) -> Result<EndFindings, AgentError> {
+        let tested = tester.map(|tester| self.rules(tester, load.order())).transpose()?;
+        let remarks = tested.into_iter().flatten().collect();
+        self.tell_notes(load.readiness().warnings.iter().map(String::as_str));
+        let span = Span { clock: self.clock, begins: self.order.start(), ends: self.until };
+        let steering = Steering { stop, control: None, taps: self.taps };
+        match load.carry_out(Some(span), steering, || (), |_: &SecondRow, _: SoFar<'_>| ()) {
+            Ok((report, met)) => {
+                self.tell_samples(met);
+                let failure = |row: &FailureRow| format!("{} of {}: {}", row.count, row.what, row.why);
+                let failures: Vec<String> = report.failures.iter().map(failure).collect();
+                self.tell_notes(failures.iter().map(String::as_str));
+                Ok(EndFindings {
+                    faults: report.faults.iter().map(|why| self.of_flow(why)).collect(),
+                    remarks,
+                })
+            }
+            // It was given up before it began.
+            Err(_) if self.signals.has_ended() => Ok(EndFindings::default()),
+            Err(error) => Err(self.wrong(error)),
+        }
+    }
+
+    /// Tests the server before the flow starts, and says what must stand beside the flow's figures.
+    fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> Result<Option<EndRemark>, AgentError> {
+        let start = self.order.start();
+        let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop, self.taps));
+        if self.signals.has_ended() {
+            return Ok(None);
+        }
+        let report = tested.map_err(|fault| self.wrong(fault))?;
+        let at = self.clock.now();
+        if at >= start {
+            return Err(self.wrong(
+                "the test of its server (`conform`) was not over when it was to start: a later `start` gives it more time",
+            ));
+        }
+        let count = |quantity, value: u64| Sample { at, quantity, value: value as f64 };
+        let RuleReport { run, failed, lines, .. } = &report;
+        self.tell_samples([
+            count(&quantity::SIP_CONFORMANCE_RUN, *run),
+            count(&quantity::SIP_CONFORMANCE_FAILED, failed.len() as u64),
+        ]);
+        let subject = Subject::Flow(self.order.flow);
+        let notes = lines.iter().map(|line| Note { at, subject, text: self.of_flow(line) });
+        let _ = self.progress.send(Progress::Notes(notes.collect()));
+        Ok(report.remark().map(|text| EndRemark { text: self.of_flow(&text), details: report.lines }))
+    }
+
+    /// Lets calls follow the flow's own scenario.
+    fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
+        let (start, until) = (self.order.start(), self.until);
+        let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
+        let by_run = |sample: Sample| Sample { at: start + sample.at.since(Instant::ZERO), ..sample };
+        // What comes to its end behind the run's was not served in it.
+        let mut tell = |samples: Vec<Sample>| {
+            self.tell_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
+        };
+        let record = calls.carry_out(clock, stop, self.taps, &mut tell);
+        let record = record.map_err(|fault| self.wrong(fault))?;
+        self.tell_notes(record.notes.iter().map(String::as_str));
+        Ok(EndFindings {
+            faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),
+            remarks: Vec::new(),
+        })
+    }
+}
+
+/// Serves until the end of the run; nothing is a fault of the tester's.
+fn serve(
+    sockets: Sockets,
+    server: &mut dyn Server,
+    order: &EndOrder,
+    stop: &AtomicBool,
+    progress: &SyncSender<Progress>,
+) -> Result<EndFindings, AgentError> {
+    let tally = sockets.serve(server, None, stop);
+    let tally =
+        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
+    if tally.socket_drops > 0 {
+        let text = format!("the server's sockets had no room for {} datagrams", tally.socket_drops);
+        let _ = progress.send(Progress::Notes(vec![note(order, text)]));
+    }
+    Ok(EndFindings::default())
+}
+
+/// Answers questions to the DNS until the end of the run; nothing is a fault of the tester's.
+fn know(
+    server: NameServer,
+    order: &EndOrder,
+    stop: &AtomicBool,
+    progress: &SyncSender<Progress>,
+) -> Result<EndFindings, AgentError> {
+    let tally = server.serve(None, stop);
+    let tally =
+        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
+    let text = format!(
+        "the DNS server had {} questions over UDP and {} over TCP; it sent {} answers and lost {} on purpose",
+        tally.over_udp, tally.over_tcp, tally.answered, tally.lost
+    );
+    let _ = progress.send(Progress::Notes(vec![note(order, text)]));
+    Ok(EndFindings::default())
+}
+
+/// How the users look for their server, if they do.
+fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location>, String> {
+    let (Some(own), Some(names)) = (settings.located_by(), &order.names) else { return Ok(None) };
+    let lookup = match own.lookup {
+        LookupSettings::Once => Lookup::Once,
+        LookupSettings::PerAttempt => Lookup::PerAttempt,
+        LookupSettings::Cached => Lookup::Cached,
+    };
+    let source = if own.asks() {
+        NameSource::Server(Asking { server: names.resolver, retry: own.retry, tries: own.tries })
+    } else {
+        NameSource::Table(Arc::new(zone(&names.records)?))
+    };
+    let is_secure = settings.secure && !matches!(order.carrier, CarrierOptions::Udp(_));
+    let uri = own.uri(is_secure).ok_or_else(|| format!("`{}` is no name of a host", own.name))?;
+    Ok(Some(Location { uri, source, lookup }))
+}
+
+fn zone(records: &str) -> Result<Zone, String> {
+    Zone::parse(records).map_err(|error| format!("its records: {error}"))
+}
+
+/// The DNS server that the users of a flow ask.
+fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Result<NameServer, String> {
+    let (Some(own), Some(names)) = (settings.located_by(), &order.names) else {
+        return Err("nobody wants to know names".to_owned());
+    };
+    let at = |transport| ListeningPoint { transport, address: names.resolver };
+    let server = NameServer::open(NameServerOrder {
+        listen: vec![at(Transport::Udp), at(Transport::Tcp)],
+        zone: Arc::new(zone(&names.records)?.into()),
+        proven: Vec::new(),
+        delay: own.delay.as_ref().map(|delay| delay.0.clone()),
+        loss: own.loss.map_or(0.0, Fraction::get),
+        slots: SlotLimits::unshared(NameServerOrder::SLOTS.total),
+        seeds,
+    });
+    server.map_err(|error| error.to_string())
+}
+
+/// Known when the run is over.
+fn note(order: &EndOrder, text: String) -> Note {
+    Note { at: order.stop(), subject: Subject::Flow(order.flow), text }
+}
+
+/// Over what requests go.
+fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String> {
+    let connecting = match settings.connections {
+        None | Some(Connections::One) => Connecting::One,
+        Some(Connections::PerUser) => Connecting::PerUser,
+        Some(Connections::PerAttempt) => Connecting::PerAttempt,
+    };
+    match order.carrier {
+        CarrierOptions::Udp(_) => Ok(Carrier::Udp),
+        CarrierOptions::Tcp(_) if settings.secure => {
+            let host = Host::Address(order.server.ip());
+            let name = server_name(&host).ok_or_else(|| format!("no certificate can be for `{host}`"))?;
+            let text = |error: tls::TlsError| error.to_string();
+            let own = Identity::self_signed(vec![order.client.to_string()]).map_err(text)?;
+            let client = tls::client(&Trust::Anyone, None).map_err(text)?;
+            let server = Some(tls::server(&own, None).map_err(text)?);
+            Ok(Carrier::Tls(connecting, LoadTls { client, name, server }))
+        }
+        CarrierOptions::Tcp(_) => Ok(Carrier::Tcp(connecting)),
+        CarrierOptions::Sctp(_) => Err("SIP over SCTP is not to be had".to_owned()),
+    }
+}
+
+/// Where the server listens: over the transport of the flow, and over UDP and TCP both where that is no TLS, as every element
+/// of SIP does (RFC 3261 section 18).
+fn sockets(
+    settings: &LoadSettings,
+    own: &ServerSettings,
+    order: &EndOrder,
+    seeds: Seeds,
+) -> Result<Sockets, String> {
+    let at = |transport| ListeningPoint { transport, address: order.server };
+    let is_secure = settings.secure && !matches!(order.carrier, CarrierOptions::Udp(_));
+    let (listen, identity) = if is_secure {
+        let identity = Identity::self_signed(vec![order.server.ip().to_string()]);
+        (vec![at(Transport::Tls)], Some(identity.map_err(|error| error.to_string())?))
+    } else {
+        (vec![at(Transport::Udp), at(Transport::Tcp)], None)
+    };
+    let sockets = Sockets::open(SocketsOrder {
+        listen,
+        identity,
+        clients: None,
+        trust: Some(Trust::Anyone),
+        names: Names::default(),
+        delay: own.delay.as_ref().map(|delay| delay.0.clone()),
+        limits: Limits::default(),
+        seeds,
+    });
+    sockets.map_err(|error| error.to_string())
+}

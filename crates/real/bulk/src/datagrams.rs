@@ -1,0 +1,674 @@
+//! Datagrams at a rate that may change while they leave, and what becomes of them at their receiver.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
+use rustix::net::{SocketType, ipproto, sockopt};
+
+use super::Effort;
+use super::arrival_clock::ArrivalClock;
+use super::losses::{LossLog, LossPeriods};
+use netrig_host::DatagramFormat;
+use netrig_host::Outbox;
+use netrig_host::Precedence;
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::{Buffers, LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use netrig_host::sys::{MESSAGES, ReceiveBatch, option_int, set_option_int};
+use netrig_host::{Arrival, ArrivalLog, Arrivals};
+use netrig_host::{Asked, SourceReport};
+use netrig_host::{Clock, Pacer, monotonic_nanos};
+use netrig_host::{SPIN, Watch};
+use netrig_host::{STAMP_LEN, Stamp};
+
+/// Room of a receiving socket, bytes, as far as the system grants it: 100 ms of 500 Mbit/s.
+const ROOM: usize = 8 << 20;
+
+/// A source that may not send looks at its rate so often.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A source that is behind its schedule by more than this skips what it missed: it offers what it can, and says so.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// While datagrams come nobody is woken up by each; they are looked for so often.
+const LOOK_FOR: Duration = Duration::from_micros(500);
+
+/// What the kernel counts of a message beside its payload, at least, bytes (Linux: `SKB_TRUESIZE`, 576 where pointers have 64 bits).
+const OVERHEAD: u64 = 512;
+
+/// A socket for datagrams to and from one address: with the kernel's stamps and much room, and datagrams that come together
+/// are taken together (`UDP_GRO`). Its buffers are exactly these, where they are given.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn datagram_socket(
+    local: SocketAddr,
+    peer: SocketAddr,
+    buffers: Buffers,
+) -> Result<UdpSocket, SocketError> {
+    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    making.stamped(Stamped::Received)?;
+    if buffers.receive.is_none() {
+        making.receive_at_least(ROOM)?;
+    }
+    making.buffers(buffers)?;
+    making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    making.number("SO_RXQ_OVFL", libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    let socket = making.bound()?;
+    rustix::net::connect(&socket, &peer).map_err(|error| SocketError::Refused {
+        what: "connect",
+        address: local,
+        source: error.into(),
+    })?;
+    Ok(socket.into())
+}
+
+/// Has the kernel put no datagrams together any more that come to a socket of [`datagram_socket`]: who takes them keeps the
+/// beginning of each then, and not all of the longest. For one of many, before anything comes.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn take_one_by_one(socket: &UdpSocket) -> io::Result<()> {
+    set_option_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
+}
+
+/// A socket for the first datagrams of anybody, at an address that sockets of [`datagram_socket`] may share: what comes from
+/// their peers is theirs.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn shared_datagram_socket(local: SocketAddr) -> Result<UdpSocket, SocketError> {
+    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    Ok(making.bound()?.into())
+}
+
+/// A rate that whoever steers a source may change at any time.
+#[derive(Debug)]
+pub struct Throttle(AtomicU64);
+
+impl Throttle {
+    /// Begins with this rate of payload; zero lets nothing leave.
+    pub const fn new(rate: Rate) -> Self {
+        Self(AtomicU64::new(rate.bits_per_s()))
+    }
+
+    /// From now on.
+    pub fn set(&self, rate: Rate) {
+        self.0.store(rate.bits_per_s(), Ordering::Relaxed);
+    }
+
+    /// As it is.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bits_per_s(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The gaps of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// All the same.
+    Constant,
+    /// Exponential, drawn with this seed.
+    Poisson {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// What a source is to send.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceOrder {
+    /// What its datagrams are numbered for: those of another flow are foreign to the receiver.
+    pub flow: u32,
+    /// Payload of each, bytes; at least [`STAMP_LEN`](netrig_host::STAMP_LEN).
+    pub size: u16,
+    /// Their gaps.
+    pub spacing: Spacing,
+    /// Time between two readings.
+    pub every: Duration,
+}
+
+/// What had been sent at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Datagrams given to the kernel.
+    pub datagrams: u64,
+    /// Datagrams that were due and not sent, because this end was too far behind.
+    pub skipped: u64,
+    /// What sending has taken of the thread since it began.
+    pub effort: Effort,
+}
+
+/// Sends datagrams.
+pub struct DatagramSource<'a> {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    order: SourceOrder,
+    throttle: &'a Throttle,
+    clock: Clock,
+    outbox: Outbox,
+    gaps: Option<Stream>,
+    /// The rate that the last datagrams left at.
+    paced: Rate,
+    skipped: u64,
+    effort: Effort,
+}
+
+impl<'a> DatagramSource<'a> {
+    /// Over a socket that is connected. The stamps' times count from `clock`'s epoch.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn new(
+        socket: UdpSocket,
+        clock: Clock,
+        order: SourceOrder,
+        throttle: &'a Throttle,
+    ) -> io::Result<Self> {
+        let peer = socket.peer_addr()?;
+        socket.set_nonblocking(true)?;
+        let gaps = match order.spacing {
+            Spacing::Constant => None,
+            Spacing::Poisson { seed } => Some(Seeds::new(seed).stream("speed/gaps")),
+        };
+        let asked = match (order.spacing, throttle.rate().bits_per_s()) {
+            (Spacing::Poisson { .. }, 1..) => {
+                Asked::Exponential { mean_ns: throttle.rate().time_for(order.size.into()).as_nanos() as f64 }
+            }
+            _ => Asked::Schedule,
+        };
+        let outbox = Outbox::new(order.flow, asked, Some(peer));
+        let effort = Effort::default();
+        let paced = throttle.rate();
+        Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
+    }
+
+    /// The same with datagrams that have another header than netrig's own.
+    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
+        Self { outbox: self.outbox.with_format(format), ..self }
+    }
+
+    /// Sends until `stop`, gives a reading whenever one is due and one at the end; how it kept its schedule.
+    ///
+    /// # Errors
+    /// What the kernel answers; that a datagram found nobody is none.
+    pub fn send(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Sent)) -> io::Result<SourceReport> {
+        let mut pacer = Pacer::new(self.clock, SPIN)?;
+        self.take_precedence(self.throttle.rate());
+        self.effort = Effort::of_this_thread();
+        let mut due = self.clock.now();
+        let mut reading = due + self.order.every;
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= reading {
+                each(&self.reading());
+                reading = (reading + self.order.every).max(now);
+            }
+            due = self.fill(due, now)?;
+            self.outbox.flush(&self.socket, &self.clock)?;
+            let next = if self.throttle.rate().bits_per_s() == 0 { now + LOOK } else { due };
+            let next = self.outbox.retry().map_or(next, |retry| next.max(retry));
+            // A slow source looks at its rate and whether it is to stop, too.
+            pacer.rest(next.min(reading).min(now + LOOK))?;
+        }
+        each(&self.reading());
+        Ok(self.outbox.source().report())
+    }
+
+    /// It spins for a moment before each datagram.
+    fn take_precedence(&self, rate: Rate) {
+        let per_s = rate.bits_per_s() as f64 / (8.0 * f64::from(self.order.size));
+        Precedence::take(per_s * SPIN.as_secs_f64());
+    }
+
+    /// Gives the outbox what is due; when the next datagram is.
+    fn fill(&mut self, mut due: Instant, now: Instant) -> io::Result<Instant> {
+        let rate = self.throttle.rate();
+        if rate.bits_per_s() == 0 {
+            return Ok(now);
+        }
+        let gap = rate.time_for(self.order.size.into()).max(Duration::from_nanos(1));
+        let before = std::mem::replace(&mut self.paced, rate);
+        if rate != before {
+            self.take_precedence(rate);
+        }
+        // A rate that has grown holds at once, not after a gap of the old one.
+        if rate > before {
+            due = due.min(now + gap);
+        }
+        if now - due > PATIENCE {
+            self.skipped += (now - due).as_nanos() / gap.as_nanos();
+            due = now;
+        }
+        // What is due before a call is over may as well leave with it.
+        let until = self.outbox.grace().map_or(now, |grace| grace.max(now));
+        while due <= until && self.outbox.has_room() {
+            let fill = Data::Fill(self.order.size.into());
+            self.outbox.push(due, self.peer, None, fill).map_err(io::Error::other)?;
+            due += match &mut self.gaps {
+                Some(gaps) => gaps.exponential_duration(gap),
+                None => gap,
+            };
+        }
+        Ok(due)
+    }
+
+    fn reading(&self) -> Sent {
+        Sent {
+            at: monotonic_nanos(),
+            datagrams: self.outbox.sent(),
+            skipped: self.skipped,
+            effort: Effort::of_this_thread().since(&self.effort),
+        }
+    }
+}
+
+/// What had arrived at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Datagrams.
+    pub arrivals: Arrivals,
+    /// Their payload, each counted once, bytes.
+    pub bytes: u64,
+    /// Payload of all that came over the socket, also of what came twice or is of no flow, bytes.
+    pub all_bytes: u64,
+    /// How much the time on the way changes from one datagram to the next, smoothed, s (RFC 3550 section 6.4.1).
+    pub jitter: f64,
+    /// When the last one arrived, by the kernel's stamp, since the clock's epoch; zero before the first.
+    pub last_arrival: Instant,
+    /// When the last of those that arrived was sent, by the sender's clock; zero before the first.
+    pub last_sent: Instant,
+    /// Losses and how they lie.
+    pub losses: LossPeriods,
+    /// Datagrams that reached this host, and that the socket had no room for.
+    pub dropped: u64,
+    /// Of these, those that came before the last one that there was room for.
+    pub dropped_before: u64,
+    /// Of datagrams that arrived since the reading before, from the sender's clock to this host's, ns: the least, the mean and
+    /// the most. The clocks may differ, so only differences of these mean anything.
+    pub passage: Option<Passage>,
+    /// By how much somebody has set the wall clock, by which the kernel stamps what comes, at most; nothing if nobody has. Arrivals
+    /// stay where they were; of what was read just then there is no time on the way.
+    pub clock_set: Option<Duration>,
+    /// What receiving has taken of the thread since it began.
+    pub effort: Effort,
+}
+
+/// How long datagrams took, between two clocks, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage {
+    /// The least.
+    pub least: i64,
+    /// The mean.
+    pub mean: f64,
+    /// The most.
+    pub most: i64,
+    /// Of how many.
+    pub of: u64,
+}
+
+impl Passage {
+    fn add(passage: &mut Option<Self>, took: i64) {
+        let all = passage.get_or_insert(Self { least: took, mean: 0.0, most: took, of: 0 });
+        all.of += 1;
+        all.mean += (took as f64 - all.mean) / all.of as f64;
+        all.least = all.least.min(took);
+        all.most = all.most.max(took);
+    }
+}
+
+/// The time on the way, from one datagram to the next.
+#[derive(Default)]
+struct Way {
+    /// How much it changes, smoothed, s.
+    jitter: f64,
+    /// How long the last one took, between two clocks, ns, if that is known.
+    took: Option<i64>,
+    /// Of those since the last reading.
+    passage: Option<Passage>,
+}
+
+impl Way {
+    /// One has come that took so long, between two clocks, ns, if that is known.
+    fn passed(&mut self, took: Option<i64>) {
+        let before = std::mem::replace(&mut self.took, took);
+        let Some(took) = took else { return };
+        let change = before.map_or(0, |before| took.wrapping_sub(before));
+        self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
+        Passage::add(&mut self.passage, took);
+    }
+}
+
+/// Takes datagrams.
+pub struct DatagramSink {
+    socket: OwnedFd,
+    flow: u32,
+    format: Option<Arc<dyn DatagramFormat>>,
+    every: Duration,
+    clock: Clock,
+    arrivals: ArrivalClock,
+    batch: ReceiveBatch,
+    log: ArrivalLog,
+    losses: LossLog,
+    bytes: u64,
+    all_bytes: u64,
+    way: Way,
+    last_arrival: Instant,
+    last_sent: Instant,
+    /// What the socket had dropped before the last one that came.
+    dropped_before: u32,
+    effort: Effort,
+}
+
+impl DatagramSink {
+    /// Over a socket of [`datagram_socket`] that is for one flow: what it has dropped since it was made is that flow's, also before
+    /// somebody reads from it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        // Those that come together are read whole, to find the beginnings of all.
+        let come_together = option_int(&socket, libc::SOL_UDP, libc::UDP_GRO)? != 0;
+        Ok(Self {
+            dropped_before: 0,
+            socket: socket.into(),
+            flow,
+            format: None,
+            every,
+            clock,
+            arrivals: ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos()),
+            batch: ReceiveBatch::new(if come_together { LONGEST_DATAGRAM } else { STAMP_LEN }),
+            log: ArrivalLog::default(),
+            losses: LossLog::default(),
+            bytes: 0,
+            all_bytes: 0,
+            way: Way::default(),
+            last_arrival: Instant::ZERO,
+            last_sent: Instant::ZERO,
+            effort: Effort::default(),
+        })
+    }
+
+    /// The same for datagrams that have another header than netrig's own.
+    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
+        Self { format: Some(format), ..self }
+    }
+
+    /// Takes what comes until `stop`, and gives a reading whenever one is due.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn take(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Taken)) -> io::Result<()> {
+        let mut pacer = Pacer::new(self.clock, Duration::ZERO)?;
+        pacer.watch(&self.socket, 0, Watch::ReadingOnce)?;
+        Precedence::take(1.0);
+        self.effort = Effort::of_this_thread();
+        let mut reading = self.clock.now() + self.every;
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= reading {
+                each(&self.reading()?);
+                reading = (reading + self.every).max(now);
+            }
+            match self.receive()? {
+                MESSAGES => {}
+                0 => {
+                    pacer.watch_again(&self.socket, 0, Watch::ReadingOnce)?;
+                    pacer.wait(reading)?;
+                }
+                _ => pacer.rest(reading.min(now + LOOK_FOR))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What came in all, of `sent` datagrams if the sender has told; what is still underway is lost.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn finish(&mut self, sent: Option<u64>) -> io::Result<Taken> {
+        // Who floods the socket does so without end. What lay in it is no more than it had room for, with one message that came last.
+        let room = (sockopt::socket_recv_buffer_size(&self.socket)? + LONGEST_DATAGRAM) as u64;
+        let (before, mut messages) = (self.all_bytes, 0);
+        while self.all_bytes - before + messages * OVERHEAD <= room {
+            match self.receive()? {
+                0 => break,
+                count => messages += count as u64,
+            }
+        }
+        self.losses.finish(sent);
+        self.reading()
+    }
+
+    /// Takes one batch; how many messages there were.
+    fn receive(&mut self) -> io::Result<usize> {
+        let count = match self.batch.receive(&self.socket) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(1),
+            Err(error) => return Err(error),
+        };
+        let now = monotonic_nanos();
+        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
+        for at in 0..count {
+            let Some(piece) = self.batch.get(at) else { continue };
+            self.dropped_before = piece.dropped.unwrap_or(self.dropped_before);
+            let (at, is_certain) = piece.stamp.map_or((now, true), |stamp| self.arrivals.moment(stamp, now));
+            let arrived = self.clock.instant(at);
+            for (head, len) in piece.datagrams() {
+                self.all_bytes += len as u64;
+                let read = match &self.format {
+                    Some(format) => format.read(head),
+                    None => Stamp::decode(head)
+                        .filter(|stamp| stamp.flow == self.flow)
+                        .map(|stamp| (stamp.number, stamp.sent)),
+                };
+                let Some((number, sent)) = read else { continue };
+                if self.log.arrived(number) == Arrival::First {
+                    self.losses.came(number);
+                    self.bytes += len as u64;
+                    self.last_arrival = self.last_arrival.max(arrived);
+                    self.last_sent = self.last_sent.max(sent);
+                    let took = arrived.as_nanos().wrapping_sub(sent.as_nanos()).cast_signed();
+                    self.way.passed(is_certain.then_some(took));
+                }
+            }
+        }
+        if count < MESSAGES {
+            self.arrivals.emptied(now);
+        }
+        Ok(count)
+    }
+
+    fn reading(&mut self) -> io::Result<Taken> {
+        Ok(Taken {
+            at: monotonic_nanos(),
+            arrivals: self.log.counts(),
+            bytes: self.bytes,
+            all_bytes: self.all_bytes,
+            jitter: self.way.jitter,
+            last_arrival: self.last_arrival,
+            last_sent: self.last_sent,
+            losses: self.losses.counts(),
+            dropped: drops(self.socket.as_fd())?.into(),
+            dropped_before: self.dropped_before.into(),
+            passage: self.way.passage.take(),
+            clock_set: self.arrivals.largest_step(),
+            effort: Effort::of_this_thread().since(&self.effort),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration as StdDuration;
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_millis(20);
+
+    fn pair() -> [UdpSocket; 2] {
+        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (near, far) = (free(), free());
+        [
+            datagram_socket(near, far, Buffers::default()).unwrap(),
+            datagram_socket(far, near, Buffers::default()).unwrap(),
+        ]
+    }
+
+    fn send_one(from: &UdpSocket, flow: u32, number: u64, sent: Instant) {
+        let stamp = Stamp { flow, number, sent, late: Duration::ZERO, rest: netrig_host::Rest::Fill };
+        from.send(&stamp.encode()).unwrap();
+    }
+
+    fn order(spacing: Spacing) -> SourceOrder {
+        SourceOrder { flow: 7, size: 200, spacing, every: EVERY }
+    }
+
+    /// Sends and takes for so long, at a rate that `steer` may change; what was sent, and what came of it in all.
+    fn carried(
+        lasts: StdDuration,
+        spacing: Spacing,
+        rate: Rate,
+        steer: impl FnOnce(&Throttle) + Send,
+    ) -> (SourceReport, Vec<Sent>, Taken) {
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let (throttle, stop, over) = (Throttle::new(rate), AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let sink = scope.spawn(|| {
+                let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+                sink.take(&over, &mut |_| {}).unwrap();
+                sink
+            });
+            let source = scope.spawn(|| {
+                let mut sent = Vec::new();
+                let mut source = DatagramSource::new(near, clock, order(spacing), &throttle).unwrap();
+                let report = source.send(&stop, &mut |reading| sent.push(*reading)).unwrap();
+                (report, sent)
+            });
+            steer(&throttle);
+            std::thread::sleep(lasts);
+            stop.store(true, Ordering::Relaxed);
+            let (report, sent) = source.join().unwrap();
+            over.store(true, Ordering::Relaxed);
+            let mut sink = sink.join().unwrap();
+            let taken = sink.finish(sent.last().map(|sent| sent.datagrams)).unwrap();
+            (report, sent, taken)
+        })
+    }
+
+    #[test]
+    fn what_was_sent_came_or_was_lost() {
+        for spacing in [Spacing::Constant, Spacing::Poisson { seed: 1 }] {
+            let lasts = StdDuration::from_millis(200);
+            let (report, sent, taken) = carried(lasts, spacing, Rate::from_bits_per_s(1_600_000), |_| {});
+            let all = sent.last().unwrap().datagrams;
+            assert!(all > 0 && report.sent == all, "{report:?}");
+            assert_eq!(taken.arrivals.received + taken.losses.lost, all, "{taken:?}");
+            assert_eq!(taken.bytes, 200 * taken.arrivals.received);
+            // Both ends read one clock: nothing comes before it was sent.
+            assert!(taken.passage.is_none_or(|passage| passage.least > 0), "{taken:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_at_no_rate_and_much_at_a_higher_one() {
+        let steer = |throttle: &Throttle| {
+            std::thread::sleep(StdDuration::from_millis(100));
+            throttle.set(Rate::from_bits_per_s(16_000_000));
+        };
+        let none = Rate::from_bits_per_s(0);
+        let (_, sent, taken) = carried(StdDuration::from_millis(100), Spacing::Constant, none, steer);
+        assert_eq!(sent[0].datagrams, 0);
+        assert!(taken.arrivals.received > 0);
+    }
+
+    /// A thread that begins late finds its socket full: what had no room is told, and is no loss of the path.
+    #[test]
+    fn what_had_no_room_before_somebody_reads_was_dropped_here() {
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut sent = 0;
+        while drops(&far).unwrap() < 10 {
+            send_one(&near, 7, sent, clock.now());
+            sent += 1;
+        }
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        let taken = sink.finish(Some(sent)).unwrap();
+        assert_eq!((taken.losses.lost, taken.arrivals.received + taken.dropped), (taken.dropped, sent));
+        assert!(taken.dropped >= 10, "{taken:?}");
+    }
+
+    #[test]
+    fn what_belongs_to_another_flow_does_not_count() {
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        near.send(&[0; 100]).unwrap();
+        send_one(&near, 8, 0, Instant::ZERO);
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
+    }
+
+    /// All that lay there when it ended counts; what comes on and on does not keep it from ending.
+    #[test]
+    fn who_floods_it_does_not_hold_its_end_up() {
+        const LAY: u64 = 100;
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        for number in 0..LAY {
+            send_one(&near, 7, number, clock.now());
+        }
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        near.send(&[0; 60]).unwrap();
+                    }
+                });
+            }
+            let taken = sink.finish(Some(LAY));
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(taken.unwrap().arrivals.received, LAY);
+        });
+    }
+
+    /// The kernel's stamps are by a wall clock that was set by an hour since the sink began, and once more between two looks.
+    #[test]
+    fn who_sets_the_wall_clock_moves_no_arrival() {
+        const HOUR: u64 = 3_600_000_000_000;
+        let [near, far] = pair();
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
+        let before_it_was_set = |ahead: u64| {
+            let (now, real) = (monotonic_nanos(), RealtimeOffset::measure().realtime(monotonic_nanos()));
+            ArrivalClock::new(RealtimeOffset::between(now, real.wrapping_sub(ahead), now), now)
+        };
+        let send = |number| {
+            send_one(&near, 7, number, clock.now());
+            clock.now()
+        };
+        for (round, ahead) in [HOUR, 0_u64.wrapping_sub(HOUR)].into_iter().enumerate() {
+            sink.arrivals = before_it_was_set(ahead);
+            let sent = send(2 * round as u64);
+            let taken = sink.finish(None).unwrap();
+            // Nothing is known of how long it took, but when it came.
+            assert!(taken.last_arrival <= clock.now() && taken.last_arrival + EVERY > sent, "{taken:?}");
+            assert_eq!((taken.passage, taken.jitter), (None, 0.0));
+            let set = taken.clock_set.unwrap().as_nanos();
+            assert!(set.abs_diff(HOUR) < 1_000_000, "{set}");
+            send(2 * round as u64 + 1);
+            let passage = sink.finish(None).unwrap().passage.unwrap();
+            assert!(passage.least > 0 && passage.most < 1_000_000_000, "{passage:?}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Bulk data over sockets that stand: what the ends of a meter send, and what they receive.
+//!
+//! Who asks for it has opened the connections, by whatever protocol; what is carried is zeros, which nobody reads, and at
+//! stated intervals there is a [`Reading`] of what has gone through and of what the kernel says about each connection.
+//!
+//! It decides neither how long it goes on nor what a reading means.
+//!
+//! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
+#![deny(unsafe_code)]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "an engine that carries data over the sockets of the kernel needs its clocks, sockets and threads"
+)]
+
+mod arrival_clock;
+mod associations;
+mod bucket;
+mod datagrams;
+mod effort;
+mod host;
+mod losses;
+mod radio;
+pub mod sctp_socket;
+mod stamped;
+mod streams;
+pub mod tcp_connection;
+
+pub use associations::{AssociationOrder, Associations, Borne};
+pub use bucket::Bucket;
+pub use datagrams::{
+    DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
+    shared_datagram_socket, take_one_by_one,
+};
+pub use effort::Effort;
+pub use host::{HostCounters, HostReport, ProcessorShare};
+pub use losses::{LossPeriods, NOTICEABLE};
+pub use radio::{Radio, RadioReport};
+pub use stamped::{Stamped, StampedSocket};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to, pacing};

@@ -1,0 +1,123 @@
+//! A socket that says when each datagram came.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+
+use netrig_core::Duration;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::arrival_clock::ArrivalClock;
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::is_loss;
+use netrig_host::sys::{MESSAGES, ReceiveBatch};
+use netrig_host::{monotonic_nanos, realtime_nanos};
+
+/// Bytes of each datagram that are kept.
+const KEPT: usize = 2048;
+
+/// A datagram that came.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamped<'a> {
+    /// Its first bytes, as many as 2048.
+    pub bytes: &'a [u8],
+    /// When, ns of `CLOCK_MONOTONIC`: by the kernel's stamp, or when it was read if there is none.
+    pub at: u64,
+    /// The same moment, ns since 1970.
+    pub since_1970: u64,
+}
+
+/// A socket of [`datagram_socket`](super::datagram_socket) for few datagrams, each of which is looked at.
+pub struct StampedSocket {
+    socket: OwnedFd,
+    arrivals: ArrivalClock,
+    batch: ReceiveBatch,
+}
+
+impl StampedSocket {
+    /// Over a socket that is connected.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new(socket: UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let arrivals = ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos());
+        Ok(Self { socket: socket.into(), arrivals, batch: ReceiveBatch::new(KEPT) })
+    }
+
+    /// Sends one datagram; one that finds no room or nobody is lost, as on any network.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let lost = |error: &Errno| *error == Errno::AGAIN || is_loss(&(*error).into());
+        match rustix::net::send(&self.socket, bytes, SendFlags::DONTWAIT) {
+            Err(error) if !lost(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for datagrams, at most so long, and gives those that have come.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn receive(&mut self, within: Duration, mut each: impl FnMut(Stamped<'_>)) -> io::Result<()> {
+        let timeout = Timespec::try_from(std::time::Duration::from_nanos(within.as_nanos()));
+        let timeout = timeout.map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let count = match self.batch.receive(&self.socket) {
+            Ok(count) => count,
+            // What an earlier datagram found there.
+            Err(error) if is_loss(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        let now = monotonic_nanos();
+        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
+        for at in 0..count {
+            let Some(piece) = self.batch.get(at) else { continue };
+            let (at, since_1970) = match piece.stamp {
+                Some(stamp) => (self.arrivals.moment(stamp, now).0, stamp),
+                None => (now, realtime_nanos()),
+            };
+            for (bytes, _) in piece.datagrams() {
+                each(Stamped { bytes, at, since_1970 });
+            }
+        }
+        if count < MESSAGES {
+            self.arrivals.emptied(now);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datagram_socket;
+    use netrig_host::socket::Buffers;
+
+    #[test]
+    fn a_datagram_comes_with_its_moment() {
+        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (near, far) = (free(), free());
+        let sender = StampedSocket::new(datagram_socket(near, far, Buffers::default()).unwrap()).unwrap();
+        let mut receiver =
+            StampedSocket::new(datagram_socket(far, near, Buffers::default()).unwrap()).unwrap();
+        let mut got = Vec::new();
+        receiver.receive(Duration::from_millis(1), |_| panic!("nothing was sent")).unwrap();
+        let before = monotonic_nanos();
+        sender.send(b"hello").unwrap();
+        receiver
+            .receive(Duration::from_secs(10), |stamped| got.push((stamped.bytes.to_vec(), stamped.at)))
+            .unwrap();
+        let [(bytes, at)] = &got[..] else { panic!("{got:?}") };
+        // The wall clock's offset is known to some microseconds.
+        assert!(bytes == b"hello" && *at + 1_000_000 > before && *at < monotonic_nanos() + 1_000_000);
+    }
+}

@@ -1,0 +1,507 @@
+//! Connections of TCP that carry as much as the path lets through.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant, Rate};
+use netrig_traffic::ConnId;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use super::{Bucket, Effort};
+use crate::tcp_connection::{Conn, Manner, Turn};
+use netrig_host::Watch;
+use netrig_host::socket::{Making, TcpOptions, has_hole};
+use netrig_host::{Clock, HostAddress, Pacer, TcpInfo, monotonic_nanos};
+
+/// What a connection is given at a time.
+const BLOCK: u64 = 1 << 20;
+
+/// Bytes read at a time.
+const READ: usize = 1 << 18;
+
+/// What a connection that is held to a rate may have waiting in this host (`TCP_NOTSENT_LOWAT`), in time of that rate and bytes:
+/// what was given to the kernel is nearly what was sent.
+const UNSENT: Duration = Duration::from_millis(50);
+const LEAST_UNSENT: i32 = 16 << 10;
+
+/// What connections may have read before their rate lets them, bytes.
+const READ_AHEAD: u64 = BLOCK;
+
+/// How often who reads no faster than it may looks whether it may.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A connection with options that the handshake has to know, which stands within `patience`.
+///
+/// # Errors
+/// What the kernel or the peer answers; [`io::ErrorKind::TimedOut`] if nobody does.
+pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::Result<TcpStream> {
+    let any = HostAddress::unspecified_for(to).at(0);
+    let made = Making::tcp(options, 0, any).and_then(Making::bound).map_err(io::Error::other)?;
+    match rustix::net::connect(&made, &to) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            let patience = std::time::Duration::from_nanos(patience.as_nanos());
+            let patience = patience.try_into().map_err(io::Error::other)?;
+            let mut ready = [PollFd::new(&made, PollFlags::OUT)];
+            if rustix::event::poll(&mut ready, Some(&patience))? == 0 {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sockopt::socket_error(&made)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(made);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Which way the data goes, as this end sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Away from this end.
+    Sends,
+    /// To this end.
+    Receives,
+    /// Both ways over each connection.
+    Both,
+}
+
+impl Direction {
+    pub(super) const fn sends(self) -> bool {
+        matches!(self, Self::Sends | Self::Both)
+    }
+}
+
+/// What connections are to carry.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOrder {
+    /// Which way.
+    pub direction: Direction,
+    /// Time between two readings.
+    pub every: Duration,
+    /// What they send together at most, bytes: who is faster sends more of it. No end to it if not given.
+    pub bytes: Option<u64>,
+    /// What each connection carries at most, B/s; all that the path takes if not given. What is sent the kernel holds to it
+    /// (`SO_MAX_PACING_RATE`), what comes is read no faster, all connections together, so that their windows close.
+    pub pacing: Option<u32>,
+    /// The largest window that this end offers, bytes, which the kernel is held to while data arrives; its own choice if not
+    /// given.
+    pub window: Option<u32>,
+}
+
+/// What one connection had carried at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Carried {
+    /// Bytes that the kernel has taken from this end, and may still have.
+    pub sent: u64,
+    /// Bytes that this end has taken from the kernel.
+    pub received: u64,
+    /// Bytes that the other end has acknowledged, without what was sent before this end began to carry.
+    pub acknowledged: u64,
+    /// What the kernel says of it; of one that is over, what it said last.
+    pub info: Option<TcpInfo>,
+    /// Whether segments have arrived that cannot be read, because one before them is missing; of one that is over, whether it was
+    /// so at the reading before.
+    pub has_hole: bool,
+}
+
+/// What all connections had carried at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading<C = Carried> {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Each connection or association, in the order in which they were given.
+    pub connections: Vec<C>,
+    /// What carrying has taken of the thread since it began.
+    pub effort: Effort,
+}
+
+/// Why connections carry no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Who asked for it said so.
+    Stopped,
+    /// All bytes that were to be sent were given to the kernel.
+    Sent,
+    /// No connection is left: the peer has closed them, or they broke.
+    Gone,
+}
+
+/// Connections that carry data.
+#[derive(Debug)]
+pub struct Streams {
+    order: StreamOrder,
+    left: Option<u64>,
+    members: Vec<Member>,
+    clock: Clock,
+    pacer: Pacer,
+    turns: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct Member {
+    conn: Conn,
+    sent: u64,
+    received: u64,
+    /// Of what is acknowledged, the connection's opening and what was sent before, bytes.
+    before: u64,
+    info: Option<TcpInfo>,
+    has_hole: bool,
+    over: Option<CloseReason>,
+}
+
+/// The other end of a connection; if it has broken, its address is no longer known.
+fn peer_of(socket: &TcpStream) -> io::Result<SocketAddr> {
+    match socket.peer_addr() {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))
+        }
+        peer => peer,
+    }
+}
+
+impl Streams {
+    /// Of connections that have been opened. Make it on the thread that will carry.
+    ///
+    /// # Errors
+    /// What the kernel answers; a connection that has broken meanwhile is no error.
+    pub fn new(sockets: Vec<TcpStream>, order: StreamOrder) -> io::Result<Self> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        let pacer = Pacer::new(clock, Duration::ZERO)?;
+        let manner = Manner { clamp: order.window, ..Manner::default() };
+        let mut members = Vec::with_capacity(sockets.len());
+        for (place, socket) in sockets.into_iter().enumerate() {
+            socket.set_nonblocking(true)?;
+            let peer = peer_of(&socket)?;
+            let socket = OwnedFd::from(socket);
+            if let Some(rate) = order.pacing {
+                hold_to(&socket, rate)?;
+            }
+            pacer.watch(&socket, place as u64, Watch::Both)?;
+            let before = TcpInfo::read(&socket).map_or(0, |info| info.counts.bytes_sent) + 1;
+            let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
+            let (sent, received, info, has_hole, over) = (0, 0, None, false, None);
+            members.push(Member { conn, sent, received, before, info, has_hole, over });
+        }
+        let turns = (0..members.len()).collect();
+        Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
+    }
+
+    /// Carries data until `stop` or until there is nothing to carry, and gives a reading whenever one is due, and one at the end.
+    ///
+    /// # Errors
+    /// What the kernel answers; a connection that breaks is none.
+    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<End> {
+        let mut buffer = vec![0; READ];
+        let begun = self.clock.now();
+        let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
+        let mut bucket = all.map(|rate| Bucket::new(begun, rate, READ_AHEAD, Bucket::AWAY));
+        let mut next = begun + self.order.every;
+        let end = loop {
+            if stop.load(Ordering::Relaxed) {
+                break End::Stopped;
+            }
+            if let Some(end) = self.end() {
+                break end;
+            }
+            let now = self.clock.now();
+            if now >= next {
+                each(&self.reading());
+                // A thread that was kept away gives one reading for what it missed.
+                next = (next + self.order.every).max(now);
+            }
+            if bucket.as_mut().is_some_and(|bucket| bucket.left(now, self.received()) < 0.0) {
+                self.pacer.rest(next.min(now + LOOK))?;
+                continue;
+            }
+            match self.turns.pop_front() {
+                Some(place) => {
+                    self.take_turn(place, &mut buffer);
+                    // While its peer takes all that it sends there is always a turn to take: what comes must be heard of, too.
+                    if self.order.direction == Direction::Both {
+                        self.wait(now)?;
+                    }
+                }
+                None => self.wait(next)?,
+            }
+        };
+        each(&self.reading());
+        Ok(end)
+    }
+
+    /// How the connections ended that are over, in the order in which they were given.
+    pub fn over(&self) -> impl Iterator<Item = Option<CloseReason>> {
+        self.members.iter().map(|member| member.over)
+    }
+
+    /// Breaks the connections off: what was not sent never will be (`SO_LINGER` of zero).
+    pub fn abort(self) {
+        for member in &self.members {
+            // Of a connection that is gone there is nothing to break off.
+            let _ = sockopt::set_socket_linger(member.conn.fd(), Some(std::time::Duration::ZERO));
+        }
+    }
+
+    fn received(&self) -> u64 {
+        self.members.iter().map(|member| member.received).sum()
+    }
+
+    fn end(&self) -> Option<End> {
+        let unsent = |member: &Member| member.conn.unsent() > 0;
+        if self.members.iter().all(|member| member.over.is_some()) {
+            return Some(End::Gone);
+        }
+        let all_sent = self.left == Some(0) && !self.members.iter().any(unsent);
+        (self.order.direction.sends() && all_sent).then_some(End::Sent)
+    }
+
+    fn wait(&mut self, until: Instant) -> io::Result<()> {
+        for (place, _) in self.pacer.wait(until)? {
+            let place = *place as usize;
+            if let Some(member) = self.members.get_mut(place) {
+                member.conn.is_ready();
+                if !self.turns.contains(&place) {
+                    self.turns.push_back(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_turn(&mut self, place: usize, buffer: &mut [u8]) {
+        let Some(member) = self.members.get_mut(place).filter(|member| member.over.is_none()) else { return };
+        let mut events = Vec::with_capacity(4);
+        let mut goes_on = member.conn.take_turn(buffer, &mut events) == Turn::GoesOn;
+        for event in events {
+            match event {
+                ConnectionEvent::Connected { .. } | ConnectionEvent::Writable
+                    if self.order.direction.sends() =>
+                {
+                    let block = self.left.map_or(BLOCK, |left| left.min(BLOCK));
+                    if let Some(left) = &mut self.left {
+                        *left -= block;
+                    }
+                    member.conn.send(Data::Fill(block));
+                    member.sent += block;
+                    goes_on = true;
+                }
+                ConnectionEvent::Received { data, .. } => member.received += data.size(),
+                // Who only receives has heard all that there is.
+                ConnectionEvent::PeerFinished if self.order.direction == Direction::Receives => {
+                    member.over = Some(CloseReason::Finished);
+                }
+                ConnectionEvent::Closed(reason) => member.over = Some(reason),
+                _ => {}
+            }
+        }
+        if goes_on && member.over.is_none() {
+            self.turns.push_back(place);
+        }
+    }
+
+    fn reading(&mut self) -> Reading {
+        let carried = |member: &mut Member| {
+            if member.over.is_none() {
+                member.info = TcpInfo::read(member.conn.fd()).ok().or(member.info);
+                member.has_hole = has_hole(member.conn.fd());
+            }
+            let sent = member.sent - member.conn.unsent();
+            let acknowledged = member.info.map_or(0, |info| info.counts.bytes_acknowledged);
+            Carried {
+                sent,
+                received: member.received,
+                acknowledged: acknowledged.saturating_sub(member.before),
+                info: member.info,
+                has_hole: member.has_hole,
+            }
+        };
+        Reading {
+            at: monotonic_nanos(),
+            connections: self.members.iter_mut().map(carried).collect(),
+            effort: Effort::of_this_thread(),
+        }
+    }
+}
+
+/// A rate as [`StreamOrder::pacing`] has it, B/s: what the kernel's number holds, and at least one byte.
+pub fn pacing(rate: Rate) -> u32 {
+    u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1)
+}
+
+/// Has the kernel send no more than so many bytes per second over a connection, and hold little of what is to be sent.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn hold_to(socket: impl AsFd, rate: u32) -> io::Result<()> {
+    let set = |level, name, value| netrig_host::sys::set_option_int(socket.as_fd(), level, name, value);
+    set(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate.cast_signed())?;
+    let unsent = f64::from(rate) * UNSENT.as_secs_f64();
+    set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, (unsent as i32).max(LEAST_UNSENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration as StdDuration;
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_millis(20);
+
+    /// Connections over loopback: the ends that opened them, and those that accepted.
+    fn connections(count: usize) -> [Vec<TcpStream>; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pairs = (0..count).map(|_| {
+            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (near, listener.accept().unwrap().0)
+        });
+        let (near, far) = pairs.unzip();
+        [near, far]
+    }
+
+    const fn order(direction: Direction) -> StreamOrder {
+        StreamOrder { direction, every: EVERY, bytes: None, pacing: None, window: None }
+    }
+
+    /// What became of an end: its end, and its readings.
+    type Ended = (End, Vec<Reading>);
+
+    /// Both ends, each on a thread of its own; the far one is stopped when the near one has ended, unless it ends by itself.
+    fn carried(count: usize, near: StreamOrder, far: StreamOrder, lasts: Option<StdDuration>) -> [Ended; 2] {
+        let [near_sockets, far_sockets] = connections(count);
+        let (near_stop, far_stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        let end = |sockets, order, stop: &AtomicBool| {
+            let mut readings = Vec::new();
+            let mut streams = Streams::new(sockets, order).unwrap();
+            let end = streams.carry(stop, &mut |reading| readings.push(reading.clone())).unwrap();
+            (end, readings)
+        };
+        std::thread::scope(|scope| {
+            let far = scope.spawn(|| end(far_sockets, far, &far_stop));
+            let near = scope.spawn(|| end(near_sockets, near, &near_stop));
+            if let Some(lasts) = lasts {
+                std::thread::sleep(lasts);
+                near_stop.store(true, Ordering::Relaxed);
+            }
+            let near = near.join().unwrap();
+            [near, far.join().unwrap()]
+        })
+    }
+
+    fn received(readings: &[Reading]) -> u64 {
+        readings.last().unwrap().connections.iter().map(|carried| carried.received).sum()
+    }
+
+    /// A peer may reset its connections before this end carries anything: they are gone, as those that break later.
+    #[test]
+    fn connections_that_broke_before_they_carry_are_gone() {
+        for direction in [Direction::Sends, Direction::Receives] {
+            let [near, far] = connections(2);
+            for socket in &far {
+                sockopt::set_socket_linger(socket, Some(StdDuration::ZERO)).unwrap();
+            }
+            drop(far);
+            while near.iter().any(|socket| socket.peer_addr().is_ok()) {
+                std::thread::sleep(StdDuration::from_millis(1));
+            }
+            let mut streams = Streams::new(near, order(direction)).unwrap();
+            assert_eq!(streams.carry(&AtomicBool::new(false), &mut |_| ()).unwrap(), End::Gone);
+        }
+    }
+
+    /// The segment that was asked for is what both ends send; where nobody listens that is said at once.
+    #[test]
+    fn a_connection_has_its_options_from_the_first_segment_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let options = TcpOptions { max_segment: Some(536), ..TcpOptions::default() };
+        let near = connect(to, &options, Duration::from_secs(10)).unwrap();
+        let far = listener.accept().unwrap().0;
+        for socket in [&near, &far] {
+            let segment = TcpInfo::read(socket).unwrap().segment;
+            assert!((500..=536).contains(&segment), "{segment}");
+        }
+        drop(listener);
+        let refused = connect(to, &options, Duration::from_secs(10)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn so_many_bytes_are_sent_and_not_one_more() {
+        for count in [1, 3] {
+            let bytes = 10 * BLOCK + 77;
+            let sends = StreamOrder { bytes: Some(bytes), ..order(Direction::Sends) };
+            let [near, far] = carried(count, sends, order(Direction::Receives), None);
+            assert_eq!((near.0, far.0), (End::Sent, End::Gone));
+            let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();
+            assert_eq!((sent, received(&far.1)), (bytes, bytes));
+        }
+    }
+
+    #[test]
+    fn data_goes_both_ways_over_each_connection() {
+        let lasts = Some(StdDuration::from_millis(150));
+        let [near, far] = carried(2, order(Direction::Both), order(Direction::Both), lasts);
+        assert_eq!((near.0, far.0), (End::Stopped, End::Gone));
+        for readings in [&near.1, &far.1] {
+            assert!(readings.last().unwrap().connections.iter().all(|carried| carried.received > 0));
+        }
+    }
+
+    #[test]
+    fn readings_come_at_their_interval_and_never_run_backwards() {
+        let lasts = Some(StdDuration::from_millis(300));
+        let [near, far] = carried(2, order(Direction::Sends), order(Direction::Receives), lasts);
+        for readings in [&near.1, &far.1] {
+            assert!(readings.len() >= 3, "{}", readings.len());
+            for pair in readings.windows(2) {
+                assert!(pair[0].at < pair[1].at && pair[0].effort.ran <= pair[1].effort.ran);
+                for (before, after) in pair[0].connections.iter().zip(&pair[1].connections) {
+                    assert!(before.received <= after.received && before.sent <= after.sent);
+                }
+            }
+        }
+        // What a connection that stands is asked for, the kernel tells.
+        assert!(
+            near.1[0].connections.iter().all(|carried| carried.info.is_some_and(|info| info.segment > 0))
+        );
+        // What the kernel took and nobody got was in its buffers.
+        let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();
+        assert!(sent >= received(&far.1) && received(&far.1) > 0);
+    }
+
+    #[test]
+    fn a_peer_that_goes_away_ends_it() {
+        let [near, far] = connections(1);
+        drop(far);
+        let mut streams = Streams::new(near, order(Direction::Sends)).unwrap();
+        let end = streams.carry(&AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(end, End::Gone);
+        assert!(streams.over().all(|reason| reason == Some(CloseReason::Aborted)));
+    }
+
+    #[test]
+    fn what_is_paced_stays_below_its_rate() {
+        let paced = |direction| StreamOrder { pacing: Some(1_000_000), ..order(direction) };
+        let lasts = StdDuration::from_millis(400);
+        let [_, far] = carried(1, paced(Direction::Sends), order(Direction::Receives), Some(lasts));
+        let (first, last) = (&far.1[0], &far.1[far.1.len() - 2]);
+        let bytes = last.connections[0].received - first.connections[0].received;
+        // The kernel lets a burst through at first, which the first reading has.
+        assert!(bytes as f64 <= 2e6 * (last.at - first.at) as f64 * 1e-9, "{bytes}");
+        // Who reads no faster than it may lets no more come, however fast the other end sends.
+        let [_, far] = carried(2, order(Direction::Sends), paced(Direction::Receives), Some(lasts));
+        let last = &far.1[far.1.len() - 2];
+        let bytes: u64 = last.connections.iter().map(|carried| carried.received).sum();
+        let (since, most) = (far.1[0].at - EVERY.as_nanos(), 2e6);
+        assert!(
+            bytes as f64
+                <= most * (last.at - since) as f64 * 1e-9 + (READ_AHEAD + BLOCK + 2 * READ as u64) as f64
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Which datagrams of a flow have arrived, how often and in which order.
+
+use serde::{Deserialize, Serialize};
+
+/// Numbers of datagrams that are told apart: one that comes later than so many after it is counted as stale. A power of
+/// two.
+const WINDOW: u64 = 1 << 17;
+
+/// A number so far ahead is none of the flow's: nobody loses a million datagrams in a row and goes on.
+const FARTHEST: u64 = 1 << 20;
+
+/// What became of a flow's datagrams at its receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrivals {
+    /// Those that arrived, each once.
+    pub received: u64,
+    /// Arrivals of what had arrived before.
+    pub duplicated: u64,
+    /// Those that arrived after one with a higher number (RFC 4737 section 3.3: type-P-reordered).
+    pub reordered: u64,
+    /// Arrivals so late that nobody knows any more whether they were the first; they count as lost.
+    pub stale: u64,
+    /// One more than the highest number that arrived.
+    pub expected: u64,
+}
+
+impl Arrivals {
+    /// Those that have not arrived, of all with numbers up to the highest that has.
+    pub const fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.received)
+    }
+}
+
+/// What one arrival is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first of its number.
+    First,
+    /// One more of its number.
+    Duplicate,
+    /// Too late to tell.
+    Stale,
+    /// Not a number that the flow can have reached.
+    Foreign,
+}
+
+/// Tells first arrivals from others, in bounded memory whatever numbers come.
+#[derive(Debug)]
+pub struct ArrivalLog {
+    seen: Vec<u64>,
+    counts: Arrivals,
+}
+
+impl Default for ArrivalLog {
+    fn default() -> Self {
+        Self { seen: vec![0; (WINDOW / 64) as usize], counts: Arrivals::default() }
+    }
+}
+
+impl ArrivalLog {
+    /// Number `number` arrived, counted from 0.
+    pub fn arrived(&mut self, number: u64) -> Arrival {
+        let next = self.counts.expected;
+        if number >= next {
+            if number - next >= FARTHEST {
+                return Arrival::Foreign;
+            }
+            self.advance(next, number);
+        } else if next - number > WINDOW {
+            self.counts.stale += 1;
+            return Arrival::Stale;
+        }
+        let (word, bit) = place(number);
+        if self.seen[word] & bit != 0 {
+            self.counts.duplicated += 1;
+            return Arrival::Duplicate;
+        }
+        self.seen[word] |= bit;
+        self.counts.received += 1;
+        // RFC 4737 section 3.3: reordered if its number is smaller than the next expected one.
+        self.counts.reordered += u64::from(number < next);
+        Arrival::First
+    }
+
+    /// Forgets what the places of `next` to `number` stood for.
+    fn advance(&mut self, next: u64, number: u64) {
+        if number - next >= WINDOW {
+            self.seen.fill(0);
+        } else {
+            for fresh in next..=number {
+                let (word, bit) = place(fresh);
+                self.seen[word] &= !bit;
+            }
+        }
+        self.counts.expected = number + 1;
+    }
+
+    /// The counts so far.
+    pub const fn counts(&self) -> Arrivals {
+        self.counts
+    }
+}
+
+/// Where a number's bit is.
+const fn place(number: u64) -> (usize, u64) {
+    (((number % WINDOW) / 64) as usize, 1 << (number % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Beside a log that remembers everything.
+        #[test]
+        fn counts_are_those_of_an_unbounded_log(numbers in proptest::collection::vec(0..200_u64, 0..400)) {
+            let mut log = ArrivalLog::default();
+            let (mut seen, mut duplicated, mut reordered) = (BTreeSet::new(), 0, 0);
+            for number in numbers {
+                let late = seen.last().is_some_and(|last| number < *last);
+                let first = seen.insert(number);
+                duplicated += u64::from(!first);
+                reordered += u64::from(first && late);
+                prop_assert_eq!(log.arrived(number), if first { Arrival::First } else { Arrival::Duplicate });
+            }
+            let expected = seen.last().map_or(0, |last| last + 1);
+            let received = seen.len() as u64;
+            prop_assert_eq!(log.counts(), Arrivals { received, duplicated, reordered, stale: 0, expected });
+            prop_assert_eq!(log.counts().lost(), expected - received);
+        }
+
+        #[test]
+        fn no_numbers_break_it(numbers in proptest::collection::vec(any::<u64>(), 0..100)) {
+            let mut log = ArrivalLog::default();
+            numbers.into_iter().for_each(|number| { log.arrived(number); });
+            prop_assert!(log.counts().received <= log.counts().expected);
+        }
+    }
+
+    /// The example of RFC 4737 section 3.3 in its spirit: of 1, 2, 3, 7, 8, 4, 5, 6, 9 three are reordered.
+    #[test]
+    fn late_ones_are_reordered_and_early_ones_are_not() {
+        let mut log = ArrivalLog::default();
+        for number in [1, 2, 3, 7, 8, 4, 5, 6, 9] {
+            log.arrived(number - 1);
+        }
+        assert_eq!((log.counts().reordered, log.counts().lost()), (3, 0));
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_is_stale() {
+        let mut log = ArrivalLog::default();
+        for number in (1..3 * WINDOW).filter(|number| *number != 2 * WINDOW) {
+            assert_eq!(log.arrived(number), Arrival::First);
+        }
+        assert_eq!(log.arrived(0), Arrival::Stale);
+        assert_eq!(log.arrived(2 * WINDOW), Arrival::First);
+        assert_eq!(log.arrived(2 * WINDOW), Arrival::Duplicate);
+        assert_eq!(log.arrived(u64::MAX), Arrival::Foreign);
+        assert_eq!(log.counts().lost(), 1);
+    }
+}

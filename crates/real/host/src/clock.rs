@@ -1,0 +1,181 @@
+//! The machine's clocks as a run's time.
+
+use netrig_core::{Duration, Instant};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// The clock of one run: netrig's [`Instant`]s counted from an epoch on `CLOCK_MONOTONIC`.
+///
+/// All processes of a host share `CLOCK_MONOTONIC`, whatever network namespace they are in, so two agents that were
+/// given the same epoch tell the same time to the nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    epoch: u64,
+}
+
+impl Clock {
+    /// A clock whose [`Instant::ZERO`] is so many nanoseconds on `CLOCK_MONOTONIC`.
+    pub const fn starting_at(epoch_ns: u64) -> Self {
+        Self { epoch: epoch_ns }
+    }
+
+    /// A clock whose [`Instant::ZERO`] is `span` from now.
+    pub fn starting_in(span: Duration) -> Self {
+        Self { epoch: monotonic_nanos().saturating_add(span.as_nanos()) }
+    }
+
+    /// Its epoch on `CLOCK_MONOTONIC`, nanoseconds.
+    pub const fn epoch_nanos(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Now; [`Instant::ZERO`] before the epoch.
+    pub fn now(&self) -> Instant {
+        self.instant(monotonic_nanos())
+    }
+
+    /// The moment that is so many nanoseconds on `CLOCK_MONOTONIC`; [`Instant::ZERO`] before the epoch.
+    pub const fn instant(&self, monotonic_ns: u64) -> Instant {
+        Instant::from_nanos(monotonic_ns.saturating_sub(self.epoch))
+    }
+
+    /// Time until `at`, also before the epoch; none if it has come.
+    pub fn left_until(&self, at: Instant) -> Duration {
+        let due = self.epoch.saturating_add(at.as_nanos());
+        Duration::from_nanos(due.saturating_sub(monotonic_nanos()))
+    }
+
+    /// Comes back when `at` has come, and keeps the processor busy until then.
+    pub fn spin_until(&self, at: Instant) {
+        while !self.left_until(at).is_zero() {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn monotonic_nanos() -> u64 {
+    nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// `CLOCK_REALTIME` in nanoseconds since 1970: what the kernel stamps packets with.
+pub fn realtime_nanos() -> u64 {
+    nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// Nanoseconds of a time that is not negative.
+fn nanos(at: Timespec) -> u64 {
+    at.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(at.tv_nsec.unsigned_abs())
+}
+
+/// Where `CLOCK_REALTIME` stands against `CLOCK_MONOTONIC`.
+///
+/// Both run at the same speed (they are slewed together), so the offset between them holds until somebody steps the
+/// wall clock: [`RealtimeOffset::stepped_since`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RealtimeOffset {
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, nanoseconds.
+    ahead: i64,
+    /// The offset is wrong by at most this.
+    error: Duration,
+}
+
+impl RealtimeOffset {
+    /// Readings of which the tightest counts.
+    const READINGS: usize = 32;
+
+    /// Reads the wall clock between two readings of the monotonic one, and keeps the tightest of several: it lies
+    /// between the two, so half the time between them bounds the error.
+    pub fn measure() -> Self {
+        let first = Self::glance();
+        (1..Self::READINGS)
+            .map(|_| Self::glance())
+            .fold(first, |best, next| if next.error < best.error { next } else { best })
+    }
+
+    /// One reading only, for who looks often whether the wall clock was stepped.
+    pub fn glance() -> Self {
+        let (before, real, after) = (monotonic_nanos(), realtime_nanos(), monotonic_nanos());
+        Self::between(before, real, after)
+    }
+
+    /// The offset of a reading `real` of the wall clock that lies between two readings of the monotonic clock, nanoseconds each.
+    pub fn between(before: u64, real: u64, after: u64) -> Self {
+        let span = after.saturating_sub(before);
+        let middle = before + span / 2;
+        Self { ahead: real.wrapping_sub(middle).cast_signed(), error: Duration::from_nanos(span.div_ceil(2)) }
+    }
+
+    /// The bound of the error of [`RealtimeOffset::monotonic`].
+    pub const fn error(&self) -> Duration {
+        self.error
+    }
+
+    /// A stamp of `CLOCK_REALTIME` as `CLOCK_MONOTONIC`, both in nanoseconds.
+    pub const fn monotonic(&self, realtime_ns: u64) -> u64 {
+        realtime_ns.wrapping_sub(self.ahead.cast_unsigned())
+    }
+
+    /// What `CLOCK_REALTIME` shows at a moment of `CLOCK_MONOTONIC`, both in nanoseconds.
+    pub const fn realtime(&self, monotonic_ns: u64) -> u64 {
+        monotonic_ns.wrapping_add(self.ahead.cast_unsigned())
+    }
+
+    /// By how much the wall clock was stepped between `earlier` and this measurement, if by more than both errors.
+    pub fn stepped_since(&self, earlier: &Self) -> Option<Duration> {
+        let step = Duration::from_nanos(self.ahead.abs_diff(earlier.ahead));
+        (step > self.error + earlier.error).then_some(step)
+    }
+}
+
+/// Whether somebody (NTP, PTP) keeps this machine's wall clock right, and says so to the kernel.
+pub fn wall_clock_is_kept() -> bool {
+    crate::sys::KernelClock::read().synchronised
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_its_epoch_a_clock_shows_zero_and_knows_what_is_left() {
+        let clock = Clock::starting_in(Duration::from_secs(3600));
+        assert_eq!(clock.now(), Instant::ZERO);
+        let left = clock.left_until(Instant::ZERO + Duration::from_secs(1));
+        assert!(left > Duration::from_secs(3600) && left <= Duration::from_secs(3601));
+    }
+
+    #[test]
+    fn clocks_of_one_epoch_agree() {
+        let clock = Clock::starting_at(monotonic_nanos());
+        let other = Clock::starting_at(clock.epoch_nanos());
+        let (first, second, third) = (clock.now(), other.now(), clock.now());
+        assert!(first <= second && second <= third);
+    }
+
+    #[test]
+    fn the_wall_clock_lies_within_the_bound_of_the_error() {
+        let offset = RealtimeOffset::between(1_000, 5_000_000_100, 1_201);
+        // The true moment was anywhere from 1000 to 1201.
+        assert_eq!(offset.error(), Duration::from_nanos(101));
+        let at = offset.monotonic(5_000_000_100);
+        assert!(at.abs_diff(1_000) <= 101 && at.abs_diff(1_201) <= 101, "{at}");
+    }
+
+    #[test]
+    fn a_measured_offset_maps_a_stamp_between_the_readings_around_it() {
+        let offset = RealtimeOffset::measure();
+        let (before, real, after) = (monotonic_nanos(), realtime_nanos(), monotonic_nanos());
+        let at = offset.monotonic(real);
+        let error = offset.error().as_nanos();
+        assert!(before - error <= at && at <= after + error, "{before} {at} {after} ± {error}");
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_shows() {
+        let earlier = RealtimeOffset::between(1_000, 2_000_000, 1_100);
+        let slightly = RealtimeOffset::between(9_000, 2_008_020, 9_100);
+        let stepped = RealtimeOffset::between(9_000, 3_008_000, 9_100);
+        assert_eq!(slightly.stepped_since(&earlier), None);
+        assert_eq!(stepped.stepped_since(&earlier), Some(Duration::from_millis(1)));
+    }
+}

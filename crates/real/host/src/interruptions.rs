@@ -1,0 +1,183 @@
+//! What kept a thread from running: others on its processor, and the hypervisor.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Precedence, monotonic_nanos};
+
+/// A run of which the hypervisor took more than this share of the processors' time must not be trusted.
+const STOLEN: f64 = 0.01;
+
+/// But not of so little time, which the kernel counts in hundredths of a second.
+const UNNOTICED: f64 = 0.1;
+
+/// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
+const TICK: f64 = 0.01;
+
+/// How a thread was kept from running while a run lasted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interruptions {
+    /// Share of the time of all processors that the hypervisor gave to others (0 to 1).
+    pub steal: f64,
+    /// The same, s.
+    pub stolen: f64,
+    /// Share of the time for which the thread wanted a processor and had none (0 to 1): `run_delay` of its schedstat.
+    #[serde(default)]
+    pub waited: f64,
+    /// How often another thread was let run instead (`nonvoluntary_ctxt_switches`).
+    pub switches: u64,
+    /// Before whom it ran.
+    #[serde(default)]
+    pub precedence: Precedence,
+    /// Whether it kept idle processors from halting.
+    #[serde(default)]
+    pub awake: bool,
+}
+
+impl Interruptions {
+    /// Why connections that the thread served must not be trusted, if it was kept from serving them.
+    pub fn fault_of_connections(&self) -> Option<String> {
+        (self.waited > WAITED).then(|| {
+            format!(
+                "the thread of its connections waited for a processor for {:.0} % of the time; {:.0} % are allowed",
+                self.waited * 100.0,
+                WAITED * 100.0
+            )
+        })
+    }
+
+    /// Why the run must not be trusted, if the hypervisor took too much.
+    pub fn fault(&self) -> Option<String> {
+        (self.steal > STOLEN && self.stolen > UNNOTICED).then(|| {
+            format!(
+                "the hypervisor gave {:.1} % of this machine's processor time to others; {:.0} % are allowed",
+                self.steal * 100.0,
+                STOLEN * 100.0
+            )
+        })
+    }
+}
+
+/// A thread of connections that waited for a processor for more than this share of the run may have been their limit.
+const WAITED: f64 = 0.1;
+
+/// What the kernel has counted so far. Where it does not tell, nothing was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterruptionCounts {
+    stolen: u64,
+    time: u64,
+    switches: u64,
+    /// For how long the thread wanted a processor and had none, ns.
+    waited: u64,
+    /// When this was read, ns.
+    at: u64,
+}
+
+impl InterruptionCounts {
+    /// Of this machine and of the thread that asks.
+    pub fn read() -> Self {
+        let file = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let schedstat = file("/proc/thread-self/schedstat");
+        Self {
+            at: monotonic_nanos(),
+            ..Self::parse(&file("/proc/stat"), &file("/proc/thread-self/status"), &schedstat)
+        }
+    }
+
+    /// From the texts of /proc/stat, /proc/thread-self/status (proc(5)) and /proc/thread-self/schedstat
+    /// (Documentation/scheduler/sched-stats).
+    fn parse(stat: &str, status: &str, schedstat: &str) -> Self {
+        let total = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
+        // user, nice, system, idle, iowait, irq, softirq, steal; what guests take stands in user and nice too.
+        let times: Vec<u64> = total
+            .unwrap_or_default()
+            .split_whitespace()
+            .take(8)
+            .map_while(|word| word.parse().ok())
+            .collect();
+        let switches = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+        Self {
+            stolen: times.get(7).copied().unwrap_or(0),
+            time: times.iter().sum(),
+            switches: switches.and_then(|count| count.trim().parse().ok()).unwrap_or(0),
+            waited: schedstat.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or(0),
+            at: 0,
+        }
+    }
+
+    /// What has happened between `earlier` and these to a thread that ran before such others, and kept processors awake or
+    /// not.
+    pub fn since(&self, earlier: &Self, precedence: Precedence, awake: bool) -> Interruptions {
+        let time = self.time.saturating_sub(earlier.time);
+        let stolen = self.stolen.saturating_sub(earlier.stolen);
+        let span = self.at.saturating_sub(earlier.at);
+        Interruptions {
+            steal: if time > 0 { stolen as f64 / time as f64 } else { 0.0 },
+            stolen: stolen as f64 * TICK,
+            waited: if span > 0 {
+                self.waited.saturating_sub(earlier.waited) as f64 / span as f64
+            } else {
+                0.0
+            },
+            switches: self.switches.saturating_sub(earlier.switches),
+            precedence,
+            awake,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(stat: &str, switches: u64) -> InterruptionCounts {
+        let status =
+            format!("Name:\tx\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t{switches}\n");
+        InterruptionCounts::parse(stat, &status, "")
+    }
+
+    #[test]
+    fn what_the_hypervisor_took_is_a_share_of_all_time() {
+        let before = counts("cpu  100 0 50 800 0 0 0 50 7 0\ncpu0 1 2 3\n", 3);
+        let after = counts("cpu  140 0 60 900 0 0 0 100 9 0\n", 10);
+        let interruptions = after.since(&before, Precedence::Nice, true);
+        assert_eq!(
+            interruptions,
+            Interruptions {
+                steal: 0.25,
+                stolen: 0.5,
+                waited: 0.0,
+                switches: 7,
+                precedence: Precedence::Nice,
+                awake: true
+            }
+        );
+        assert!(interruptions.fault().unwrap().contains("25.0 %"));
+        assert_eq!(before.since(&before, Precedence::None, false).fault(), None);
+        // One tick of a short run is a large share, and nothing.
+        assert_eq!(
+            counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before, Precedence::None, false).fault(),
+            None
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_tells_nothing_has_counted_nothing() {
+        assert_eq!(InterruptionCounts::parse("intr 1 2", "", "x"), InterruptionCounts::default());
+        assert_eq!(InterruptionCounts::parse("cpu  1 2 x", "nonvoluntary_ctxt_switches:\tx", "7").time, 3);
+    }
+
+    #[test]
+    fn a_thread_that_is_kept_waiting_is_told_for_its_connections() {
+        let at = |at, schedstat| InterruptionCounts { at, ..InterruptionCounts::parse("", "", schedstat) };
+        let before = at(1_000, "500 100 3");
+        let waited = |schedstat| at(2_000, schedstat).since(&before, Precedence::None, false);
+        assert_eq!(waited("900 150 9").waited, 0.05);
+        assert_eq!(waited("900 150 9").fault_of_connections(), None);
+        assert!(waited("900 350 9").fault_of_connections().unwrap().contains("for 25 % of the time"));
+    }
+
+    #[test]
+    fn this_machine_has_run_for_some_time() {
+        assert!(InterruptionCounts::read().time > 0);
+    }
+}

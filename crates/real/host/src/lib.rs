@@ -1,0 +1,76 @@
+//! What every crate that works on a real machine stands on: clocks, precise sending, sockets with the kernel's time stamps,
+//! netlink, TLS, frames on a byte stream, processors and their precedence, and system calls.
+//!
+//! Nothing here knows a protocol of netrig's or decides what is sent. Unsafe code is in [`sys`] alone.
+//!
+//! Start from [`Clock`], [`Pacer`], [`Outbox`] and [`socket`].
+#![deny(unsafe_code)]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this crate is where netrig meets the kernel: clocks, sockets, threads and the kernel's settings"
+)]
+
+mod arrivals;
+mod clock;
+mod connection_slots;
+pub mod control_group;
+mod cpu_load;
+mod datagram;
+mod datagram_format;
+mod descriptors;
+mod entropy;
+pub mod frames;
+mod host_address;
+mod interruptions;
+mod lateness;
+mod memory;
+mod mptcp;
+pub mod netlink;
+mod outbox;
+mod pacer;
+mod passing;
+mod precedence;
+pub mod quantity;
+mod server_watch;
+mod settings;
+mod shown;
+mod signals;
+pub mod socket;
+mod source_report;
+mod stalls;
+pub mod sys;
+pub mod sysctl;
+mod tcp_info;
+mod thread_slots;
+pub mod tls;
+pub mod usage;
+pub mod user_file;
+mod wakefulness;
+
+pub use arrivals::{Arrival, ArrivalLog, Arrivals};
+pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_kept};
+pub use connection_slots::{Busy, ConnectionSlots, Entered, SlotId, SlotLimits};
+pub use cpu_load::{LOAD_PERIOD, load_processors};
+pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp, answered};
+pub use datagram_format::DatagramFormat;
+pub use descriptors::{DescriptorShortage, allowed_descriptors, connections_within};
+pub use entropy::random;
+pub use host_address::{HostAddress, HostAddressError};
+pub use interruptions::{InterruptionCounts, Interruptions};
+pub use lateness::Lateness;
+pub use memory::{Kept, Memory, NoRoom};
+pub use mptcp::{MptcpInfo, Subflow, SubflowCounts};
+pub use outbox::Outbox;
+pub use pacer::{Pacer, SPIN, Watch};
+pub use passing::{is_of_newcomer, is_passing};
+pub use precedence::{Precedence, become_real_time};
+pub use server_watch::{ServerReading, ServerWatch};
+pub use settings::{HostSettings, Outlet};
+pub use shown::{shown, shown_up_to};
+pub use signals::RunSignals;
+pub use source_report::{Asked, SourceMeter, SourceReport};
+pub use stalls::{MachineStalls, StallWatch};
+pub use tcp_info::{TcpCounts, TcpInfo};
+pub use thread_slots::{NoSlot, ThreadSlot, ThreadSlots};
+pub use wakefulness::Wakefulness;

@@ -1,0 +1,487 @@
+//! Sockets with options that took.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
+use serde::{Deserialize, Serialize};
+
+use crate::sys::{option_bytes, option_int, set_option_int};
+
+/// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
+pub const LONGEST_DATAGRAM: usize = 65_507;
+
+/// Which of the 32-bit words of SO_MEMINFO has what takes memory of what came, and which has the count of drops
+/// (include/uapi/linux/sock_diag.h).
+const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+const SK_MEMINFO_DROPS: usize = 8;
+
+/// Why a socket is not as it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The kernel refused a step of making it.
+    #[error("{what} on {address}: {source}")]
+    Refused {
+        /// `open`, `bind`, `listen` or an option's name.
+        what: &'static str,
+        /// The local address it was for.
+        address: SocketAddr,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// An option that was set reads back as something else.
+    #[error("{option} did not take: {asked} was asked for, {got} is what the socket has")]
+    DidNotTake {
+        /// The option's name in the manual.
+        option: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// What was read back.
+        got: String,
+    },
+}
+
+/// Sizes of a socket's buffers, bytes of which the kernel also pays for its own book-keeping. It allots twice what is
+/// asked for (socket(7)), and twice is what it must answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffers {
+    /// `SO_SNDBUF`; the kernel's own choice if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<u32>,
+    /// `SO_RCVBUF`; if not given the kernel's own choice, and at a receiver of datagrams room for 100 ms of what its flow
+    /// sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<u32>,
+}
+
+/// What UDP sockets are made with; what is not given is the kernel's own choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UdpOptions {
+    /// The buffers.
+    #[serde(default)]
+    pub buffers: Buffers,
+    /// Whether the receive buffer is what is measured: a datagram that finds no room there is then no fault.
+    #[serde(default)]
+    pub limited: bool,
+    /// Whether a datagram has arrived when it was read, and not when the kernel had it.
+    #[serde(default)]
+    pub until_read: bool,
+    /// Whether no datagram may be cut, here or on its way (`IP_PMTUDISC_DO`, ip(7)): one that is longer than what the kernel
+    /// knows of its path does not leave.
+    #[serde(default)]
+    pub uncut: bool,
+}
+
+/// What TCP sockets are made with; what is not given is the kernel's own choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpOptions {
+    /// `IPPROTO_MPTCP`: Multipath TCP (RFC 8684).
+    #[serde(default)]
+    pub multipath: bool,
+    /// Of Multipath TCP the addresses of the paths that its subflows may take, this end's first: what is measured of a
+    /// subflow is told of the path at its place here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<(IpAddr, IpAddr)>,
+    /// `TCP_CONGESTION`: a congestion control that the kernel has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// `TCP_MAXSEG`: the largest segment that is sent and announced, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_segment: Option<u16>,
+    /// `TCP_WINDOW_CLAMP`: the largest window that is announced, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_clamp: Option<u32>,
+    /// `TCP_NODELAY`: no waiting for more to send (RFC 9293 section 3.7.4).
+    #[serde(default)]
+    pub no_delay: bool,
+    /// The buffers.
+    #[serde(default)]
+    pub buffers: Buffers,
+}
+
+/// A socket while it is made: every option is set, read back and compared.
+pub struct Making {
+    socket: OwnedFd,
+    local: SocketAddr,
+}
+
+impl Making {
+    /// A non-blocking socket of the family of `local`; IPv6 sockets take no IPv4.
+    pub fn open(
+        kind: SocketType,
+        protocol: Option<Protocol>,
+        local: SocketAddr,
+    ) -> Result<Self, SocketError> {
+        let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, kind, flags, protocol)
+            .map_err(|error| refused("open", local, error))?;
+        let making = Self { socket, local };
+        // A raw socket is of one version of IP as it is, and refuses the option.
+        if local.is_ipv6() && kind != SocketType::RAW {
+            making.option(
+                "IPV6_V6ONLY",
+                true,
+                |s, v| sockopt::set_ipv6_v6only(s, v),
+                |s| sockopt::ipv6_v6only(s),
+            )?;
+        }
+        Ok(making)
+    }
+
+    /// A TCP or MPTCP socket.
+    pub fn tcp(options: &TcpOptions, dscp: u8, local: SocketAddr) -> Result<Self, SocketError> {
+        let protocol = if options.multipath { ipproto::MPTCP } else { ipproto::TCP };
+        let making = Self::open(SocketType::STREAM, Some(protocol), local)?;
+        if let Some(congestion) = &options.congestion {
+            making.option(
+                "TCP_CONGESTION",
+                congestion.clone(),
+                |socket, name| sockopt::set_tcp_congestion(socket, &name),
+                |socket| sockopt::tcp_congestion(socket),
+            )?;
+        }
+        if let Some(bytes) = options.max_segment {
+            making.number("TCP_MAXSEG", libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())?;
+        }
+        if let Some(bytes) = options.window_clamp {
+            let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+            making.number("TCP_WINDOW_CLAMP", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
+        }
+        // A new socket waits for more to send, and is best effort.
+        if options.no_delay {
+            making.option(
+                "TCP_NODELAY",
+                true,
+                |s, v| sockopt::set_tcp_nodelay(s, v),
+                |s| sockopt::tcp_nodelay(s),
+            )?;
+        }
+        making.buffers(options.buffers)?;
+        if dscp != 0 {
+            making.dscp(dscp)?;
+        }
+        Ok(making)
+    }
+
+    /// Sets an option, reads it back and compares.
+    pub fn option<T: PartialEq + Clone + std::fmt::Debug>(
+        &self,
+        option: &'static str,
+        asked: T,
+        set: impl Fn(&OwnedFd, T) -> Result<(), Errno>,
+        get: impl Fn(&OwnedFd) -> Result<T, Errno>,
+    ) -> Result<(), SocketError> {
+        set(&self.socket, asked.clone()).map_err(|error| refused(option, self.local, error))?;
+        let got = get(&self.socket).map_err(|error| refused(option, self.local, error))?;
+        took(option, asked, got)
+    }
+
+    /// Sets an option that is a whole number, by its level and name.
+    pub fn number(&self, option: &'static str, level: i32, name: i32, asked: i32) -> Result<(), SocketError> {
+        let failed = |source| SocketError::Refused { what: option, address: self.local, source };
+        set_option_int(&self.socket, level, name, asked).map_err(failed)?;
+        let got = option_int(&self.socket, level, name).map_err(failed)?;
+        took(option, asked, got)
+    }
+
+    /// The differentiated services code point of what is sent.
+    pub fn dscp(&self, dscp: u8) -> Result<(), SocketError> {
+        let (option, level, name) = class_option(self.local.is_ipv4());
+        self.number(option, level, name, class_of(dscp))
+    }
+
+    /// Has the kernel stamp datagrams, without hardware (Documentation/networking/timestamping).
+    pub fn stamped(&self, which: Stamped) -> Result<(), SocketError> {
+        let received = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        let flags = match which {
+            Stamped::Received => received,
+            Stamped::Both => {
+                received
+                    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+                    | libc::SOF_TIMESTAMPING_OPT_ID
+                    | libc::SOF_TIMESTAMPING_OPT_TSONLY
+            }
+        };
+        self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
+    }
+
+    /// Lets other sockets of this kind be bound to the same address, among which the kernel spreads peers (`SO_REUSEPORT`, socket(7)).
+    pub fn share_address(&self) -> Result<(), SocketError> {
+        self.option(
+            "SO_REUSEPORT",
+            true,
+            |s, v| sockopt::set_socket_reuseport(s, v),
+            |s| sockopt::socket_reuseport(s),
+        )
+    }
+
+    /// Has the kernel give several datagrams of one length and sender together (`UDP_GRO`, udp(7)).
+    pub fn coalesce_received(&self) -> Result<(), SocketError> {
+        self.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)
+    }
+
+    /// Lets no datagram be cut, neither here nor on its way (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
+    pub fn never_cut(&self) -> Result<(), SocketError> {
+        match self.local.is_ipv4() {
+            true => {
+                self.number("IP_MTU_DISCOVER", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+            }
+            false => {
+                let (level, how) = (libc::IPPROTO_IPV6, libc::IPV6_PMTUDISC_DO);
+                self.number("IPV6_MTU_DISCOVER", level, libc::IPV6_MTU_DISCOVER, how)?;
+                self.number("IPV6_DONTFRAG", level, libc::IPV6_DONTFRAG, 1)
+            }
+        }
+    }
+
+    /// Has the kernel keep what ICMP says of datagrams that were sent (ip(7): `IP_RECVERR`).
+    pub fn told_of_errors(&self) -> Result<(), SocketError> {
+        match self.local.is_ipv4() {
+            true => self.number("IP_RECVERR", libc::IPPROTO_IP, libc::IP_RECVERR, 1),
+            false => self.number("IPV6_RECVERR", libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+        }
+    }
+
+    /// Sizes of the buffers; beyond the system's limits where the process may (CAP_NET_ADMIN).
+    pub fn buffers(&self, buffers: Buffers) -> Result<(), SocketError> {
+        if let Some(bytes) = buffers.send {
+            self.option(
+                "SO_SNDBUF",
+                Doubled(bytes),
+                |s, Doubled(bytes)| set_send_buffer(s, bytes as usize),
+                |s| sockopt::socket_send_buffer_size(s).map(Doubled::from_kernel),
+            )?;
+        }
+        if let Some(bytes) = buffers.receive {
+            self.option(
+                "SO_RCVBUF",
+                Doubled(bytes),
+                |s, Doubled(bytes)| set_receive_buffer(s, bytes as usize),
+                |s| sockopt::socket_recv_buffer_size(s).map(Doubled::from_kernel),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Gives the receive buffer at least so many bytes, beyond the system's limit where the process may (CAP_NET_ADMIN), up
+    /// to it where it may not.
+    pub fn receive_at_least(&self, bytes: usize) -> Result<(), SocketError> {
+        let failed = |error| refused("SO_RCVBUF", self.local, error);
+        if sockopt::socket_recv_buffer_size(&self.socket).map_err(failed)? / 2 >= bytes {
+            return Ok(());
+        }
+        set_receive_buffer(&self.socket, bytes).map_err(failed)
+    }
+
+    /// The receive buffer's size as it reads back, bytes: twice what was asked for.
+    pub fn receive_buffer(&self) -> Result<u32, SocketError> {
+        let bytes = sockopt::socket_recv_buffer_size(&self.socket)
+            .map_err(|error| refused("SO_RCVBUF", self.local, error))?;
+        Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// Binds to the local address. A listening address of an earlier run may be taken again at once; where the kernel
+    /// chooses the port of a TCP connection it does so when the peer is known, so that as many may be open as there are
+    /// pairs of ports.
+    pub fn bound(self) -> Result<OwnedFd, SocketError> {
+        let local = self.local;
+        if local.port() != 0 {
+            self.option(
+                "SO_REUSEADDR",
+                true,
+                |s, v| sockopt::set_socket_reuseaddr(s, v),
+                |s| sockopt::socket_reuseaddr(s),
+            )?;
+        } else if sockopt::socket_type(&self.socket) == Ok(SocketType::STREAM)
+            && sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP))
+        {
+            self.number("IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        }
+        self.bound_alone()
+    }
+
+    /// Binds to the local address as the only one: an address at which another socket of datagrams is bound is refused, and so
+    /// is that of a connection which has just ended.
+    pub fn bound_alone(self) -> Result<OwnedFd, SocketError> {
+        rustix::net::bind(&self.socket, &self.local).map_err(|error| refused("bind", self.local, error))?;
+        Ok(self.socket)
+    }
+}
+
+impl AsFd for Making {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Whether an error can say that the kernel does not segment (`UDP_SEGMENT`): datagrams of a length that needs fragments (EINVAL, EMSGSIZE), or
+/// over an interface that leaves checksums to this host (EIO).
+pub fn is_segmentation_refused(error: &io::Error) -> bool {
+    const REFUSALS: [i32; 4] = [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP];
+    error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code))
+}
+
+/// Which datagrams of a socket the kernel stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamped {
+    /// Those that arrive.
+    Received,
+    /// Those too that are sent: by their number, and without their bytes, in the error queue.
+    Both,
+}
+
+/// The option that is the traffic class of what a socket sends: its name in the manual, its level and its number.
+pub const fn class_option(v4: bool) -> (&'static str, i32, i32) {
+    if v4 {
+        ("IP_TOS", libc::IPPROTO_IP, libc::IP_TOS)
+    } else {
+        ("IPV6_TCLASS", libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    }
+}
+
+/// The traffic class with this code point, which is its upper six bits (RFC 2474).
+pub fn class_of(dscp: u8) -> i32 {
+    i32::from(dscp << 2)
+}
+
+fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    sockopt::set_socket_send_buffer_size_force(socket, bytes)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes))
+}
+
+fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    sockopt::set_socket_recv_buffer_size_force(socket, bytes)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))
+}
+
+/// How many datagrams or packets a socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only
+/// with the next one that there is room for.
+pub fn drops(socket: impl AsFd) -> io::Result<u32> {
+    memory(socket, SK_MEMINFO_DROPS)
+}
+
+/// Whether segments of a connection have arrived that cannot be read, because one before them is missing. While there is something
+/// to read that is not known, and taken for no.
+pub fn has_hole(socket: impl AsFd) -> bool {
+    // In this order: what can be read when it is asked for the second time could be the first time, or has filled the hole since.
+    let takes_memory = memory(&socket, SK_MEMINFO_RMEM_ALLOC).is_ok_and(|bytes| bytes > 0);
+    takes_memory && rustix::io::ioctl_fionread(&socket).is_ok_and(|bytes| bytes == 0)
+}
+
+fn memory(socket: impl AsFd, word: usize) -> io::Result<u32> {
+    let mut info = [0; (SK_MEMINFO_DROPS + 1) * size_of::<u32>()];
+    let len = option_bytes(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
+    let bytes = info[..len].get(word * size_of::<u32>()..).and_then(|bytes| bytes.first_chunk());
+    bytes.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Keeps the window of a connection that has just been read as large as it was to be: a kernel that learns from what arrives how
+/// much of its buffer is data sets the clamp again by what it has learned (tcp_measure_rcv_mss, Linux 6.12 and later).
+pub fn hold_window(socket: impl AsFd, clamp: Option<u32>) {
+    let Some(clamp) = clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+    // Where it cannot be read or set any more, the connection is over.
+    if option_int(&socket, level, name).is_ok_and(|now| now != clamp) {
+        let _ = set_option_int(&socket, level, name, clamp);
+    }
+}
+
+/// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
+pub fn is_loss(error: &io::Error) -> bool {
+    const LOSSES: [i32; 6] = [
+        libc::ENETUNREACH,
+        libc::EHOSTUNREACH,
+        libc::ENETDOWN,
+        libc::ENOBUFS,
+        libc::ECONNREFUSED,
+        libc::EPERM,
+    ];
+    error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
+}
+
+/// Whether an error says that a packet is longer than what the kernel knows of its path, and may not be cut.
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+/// A buffer's size as it is asked for; the kernel tells twice as much.
+#[derive(Clone, Copy, PartialEq)]
+struct Doubled(u32);
+
+impl Doubled {
+    /// What was asked for when the kernel answers this.
+    fn from_kernel(bytes: usize) -> Self {
+        Self(u32::try_from(bytes / 2).unwrap_or(u32::MAX))
+    }
+}
+
+impl std::fmt::Debug for Doubled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} B", self.0)
+    }
+}
+
+/// That what was read back is what was asked for.
+fn took<T: PartialEq + std::fmt::Debug>(option: &'static str, asked: T, got: T) -> Result<(), SocketError> {
+    if asked == got {
+        return Ok(());
+    }
+    Err(SocketError::DidNotTake { option, asked: format!("{asked:?}"), got: format!("{got:?}") })
+}
+
+/// The error that the kernel refused `what` for `address`.
+pub fn refused(what: &'static str, address: SocketAddr, error: Errno) -> SocketError {
+    SocketError::Refused { what, address, source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+    fn tcp(options: &TcpOptions, local: &str) -> Result<OwnedFd, SocketError> {
+        Making::tcp(options, 46, local.parse().unwrap())?.bound()
+    }
+
+    #[test]
+    fn options_take_over_both_versions_of_ip() {
+        let options = TcpOptions {
+            congestion: Some("reno".into()),
+            max_segment: Some(1000),
+            window_clamp: Some(30_000),
+            no_delay: true,
+            buffers: Buffers { send: Some(50_000), receive: Some(60_000) },
+            ..TcpOptions::default()
+        };
+        for local in LOOPBACK {
+            let socket = tcp(&options, local).unwrap();
+            assert_eq!(
+                sockopt::socket_send_buffer_size(&socket).unwrap(),
+                100_000,
+                "socket(7): twice as much"
+            );
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_changed_by_the_kernel_is_an_error() {
+        // Below SOCK_MIN_SNDBUF, which the kernel does not go.
+        let buffers = Buffers { send: Some(1), receive: None };
+        let error = tcp(&TcpOptions { buffers, ..TcpOptions::default() }, LOOPBACK[0]).unwrap_err();
+        assert!(matches!(error, SocketError::DidNotTake { option: "SO_SNDBUF", .. }), "{error}");
+    }
+
+    #[test]
+    fn a_congestion_control_that_is_not_there_is_named() {
+        let options = TcpOptions { congestion: Some("nonesuch".into()), ..TcpOptions::default() };
+        let error = tcp(&options, LOOPBACK[0]).unwrap_err();
+        assert!(error.to_string().starts_with("TCP_CONGESTION on 127.0.0.1:0:"), "{error}");
+    }
+}

@@ -1,0 +1,17 @@
+//! The few system calls that no library wraps safely, each behind a function that cannot be misused.
+
+mod extended_error;
+mod kernel_clock;
+mod messages;
+mod options;
+mod scheduling;
+mod stream;
+
+pub use extended_error::{ExtendedError, Origin};
+pub use kernel_clock::KernelClock;
+pub use messages::{
+    Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one,
+};
+pub use options::{option_bytes, option_int, set_option_int};
+pub use scheduling::{become_real_time, leave_real_time};
+pub use stream::{receive_stamped, stamp_what_comes};

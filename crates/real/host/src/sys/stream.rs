@@ -1,0 +1,87 @@
+//! Bytes of a connection, with when the kernel received them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::messages::{control_messages, stamp};
+use super::set_option_int;
+
+/// Bytes for control messages: three time stamps with their header.
+const CONTROL: usize = 64;
+
+/// Space for control messages, aligned as their headers are.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Has the kernel stamp what comes, without hardware (Documentation/networking/timestamping).
+pub fn stamp_what_comes(socket: impl AsFd) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    set_option_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
+}
+
+/// Reads what is there: how many bytes, none at the end, and when the last of them came, ns of `CLOCK_REALTIME`, if the
+/// kernel was asked to stamp them.
+#[expect(unsafe_code, reason = "no safe wrapper reads the stamps of a stream")]
+pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control([0; CONTROL]);
+    // SAFETY: all zeros is a valid `msghdr`: null pointers and lengths of zero.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL;
+    let fd = socket.as_fd().as_raw_fd();
+    loop {
+        // SAFETY: the descriptor is borrowed; the header points to a vector with one buffer, as long as it says, and to space
+        // for control messages, with its length, which all outlive the call.
+        let count = unsafe { libc::recvmsg(fd, &raw mut header, libc::MSG_DONTWAIT) };
+        match usize::try_from(count) {
+            Ok(count) => {
+                let messages = control_messages(&control.0[..header.msg_controllen.min(CONTROL)]);
+                let stamped = messages
+                    .filter(|(level, kind, _)| (*level, *kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING))
+                    .find_map(|(.., content)| stamp(content));
+                return Ok((count, stamped));
+            }
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::clock::realtime_nanos;
+
+    #[test]
+    fn bytes_come_with_the_moment_of_their_arrival_and_an_end_with_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        stamp_what_comes(&far).unwrap();
+        // Stamping begins soon after it was asked for (net_enable_timestamp in Linux's net/core/dev.c).
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let mut buffer = [0; 100];
+        assert_eq!(receive_stamped(&far, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let before = realtime_nanos();
+        near.write_all(b"hello").unwrap();
+        let after = realtime_nanos();
+        // They lie there for a while.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (count, at) = receive_stamped(&far, &mut buffer).unwrap();
+        assert_eq!(&buffer[..count], b"hello");
+        let at = at.unwrap();
+        assert!(before <= at && at <= after + 10_000_000, "{before} {at} {after}");
+        drop(near);
+        assert_eq!(receive_stamped(&far, &mut buffer).unwrap(), (0, None));
+    }
+}

@@ -1,0 +1,225 @@
+//! What the kernel tells of a TCP connection: `TCP_INFO`.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use netrig_core::Duration;
+
+use crate::sys::option_bytes;
+
+/// Longer than any kernel's `struct tcp_info`.
+const LONGEST: usize = 512;
+
+/// `TCP_ESTABLISHED` of the kernel's states.
+const ESTABLISHED: u8 = 1;
+/// `TCP_CLOSE` of the kernel's states (include/net/tcp_states.h).
+const CLOSED: u8 = 7;
+
+/// `TCPI_OPT_TIMESTAMPS` (include/uapi/linux/tcp.h).
+const TIMESTAMPS: u8 = 1;
+
+/// A reading of `TCP_INFO`. What an older kernel does not tell is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TcpInfo {
+    state: u8,
+    /// Whether both ends put time stamps into every segment (RFC 7323).
+    pub has_timestamps: bool,
+    /// User bytes of a full segment: `snd_mss`, of which the options that every segment has are no part.
+    pub segment: u32,
+    /// User bytes of the longest segment that this end said may come, options that every segment has no part of it.
+    pub announced: u32,
+    /// The longest IP packet that the path is taken to carry, bytes.
+    pub path_mtu: u32,
+    /// The window that the peer offers, bytes.
+    pub window: u64,
+    /// Congestion window, bytes: the kernel counts segments, each of `snd_mss`.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes; `None` while it is unbounded.
+    pub ssthresh: Option<u64>,
+    /// Data outstanding, bytes, counted in segments of `snd_mss`: sent and not acknowledged, less what was acknowledged
+    /// selectively or is taken for lost, and what of it was sent again.
+    pub flight: u64,
+    /// Smoothed round-trip time; `None` before the first measurement.
+    pub srtt: Option<Duration>,
+    /// How much the round-trip time varies, smoothed (RFC 6298: RTTVAR).
+    pub rtt_variation: Duration,
+    /// Shortest round-trip time of late; `None` before the first measurement.
+    pub min_rtt: Option<Duration>,
+    /// Smoothed round-trip time of what arrives, as its receiver sees it: from an acknowledgement to the first data that its
+    /// time stamp has come back with; `None` before the first measurement.
+    pub received_rtt: Option<Duration>,
+    /// Retransmission timer.
+    pub rto: Duration,
+    /// Pacing rate, B/s; `None` if nothing is paced.
+    pub pacing_rate: Option<u64>,
+    /// Delivery rate, B/s.
+    pub delivery_rate: u64,
+    /// For how long there was something to send, or sent and not acknowledged.
+    pub busy: Duration,
+    /// For how long there was more to send than the peer's window let through.
+    pub window_limited: Duration,
+    /// For how long the congestion window had room for more than the send buffer held.
+    pub buffer_limited: Duration,
+    /// What has been counted since the connection was made.
+    pub counts: TcpCounts,
+}
+
+/// What TCP counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Segments sent, of any kind.
+    pub segments_sent: u64,
+    /// Segments that arrived, of any kind.
+    pub segments_received: u64,
+    /// Segments with data that were sent, first time or again.
+    pub data_segments_sent: u64,
+    /// Segments with data that arrived, duplicates included.
+    pub data_segments_received: u64,
+    /// Bytes acknowledged; the opening is one of them, and so is the end.
+    pub bytes_acknowledged: u64,
+    /// User bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// Segments sent again.
+    pub segments_retransmitted: u64,
+    /// User bytes sent, those that were sent again too.
+    pub bytes_sent: u64,
+    /// User bytes that arrived, each once.
+    pub bytes_received: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+}
+
+impl std::ops::AddAssign for TcpCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.segments_sent += other.segments_sent;
+        self.segments_received += other.segments_received;
+        self.data_segments_sent += other.data_segments_sent;
+        self.data_segments_received += other.data_segments_received;
+        self.bytes_acknowledged += other.bytes_acknowledged;
+        self.bytes_retransmitted += other.bytes_retransmitted;
+        self.segments_retransmitted += other.segments_retransmitted;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.timeouts += other.timeouts;
+    }
+}
+
+impl TcpInfo {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// If the socket is none of TCP.
+    pub fn read(socket: impl AsFd) -> io::Result<Self> {
+        let mut bytes = [0; LONGEST];
+        let len = option_bytes(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+        Ok(Self::parse(&bytes[..len.min(LONGEST)]))
+    }
+
+    /// Whether the connection is over: nothing can be sent or received, and all was acknowledged.
+    pub const fn is_closed(&self) -> bool {
+        self.state == CLOSED
+    }
+
+    /// Whether data can be sent and received.
+    pub const fn is_established(&self) -> bool {
+        self.state == ESTABLISHED
+    }
+
+    /// Reads the fields by their places (include/uapi/linux/tcp.h), which never change: new ones are put at the end.
+    pub fn parse(bytes: &[u8]) -> Self {
+        let word =
+            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b));
+        let long =
+            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b));
+        let half =
+            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u16::from_ne_bytes(*b));
+        let micros = |at| Duration::from_micros(word(at).into());
+        let mss = u64::from(word(16));
+        let [unacked, sacked, lost, retransmitted] = [24, 28, 32, 36].map(|at| u64::from(word(at)));
+        let flight = (unacked + retransmitted).saturating_sub(sacked + lost);
+        // TCP_INFINITE_SSTHRESH; and no measurement is a minimum of all ones.
+        let ssthresh = Some(word(76)).filter(|segments| *segments < 0x7FFF_FFFF);
+        Self {
+            state: bytes.first().copied().unwrap_or(CLOSED),
+            has_timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
+            segment: word(16),
+            announced: word(84),
+            path_mtu: word(60),
+            window: word(228).into(),
+            cwnd: u64::from(word(80)) * mss,
+            ssthresh: ssthresh.map(|segments| u64::from(segments) * mss),
+            flight: flight * mss,
+            srtt: Some(micros(68)).filter(|span| !span.is_zero()),
+            rtt_variation: micros(72),
+            received_rtt: Some(micros(92)).filter(|span| !span.is_zero()),
+            min_rtt: Some(word(148))
+                .filter(|us| !matches!(us, 0 | &u32::MAX))
+                .map(|us| Duration::from_micros(us.into())),
+            rto: micros(8),
+            pacing_rate: Some(long(104)).filter(|rate| !matches!(rate, 0 | &u64::MAX)),
+            delivery_rate: long(160),
+            busy: Duration::from_micros(long(168)),
+            window_limited: Duration::from_micros(long(176)),
+            buffer_limited: Duration::from_micros(long(184)),
+            counts: TcpCounts {
+                segments_sent: word(136).into(),
+                segments_received: word(140).into(),
+                data_segments_sent: word(156).into(),
+                data_segments_received: word(152).into(),
+                bytes_acknowledged: long(120),
+                bytes_retransmitted: long(208),
+                segments_retransmitted: word(100).into(),
+                bytes_sent: long(200),
+                bytes_received: long(128),
+                timeouts: half(240).into(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use libc::tcp_info;
+
+    use super::*;
+
+    /// Beside the C library's own declaration, as far as it goes.
+    #[test]
+    fn fields_lie_where_the_c_library_has_them() {
+        let mut bytes = [0; LONGEST];
+        let mut put = |at: usize, value: u64, width: usize| {
+            bytes[at..at + width].copy_from_slice(&value.to_ne_bytes()[..width]);
+        };
+        put(offset_of!(tcp_info, tcpi_state), 7, 1);
+        put(offset_of!(tcp_info, tcpi_rto), 204_000, 4);
+        put(offset_of!(tcp_info, tcpi_snd_mss), 1448, 4);
+        put(offset_of!(tcp_info, tcpi_pmtu), 1500, 4);
+        put(offset_of!(tcp_info, tcpi_advmss), 1460, 4);
+        put(offset_of!(tcp_info, tcpi_options), 0b101, 1);
+        put(offset_of!(tcp_info, tcpi_unacked), 10, 4);
+        put(offset_of!(tcp_info, tcpi_sacked), 3, 4);
+        put(offset_of!(tcp_info, tcpi_lost), 2, 4);
+        put(offset_of!(tcp_info, tcpi_retrans), 1, 4);
+        put(offset_of!(tcp_info, tcpi_rtt), 40_000, 4);
+        put(offset_of!(tcp_info, tcpi_rttvar), 5_000, 4);
+        put(offset_of!(tcp_info, tcpi_total_retrans), 9, 4);
+        put(offset_of!(tcp_info, tcpi_snd_ssthresh), 20, 4);
+        put(offset_of!(tcp_info, tcpi_snd_cwnd), 11, 4);
+        let info = TcpInfo::parse(&bytes);
+        assert!(info.is_closed());
+        assert_eq!((info.cwnd, info.ssthresh, info.flight), (11 * 1448, Some(20 * 1448), 6 * 1448));
+        assert_eq!(info.srtt, Some(Duration::from_millis(40)));
+        assert_eq!((info.rtt_variation, info.counts.segments_retransmitted), (Duration::from_millis(5), 9));
+        assert_eq!(info.rto, Duration::from_millis(204));
+        assert_eq!((info.segment, info.path_mtu, info.has_timestamps), (1448, 1500, true));
+        assert_eq!(info.announced, 1460);
+    }
+
+    #[test]
+    fn what_an_old_kernel_does_not_tell_is_zero() {
+        let info = TcpInfo::parse(&[1, 0, 0]);
+        assert_eq!((info.counts, info.srtt, info.is_closed()), (TcpCounts::default(), None, false));
+    }
+}

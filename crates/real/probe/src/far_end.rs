@@ -1,0 +1,545 @@
+//! `probe reflect`: the far end of every probe.
+//!
+//! A STAMP reflector answers UDP unasked: packet for packet, never with more than came, and only listed addresses. Streams
+//! of netrig's own need a connection over TCP first, with a key if the address can be reached from other hosts; their UDP goes
+//! to the host of that connection and to no other.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_core::{Duration, Instant, Prefix, Rate};
+use rustix::net::{SocketType, ipproto};
+
+use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, Stream};
+use super::error::ProbeError;
+use super::one_way::{Direction, source_faults};
+use super::pacing::watching;
+use super::path_mtu;
+use super::receiver::{self, MOST_BYTES_TOGETHER};
+use super::socket::ProbeSocket;
+use super::stamp::reflect::Sessions;
+use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, Unanswered};
+use super::stream::{Log, StreamEnd};
+use super::stream_packet::LEAST;
+use super::wire::{Wire, is_readable};
+use netrig_host::Memory;
+use netrig_host::frames::{FrameError, read_frame_within, write_frame};
+use netrig_host::socket::SocketError;
+use netrig_host::socket::{LONGEST_DATAGRAM, Making, refused};
+use netrig_host::sys::KernelClock;
+use netrig_host::{
+    Clock, DescriptorShortage, HostAddress, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, connections_within,
+    realtime_nanos,
+};
+
+/// Probes that are served at the same time; another one is told to come later.
+pub const MOST_PROBES: usize = 16;
+
+/// Connections that have not shown the key yet. They have a thread each, for ten seconds at most.
+const STRANGERS: usize = 64;
+
+/// Connections from one address, and from a /24 of IPv4 or a /48 of IPv6.
+const PER_ADDRESS: usize = 24;
+const PER_GROUP: usize = 48;
+
+/// Descriptors of a probe that is served, and those of everything else.
+const DESCRIPTORS_OF_ONE: u64 = 4;
+const OTHER_DESCRIPTORS: u64 = 24;
+
+/// What is done about it that no connection can be accepted: others may end meanwhile.
+const RESPITE: StdDuration = StdDuration::from_millis(1);
+
+/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 1024;
+
+/// The longest stream that is carried out.
+pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
+
+/// How long a probe may take for a word, and for all that it says before it has shown the key.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
+
+/// Beside a stream itself, exchanges about the time and pauses may take so long.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// How often a served probe's connection is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What a far end is to do.
+#[derive(Clone, Debug)]
+pub struct FarEndOrder {
+    /// Addresses of this host at which to listen.
+    pub listen: Vec<HostAddress>,
+    /// Port of UDP for STAMP.
+    pub stamp_port: u16,
+    /// Port of TCP for the probes of netrig's own.
+    pub control_port: u16,
+    /// The key that probes must have; required if an address is not of the loopback interface.
+    pub key: Option<Key>,
+    /// STAMP is authenticated with the key too.
+    pub authenticated: bool,
+    /// Whom STAMP answers.
+    pub allowed: Vec<Prefix>,
+    /// Code points that a sender of STAMP may ask for; all if not given.
+    pub dscps: Option<Vec<u8>>,
+    /// STAMP answers are numbered by the far end.
+    pub stateful: bool,
+    /// The format of STAMP timestamps.
+    pub format: Format,
+    /// The most that a probe may have sent to itself, application bits.
+    pub most_rate: Rate,
+    /// How many connections there may be; [`FarEndOrder::SLOTS`] if nothing else is wanted.
+    pub slots: SlotLimits,
+}
+
+impl FarEndOrder {
+    /// As many connections as a far end has if it is not told otherwise.
+    pub const SLOTS: SlotLimits = SlotLimits {
+        strangers: STRANGERS,
+        known: MOST_PROBES,
+        total: STRANGERS + MOST_PROBES,
+        per_address: PER_ADDRESS,
+        per_group: PER_GROUP,
+        on_loopback: false,
+    };
+}
+
+/// What a far end did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// STAMP packets answered.
+    pub answered: u64,
+    /// STAMP packets not answered, by the reason.
+    pub unanswered: BTreeMap<String, u64>,
+    /// Streams carried out.
+    pub streams: u64,
+    /// Probes turned away or broken off, by the reason.
+    pub failures: BTreeMap<String, u64>,
+}
+
+/// Reasons that are told apart.
+const MOST_REASONS: usize = 32;
+
+fn count_reason(counts: &mut BTreeMap<String, u64>, why: String, more: u64) {
+    let known = counts.len() < MOST_REASONS || counts.contains_key(&why);
+    *counts.entry(if known { why } else { "other reasons".into() }).or_default() += more;
+}
+
+/// A far end whose sockets stand.
+pub struct FarEnd {
+    order: FarEndOrder,
+    stamps: Vec<(ProbeSocket, SocketAddr)>,
+    listeners: Vec<(TcpListener, SocketAddr)>,
+    shortage: Option<DescriptorShortage>,
+}
+
+impl FarEnd {
+    /// Opens its sockets.
+    ///
+    /// # Errors
+    /// If an address can be reached from other hosts and there is no key, or a port cannot be had.
+    pub fn open(mut order: FarEndOrder) -> Result<Self, ProbeError> {
+        let open = order.listen.iter().find(|address| !address.ip().is_loopback());
+        if let (Some(address), None) = (open, &order.key) {
+            return Err(ProbeError::Request(format!(
+                "{address} can be reached from other hosts: give a key that the probes there have too, with --key FILE or \
+                 --key-env NAME"
+            )));
+        }
+        if order.authenticated && order.key.is_none() {
+            return Err(ProbeError::Request(
+                "authenticated STAMP needs a key: --key FILE or --key-env NAME".into(),
+            ));
+        }
+        let (mut stamps, mut listeners) = (Vec::new(), Vec::new());
+        for address in &order.listen {
+            let stamp = address.at(order.stamp_port);
+            let socket = ProbeSocket::udp(stamp, 0).map_err(|error| unbound(stamp, "--stamp-port", error))?;
+            let bound = socket.local().map_err(ProbeError::kernel("getsockname"))?;
+            stamps.push((socket, bound));
+            let control = address.at(order.control_port);
+            let listener = listen(control).map_err(|error| unbound(control, "--control-port", error))?;
+            let bound = listener.local_addr().map_err(ProbeError::kernel("getsockname"))?;
+            listeners.push((listener, bound));
+        }
+        let known = order.slots.known as u64 * DESCRIPTORS_OF_ONE;
+        let others = OTHER_DESCRIPTORS + known + 4 * listeners.len() as u64;
+        let (strangers, shortage) = connections_within(order.slots.strangers, 2, others);
+        // Without one stranger at a time there would be no far end.
+        order.slots.strangers = strangers.max(1);
+        Ok(Self { order, stamps, listeners, shortage })
+    }
+
+    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
+    }
+
+    /// Where STAMP is answered, over UDP.
+    pub fn stamp_addresses(&self) -> Vec<SocketAddr> {
+        self.stamps.iter().map(|(_, address)| *address).collect()
+    }
+
+    /// Where probes of netrig's own are expected, over TCP.
+    pub fn control_addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(|(_, address)| *address).collect()
+    }
+
+    /// Serves until told to end.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants.
+    pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
+        let Self { order, stamps, listeners, .. } = self;
+        let (order, tally) = (&order, &Mutex::new(Tally::default()));
+        let served =
+            &Served { slots: ThreadSlots::new(order.slots), memory: Memory::of(MOST_BYTES_TOGETHER) };
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (socket, address) in stamps {
+                threads.push(scope.spawn(move || reflect(socket, address.port(), order, tally, cancel)));
+            }
+            for (listener, _) in listeners {
+                threads.push(scope.spawn(move || accept(scope, &listener, order, served, tally, cancel)));
+            }
+            let mut ended = Ok(());
+            for thread in threads {
+                let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                ended = ended.and(result);
+            }
+            ended
+        })?;
+        Ok(std::mem::take(&mut locked(tally)))
+    }
+}
+
+/// What is being served, and what it takes.
+struct Served {
+    slots: Arc<ThreadSlots>,
+    memory: Memory,
+}
+
+fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unbound(address: SocketAddr, option: &str, error: SocketError) -> ProbeError {
+    let SocketError::Refused { source, .. } = &error else { return error.into() };
+    let advice = match source.raw_os_error() {
+        Some(libc::EACCES) => format!("ports below 1024 are root's: choose a higher one with {option}"),
+        Some(libc::EADDRINUSE) => format!("somebody else has the port: choose another one with {option}"),
+        Some(libc::EADDRNOTAVAIL) => "this host has no such address: see `ip address`".into(),
+        _ => return error.into(),
+    };
+    ProbeError::Request(format!("cannot listen at {address}: {source}; {advice}"))
+}
+
+/// A listening socket that does not block.
+fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
+    let making = Making::open(SocketType::STREAM, Some(ipproto::TCP), address)?;
+    // A search for the path's MTU asks with which MSS the SYN came.
+    making.number("TCP_SAVE_SYN", libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, 1)?;
+    let socket = making.bound()?;
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| refused("listen", address, error))?;
+    Ok(socket.into())
+}
+
+/// Answers STAMP until told to end.
+fn reflect(
+    mut socket: ProbeSocket,
+    port: u16,
+    order: &FarEndOrder,
+    tally: &Mutex<Tally>,
+    cancel: &AtomicBool,
+) -> Result<(), ProbeError> {
+    let mut reflector = Reflector {
+        key: order.key.clone().filter(|_| order.authenticated),
+        allowed: order.allowed.clone(),
+        dscps: order.dscps.clone(),
+        port,
+        sessions: order.stateful.then(Sessions::default),
+    };
+    let mut pacer = watching(socket.fd(), Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
+    let (mut arrived, mut more) = (Vec::new(), false);
+    while !cancel.load(Ordering::Relaxed) {
+        if !more {
+            // The pacer looks up every 50 ms.
+            pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        }
+        // Each batch is answered before the next is taken: what there is no time for stays in the socket, which counts it.
+        let took = socket.receive(|incoming| {
+            let received = incoming.stamp.unwrap_or_else(realtime_nanos);
+            // RFC 5357 section 4.2.1: 255 if it is not known.
+            let ttl = incoming.ttl.unwrap_or(255);
+            let ingress = Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
+            arrived.push((incoming.head.to_vec(), ingress));
+        });
+        more = took.map_err(ProbeError::kernel("recvmmsg"))?;
+        if !arrived.is_empty() {
+            answer(&mut socket, &mut reflector, order.format, arrived.drain(..), &mut locked(tally));
+        }
+        // A stamp of what was sent is of no use to an answer that has gone.
+        socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
+    }
+    let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+    if drops > 0 {
+        let why = "they came faster than they were answered, and the socket had no room for them";
+        count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
+    }
+    Ok(())
+}
+
+/// Answers a batch of packets of STAMP.
+fn answer(
+    socket: &mut ProbeSocket,
+    reflector: &mut Reflector,
+    format: Format,
+    arrived: impl Iterator<Item = (Vec<u8>, Ingress)>,
+    tally: &mut Tally,
+) {
+    let clock = KernelClock::read();
+    let error = ErrorEstimate::new(clock.synchronised, format, clock.error_ns);
+    for (packet, ingress) in arrived {
+        let sent = match reflector.reflect(&packet, &ingress, realtime_nanos(), error) {
+            Err(why) => Err(reason(&why)),
+            Ok(reply) => socket
+                .set_dscp(reply.dscp)
+                .and_then(|()| socket.send(ingress.from, &reply.bytes))
+                .map_err(|error| format!("it could not be sent: {error}")),
+        };
+        match sent {
+            Ok(()) => tally.answered += 1,
+            Err(why) => count_reason(&mut tally.unanswered, why, 1),
+        }
+    }
+}
+
+/// Why a packet was not answered, with no more words than there are reasons.
+fn reason(why: &Unanswered) -> String {
+    match why {
+        Unanswered::Packet(PacketError::TooShort { least, .. }) => {
+            format!("it has fewer than {least} octets")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Takes probes of netrig's own until told to end.
+fn accept<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    listener: &TcpListener,
+    order: &'scope FarEndOrder,
+    served: &'scope Served,
+    tally: &'scope Mutex<Tally>,
+    cancel: &'scope AtomicBool,
+) -> Result<(), ProbeError> {
+    let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
+    while !cancel.load(Ordering::Relaxed) {
+        pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        // What a caller does wrong is no reason to stop.
+        loop {
+            let (control, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    count_reason(&mut locked(tally).failures, format!("it was not accepted: {error}"), 1);
+                    std::thread::sleep(RESPITE);
+                    break;
+                }
+            };
+            let slot = match served.slots.enter(&control, from.ip()) {
+                Ok(slot) => slot,
+                Err(why) => {
+                    turn_away(control, &why);
+                    count_reason(&mut locked(tally).failures, format!("there was no room: {why}"), 1);
+                    continue;
+                }
+            };
+            scope.spawn(move || {
+                let done = serve(control, from, order, &slot, &served.memory, cancel);
+                drop(slot);
+                let mut tally = locked(tally);
+                match done {
+                    Ok(streams) => tally.streams += streams,
+                    Err(why) => count_reason(&mut tally.failures, why.to_string(), 1),
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Tells a probe that there is no room for it. Its socket has room for that, for nothing was said before.
+fn turn_away(mut control: TcpStream, why: &NoSlot) {
+    if let NoSlot::Busy(busy) = why {
+        // Who has gone need not know.
+        let _ = write_frame(&mut control, &FromFarEnd::Busy { why: busy.to_string() });
+    }
+}
+
+/// Why a probe was not served to its end.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
+    #[error(transparent)]
+    Control(#[from] FrameError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error("a probe asked for what it may not have: {0}")]
+    Refused(String),
+}
+
+/// Serves one probe; how many streams were carried out.
+fn serve(
+    mut control: TcpStream,
+    from: SocketAddr,
+    order: &FarEndOrder,
+    slot: &ThreadSlot,
+    memory: &Memory,
+    cancel: &AtomicBool,
+) -> Result<u64, ServeError> {
+    control.set_nodelay(true).map_err(FrameError::from)?;
+    let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
+    // Until it has shown the key, whoever calls holds a place for no longer than this.
+    wire.until = Some(StdInstant::now() + PATIENCE);
+    let boot = control::boot().unwrap_or_default();
+    control::greet_probe(&mut wire, order.key.as_ref(), boot, || slot.prove())?;
+    wire.until = None;
+    let stream = match read_frame_within(&mut wire, LONGEST_WORD)? {
+        Some(FromProbe::Stream(stream)) => stream,
+        Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), memory, cancel)?),
+        Some(FromProbe::PathMtu { token }) => {
+            blocking(&control).map_err(FrameError::from)?;
+            path_mtu::serve(&mut control, token, from, cancel)?;
+            return Ok(1);
+        }
+        // Somebody looked whether the key is right.
+        None => return Ok(0),
+        _ => return Err(GreetingError::Unexpected.into()),
+    };
+    blocking(&control).map_err(FrameError::from)?;
+    let room = check(&stream, order)
+        .and_then(|()| memory.reserve(remembered(&stream)).map_err(|error| error.to_string()));
+    let _kept = match room {
+        Ok(kept) => kept,
+        Err(why) => {
+            write_frame(&mut control, &FromFarEnd::Refused { why: why.clone() })?;
+            return Err(ServeError::Refused(why));
+        }
+    };
+    let local = HostAddress::from(control.local_addr().map_err(FrameError::from)?).at(0);
+    let socket = ProbeSocket::udp(local, stream.dscp).map_err(ProbeError::from)?;
+    let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
+    write_frame(&mut control, &FromFarEnd::Ready { port })?;
+    let served = carry_out(&mut control, &stream, StreamEnd::listening(socket, stream.token, from), cancel);
+    if let Err(ServeError::Probe(error)) = &served {
+        // If the connection is what broke, nobody hears it.
+        let _ = write_frame(&mut control, &FromFarEnd::Refused { why: error.to_string() });
+    }
+    served.map(|()| 1)
+}
+
+/// A connection that blocks, but never for long.
+fn blocking(control: &TcpStream) -> io::Result<()> {
+    control.set_nonblocking(false)?;
+    control.set_read_timeout(Some(PATIENCE))?;
+    control.set_write_timeout(Some(PATIENCE))
+}
+
+/// Whether a stream stays within what this far end grants.
+fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
+    stream.plan().check().map_err(|error| error.to_string())?;
+    if !(LEAST..=LONGEST_DATAGRAM).contains(&stream.size) {
+        return Err(format!("packets of {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B", stream.size));
+    }
+    if stream.dscp > 63 {
+        return Err(format!("a DSCP of {}: expected 0 to 63", stream.dscp));
+    }
+    if stream.lasts() > LONGEST_STREAM {
+        return Err(format!(
+            "{} s of packets: expected at most {} s",
+            stream.lasts().as_secs_f64(),
+            LONGEST_STREAM.as_secs_f64()
+        ));
+    }
+    let rate = stream.size as f64 * 8.0 * 1e9 / stream.gap_ns as f64;
+    if stream.direction == Direction::Back && rate > order.most_rate.bits_per_s() as f64 {
+        return Err(format!("{rate:.0} bit/s: it sends at most {} (--max-rate)", order.most_rate));
+    }
+    Ok(())
+}
+
+/// Arrivals of a stream that are kept: each packet, and a copy of it.
+const fn arrivals(stream: &Stream) -> usize {
+    2 * stream.count as usize
+}
+
+/// What is remembered of a stream until it has been told, bytes: a record of each arrival and of each packet sent, and the
+/// records once more while they are told.
+const fn remembered(stream: &Stream) -> usize {
+    2 * arrivals(stream) * size_of::<(u32, u64)>() + stream.count as usize * size_of::<u64>()
+}
+
+/// Carries a stream out, and tells of it.
+fn carry_out(
+    control: &mut TcpStream,
+    stream: &Stream,
+    mut end: StreamEnd,
+    cancel: &AtomicBool,
+) -> Result<(), ServeError> {
+    let plan = stream.plan();
+    let mut log = Log { most: arrivals(stream), ..Log::default() };
+    let deadline = Clock::starting_in(stream.lasts() + plan.wait + SLACK);
+    let over = |control: &TcpStream| {
+        is_readable(control) || cancel.load(Ordering::Relaxed) || deadline.left_until(Instant::ZERO).is_zero()
+    };
+    loop {
+        end.linger(TICK, &mut log, || over(control))?;
+        if !over(control) {
+            continue;
+        }
+        if !is_readable(control) {
+            return Err(ServeError::Refused("it did not end".into()));
+        }
+        match read_frame_within(control, LONGEST_WORD)? {
+            Some(FromProbe::Begin) if stream.direction == Direction::Back => {
+                let sent = end.stream(plan, stream.size, &mut log, || over(control))?;
+                let numbers = 0..sent.at.len() as u32;
+                tell(control, numbers.zip(sent.at.iter().copied()))?;
+                let faults = source_faults(&sent, plan.gaps, "the far end");
+                let done = Done {
+                    faults,
+                    stamped: sent.stamped,
+                    source: Some(Box::new(sent.source)),
+                    ..Done::default()
+                };
+                write_frame(control, &FromFarEnd::Done(done))?;
+            }
+            Some(FromProbe::Finish) if stream.direction == Direction::There => {
+                tell(control, log.arrivals.iter().copied())?;
+                let drops = end.drops()?;
+                let lost =
+                    format!("{drops} packets reached the far end, and its socket had no room for them");
+                let faults = (drops > 0).then_some(lost).into_iter().collect();
+                let Log { stamped, dscps, ttls, .. } = log;
+                write_frame(control, &FromFarEnd::Done(Done { faults, stamped, dscps, ttls, source: None }))?;
+                return Ok(());
+            }
+            Some(FromProbe::Finish) | None => return Ok(()),
+            Some(_) => return Err(GreetingError::Unexpected.into()),
+        }
+    }
+}
+
+/// Records, in frames of a bounded length.
+fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> Result<(), FrameError> {
+    let records: Vec<_> = records.collect();
+    records.chunks(RECORDS).try_for_each(|chunk| {
+        let (numbers, at) = chunk.iter().copied().unzip();
+        write_frame(control, &FromFarEnd::Packets { numbers, at })
+    })
+}

@@ -1,0 +1,256 @@
+//! A flow over a socket of this host.
+
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use netrig_core::Seeds;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
+
+use super::super::error::ProbeError;
+use super::super::icmp_error::Extension;
+use super::super::ping;
+use super::super::socket::{ProbeSocket, icmp, may_not};
+use super::packet::{Flow, Method, Quote};
+use super::{Heard, What};
+use netrig_host::RealtimeOffset;
+use netrig_host::random;
+use netrig_host::socket::SocketError;
+use netrig_host::sys::{Objection, Origin};
+use netrig_host::{HostAddress, realtime_nanos};
+
+/// Batches of answers that are taken before it is seen what is to be sent.
+const LOOK: usize = 8;
+
+/// What became of a packet that was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// It left, or there was no room for it.
+    Sent,
+    /// It is longer than this host's interface carries: so much, or 0 if that is not known.
+    TooLong(u32),
+}
+
+/// What has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A packet went to the device, at this moment, ns since 1970.
+    Left(u32, u64),
+    /// Something was heard of a packet, by its number.
+    Heard(u32, Heard),
+    /// Something was heard of one of the packets.
+    Unnamed(Heard),
+}
+
+/// A socket whose packets are all of one flow.
+pub struct FlowSocket {
+    flow: Flow,
+    /// The target as the socket takes it: a raw one knows no port.
+    target: SocketAddr,
+    socket: ProbeSocket,
+    /// Of each datagram that left, which packet it was.
+    datagrams: Vec<u32>,
+    /// What this host said last that its interface carries.
+    local_mtu: u32,
+    no_room: u64,
+    wall: RealtimeOffset,
+    /// Keeps the port of TCP from others.
+    _port: Option<OwnedFd>,
+}
+
+impl FlowSocket {
+    /// Opens what the method needs, and a flow with a token of its own.
+    pub fn open(method: Method, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
+        let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
+        let token = Seeds::new(entropy).stream("probe/token").bits();
+        Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
+    }
+
+    /// The same with this token, from this address.
+    pub fn open_from(
+        local: SocketAddr,
+        method: Method,
+        target: SocketAddr,
+        dscp: u8,
+        token: u64,
+    ) -> Result<Self, ProbeError> {
+        let (socket, held) = match method {
+            Method::Udp => (ProbeSocket::searching(SocketType::DGRAM, ipproto::UDP, local, dscp)?, None),
+            Method::Icmp => (ping::open(local, dscp, ProbeSocket::searching)?, None),
+            Method::Tcp => (raw_tcp(local, dscp)?, Some(hold_port(local)?)),
+        };
+        let port = if method == Method::Udp { target.port() } else { 0 };
+        let to = HostAddress::from(target).at(port);
+        socket.connect(to).map_err(|error| ProbeError::send(target, error))?;
+        let mut source = socket.local().map_err(ProbeError::kernel("getsockname"))?;
+        if let Some((_, port)) = held {
+            source.set_port(port);
+        }
+        Ok(Self {
+            flow: Flow { method, source, target, token },
+            target: to,
+            socket,
+            datagrams: Vec::new(),
+            local_mtu: 0,
+            no_room: 0,
+            wall: RealtimeOffset::measure(),
+            _port: held.map(|(socket, _)| socket),
+        })
+    }
+
+    /// What all its packets share.
+    pub const fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// The descriptor, which can be read when something has come.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+
+    /// What the kernel takes the path to carry, octets of IP.
+    pub fn mtu(&self) -> Result<usize, ProbeError> {
+        self.socket.mtu().map_err(ProbeError::kernel("IP_MTU"))
+    }
+
+    /// Sends what follows with this TTL.
+    pub fn set_ttl(&mut self, ttl: u8) -> Result<(), ProbeError> {
+        self.socket.set_ttl(ttl).map_err(ProbeError::kernel("IP_TTL"))
+    }
+
+    /// Sends a packet of so many octets of IP; `each` is told what had come before.
+    pub fn send(
+        &mut self,
+        number: u32,
+        length: usize,
+        mut each: impl FnMut(Event),
+    ) -> Result<Given, ProbeError> {
+        let bytes = self.flow.packet(number, length);
+        let mut sent = self.socket.send(self.target, &bytes);
+        if sent.is_err() {
+            // What was said of an earlier packet keeps this one back: it is taken, and this one sent again.
+            self.take(&mut each)?;
+            sent = self.socket.send(self.target, &bytes);
+        }
+        let Err(error) = sent else {
+            self.datagrams.push(number);
+            return Ok(Given::Sent);
+        };
+        match error.raw_os_error() {
+            Some(libc::EMSGSIZE) => {
+                self.local_mtu = 0;
+                self.take(each)?;
+                Ok(Given::TooLong(self.local_mtu))
+            }
+            Some(libc::EAGAIN | libc::ENOBUFS) => {
+                self.no_room += 1;
+                Ok(Given::Sent)
+            }
+            _ => Err(ProbeError::send(self.flow.target, error)),
+        }
+    }
+
+    /// Takes what has come: answers, what is said of packets, and when they left.
+    pub fn take(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
+        let Self { flow, socket, datagrams, local_mtu, .. } = self;
+        let (mut left, mut heard) = (Vec::new(), Vec::new());
+        let taken = socket.errors(
+            |stamp| {
+                let number = datagrams.get(stamp.number as usize);
+                left.extend(number.map(|number| Event::Left(*number, stamp.at)));
+            },
+            |objection| match objection.error.origin {
+                Origin::Local if objection.error.errno == libc::EMSGSIZE => *local_mtu = objection.error.info,
+                _ => heard.extend(event(flow, objection)),
+            },
+        );
+        taken.map_err(ProbeError::kernel("the error queue"))?;
+        left.into_iter().chain(heard).for_each(&mut each);
+        self.answers(each)
+    }
+
+    /// Takes what the target itself sent.
+    fn answers(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
+        let Self { flow, socket, .. } = self;
+        for _ in 0..LOOK {
+            let took = socket.receive(|incoming| {
+                let Some((number, how)) = flow.answered(incoming.head) else { return };
+                each(Event::Heard(
+                    number,
+                    Heard {
+                        from: incoming.from.ip(),
+                        what: What::Answered(how),
+                        at: incoming.stamp.unwrap_or_else(realtime_nanos),
+                        stamped: incoming.stamp.is_some(),
+                        ttl: incoming.ttl,
+                        length: incoming.len,
+                        labels: Vec::new(),
+                    },
+                ));
+            });
+            if !took.map_err(ProbeError::kernel("recvmmsg"))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why this host was the limit.
+    pub fn faults(&self) -> Result<Vec<String>, ProbeError> {
+        let mut faults = Vec::new();
+        if self.no_room > 0 {
+            let packets = self.no_room;
+            faults.push(format!("the sending socket had no room for {packets} packets: send more slowly"));
+        }
+        let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+        if drops > 0 {
+            faults.push(format!("{drops} answers reached this host, and the socket had no room for them"));
+        }
+        if let Some(step) = RealtimeOffset::measure().stepped_since(&self.wall) {
+            faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
+        }
+        Ok(faults)
+    }
+}
+
+/// What a message of ICMP says of a packet of a flow.
+fn event(flow: &Flow, objection: &Objection<'_>) -> Option<Event> {
+    let error = objection.error;
+    let (from, said) = icmp(&error)?;
+    let extension = Extension::find(objection.head, error.extension(), flow.unrepeated());
+    let heard = Heard {
+        from,
+        what: What::Said(said),
+        at: objection.stamp.unwrap_or_else(realtime_nanos),
+        stamped: objection.stamp.is_some(),
+        ttl: objection.ttl,
+        length: objection.len,
+        labels: extension.map_or_else(Vec::new, |extension| extension.labels),
+    };
+    match flow.quoted(objection.head) {
+        Quote::Of(number) => Some(Event::Heard(number, heard)),
+        Quote::Unnamed => Some(Event::Unnamed(heard)),
+        Quote::Foreign => None,
+    }
+}
+
+/// A raw socket of TCP.
+fn raw_tcp(any: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
+    match ProbeSocket::searching(SocketType::RAW, ipproto::TCP, any, dscp) {
+        Err(error) if may_not(&error) => Err(ProbeError::Request(
+            "a trace by TCP writes its own headers: run it with CAP_NET_RAW, or take --method udp".into(),
+        )),
+        other => Ok(other?),
+    }
+}
+
+/// A port of TCP that nobody else gets as long as it is held, and which it is.
+fn hold_port(any: SocketAddr) -> Result<(OwnedFd, u16), ProbeError> {
+    let failed =
+        |error: rustix::io::Errno| SocketError::Refused { what: "bind", address: any, source: error.into() };
+    let family = if any.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(family, kind, flags, Some(ipproto::TCP)).map_err(failed)?;
+    rustix::net::bind(&socket, &any).map_err(failed)?;
+    let bound: SocketAddr = rustix::net::getsockname(&socket).and_then(TryInto::try_into).map_err(failed)?;
+    Ok((socket, bound.port()))
+}

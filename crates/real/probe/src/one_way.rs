@@ -1,0 +1,370 @@
+//! `probe owd` and `probe loss`: one direction of a path, with a far end that reports what it saw.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::Duration;
+use netrig_stats::path::Delays;
+use serde::{Deserialize, Serialize};
+
+use super::control::{self, Call, FromFarEnd, FromProbe, GreetingError, Stream, ungreeted};
+use super::error::ProbeError;
+use super::offset::ClockOffset;
+use super::report::{CONFIDENCE, Punctuality, Report, Section, Stamps};
+use super::schedule::{Gaps, source_fault};
+use super::socket::ProbeSocket;
+use super::stamp::Key;
+use super::stream::{Log, SentStream, StreamEnd};
+use super::stream_packet::LEAST;
+use super::two_way::Plan;
+use super::wire::is_readable;
+use super::{path_sections, seconds_between};
+use netrig_host::RealtimeOffset;
+use netrig_host::frames::{read_frame, write_frame};
+use netrig_host::random;
+use netrig_host::socket::LONGEST_DATAGRAM;
+use netrig_host::{HostAddress, SourceReport};
+
+/// After an interruption arrivals are waited for no longer than this.
+const SHORT_WAIT: Duration = Duration::from_millis(200);
+
+/// Which way a stream goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From this host to the far end.
+    #[default]
+    There,
+    /// From the far end to this host.
+    Back,
+}
+
+impl Direction {
+    /// What the far clock's lead has to be multiplied by to be taken out of a delay.
+    const fn sign(self) -> f64 {
+        match self {
+            Self::There => 1.0,
+            Self::Back => -1.0,
+        }
+    }
+}
+
+/// What of a stream is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Delay and loss in one quantile (`owd`).
+    Delay,
+    /// Loss, its pattern, and the order of what arrived (`loss`): no clock is needed.
+    Loss,
+}
+
+/// What a one-way probe is to do.
+#[derive(Clone, Debug)]
+pub struct OneWayOrder {
+    /// Where the far end listens.
+    pub target: SocketAddr,
+    /// Which way the packets go.
+    pub direction: Direction,
+    /// What is told of them.
+    pub told: Told,
+    /// How many packets, and when.
+    pub plan: Plan,
+    /// Octets of UDP payload, 24 at least.
+    pub size: usize,
+    /// Code point that packets are sent with.
+    pub dscp: u8,
+    /// The far end's key.
+    pub key: Option<Key>,
+}
+
+impl OneWayOrder {
+    fn check(&self) -> Result<(), ProbeError> {
+        self.plan.check()?;
+        if (LEAST..=LONGEST_DATAGRAM).contains(&self.size) {
+            return Ok(());
+        }
+        Err(ProbeError::Request(format!(
+            "--size {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B",
+            self.size
+        )))
+    }
+}
+
+/// What both ends know of a stream once it is over.
+struct Passed {
+    sent: Vec<u64>,
+    sent_stamped: usize,
+    log: Log,
+    source: SourceReport,
+    faults: Vec<String>,
+    interrupted: bool,
+    offset: ClockOffset,
+}
+
+/// Measures one direction.
+///
+/// # Errors
+/// If the order cannot be carried out, or the far end is not there or breaks off.
+pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+    order.check()?;
+    let mut session = Session::open(order, cancel)?;
+    let wall = RealtimeOffset::measure();
+    session.ask()?;
+    let mut passed = match order.direction {
+        Direction::There => session.there()?,
+        Direction::Back => session.back()?,
+    };
+    if let Some(step) = RealtimeOffset::measure().stepped_since(&wall) {
+        passed.faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
+    }
+    report(order, passed)
+}
+
+/// A far end that has agreed to a stream.
+struct Session<'a> {
+    order: &'a OneWayOrder,
+    cancel: &'a AtomicBool,
+    control: TcpStream,
+    end: StreamEnd,
+    log: Log,
+    one_clock: bool,
+}
+
+impl<'a> Session<'a> {
+    fn open(order: &'a OneWayOrder, cancel: &'a AtomicBool) -> Result<Self, ProbeError> {
+        let target = order.target;
+        let Call { stream: mut control, one_clock } = control::call(target, order.key.as_ref())?;
+        let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
+        let (poisson, gap) = match order.plan.gaps {
+            Gaps::Poisson(mean) => (true, mean),
+            Gaps::Periodic(gap) => (false, gap),
+        };
+        write_frame(
+            &mut control,
+            &FromProbe::Stream(Stream {
+                direction: order.direction,
+                token,
+                count: order.plan.count,
+                poisson,
+                gap_ns: gap.as_nanos(),
+                wait_ns: order.plan.wait.as_nanos(),
+                seed: order.plan.seed,
+                size: order.size,
+                dscp: order.dscp,
+            }),
+        )?;
+        let port = match read_frame(&mut control)? {
+            Some(FromFarEnd::Ready { port }) => port,
+            Some(FromFarEnd::Refused { why }) => {
+                return Err(ProbeError::Request(format!("{target} refuses: {why}")));
+            }
+            _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
+        };
+        let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
+        let local = HostAddress::from(local).at(0);
+        let peer = HostAddress::from(target).at(port);
+        let end = StreamEnd::connected(ProbeSocket::asking(local, order.dscp)?, token, peer);
+        let end = end.map_err(|error| ProbeError::send(peer, error))?;
+        let log = Log { most: order.plan.count as usize * 2, ..Log::default() };
+        Ok(Self { order, cancel, control, end, log, one_clock })
+    }
+
+    /// Asks for the far end's time, which also shows it the way here.
+    fn ask(&mut self) -> Result<(), ProbeError> {
+        let cancel = self.cancel;
+        if self.end.ask(&mut self.log, || cancel.load(Ordering::Relaxed))? || cancel.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let said = self.log.icmp_errors.sentences();
+        let said: String = said.iter().map(|sentence| format!("; {sentence}")).collect();
+        Err(ProbeError::FarEnd {
+            target: self.order.target,
+            why: format!("it answers over TCP, and no packet of UDP came back{said}"),
+            advice: "let UDP through the firewall between the two hosts",
+        })
+    }
+
+    /// Sends the stream; the far end tells what arrived.
+    fn there(mut self) -> Result<Passed, ProbeError> {
+        let Self { order, cancel, .. } = self;
+        let stop = || cancel.load(Ordering::Relaxed);
+        let sent = self.end.stream(order.plan, order.size, &mut self.log, stop)?;
+        let interrupted = stop();
+        let wait = if interrupted { order.plan.wait.min(SHORT_WAIT) } else { order.plan.wait };
+        self.end.linger(wait, &mut self.log, || false)?;
+        self.end.ask(&mut self.log, || false)?;
+        write_frame(&mut self.control, &FromProbe::Finish)?;
+        let Log { exchanges, icmp_errors, .. } = std::mem::take(&mut self.log);
+        let mut log = Log { exchanges, icmp_errors, ..Log::default() };
+        let mut faults = source_faults(&sent, order.plan.gaps, "this host");
+        loop {
+            match self.hear()? {
+                FromFarEnd::Packets { numbers, at }
+                    if log.arrivals.len() + at.len() <= 2 * order.plan.count as usize =>
+                {
+                    log.arrivals.extend(numbers.into_iter().zip(at));
+                }
+                FromFarEnd::Done(done) => {
+                    log = Log { stamped: done.stamped, dscps: done.dscps, ttls: done.ttls, ..log };
+                    faults.extend(done.faults);
+                    break;
+                }
+                _ => return Err(ungreeted(order.target, &GreetingError::Unexpected)),
+            }
+        }
+        let offset = self.offset(&log);
+        let SentStream { at, stamped, source, .. } = sent;
+        Ok(Passed { sent: at, sent_stamped: stamped, log, source, faults, interrupted, offset })
+    }
+
+    /// Lets the far end send, logs what arrives, and hears what was sent.
+    fn back(mut self) -> Result<Passed, ProbeError> {
+        write_frame(&mut self.control, &FromProbe::Begin)?;
+        let (plan, cancel) = (self.order.plan, self.cancel);
+        let (mut sent, mut interrupted) = (Vec::new(), false);
+        let done = loop {
+            let control = &self.control;
+            self.end.linger(Duration::from_millis(50), &mut self.log, || is_readable(control))?;
+            if cancel.load(Ordering::Relaxed) && !interrupted {
+                write_frame(&mut self.control, &FromProbe::Finish)?;
+                interrupted = true;
+            }
+            if is_readable(&self.control) {
+                match self.hear()? {
+                    FromFarEnd::Packets { at, .. } if sent.len() + at.len() <= plan.count as usize => {
+                        sent.extend(at);
+                    }
+                    FromFarEnd::Done(done) => break done,
+                    _ => return Err(ungreeted(self.order.target, &GreetingError::Unexpected)),
+                }
+            }
+        };
+        let wait = if interrupted { plan.wait.min(SHORT_WAIT) } else { plan.wait };
+        self.end.linger(wait, &mut self.log, || false)?;
+        if !interrupted {
+            self.end.ask(&mut self.log, || false)?;
+            write_frame(&mut self.control, &FromProbe::Finish)?;
+        }
+        let mut faults = done.faults;
+        let drops = self.end.drops()?;
+        if drops > 0 {
+            faults.push(format!("{drops} packets reached this host, and the socket had no room for them"));
+        }
+        let Some(source) = done.source else {
+            return Err(ungreeted(self.order.target, &GreetingError::Unexpected));
+        };
+        let log = std::mem::take(&mut self.log);
+        let offset = self.offset(&log);
+        Ok(Passed { sent, sent_stamped: done.stamped, log, source: *source, faults, interrupted, offset })
+    }
+
+    fn offset(&self, log: &Log) -> ClockOffset {
+        if self.one_clock { ClockOffset::Same } else { ClockOffset::of(&log.exchanges) }
+    }
+
+    fn hear(&mut self) -> Result<FromFarEnd, ProbeError> {
+        match read_frame(&mut self.control)? {
+            Some(FromFarEnd::Refused { why }) => Err(ProbeError::FarEnd {
+                target: self.order.target,
+                why,
+                advice: "see what `netrig probe reflect` says there",
+            }),
+            Some(words) => Ok(words),
+            None => Err(ProbeError::FarEnd {
+                target: self.order.target,
+                why: "it closed the connection".into(),
+                advice: "see what `netrig probe reflect` says there",
+            }),
+        }
+    }
+}
+
+/// Why a source was the limit.
+pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<String> {
+    let mut faults: Vec<_> =
+        source_fault(&sent.source, gaps).map(|fault| format!("{whose}: {fault}")).into_iter().collect();
+    if sent.no_room > 0 {
+        faults.push(format!(
+            "{whose}: the sending socket had no room for {} packets: send more slowly",
+            sent.no_room
+        ));
+    }
+    faults
+}
+
+impl Passed {
+    /// Of each packet how long it took, if it came in time, and the numbers of all that came, in the order of their arrival.
+    fn delays(&self, order: &OneWayOrder) -> (Vec<Option<f64>>, Vec<u64>) {
+        let (ahead, bound) = self.offset.correction().unwrap_or((0.0, f64::INFINITY));
+        let mut delays: Vec<Option<f64>> = vec![None; self.sent.len()];
+        let mut order_of_arrival = Vec::with_capacity(self.log.arrivals.len());
+        for (number, at) in &self.log.arrivals {
+            let Some(sent) = self.sent.get(*number as usize) else { continue };
+            order_of_arrival.push(u64::from(*number));
+            let delay = seconds_between(*sent, *at);
+            // RFC 7680 section 2.6: what takes longer than the waiting time is lost.
+            if delay - order.direction.sign() * ahead - bound <= order.plan.wait.as_secs_f64() {
+                delays[*number as usize].get_or_insert(delay);
+            }
+        }
+        if self.interrupted {
+            // What was sent last may still be on its way: it is neither lost nor not.
+            let last = self.sent.last().copied().unwrap_or(0);
+            let still = last.saturating_sub(order.plan.wait.as_nanos());
+            let known = self.sent.iter().zip(&delays).map(|(at, delay)| *at < still || delay.is_some());
+            delays = known.zip(&delays).filter_map(|(known, delay)| known.then_some(*delay)).collect();
+        }
+        (delays, order_of_arrival)
+    }
+
+    /// What there was to see.
+    fn sections(&self, order: &OneWayOrder) -> Result<Vec<Section>, ProbeError> {
+        let (delays, order_of_arrival) = self.delays(order);
+        let mut section = Section::new(match order.direction {
+            Direction::There => "there",
+            Direction::Back => "back",
+        });
+        let lost = delays.iter().map(|delay| delay.map(|_| 0.0));
+        path_sections::loss(&mut section, &Delays::new(lost)?)?;
+        if order.told == Told::Delay {
+            path_sections::one_way_delay(&mut section, &delays, &self.offset, order.direction.sign())?;
+            path_sections::variation(&mut section, &delays)?;
+        }
+        let mut pattern = Section::new("pattern");
+        path_sections::loss_pattern(&mut pattern, delays.iter().map(Option::is_none));
+        path_sections::order(&mut pattern, &order_of_arrival);
+        Ok(vec![section, pattern])
+    }
+}
+
+fn report(order: &OneWayOrder, passed: Passed) -> Result<Report, ProbeError> {
+    let mut report = Report {
+        probe: match order.told {
+            Told::Delay => "owd",
+            Told::Loss => "loss",
+        },
+        target: order.target.to_string(),
+        confidence: CONFIDENCE,
+        valid: passed.faults.is_empty(),
+        sections: passed.sections(order)?,
+        faults: passed.faults,
+        interrupted: passed.interrupted,
+        notes: passed.log.icmp_errors.sentences(),
+        icmp_errors: passed.log.icmp_errors.clone(),
+        source: Punctuality::from(&passed.source),
+        stamps: Stamps {
+            sent: passed.sent.len(),
+            sent_by_kernel: passed.sent_stamped,
+            received: passed.log.arrivals.len(),
+            received_by_kernel: passed.log.stamped,
+        },
+    };
+    if passed.log.arrivals.len() >= 2 * order.plan.count as usize {
+        report.fault("more copies arrived than the far end counts");
+    }
+    report.arrived_with(order.dscp, &passed.log.dscps, &passed.log.ttls);
+    if order.told == Told::Delay {
+        report.offset(&passed.offset);
+    }
+    Ok(report)
+}

@@ -1,0 +1,99 @@
+//! Packets at their moments, and what arrives meanwhile: the loops of every probe that keeps a schedule.
+
+use std::os::fd::AsFd;
+
+use netrig_core::{Duration, Instant};
+
+use super::error::ProbeError;
+use super::socket::ProbeSocket;
+use netrig_host::{Asked, SourceMeter};
+use netrig_host::{Clock, Pacer, SPIN, Watch};
+
+/// The schedule begins so long after it was made, so that the first packet is as punctual as any.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// Packets that a sender that is late sends before it looks at what has arrived.
+const BURST: u32 = 64;
+
+/// Who takes what arrives at a socket.
+pub(super) trait Listen {
+    /// Where it arrives.
+    fn socket(&self) -> &ProbeSocket;
+
+    /// Takes some of what has arrived; whether there may be more.
+    fn take(&mut self) -> Result<bool, ProbeError>;
+}
+
+/// Who sends packets, too.
+pub(super) trait Speak: Listen {
+    /// Sends the next packet, now by this clock.
+    fn send(&mut self, clock: &Clock) -> Result<(), ProbeError>;
+}
+
+/// A pacer that watches a socket under number 0.
+pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> Result<Pacer, ProbeError> {
+    let pacer = Pacer::new(clock, tail).map_err(ProbeError::kernel("epoll_create"))?;
+    pacer.watch(socket, 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
+    Ok(pacer)
+}
+
+/// Sends a packet at each moment of a schedule, or as soon after it as this host can, and takes what arrives meanwhile;
+/// until all are sent or `stop` says so. The schedule's clock, and how well its moments were kept.
+pub(super) fn keep(
+    speaker: &mut impl Speak,
+    schedule: impl IntoIterator<Item = Instant>,
+    asked: Asked,
+    stop: impl Fn() -> bool,
+) -> Result<(Clock, SourceMeter), ProbeError> {
+    let clock = Clock::starting_in(HEAD_START);
+    let mut pacer = watching(speaker.socket().fd(), clock, SPIN)?;
+    let mut meter = SourceMeter::new(asked);
+    let (mut more, mut without_a_look) = (false, 0);
+    for due in schedule {
+        while !clock.left_until(due).is_zero() && !stop() {
+            if more || !pacer.wait(due).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
+                more = speaker.take()?;
+            }
+            without_a_look = 0;
+        }
+        if stop() {
+            break;
+        }
+        if without_a_look == BURST {
+            more = speaker.take()?;
+            without_a_look = 0;
+        }
+        speaker.send(&clock)?;
+        meter.sent(due, clock.now());
+        without_a_look += 1;
+    }
+    Ok((clock, meter))
+}
+
+/// Takes what arrives until the moment that `end` names, which is asked what it is now before each wait and told how long
+/// it has lasted; and then what had arrived by then, however much comes after it.
+pub(super) fn linger<L: Listen>(
+    listener: &mut L,
+    tail: Duration,
+    mut end: impl FnMut(&L, Instant) -> Instant,
+) -> Result<(), ProbeError> {
+    let clock = Clock::starting_in(Duration::ZERO);
+    let mut pacer = watching(listener.socket().fd(), clock, tail)?;
+    let mut more = false;
+    loop {
+        let until = end(listener, clock.now());
+        if clock.left_until(until).is_zero() {
+            break;
+        }
+        if !more {
+            pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
+        }
+        more = listener.take()?;
+    }
+    for _ in 0..listener.socket().full_buffer() {
+        if !listener.take()? {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! The far end of a search: each datagram with the search's token is answered with its first octets.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Instant};
+
+use super::super::control::FromFarEnd;
+use super::super::error::ProbeError;
+use super::super::flow::packet::MARK;
+use super::super::pacing::watching;
+use super::super::segments::SegmentEnd;
+use super::super::socket::ProbeSocket;
+use super::super::wire::is_readable;
+use netrig_host::frames::write_frame;
+use netrig_host::{Clock, HostAddress};
+
+/// No search takes longer.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Answers until the connection says something or ends. Nothing is sent to another host than that of the connection, nothing
+/// before the token came from there, and never more than came.
+pub fn serve(
+    control: &mut TcpStream,
+    token: u64,
+    from: SocketAddr,
+    cancel: &AtomicBool,
+) -> Result<(), ProbeError> {
+    let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
+    let mut socket = ProbeSocket::udp(HostAddress::from(local).at(0), 0)?;
+    let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
+    write_frame(control, &FromFarEnd::Ready { port })?;
+    let segments = SegmentEnd::read(&*control, local.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;
+    write_frame(control, &FromFarEnd::Segments(segments))?;
+    let clock = Clock::starting_in(Duration::ZERO);
+    let mut pacer = watching(socket.fd(), clock, Duration::ZERO)?;
+    let (mut arrived, mut more) = (Vec::new(), false);
+    let end = Instant::ZERO + LONGEST;
+    while !is_readable(control) && !cancel.load(Ordering::Relaxed) && clock.now() < end {
+        if !more {
+            // The pacer looks up every 50 ms.
+            pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        }
+        let took = socket.receive(|incoming| {
+            let mark = incoming.head.first_chunk::<MARK>().filter(|mark| mark[..8] == token.to_be_bytes());
+            if let Some(mark) = mark.filter(|_| incoming.from.ip() == from.ip()) {
+                arrived.push((incoming.from, *mark));
+            }
+        });
+        more = took.map_err(ProbeError::kernel("recvmmsg"))?;
+        for (to, mark) in arrived.drain(..) {
+            // What finds no room or no way is lost, as any packet may be.
+            let _ = socket.offer(to, &mark);
+        }
+        // A stamp of what was sent is of no use to an answer that has gone.
+        socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! The far end.
+
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as StdDuration;
+
+use netrig_core::Duration;
+
+use super::protocol::{Answer, Arrival, ArrivalLog, Request};
+use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
+use crate::ProbeError;
+use crate::control::LONGEST_WORD;
+use crate::socket::ProbeSocket;
+use crate::wire::{Wire, readable};
+use netrig_host::RealtimeOffset;
+use netrig_host::frames::{FrameError, read_frame_within, write_frame};
+use netrig_host::{HostAddress, monotonic_nanos};
+use netrig_host::{Kept, Memory};
+use netrig_host::{is_of_newcomer, is_passing};
+
+/// How long a probe may be silent between two requests.
+const PATIENCE: StdDuration = StdDuration::from_secs(30);
+/// How long is waited for stragglers after all was sent.
+const GRACE: StdDuration = StdDuration::from_secs(1);
+
+/// Bytes that are read from a connection of a transfer at a time.
+const SWALLOW: usize = 256 << 10;
+
+/// One probe's talk with us.
+struct Talk<'a> {
+    /// What all probes share.
+    memory: &'a Memory,
+    peer: IpAddr,
+    local: HostAddress,
+    reader: BufReader<Wire<'a>>,
+    writer: BufWriter<Wire<'a>>,
+}
+
+/// Serves a probe that was let in, until it hangs up or `stop` says so; how many of its requests were carried out.
+///
+/// # Errors
+/// If the connection breaks, or what comes cannot be understood.
+pub(crate) fn serve(
+    stream: &TcpStream,
+    peer: IpAddr,
+    memory: &Memory,
+    stop: &AtomicBool,
+) -> Result<u64, FrameError> {
+    let wire = Wire::new(stream, stop, PATIENCE)?;
+    let local = HostAddress::from(stream.local_addr()?);
+    let (reader, writer) = (BufReader::new(wire), BufWriter::new(wire));
+    let mut talk = Talk { memory, peer, local, reader, writer };
+    let mut served = 0;
+    loop {
+        let request = match read_frame_within(&mut talk.reader, LONGEST_WORD) {
+            Ok(Some(request)) => request,
+            Ok(None) => break,
+            // Between two requests nothing is broken off.
+            Err(_) if stop.load(Ordering::Relaxed) => break,
+            Err(error) => return Err(error),
+        };
+        match request {
+            Request::Ping => talk.say(&Answer::Pong)?,
+            Request::Receive { lasts_ms, keep } => talk.receive(lasts_ms, keep, stop)?,
+            Request::Sink { connections, lasts_ms } => talk.sink(connections, lasts_ms, stop)?,
+            Request::Sent => {
+                talk.say(&Answer::Error { why: "that means nothing now".to_owned() })?;
+                break;
+            }
+        }
+        served += u64::from(request != Request::Ping);
+    }
+    Ok(served)
+}
+
+impl Talk<'_> {
+    fn say(&mut self, answer: &Answer) -> Result<(), FrameError> {
+        write_frame(&mut self.writer, answer)?;
+        Ok(self.writer.flush()?)
+    }
+
+    fn refuse(&mut self, error: &dyn std::error::Error) -> Result<(), FrameError> {
+        self.say(&Answer::Error { why: error.to_string() })
+    }
+
+    fn ready(&mut self, port: u16) -> Result<(), FrameError> {
+        self.say(&Answer::Ready { port })
+    }
+
+    /// Takes datagrams on a thread of its own until the probe has sent all, or its time is over.
+    fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), FrameError> {
+        let mut ear = match Ear::open(self.local, self.peer, keep.into(), self.memory.none()) {
+            Ok(ear) => ear,
+            Err(error) => return self.refuse(&error),
+        };
+        let until = monotonic_nanos().saturating_add(lasting(lasts_ms));
+        self.ready(ear.port)?;
+        let all_sent = AtomicBool::new(false);
+        let patience = StdDuration::from_nanos(lasting(lasts_ms)) + PATIENCE;
+        self.reader.get_mut().patience = patience;
+        let (said, heard) = std::thread::scope(|scope| {
+            let ear = &mut ear;
+            let listening = scope.spawn(|| {
+                ear.hear(|| {
+                    stop.load(Ordering::Relaxed)
+                        || all_sent.load(Ordering::Relaxed)
+                        || monotonic_nanos() > until
+                })
+            });
+            let said = read_frame_within(&mut self.reader, LONGEST_WORD);
+            if matches!(said, Ok(Some(Request::Sent))) {
+                std::thread::sleep(GRACE);
+            }
+            all_sent.store(true, Ordering::Relaxed);
+            (said, listening.join())
+        });
+        self.reader.get_mut().patience = PATIENCE;
+        let (Ok(Some(Request::Sent)), Ok(heard)) = (said, heard) else {
+            return self.say(&Answer::Error { why: "a report was not asked for".to_owned() });
+        };
+        let stepped = match heard {
+            Ok(stepped) => stepped,
+            Err(error) => return self.refuse(&error),
+        };
+        let stepped_ns = stepped.map(Duration::as_nanos);
+        let (datagrams, dropped) = (ear.arrivals.len(), ear.socket.drops()?);
+        self.say(&Answer::Came { datagrams, dropped, stepped_ns })?;
+        ear.arrivals.write_to(&mut self.writer)?;
+        Ok(self.writer.flush()?)
+    }
+
+    /// Takes connections, and throws away what comes over them.
+    fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), FrameError> {
+        if connections > MOST_CONNECTIONS {
+            let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
+            return self.say(&Answer::Error { why });
+        }
+        let _kept = match self.memory.reserve(usize::from(connections) * SWALLOW) {
+            Ok(kept) => kept,
+            Err(error) => return self.refuse(&error),
+        };
+        let listener = match TcpListener::bind(self.local.at(0)) {
+            Ok(listener) => listener,
+            Err(error) => return self.refuse(&error),
+        };
+        listener.set_nonblocking(true)?;
+        let until = monotonic_nanos().saturating_add(lasting(lasts_ms));
+        self.ready(listener.local_addr()?.port())?;
+        let is_over = || stop.load(Ordering::Relaxed) || monotonic_nanos() > until;
+        let bytes: io::Result<u64> = std::thread::scope(|scope| {
+            let mut sinks = Vec::new();
+            while sinks.len() < usize::from(connections) && !is_over() {
+                if !readable(&listener)? {
+                    continue;
+                }
+                match listener.accept() {
+                    Ok((stream, peer)) if peer.ip() == self.peer => {
+                        let is_over = &is_over;
+                        sinks.push(scope.spawn(move || swallow(stream, is_over)));
+                    }
+                    Ok(_) => {}
+                    Err(error) if is_passing(&error) || is_of_newcomer(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let ended = sinks
+                .into_iter()
+                .map(|sink| sink.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())));
+            ended.sum()
+        });
+        match bytes {
+            Ok(bytes) => self.say(&Answer::Sunk { bytes }),
+            Err(error) => self.refuse(&error),
+        }
+    }
+}
+
+/// What a probe asked for, at most what it may; ns.
+fn lasting(lasts_ms: u64) -> u64 {
+    lasts_ms.saturating_mul(1_000_000).min(LONGEST.as_nanos())
+}
+
+/// Reads to the end of a connection; how many bytes came.
+fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
+    let mut bytes = 0;
+    let mut buffer = vec![0; SWALLOW];
+    stream.set_nonblocking(true)?;
+    while !is_over() {
+        if !readable(&stream)? {
+            continue;
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(bytes),
+            Ok(some) => bytes += some as u64,
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "the probe took longer than it had said"))
+}
+
+/// A UDP socket that listens to one address.
+struct Ear {
+    socket: ProbeSocket,
+    port: u16,
+    from: IpAddr,
+    keep: usize,
+    arrivals: ArrivalLog,
+    /// What they take.
+    kept: Kept,
+}
+
+impl Ear {
+    fn open(local: HostAddress, from: IpAddr, keep: usize, kept: Kept) -> Result<Self, ProbeError> {
+        let socket = ProbeSocket::udp(local.at(0), 0)?;
+        let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
+        Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })
+    }
+
+    /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
+    /// which makes times before and after it incomparable.
+    fn hear(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
+        let offset = RealtimeOffset::measure();
+        loop {
+            let over = is_over();
+            let some = readable(self.socket.fd())? && self.take(&offset)?;
+            if over && !some {
+                return Ok(RealtimeOffset::measure().stepped_since(&offset));
+            }
+        }
+    }
+
+    /// Takes what waits; whether there was something.
+    fn take(&mut self, offset: &RealtimeOffset) -> io::Result<bool> {
+        let Self { socket, from, keep, arrivals, kept, .. } = self;
+        let (mut some, mut full) = (false, None);
+        socket.receive(|incoming| {
+            some = true;
+            if incoming.from.ip() != *from || full.is_some() {
+                return;
+            }
+            let at_ns = incoming.stamp.map_or_else(monotonic_nanos, |stamp| offset.monotonic(stamp));
+            let len = u32::try_from(incoming.len).unwrap_or(u32::MAX);
+            let head = incoming.head[..incoming.head.len().min(*keep)].to_vec();
+            let arrival = Arrival { at_ns, len, head };
+            if kept.bytes() + arrival.cost() > MOST_BYTES {
+                full = Some(format!("more came than the {MOST_BYTES} B that a receiver keeps"));
+            } else if let Err(error) = kept.grow(arrival.cost()) {
+                full = Some(error.to_string());
+            } else if let Err(error) = arrivals.push(&arrival) {
+                full = Some(error.to_string());
+            }
+        })?;
+        full.map_or(Ok(some), |why| Err(io::Error::other(why)))
+    }
+}
+
+/// How long a run of the receiver's may last, for those who say so to it.
+pub(crate) fn generous(expected: Duration) -> Duration {
+    (expected * 2 + Duration::from_secs(10)).min(LONGEST)
+}

@@ -1,0 +1,334 @@
+//! What a reflector answers (RFC 8762 section 4.3).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use netrig_core::Prefix;
+
+use super::packet::{self, Key, PacketError, Reflected, Test};
+use super::timestamp::ErrorEstimate;
+use super::{PORT, tlv};
+
+/// Sessions whose packets a stateful reflector counts; of one more the one is forgotten that was silent for longest.
+pub const MOST_SESSIONS: usize = 1024;
+
+/// A session that was silent for so long is over: REFWAIT of RFC 5357 section 4.2, nanoseconds.
+pub const SESSION_ENDS_AFTER: u64 = 900 * 1_000_000_000;
+
+/// No reflector keeps a packet for so long, nanoseconds.
+const ONE_EXCHANGE: u64 = 10 * 1_000_000_000;
+
+/// How a packet arrived at a reflector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ingress {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// When, nanoseconds since 1970.
+    pub received: u64,
+    /// Its TTL or hop limit.
+    pub ttl: u8,
+    /// Its DSCP and ECN: the octet once called type of service, or the traffic class.
+    pub class: u8,
+}
+
+/// What a reflector sends back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// As long as the packet that it answers.
+    pub bytes: Vec<u8>,
+    /// The code point to send it with.
+    pub dscp: u8,
+}
+
+/// Why a packet is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// Its sender is not on the list.
+    #[error("its sender is not on the list")]
+    NotListed,
+    /// Its source is a port where reflectors receive, and an answer might be answered, without end.
+    #[error("its source is a port of a reflector")]
+    FromReflector,
+    /// It is a reflection itself.
+    #[error("it is a reflection")]
+    Reflection,
+    /// It is no packet of STAMP.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+}
+
+/// A STAMP Session-Reflector.
+#[derive(Debug)]
+pub struct Reflector {
+    /// Packets are authenticated with this key; without one they are not.
+    pub key: Option<Key>,
+    /// Who is answered.
+    pub allowed: Vec<Prefix>,
+    /// Code points that an answer may be sent with if the sender asks (RFC 8972 section 4.4), all if not given. An answer
+    /// to which nothing is asked has the code point of the packet that it answers.
+    pub dscps: Option<Vec<u8>>,
+    /// The port where this reflector receives.
+    pub port: u16,
+    /// The sessions, if it numbers its answers itself (RFC 8762 section 4: stateful).
+    pub sessions: Option<Sessions>,
+}
+
+/// Answers sent in each session of a stateful reflector.
+#[derive(Debug, Default)]
+pub struct Sessions(BTreeMap<(SocketAddr, u16), Session>);
+
+#[derive(Debug, Default)]
+struct Session {
+    next: u32,
+    heard: u64,
+}
+
+impl Sessions {
+    /// The number of the next answer in a session.
+    fn next(&mut self, sender: SocketAddr, session: u16, now: u64) -> u32 {
+        if self.0.len() >= MOST_SESSIONS && !self.0.contains_key(&(sender, session)) {
+            let silent = self.0.iter().min_by_key(|(_, session)| session.heard).map(|(key, _)| *key);
+            silent.and_then(|key| self.0.remove(&key));
+        }
+        let session = self.0.entry((sender, session)).or_default();
+        if now.saturating_sub(session.heard) > SESSION_ENDS_AFTER {
+            session.next = 0;
+        }
+        session.heard = now;
+        let number = session.next;
+        session.next = number.wrapping_add(1);
+        number
+    }
+}
+
+impl Reflector {
+    /// The answer to a packet, to be sent at `now` (nanoseconds since 1970) by a clock with this error.
+    ///
+    /// It is exactly as long as the packet (RFC 8762 section 4.3): a packet of fewer than 41 octets, which RFC 8762 section
+    /// 4.6 would have answered with 44, is not answered, lest somebody have this host send more than they do.
+    ///
+    /// # Errors
+    /// Why it is not answered.
+    pub fn reflect(
+        &mut self,
+        packet: &[u8],
+        ingress: &Ingress,
+        now: u64,
+        error: ErrorEstimate,
+    ) -> Result<Reply, Unanswered> {
+        // An address of IPv4 may come in IPv6's dress (RFC 4291 section 2.5.5.2).
+        let from = ingress.from.ip().to_canonical();
+        if !self.allowed.iter().any(|prefix| prefix.contains(from)) {
+            return Err(Unanswered::NotListed);
+        }
+        // Two reflectors must not talk to each other: one that receives on a well-known port sends from it.
+        if [PORT, self.port, 0].contains(&ingress.from.port()) {
+            return Err(Unanswered::FromReflector);
+        }
+        let key = self.key.as_ref();
+        let sender = Test::decode(packet, key)?;
+        if is_reflection(packet, key) {
+            return Err(Unanswered::Reflection);
+        }
+        let sequence = match &mut self.sessions {
+            Some(sessions) => sessions.next(ingress.from, sender.session, ingress.received),
+            None => sender.sequence,
+        };
+        let own = Test {
+            sequence,
+            timestamp: error.format.encode(now),
+            error,
+            // RFC 8972 section 3: copied.
+            session: sender.session,
+        };
+        let received = error.format.encode(ingress.received);
+        let mut bytes = Reflected { own, received, sender, sender_ttl: ingress.ttl }.encode(key);
+        let base = bytes.len().min(packet.len());
+        bytes.truncate(base);
+        bytes.extend(&packet[base..]);
+        let arrival = tlv::Arrival {
+            sequence: sender.sequence,
+            answer: sequence,
+            key,
+            dscp: ingress.class >> 2,
+            ecn: ingress.class & 3,
+            may_send: &|dscp| self.dscps.as_ref().is_none_or(|dscps| dscps.contains(&dscp)),
+        };
+        let asked = tlv::answer(&mut bytes[base..], &arrival);
+        Ok(Reply { bytes, dscp: asked.unwrap_or(arrival.dscp) })
+    }
+}
+
+/// Whether a packet has what only reflectors write, in the place of the zeros or the padding of a sender: a time of receiving
+/// that lies within seconds of the time of sending. Random padding does so once in 10⁸. Zeros are no such time: a sender
+/// without a clock, which counts from its start, writes times near them.
+fn is_reflection(packet: &[u8], key: Option<&Key>) -> bool {
+    Reflected::decode(packet, key).is_ok_and(|reflected| {
+        if reflected.received == 0 {
+            return false;
+        }
+        let format = reflected.own.error.format;
+        let times = format.decode(reflected.own.timestamp).zip(format.decode(reflected.received));
+        times.is_some_and(|(sent, received)| sent.abs_diff(received) < ONE_EXCHANGE)
+    })
+}
+
+/// Octets of the shortest packet that is answered with this key or without one.
+pub const fn least(key: Option<&Key>) -> usize {
+    if key.is_some() { packet::BASE_AUTHENTICATED } else { packet::LEAST }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stamp::Format;
+    use crate::stamp::packet::tests::key;
+    use crate::stamp::tlv::{ClassOfService, Tlv, kind};
+
+    const NOW: u64 = 1_790_000_000_000_000_000;
+
+    fn reflector(key: Option<Key>) -> Reflector {
+        Reflector { key, allowed: Prefix::LOOPBACK.to_vec(), dscps: None, port: 8620, sessions: None }
+    }
+
+    fn error() -> ErrorEstimate {
+        ErrorEstimate::new(false, Format::Ntp, 1_000)
+    }
+
+    fn ingress(from: &str) -> Ingress {
+        Ingress { from: from.parse().unwrap(), received: NOW - 5_000, ttl: 61, class: 46 << 2 | 2 }
+    }
+
+    fn test(sequence: u32) -> Test {
+        Test { sequence, timestamp: Format::Ntp.encode(NOW - 70_000), error: error(), session: 77 }
+    }
+
+    #[test]
+    fn an_answer_says_when_the_packet_came_and_when_it_went() {
+        for key in [None, Some(key())] {
+            let packet = test(3).encode(key.as_ref());
+            let reply =
+                reflector(key.clone()).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
+            assert_eq!((reply.bytes.len(), reply.dscp), (packet.len(), 46));
+            let told = Reflected::decode(&reply.bytes, key.as_ref()).unwrap();
+            assert_eq!(Format::Ntp.decode(told.own.timestamp), Some(NOW));
+            assert_eq!(Format::Ntp.decode(told.received), Some(NOW - 5_000));
+            assert_eq!((told.own.sequence, told.sender, told.sender_ttl), (3, test(3), 61));
+        }
+    }
+
+    #[test]
+    fn a_stateful_reflector_counts_its_answers_for_each_session() {
+        let mut reflector = Reflector { sessions: Some(Sessions::default()), ..reflector(None) };
+        let mut answer = |sequence, from, received| {
+            let ingress = Ingress { received, ..ingress(from) };
+            let reply = reflector.reflect(&test(sequence).encode(None), &ingress, received, error()).unwrap();
+            Reflected::decode(&reply.bytes, None).unwrap().own.sequence
+        };
+        // RFC 8762 section 4.3.1: "starts with zero and is incremented by one".
+        assert_eq!([answer(0, "127.0.0.1:5000", NOW), answer(5, "127.0.0.1:5000", NOW)], [0, 1]);
+        assert_eq!(answer(5, "127.0.0.1:5001", NOW), 0);
+        assert_eq!(answer(6, "127.0.0.1:5000", NOW + SESSION_ENDS_AFTER), 2);
+        assert_eq!(answer(7, "127.0.0.1:5000", NOW + 2 * SESSION_ENDS_AFTER + 1), 0, "the session was over");
+    }
+
+    #[test]
+    fn sessions_are_bounded_and_the_silent_one_goes_first() {
+        let mut sessions = Sessions::default();
+        let sender = |n: usize| SocketAddr::from(([127, 0, 0, 1], 10_000 + n as u16));
+        for n in 0..MOST_SESSIONS + 10 {
+            sessions.next(sender(n), 0, NOW + n as u64);
+        }
+        assert_eq!(sessions.0.len(), MOST_SESSIONS);
+        assert_eq!(sessions.next(sender(10), 0, NOW + 5_000), 1);
+        assert_eq!(sessions.next(sender(3), 0, NOW + 5_000), 0, "forgotten");
+    }
+
+    #[test]
+    fn only_listed_addresses_are_answered() {
+        let mut reflector = reflector(None);
+        reflector.allowed = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+        let mut of =
+            |from| reflector.reflect(&test(0).encode(None), &ingress(from), NOW, error()).map(|_| ());
+        assert_eq!(of("192.0.2.200:9"), Ok(()));
+        assert_eq!(of("[2001:db8:ffff::1]:9"), Ok(()));
+        assert_eq!(of("[::ffff:192.0.2.1]:9"), Ok(()), "IPv4 in IPv6's dress");
+        for other in ["192.0.3.0:9", "127.0.0.1:9", "[2001:db9::]:9"] {
+            assert_eq!(of(other), Err(Unanswered::NotListed), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_reflection_is_never_answered() {
+        for key in [None, Some(key())] {
+            let mut first = reflector(key.clone());
+            let packet = test(0).encode(key.as_ref());
+            let reply = first.reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
+            // Whatever port it comes from, and whatever its clock: this one may be of another format and day.
+            let ptp = ErrorEstimate::new(true, Format::Ptp, 9);
+            for estimate in [error(), ptp] {
+                let mut second = reflector(key.clone());
+                let again = second.reflect(
+                    &reply.bytes,
+                    &ingress("127.0.0.1:40000"),
+                    NOW + 86_400_000_000_000,
+                    estimate,
+                );
+                assert_eq!(again, Err(Unanswered::Reflection));
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_from_a_reflectors_port_is_not_answered() {
+        for port in [PORT, 8620, 0] {
+            let from = format!("127.0.0.1:{port}");
+            let answer = reflector(None).reflect(&test(0).encode(None), &ingress(&from), NOW, error());
+            assert_eq!(answer, Err(Unanswered::FromReflector), "{port}");
+        }
+    }
+
+    #[test]
+    fn padding_of_twamp_light_comes_back_as_it_was() {
+        // 27 octets of padding (RFC 5357 section 4.1.2) of a sender of TWAMP Light: as long as a reflector's packet.
+        let mut packet = test(1).encode(None)[..14].to_vec();
+        packet.extend([0xA5; 27]);
+        let reply = reflector(None).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
+        assert_eq!(reply.bytes.len(), 41);
+        let told = Reflected::decode(&reply.bytes, None).unwrap();
+        assert_eq!((told.sender.sequence, told.sender_ttl), (1, 61));
+        let short = reflector(None).reflect(&packet[..40], &ingress("127.0.0.1:5000"), NOW, error());
+        assert_eq!(short, Err(Unanswered::Packet(PacketError::TooShort { len: 40, least: 41 })));
+    }
+
+    #[test]
+    fn an_answer_is_sent_with_the_code_point_that_was_asked_for_if_it_may_be() {
+        let mut packet = test(0).encode(None);
+        let class = ClassOfService { asked: 10, ..ClassOfService::default() };
+        Tlv::append(kind::CLASS_OF_SERVICE, &class.encode(), &mut packet);
+        for (dscps, sent) in [(None, 10), (Some(vec![10]), 10), (Some(vec![0]), 46)] {
+            let mut reflector = Reflector { dscps, ..reflector(None) };
+            let reply = reflector.reflect(&packet, &ingress("[::1]:5000"), NOW, error()).unwrap();
+            assert_eq!(reply.dscp, sent);
+            let told = ClassOfService::decode(tlv::parse(&reply.bytes[44..]).next().unwrap().value).unwrap();
+            assert_eq!((told.received, told.ecn, told.refused), (46, 2, sent != 10));
+        }
+    }
+
+    proptest! {
+        /// Of any bytes whatever there is at most one answer, as long as they are, and it is not answered in turn.
+        #[test]
+        fn any_bytes_are_answered_once_at_most_and_never_with_more(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400), secret: bool, stateful: bool,
+        ) {
+            let mut reflector = reflector(secret.then(key));
+            reflector.sessions = stateful.then(Sessions::default);
+            if let Ok(reply) = reflector.reflect(&bytes, &ingress("127.0.0.1:5000"), NOW, error()) {
+                prop_assert_eq!(reply.bytes.len(), bytes.len());
+                prop_assert!(reply.dscp < 64);
+            }
+        }
+    }
+}

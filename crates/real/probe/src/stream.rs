@@ -1,0 +1,288 @@
+//! One end of a one-way stream: sends it, or logs what arrives; answers what the other asks about the time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Instant};
+
+use super::error::ProbeError;
+use super::icmp_error::IcmpErrors;
+use super::pacing::{self, Listen, Speak};
+use super::schedule::Schedule;
+use super::socket::{ProbeSocket, is_refusal};
+use super::stream_packet::{Content, StreamPacket};
+use super::two_way::Plan;
+use netrig_host::sys::TransmitStamp;
+use netrig_host::{Clock, realtime_nanos};
+use netrig_host::{SourceMeter, SourceReport};
+
+/// Exchanges about the time before a stream, and after it.
+const EXCHANGES: u32 = 16;
+
+/// Time between two exchanges, and how long an answer may take.
+const EXCHANGE_GAP: Duration = Duration::from_millis(5);
+const EXCHANGE_WAIT: Duration = Duration::from_secs(2);
+
+/// What an end has seen.
+#[derive(Default)]
+pub(super) struct Log {
+    /// Data that arrived: number, and when, ns since 1970.
+    pub arrivals: Vec<(u32, u64)>,
+    /// How many arrivals are kept.
+    pub most: usize,
+    /// Arrivals that the kernel stamped.
+    pub stamped: usize,
+    /// DSCP with which data arrived, and how often.
+    pub dscps: BTreeMap<u8, usize>,
+    /// TTL or hop limit with which data arrived, and how often.
+    pub ttls: BTreeMap<u8, usize>,
+    /// What was said by ICMP of what this end sent.
+    pub icmp_errors: IcmpErrors,
+    /// Exchanges about the time: sent, received, answered, returned.
+    pub exchanges: Vec<[u64; 4]>,
+}
+
+/// A stream that was sent.
+pub(super) struct SentStream {
+    /// When each packet was sent, ns since 1970.
+    pub at: Vec<u64>,
+    /// How many of them the kernel stamped.
+    pub stamped: usize,
+    pub source: SourceReport,
+    /// Packets for which the socket had no room.
+    pub no_room: usize,
+}
+
+/// One end's socket.
+pub(super) struct StreamEnd {
+    socket: ProbeSocket,
+    token: u64,
+    /// The other end; a far end learns its port from the first packet that has the token.
+    peer: SocketAddr,
+    connected: bool,
+    /// When questions were sent that have no answer yet.
+    open: BTreeSet<u64>,
+    /// Datagrams sent until now, as the kernel counts them.
+    datagrams: u32,
+}
+
+impl StreamEnd {
+    /// An end that knows the other's address.
+    pub fn connected(socket: ProbeSocket, token: u64, peer: SocketAddr) -> io::Result<Self> {
+        socket.connect(peer)?;
+        Ok(Self { socket, token, peer, connected: true, open: BTreeSet::new(), datagrams: 0 })
+    }
+
+    /// An end that hears from one host, and sends to the port from which that sends the token first.
+    pub const fn listening(socket: ProbeSocket, token: u64, peer: SocketAddr) -> Self {
+        Self { socket, token, peer, connected: false, open: BTreeSet::new(), datagrams: 0 }
+    }
+
+    /// Datagrams that reached this host and that the socket had no room for.
+    pub fn drops(&self) -> Result<u32, ProbeError> {
+        self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
+    }
+
+    /// Takes what has arrived, at most one batch, answers questions, and takes what has come about what was sent; whether
+    /// there may be more.
+    fn take(&mut self, log: &mut Log, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
+        let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
+        let open = &mut self.open;
+        let mut questions = Vec::new();
+        let mut learnt = None;
+        let took = self.socket.receive(|incoming| {
+            let now = incoming.stamp.unwrap_or_else(realtime_nanos);
+            let packet = StreamPacket::decode(incoming.head).filter(|packet| packet.token == token);
+            // Until the socket is connected anybody's packets arrive.
+            let Some(packet) = packet.filter(|_| connected || incoming.from.ip() == host) else { return };
+            learnt.get_or_insert(incoming.from);
+            match packet.content {
+                Content::Data if log.arrivals.len() < log.most => {
+                    log.arrivals.push((packet.number, now));
+                    log.stamped += usize::from(incoming.stamp.is_some());
+                    incoming
+                        .class
+                        .into_iter()
+                        .for_each(|class| *log.dscps.entry(class >> 2).or_default() += 1);
+                    incoming.ttl.into_iter().for_each(|ttl| *log.ttls.entry(ttl).or_default() += 1);
+                }
+                Content::Data => {}
+                Content::Question(sent) => questions.push((packet.number, sent, now)),
+                // One answer to each question: what nobody asked for, and copies, say nothing of the time.
+                Content::Answer([sent, received, answered]) if open.remove(&sent) => {
+                    log.exchanges.push([sent, received, answered, now]);
+                }
+                Content::Answer(_) => {}
+            }
+        });
+        let more = took.map_err(ProbeError::kernel("recvmmsg"))?;
+        let taken = self.socket.stamps_and_errors(left, &mut log.icmp_errors, |_| true);
+        taken.map_err(ProbeError::kernel("the error queue"))?;
+        if let Some(from) = learnt.filter(|_| !connected) {
+            self.peer = from;
+            self.socket.connect(from).map_err(|error| ProbeError::send(from, error))?;
+            self.connected = true;
+        }
+        for (number, sent, received) in questions {
+            let content = Content::Answer([sent, received, realtime_nanos()]);
+            self.send(&StreamPacket { token, number, content }.encode(0))?;
+        }
+        Ok(more)
+    }
+
+    /// Sends one datagram; whether there was room.
+    fn send(&mut self, bytes: &[u8]) -> Result<bool, ProbeError> {
+        match self.socket.offer(self.peer, bytes) {
+            Ok(had_room) => {
+                self.datagrams = self.datagrams.wrapping_add(u32::from(had_room));
+                Ok(had_room)
+            }
+            // It found no way, and is lost.
+            Err(error) if is_refusal(&error) => Ok(true),
+            Err(error) => Err(ProbeError::send(self.peer, error)),
+        }
+    }
+
+    /// Sends a stream by its schedule, until it is over or `stop` says so.
+    pub fn stream(
+        &mut self,
+        plan: Plan,
+        size: usize,
+        log: &mut Log,
+        stop: impl Fn() -> bool,
+    ) -> Result<SentStream, ProbeError> {
+        let nothing = SourceMeter::new(plan.gaps.asked()).report();
+        let sent = SentStream { at: Vec::new(), stamped: 0, source: nothing, no_room: 0 };
+        let mut sending = Sending { end: self, log, size, sent, datagrams: Vec::new() };
+        let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
+        let (_, meter) = pacing::keep(&mut sending, schedule, plan.gaps.asked(), stop)?;
+        pacing::linger(&mut sending, Duration::ZERO, |_, _| Instant::ZERO + EXCHANGE_GAP)?;
+        Ok(SentStream { source: meter.report(), ..sending.sent })
+    }
+
+    /// Takes what arrives for so long, or until `stop` says so.
+    pub fn linger(
+        &mut self,
+        span: Duration,
+        log: &mut Log,
+        stop: impl Fn() -> bool,
+    ) -> Result<(), ProbeError> {
+        let mut hearing = Hearing { end: self, log };
+        pacing::linger(&mut hearing, Duration::ZERO, |_, now| if stop() { now } else { Instant::ZERO + span })
+    }
+
+    /// Asks for the time, several times; whether there was an answer.
+    pub fn ask(&mut self, log: &mut Log, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
+        let before = log.exchanges.len();
+        for number in 0..EXCHANGES {
+            let sent = realtime_nanos();
+            self.open.insert(sent);
+            let content = Content::Question(sent);
+            self.send(&StreamPacket { token: self.token, number, content }.encode(0))?;
+            self.linger(EXCHANGE_GAP, log, &stop)?;
+        }
+        let clock = Clock::starting_in(Duration::ZERO);
+        while log.exchanges.len() == before && clock.now() < Instant::ZERO + EXCHANGE_WAIT && !stop() {
+            self.linger(EXCHANGE_GAP, log, &stop)?;
+        }
+        Ok(log.exchanges.len() > before)
+    }
+}
+
+/// An end that only listens.
+struct Hearing<'a> {
+    end: &'a mut StreamEnd,
+    log: &'a mut Log,
+}
+
+impl Listen for Hearing<'_> {
+    fn socket(&self) -> &ProbeSocket {
+        &self.end.socket
+    }
+
+    fn take(&mut self) -> Result<bool, ProbeError> {
+        self.end.take(self.log, |_| {})
+    }
+}
+
+/// An end that sends a stream.
+struct Sending<'a> {
+    end: &'a mut StreamEnd,
+    log: &'a mut Log,
+    size: usize,
+    sent: SentStream,
+    /// Of each packet of the stream, which datagram of the socket it was.
+    datagrams: Vec<u32>,
+}
+
+impl Listen for Sending<'_> {
+    fn socket(&self) -> &ProbeSocket {
+        &self.end.socket
+    }
+
+    /// Takes what has arrived, and the kernel's stamps of what was sent.
+    fn take(&mut self) -> Result<bool, ProbeError> {
+        let (SentStream { at, stamped, .. }, datagrams) = (&mut self.sent, &self.datagrams);
+        self.end.take(self.log, |stamp| {
+            let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
+            let ours = datagrams.get(place) == Some(&stamp.number);
+            // A stamp from before the packet was made is another's.
+            if let Some(at) = at.get_mut(place).filter(|at| ours && stamp.at >= **at) {
+                *at = stamp.at;
+                *stamped += 1;
+            }
+        })
+    }
+}
+
+impl Speak for Sending<'_> {
+    fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
+        let number = self.sent.at.len() as u32;
+        let packet = StreamPacket { token: self.end.token, number, content: Content::Data };
+        let bytes = packet.encode(self.size);
+        self.sent.at.push(realtime_nanos());
+        self.datagrams.push(self.end.datagrams);
+        self.sent.no_room += usize::from(!self.end.send(&bytes)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// An end that answers what nobody asked, and each question three times, is heard once for each question.
+    #[test]
+    fn answers_are_kept_to_open_questions_only() {
+        const TOKEN: u64 = 7;
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        far.connect(socket.local().unwrap()).unwrap();
+        let mut end = StreamEnd::connected(socket, TOKEN, far.local_addr().unwrap()).unwrap();
+        let answer = |sent| {
+            let content = Content::Answer([sent, sent + 1, sent + 2]);
+            far.send(&StreamPacket { token: TOKEN, number: 0, content }.encode(0)).unwrap();
+        };
+        let mut log = Log::default();
+        (0..100).for_each(answer);
+        end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
+        assert_eq!(log.exchanges.len(), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = [0; 100];
+                for _ in 0..EXCHANGES {
+                    let len = far.recv(&mut bytes).unwrap();
+                    let packet = StreamPacket::decode(&bytes[..len]).unwrap();
+                    let Content::Question(sent) = packet.content else { panic!("no question") };
+                    (0..3).for_each(|_| answer(sent));
+                }
+            });
+            assert!(end.ask(&mut log, || false).unwrap());
+        });
+        end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
+        assert_eq!(log.exchanges.len(), EXCHANGES as usize);
+    }
+}

@@ -1,0 +1,342 @@
+//! TCP to a receiver: so many bytes over so many connections, watched by TCP_INFO.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+
+use netrig_core::Duration;
+use rustix::io::Errno;
+
+use super::metrics::{Framework, Path};
+use super::verdict::{Seen, Watch};
+use crate::ProbeError;
+use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
+use crate::wire::writable;
+use netrig_bulk::Effort;
+use netrig_host::socket::Making;
+use netrig_host::socket::TcpOptions;
+use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
+
+/// How long a connection may take to be made, ns.
+const CONNECT_PATIENCE: u64 = 10_000_000_000;
+/// Given to the kernel at a time.
+const BLOCK: usize = 64 << 10;
+
+/// A transfer that is to be made.
+#[derive(Clone, Debug)]
+pub struct TcpOrder {
+    /// Application bytes over all connections together.
+    pub bytes: u64,
+    /// Connections, 1 to [`MOST_CONNECTIONS`].
+    pub streams: u16,
+    /// What the sockets are made with.
+    pub options: TcpOptions,
+    /// Code point of the packets, below 64.
+    pub dscp: u8,
+    /// What the path carries at most, bits of IP packets per second, if it is known.
+    pub bottleneck_bits_per_s: Option<f64>,
+    /// How often TCP_INFO is read until the receiver has everything.
+    pub sample_every: Duration,
+}
+
+/// A reading of all connections together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpSample {
+    /// Since the start, s.
+    pub at_s: f64,
+    /// Congestion windows, bytes.
+    pub cwnd: u64,
+    /// User bytes outstanding.
+    pub flight: u64,
+    /// Mean smoothed round-trip time, s.
+    pub srtt_s: Option<f64>,
+    /// Delivery rates, bytes per second.
+    pub delivery_bytes_per_s: u64,
+    /// User bytes sent again since the start.
+    pub sent_again: u64,
+    /// Windows that the far end offers, bytes.
+    pub window: u64,
+}
+
+/// What became of a transfer.
+#[derive(Clone, Debug)]
+pub struct TcpReport {
+    /// Application bytes that were sent, and that the receiver says it got; of a transfer that was interrupted those that it
+    /// had acknowledged by then.
+    pub bytes: u64,
+    /// From the first connection's request until the receiver had everything, s.
+    pub took_s: f64,
+    /// From the first byte given to the kernel until the receiver had everything, s.
+    pub transfer_s: f64,
+    /// Baseline round-trip time: of the handshakes, before the path was filled.
+    pub round_trip: Duration,
+    /// What the path could carry, if its bottleneck is known.
+    pub path: Option<Path>,
+    /// The longest IP packet that the kernel took the path to carry, bytes (RFC 6349 section 3.1); of several connections the
+    /// least.
+    pub path_mtu: u32,
+    /// Bytes of the file in a full segment, by the same kernel; of several connections the least.
+    pub segment: u32,
+    /// What the kernel let the sockets hold of what was to be sent, at the end, bytes of its own book-keeping included
+    /// (`SO_SNDBUF`), of all connections together.
+    pub send_buffer: u64,
+    /// The largest window that the far end offered, bytes, of all connections together; 0 if the kernel does not tell.
+    pub far_window: u64,
+    /// RFC 6349's metrics.
+    pub framework: Option<Framework>,
+    /// The congestion control that the kernel used.
+    pub congestion: String,
+    /// Segments with data that were sent, first time or again.
+    pub segments: u64,
+    /// User bytes sent again.
+    pub sent_again: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Readings of TCP_INFO.
+    pub samples: Vec<TcpSample>,
+    /// Why an end, and not the path, was the limit; or that it was interrupted. None if the numbers can be trusted.
+    pub faults: Vec<String>,
+    /// Somebody ended it before its time; what was measured until then is told.
+    pub interrupted: bool,
+}
+
+/// Sends so many bytes to a receiver.
+///
+/// # Errors
+/// If the receiver or a socket fails, or the receiver got something else than was sent; if `cancel` was set before anything
+/// arrived.
+pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result<TcpReport, ProbeError> {
+    let streams = order.streams.clamp(1, MOST_CONNECTIONS);
+    let to = remote.sink(streams, LONGEST)?;
+    let begun = monotonic_nanos();
+    let connections =
+        (0..streams).map(|_| connect(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
+    let congestion = rustix::net::sockopt::tcp_congestion(&connections[0])
+        .map_err(|error| ProbeError::kernel("TCP_CONGESTION")(error.into()))?;
+    // The handshake of an idle path: RFC 6349 section 3.2.
+    let opening = infos(&connections)?;
+    let round_trip =
+        opening.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
+    let (watch, first) = (Watch::start(), monotonic_nanos());
+    let Carried { samples, wanted_s, sunk, ended } = carry(&connections, remote, order, first, cancel)?;
+    let interrupted = sunk.is_none();
+    let last = infos(&connections)?;
+    let bytes = sunk.or_else(|| acknowledged(&opening, &last)).ok_or(ProbeError::Interrupted)?;
+    let transfer_s = (ended - first) as f64 * 1e-9;
+    let segment = last.iter().min_by_key(|info| info.segment).copied().unwrap_or_default();
+    let path = order.bottleneck_bits_per_s.map(|rate| path_over(to, &segment, round_trip, rate));
+    let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
+        all += info.counts;
+        all
+    });
+    let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
+    let again = counts.bytes_retransmitted as f64 / counts.bytes_sent.max(1) as f64;
+    let ideal = path.as_ref().map(Path::ideal_bytes_per_s);
+    let framework = (bytes > 0 && transfer_s > 0.0)
+        .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
+    let mut seen = Seen { wanted_s, trips, ..Seen::default() };
+    last.iter().for_each(|info| seen.add(info));
+    let mut faults: Vec<_> = watch.limits(last.len(), &seen).into_iter().map(|limit| limit.why).collect();
+    faults.extend(framework.and_then(|framework| framework.fault()));
+    faults.extend(interrupted.then(|| format!("it was interrupted after {bytes} B of {} B", order.bytes)));
+    let windows = samples.iter().map(|sample| sample.window).chain([windows(&last)]);
+    Ok(TcpReport {
+        bytes,
+        took_s: (ended - begun) as f64 * 1e-9,
+        transfer_s,
+        round_trip,
+        path,
+        path_mtu: last.iter().map(|info| info.path_mtu).min().unwrap_or_default(),
+        segment: segment.segment,
+        send_buffer: send_buffers(&connections)?,
+        far_window: windows.max().unwrap_or_default(),
+        framework,
+        congestion: String::from_utf8_lossy(congestion.as_ref()).into_owned(),
+        segments: counts.data_segments_sent,
+        sent_again: counts.bytes_retransmitted,
+        timeouts: counts.timeouts,
+        samples,
+        faults,
+        interrupted,
+    })
+}
+
+/// Bytes that arrived between two readings; none if nothing did.
+fn acknowledged(opening: &[TcpInfo], last: &[TcpInfo]) -> Option<u64> {
+    let of = |infos: &[TcpInfo]| infos.iter().map(|info| info.counts.bytes_acknowledged).sum::<u64>();
+    of(last).checked_sub(of(opening)).filter(|bytes| *bytes > 0)
+}
+
+/// Hears that as many bytes came as were sent, once all connections have ended.
+fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
+    let bytes = remote.sunk()?;
+    if bytes != sent {
+        let why = format!("{bytes} B of {sent} B arrived");
+        return Err(ProbeError::Refused { target: remote.target(), why });
+    }
+    Ok(bytes)
+}
+
+/// What is known of the way to an address, over which the kernel sends segments like this one.
+fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> Path {
+    // IP and TCP, and the time stamps (RFC 7323) if both ends have agreed on them.
+    let headers = if to.is_ipv4() { 40 } else { 60 } + if last.has_timestamps { 12 } else { 0 };
+    Path { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
+}
+
+fn windows(infos: &[TcpInfo]) -> u64 {
+    infos.iter().map(|info| info.window).sum()
+}
+
+fn send_buffers(connections: &[TcpStream]) -> Result<u64, ProbeError> {
+    let size = |stream| rustix::net::sockopt::socket_send_buffer_size(stream).map(|size| size as u64);
+    let all: Result<u64, Errno> = connections.iter().map(size).sum();
+    all.map_err(|error| ProbeError::kernel("SO_SNDBUF")(error.into()))
+}
+
+/// The mean smoothed round trip during a transfer, s: at its end if it was too short to be watched.
+fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
+    let watched: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
+    if watched.is_empty() { mean(last.iter().filter_map(srtt_s).collect()) } else { mean(watched) }
+}
+
+fn mean(values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn srtt_s(info: &TcpInfo) -> Option<f64> {
+    info.srtt.map(Duration::as_secs_f64)
+}
+
+fn infos(connections: &[TcpStream]) -> Result<Vec<TcpInfo>, ProbeError> {
+    let all: io::Result<Vec<TcpInfo>> = connections.iter().map(TcpInfo::read).collect();
+    all.map_err(ProbeError::kernel("TCP_INFO"))
+}
+
+/// One connection, made.
+fn connect(
+    local: SocketAddr,
+    to: SocketAddr,
+    order: &TcpOrder,
+    cancel: &AtomicBool,
+) -> Result<TcpStream, ProbeError> {
+    let socket = Making::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
+    let failed = |error: Errno| ProbeError::Connect { target: to, source: error.into() };
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let deadline = monotonic_nanos() + CONNECT_PATIENCE;
+    while !writable(&socket).map_err(ProbeError::kernel("poll"))? {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(ProbeError::Interrupted);
+        }
+        if monotonic_nanos() > deadline {
+            return Err(failed(Errno::TIMEDOUT));
+        }
+    }
+    match rustix::net::sockopt::socket_error(&socket) {
+        Ok(Ok(())) => Ok(TcpStream::from(socket)),
+        Ok(Err(error)) | Err(error) => Err(failed(error)),
+    }
+}
+
+/// How everything was sent.
+struct Carried {
+    samples: Vec<TcpSample>,
+    /// For how long the threads wanted a processor, s.
+    wanted_s: f64,
+    /// Bytes that the receiver got; nothing if somebody interrupted the sending.
+    sunk: Option<u64>,
+    /// When it had them, ns of `CLOCK_MONOTONIC`.
+    ended: u64,
+}
+
+/// Sends everything, a thread for each connection, and reads TCP_INFO until the receiver has it. Nobody waits for a reading.
+fn carry(
+    connections: &[TcpStream],
+    remote: &mut Remote,
+    order: &TcpOrder,
+    first: u64,
+    cancel: &AtomicBool,
+) -> Result<Carried, ProbeError> {
+    let left = Mutex::new(order.bytes);
+    // Of each thread all, for it does nothing else.
+    let pour = |stream| pour(stream, &left, cancel).map(|()| Effort::of_this_thread().wanted_s());
+    std::thread::scope(|scope| {
+        // Whatever way this ends, the other end of the channel goes with it, and so does the watching.
+        let (over, is_over) = mpsc::channel();
+        let watching = scope.spawn(move || watch(connections, order.sample_every, first, &is_over));
+        let senders: Vec<_> = connections.iter().map(|stream| scope.spawn(move || pour(stream))).collect();
+        let mut wanted_s = 0.0;
+        for sender in senders {
+            let poured = sender.join().map_err(|_| ProbeError::Panicked)?;
+            wanted_s += poured.map_err(ProbeError::kernel("send"))?;
+        }
+        let interrupted = cancel.load(Ordering::Relaxed);
+        let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
+        let ended = monotonic_nanos();
+        drop(over);
+        let samples = watching.join().map_err(|_| ProbeError::Panicked)??;
+        Ok(Carried { samples, wanted_s, sunk, ended })
+    })
+}
+
+/// Reads TCP_INFO until nobody holds the other end of the channel.
+fn watch(
+    connections: &[TcpStream],
+    every: Duration,
+    first: u64,
+    is_over: &Receiver<()>,
+) -> Result<Vec<TcpSample>, ProbeError> {
+    let mut samples = Vec::new();
+    while is_over.recv_timeout(every.into()) == Err(RecvTimeoutError::Timeout) {
+        samples.push(sample(&infos(connections)?, first));
+    }
+    Ok(samples)
+}
+
+/// Sends blocks while there are some, and then the end, at once; or until `cancel` is set. Connections that are faster send
+/// more.
+fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::Result<()> {
+    let zeros = vec![0; BLOCK];
+    loop {
+        let size = {
+            let mut left = left.lock().map_err(|_| io::ErrorKind::Other)?;
+            let size = (*left).min(BLOCK as u64);
+            *left -= size;
+            size as usize
+        };
+        if size == 0 {
+            return stream.shutdown(Shutdown::Write);
+        }
+        let mut block = &zeros[..size];
+        while !block.is_empty() {
+            if cancel.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            match stream.write(block) {
+                Ok(sent) => block = &block[sent..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    writable(stream)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn sample(infos: &[TcpInfo], first: u64) -> TcpSample {
+    TcpSample {
+        at_s: (monotonic_nanos() - first) as f64 * 1e-9,
+        cwnd: infos.iter().map(|info| info.cwnd).sum(),
+        flight: infos.iter().map(|info| info.flight).sum(),
+        srtt_s: mean(infos.iter().filter_map(srtt_s).collect()),
+        delivery_bytes_per_s: infos.iter().map(|info| info.delivery_rate).sum(),
+        sent_again: infos.iter().map(|info| info.counts.bytes_retransmitted).sum(),
+        window: windows(infos),
+    }
+}

@@ -1,0 +1,379 @@
+//! Heads of HTTP/1.1 messages (RFC 9112): bytes in, what they say out.
+
+use std::fmt;
+
+use netrig_host::shown;
+
+/// Octets of a head, at most.
+pub const LONGEST_HEAD: usize = 16 << 10;
+
+/// Fields of a head, at most.
+pub const MOST_FIELDS: usize = 100;
+
+/// Why a message is none of HTTP/1.1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpError {
+    /// It does not begin as one.
+    #[error("it does not speak HTTP/1.1: it begins with `{0}`")]
+    FirstLine(String),
+    /// A field is none.
+    #[error("a field of the head is none: `{0}`, where `name: value` is expected")]
+    Field(String),
+    /// The head does not end.
+    #[error("the head is longer than {LONGEST_HEAD} B or has more than {MOST_FIELDS} fields")]
+    TooLong,
+    /// How long the body is cannot be told.
+    #[error("the length of the body cannot be told: {0}")]
+    Length(String),
+    /// A chunk does not begin or end as one (RFC 9112 section 7.1).
+    #[error("a chunk of the body is none: {0}")]
+    Chunk(&'static str),
+}
+
+/// A field's name and value.
+pub type Field = (String, String);
+
+/// What somebody asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `GET`.
+    pub method: String,
+    /// Of what: `/path`.
+    pub target: String,
+    /// Fields, in their order.
+    pub fields: Vec<Field>,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Its status: 200.
+    pub status: u16,
+    /// The status in words.
+    pub reason: String,
+    /// Fields, in their order.
+    pub fields: Vec<Field>,
+}
+
+/// How the length of a body is told (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// So many octets.
+    Length(u64),
+    /// In chunks.
+    Chunked,
+    /// It ends with the connection.
+    UntilClose,
+}
+
+/// The first value of a field.
+fn value<'a>(fields: &'a [Field], name: &str) -> Option<&'a str> {
+    values(fields, name).next()
+}
+
+fn values<'a>(fields: &'a [Field], name: &str) -> impl Iterator<Item = &'a str> {
+    fields.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+/// Whether a field that is a list has this in it, in whatever case (RFC 9110 section 5.6.1).
+fn lists(fields: &[Field], name: &str, element: &str) -> bool {
+    let elements = values(fields, name).flat_map(|value| value.split(','));
+    elements.map(|one| one.trim_matches([' ', '\t'])).any(|one| one.eq_ignore_ascii_case(element))
+}
+
+impl HttpError {
+    /// What a server answers to it.
+    pub fn response(&self) -> Response {
+        match self {
+            Self::TooLong => Response::last(431, "Request Header Fields Too Large", &[]),
+            _ => Response::last(400, "Bad Request", &[]),
+        }
+    }
+}
+
+impl Request {
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        value(&self.fields, name)
+    }
+
+    /// Whether a field that is a list has this in it, in whatever case.
+    pub fn lists(&self, name: &str, element: &str) -> bool {
+        lists(&self.fields, name, element)
+    }
+
+    /// What stands before a `?` of its target.
+    pub fn path(&self) -> &str {
+        self.target.split(['?', '#']).next().unwrap_or_default()
+    }
+
+    /// What stands behind a `?` of its target.
+    pub fn query(&self) -> Option<&str> {
+        let (_, query) = self.target.split_once('?')?;
+        query.split('#').next()
+    }
+
+    /// The request at the beginning of these octets, and how many it takes; nothing if more must come.
+    ///
+    /// # Errors
+    /// If they are no request, whatever comes.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
+        let Some(Head { first, fields, len }) = Head::read(bytes, |line| Self::first_line(line).is_some())?
+        else {
+            return Ok(None);
+        };
+        let Some((method, target)) = Self::first_line(&first) else {
+            return Err(HttpError::FirstLine(shown(&first)));
+        };
+        let (method, target) = (method.to_owned(), target.to_owned());
+        Ok(Some((Self { method, target, fields }, len)))
+    }
+
+    fn first_line(line: &str) -> Option<(&str, &str)> {
+        let mut words = line.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        let is_request = is_token(method)
+            && !target.is_empty()
+            && matches!(version, "HTTP/1.1" | "HTTP/1.0")
+            && words.next().is_none();
+        is_request.then_some((method, target))
+    }
+}
+
+impl Response {
+    /// One without a body, behind which the connection ends.
+    pub fn last(status: u16, reason: &str, fields: &[(&str, &str)]) -> Self {
+        let always = [("Connection", "close"), ("Content-Length", "0")];
+        let fields = always.iter().chain(fields).map(|(name, value)| ((*name).into(), (*value).into()));
+        Self { status, reason: reason.to_owned(), fields: fields.collect() }
+    }
+
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        value(&self.fields, name)
+    }
+
+    /// Whether a field that is a list has this in it, in whatever case.
+    pub fn lists(&self, name: &str, element: &str) -> bool {
+        lists(&self.fields, name, element)
+    }
+
+    /// The response at the beginning of these octets, and how many its head takes; nothing if more must come.
+    ///
+    /// # Errors
+    /// If they are no response, whatever comes.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
+        let Some(Head { first, fields, len }) = Head::read(bytes, |line| Self::first_line(line).is_some())?
+        else {
+            return Ok(None);
+        };
+        let Some((status, reason)) = Self::first_line(&first) else {
+            return Err(HttpError::FirstLine(shown(&first)));
+        };
+        let reason = reason.to_owned();
+        Ok(Some((Self { status, reason, fields }, len)))
+    }
+
+    fn first_line(line: &str) -> Option<(u16, &str)> {
+        let rest = line.strip_prefix("HTTP/1.1 ").or_else(|| line.strip_prefix("HTTP/1.0 "))?;
+        let (digits, reason) = rest.split_once(' ').unwrap_or((rest, ""));
+        let is_status = digits.len() == 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let status = digits.parse().ok().filter(|status| is_status && *status >= 100)?;
+        Some((status, reason))
+    }
+
+    /// How long the body of an answer to a GET is (RFC 9112 section 6.3).
+    ///
+    /// # Errors
+    /// If that cannot be told.
+    pub fn framing(&self) -> Result<Framing, HttpError> {
+        if matches!(self.status, 100..200 | 204 | 304) {
+            return Ok(Framing::Length(0));
+        }
+        if let Some(coding) = self.field("transfer-encoding") {
+            let others = values(&self.fields, "transfer-encoding").nth(1).is_some();
+            return if coding.eq_ignore_ascii_case("chunked") && !others {
+                Ok(Framing::Chunked)
+            } else {
+                Err(HttpError::Length(format!("transfer coding `{}`, where chunked is known", shown(coding))))
+            };
+        }
+        let mut lengths = values(&self.fields, "content-length");
+        let Some(length) = lengths.next() else { return Ok(Framing::UntilClose) };
+        let digits = !length.is_empty() && length.bytes().all(|digit| digit.is_ascii_digit());
+        let number = length.parse().ok().filter(|_| digits && lengths.all(|other| other == length));
+        number
+            .map(Framing::Length)
+            .ok_or_else(|| HttpError::Length(format!("Content-Length `{}`", shown(length))))
+    }
+}
+
+/// The head of either.
+struct Head {
+    first: String,
+    fields: Vec<Field>,
+    /// Octets with the line that ends it.
+    len: usize,
+}
+
+impl Head {
+    /// The head at the beginning; nothing if it goes on. The first line is judged as soon as it is there.
+    fn read(bytes: &[u8], is_first: impl Fn(&str) -> bool) -> Result<Option<Self>, HttpError> {
+        let (mut first, mut fields, mut len) = (None, Vec::new(), 0);
+        while let Some(end) = bytes[len..].iter().take(LONGEST_HEAD - len).position(|byte| *byte == b'\n') {
+            // RFC 9112 section 2.2 lets a line end without CR.
+            let line = &bytes[len..len + end];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            len += end + 1;
+            let line = String::from_utf8_lossy(line).into_owned();
+            match &first {
+                None if is_first(&line) => first = Some(line),
+                None => return Err(HttpError::FirstLine(shown(&line))),
+                Some(first) if line.is_empty() => {
+                    return Ok(Some(Self { first: first.clone(), fields, len }));
+                }
+                Some(_) if fields.len() == MOST_FIELDS => return Err(HttpError::TooLong),
+                Some(_) => fields.push(field(&line).ok_or_else(|| HttpError::Field(shown(&line)))?),
+            }
+        }
+        if bytes.len() < LONGEST_HEAD { Ok(None) } else { Err(HttpError::TooLong) }
+    }
+}
+
+/// `name: value` (RFC 9112 section 5); lines that go on are none.
+fn field(line: &str) -> Option<Field> {
+    let (name, value) = line.split_once(':')?;
+    let value = value.trim_matches([' ', '\t']);
+    let is_value = !value.contains(|letter: char| letter.is_control() && letter != '\t');
+    (is_token(name) && is_value).then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_letter)
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} HTTP/1.1\r\n", self.method, self.target)?;
+        write_fields(f, &self.fields)
+    }
+}
+
+impl fmt::Display for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HTTP/1.1 {} {}\r\n", self.status, self.reason)?;
+        write_fields(f, &self.fields)
+    }
+}
+
+fn write_fields(f: &mut fmt::Formatter<'_>, fields: &[Field]) -> fmt::Result {
+    fields.iter().try_for_each(|(name, value)| write!(f, "{name}: {value}\r\n"))?;
+    f.write_str("\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn response(fields: &str) -> Response {
+        let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
+        let (response, len) = Response::read(text.as_bytes()).unwrap().unwrap();
+        assert_eq!(len, text.len());
+        response
+    }
+
+    #[test]
+    fn a_response_is_read_up_to_its_body() {
+        let text = b"HTTP/1.1 302 Found here\r\nLocation:\thttp://a/b \nX: \r\n\r\nbody";
+        let (response, len) = Response::read(text).unwrap().unwrap();
+        assert_eq!((response.status, response.reason.as_str()), (302, "Found here"));
+        assert_eq!((response.field("LOCATION"), response.field("x")), (Some("http://a/b"), Some("")));
+        assert_eq!(&text[len..], b"body");
+        assert_eq!(Response::read(&text[..len - 1]), Ok(None), "it goes on");
+    }
+
+    #[test]
+    fn bodies_end_as_the_head_says() {
+        let framing = |fields| response(fields).framing();
+        assert_eq!(framing(""), Ok(Framing::UntilClose));
+        assert_eq!(framing("content-length: 12\r\n"), Ok(Framing::Length(12)));
+        assert_eq!(framing("Content-Length: 12\r\nContent-Length: 12\r\n"), Ok(Framing::Length(12)));
+        assert_eq!(framing("Content-Length: 12\r\nTransfer-Encoding: Chunked\r\n"), Ok(Framing::Chunked));
+        for wrong in [
+            "Content-Length: 12\r\nContent-Length: 13\r\n",
+            "Content-Length: +12\r\n",
+            "Content-Length:\r\n",
+            "Content-Length: 99999999999999999999\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        ] {
+            assert!(matches!(framing(wrong), Err(HttpError::Length(_))), "{wrong}");
+        }
+        let none = Response { status: 204, reason: String::new(), fields: Vec::new() };
+        assert_eq!(none.framing(), Ok(Framing::Length(0)));
+    }
+
+    #[test]
+    fn what_is_no_head_is_told_at_once() {
+        for wrong in
+            ["HTTP/2 200\r\n", "SSH-2.0-OpenSSH\r\n", "HTTP/1.1 20 OK\r\n", "HTTP/1.1 2000\r\n", "\r\n"]
+        {
+            assert!(matches!(Response::read(wrong.as_bytes()), Err(HttpError::FirstLine(_))), "{wrong:?}");
+        }
+        for wrong in ["no field\r\n", " : x\r\n", "a b: x\r\n", "A: b\r\n folded\r\n", "A: b\0c\r\n"] {
+            let text = format!("HTTP/1.1 200 OK\r\n{wrong}");
+            assert!(matches!(Response::read(text.as_bytes()), Err(HttpError::Field(_))), "{wrong:?}");
+        }
+        let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(LONGEST_HEAD));
+        assert_eq!(Response::read(endless.as_bytes()), Err(HttpError::TooLong));
+        let many = format!("HTTP/1.1 200 OK\r\n{}", "A: b\r\n".repeat(MOST_FIELDS + 1));
+        assert_eq!(Response::read(many.as_bytes()), Err(HttpError::TooLong));
+    }
+
+    #[test]
+    fn a_request_has_three_words() {
+        let (request, _) = Request::read(b"GET /a?b HTTP/1.0\r\nHost: c\r\n\r\n").unwrap().unwrap();
+        assert_eq!((request.method.as_str(), request.target.as_str()), ("GET", "/a?b"));
+        assert_eq!((request.path(), request.query(), request.field("host")), ("/a", Some("b"), Some("c")));
+        let (request, _) = Request::read(b"GET / HTTP/1.1\r\nA: b , C\r\na: d\r\n\r\n").unwrap().unwrap();
+        assert!(request.lists("a", "c") && request.lists("A", "D") && !request.lists("a", "b ,"));
+        assert_eq!(request.query(), None);
+        for wrong in [
+            "GET /\r\n",
+            "GET  / HTTP/1.1\r\n",
+            "GET / HTTP/2\r\n",
+            "G<T / HTTP/1.1\r\n",
+            "GET / HTTP/1.1 x\r\n",
+        ] {
+            assert!(matches!(Request::read(wrong.as_bytes()), Err(HttpError::FirstLine(_))), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_read_as_it_is_written(
+            status in 100u16..1000,
+            reason in "[a-zA-Z ]{0,20}",
+            fields in proptest::collection::vec(("[a-zA-Z-]{1,10}", "[a-z0-9]{0,10}"), 0..10),
+            cut in 0usize..200,
+        ) {
+            let response = Response { status, reason, fields: fields.clone() };
+            let text = response.to_string();
+            prop_assert_eq!(Response::read(text.as_bytes()), Ok(Some((response, text.len()))));
+            let cut = cut.min(text.len() - 1);
+            prop_assert_eq!(Response::read(&text.as_bytes()[..cut]), Ok(None));
+            let request = Request { method: "GET".into(), target: "/".into(), fields };
+            let text = request.to_string();
+            prop_assert_eq!(Request::read(text.as_bytes()), Ok(Some((request, text.len()))));
+        }
+
+        #[test]
+        fn any_bytes_are_a_head_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (Request::read(&bytes), Response::read(&bytes));
+        }
+    }
+}

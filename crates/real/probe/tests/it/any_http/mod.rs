@@ -1,0 +1,53 @@
+//! What holds for any octets that an HTTP server or client says: the property that `fuzz/` searches a counterexample of, and that
+//! the test `corpora` replays.
+
+use netrig_probe::web::Url;
+use netrig_probe::web::answer::Objects;
+use netrig_probe::web::body::Body;
+use netrig_probe::web::message::{LONGEST_HEAD, MOST_FIELDS, Request, Response};
+
+/// The longest object of the server that is asked, octets.
+const LONGEST: u64 = 1_000_000;
+
+/// A head is read whole or not at all, and no octet behind it changes it; a body ends in the same place however it comes; the
+/// server answers with no more than it gives.
+pub fn check(bytes: &[u8]) {
+    if let Ok(Some((request, len))) = Request::read(bytes) {
+        assert!(len <= bytes.len().min(LONGEST_HEAD) && request.fields.len() <= MOST_FIELDS);
+        assert_eq!(Request::read(&bytes[..len]), Ok(Some((request, len))));
+        assert_eq!(Request::read(&bytes[..len - 1]), Ok(None), "it had gone on");
+    }
+    if let Ok(Some((response, len))) = Response::read(bytes) {
+        assert!(len <= bytes.len().min(LONGEST_HEAD) && response.fields.len() <= MOST_FIELDS);
+        assert_eq!(Response::read(&bytes[..len]).map(|read| read.map(|(_, len)| len)), Ok(Some(len)));
+        if let Ok(framing) = response.framing() {
+            let body = &bytes[len..];
+            let took = |piece: usize| {
+                let mut taken = Body::new(framing);
+                body.chunks(piece)
+                    .try_for_each(|piece| taken.take(piece))
+                    .map(|()| (taken.received(), taken.is_done()))
+            };
+            let whole = took(body.len().max(1));
+            assert_eq!(whole, took(1));
+            assert!(whole.is_ok() || whole.is_err_and(|error| one_line(&error.to_string())));
+        }
+    }
+    for error in [Request::read(bytes).err(), Response::read(bytes).err()].into_iter().flatten() {
+        assert!(one_line(&error.to_string()), "{error}");
+    }
+    let objects = Objects { longest: LONGEST };
+    if let Some((answer, len)) = objects.answer(bytes) {
+        assert!(len <= bytes.len() && answer.fill <= LONGEST);
+        let (response, head) = Response::read(&answer.head).expect("an answer").expect("a whole one");
+        assert_eq!((response.status, head), (answer.status, answer.head.len()));
+    }
+    if let Ok(url) = String::from_utf8_lossy(bytes).parse::<Url>() {
+        assert!(one_line(&url.path) && !url.path.contains(' '));
+    }
+}
+
+/// Nothing in it moves a cursor.
+fn one_line(text: &str) -> bool {
+    !text.contains(char::is_control)
+}

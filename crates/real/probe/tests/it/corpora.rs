@@ -1,0 +1,41 @@
+//! The corpora of what far ends, hosts on the way and other servers send to probes.
+
+use netrig_test_support::corpus::{corpus, replay};
+
+use crate::any_ftp_reply;
+use crate::any_http;
+use crate::any_icmp_error;
+use crate::any_stamp_packet;
+
+#[test]
+fn stamp_packets_are_survived() {
+    replay("stamp_packet", 20, 2000, any_stamp_packet::check);
+}
+
+#[test]
+fn messages_about_packets_are_survived() {
+    replay("icmp_error", 20, 2000, any_icmp_error::check);
+}
+
+#[test]
+fn http_is_survived() {
+    replay("http_head", 20, 20_000, any_http::check);
+}
+
+#[test]
+fn ftp_replies_are_survived() {
+    replay("ftp_reply", 20, 200, any_ftp_reply::check);
+    // Words that a server says that means well: what it does not get as far as is not tried.
+    for (name, bytes) in corpus("ftp_reply").iter().filter(|(name, _)| name.contains("load")) {
+        assert_eq!(any_ftp_reply::sessions(bytes), 1, "{name}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+        any_stamp_packet::check(&bytes);
+        any_icmp_error::check(&bytes);
+        any_http::check(&bytes);
+    }
+}

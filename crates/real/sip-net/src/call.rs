@@ -1,0 +1,165 @@
+//! One socket for one user agent: what a person sends, and what comes back.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_sip::Framed;
+use netrig_sip::header::Transport;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::point::source_towards;
+use super::stream::{Bounds, SipStream, StreamError};
+use netrig_host::{Clock, HostAddress};
+
+/// How long a connection may take until it stands.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
+
+/// A way to a server and back, and the time since it was opened.
+#[derive(Debug)]
+pub struct Line {
+    way: Way,
+    server: SocketAddr,
+    local: SocketAddr,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+enum Way {
+    Datagrams(UdpSocket),
+    Connection(Box<SipStream>),
+}
+
+/// What a connection is in TLS with: how, and of which name the server has to be.
+pub type LineTls = (Arc<ClientConfig>, ServerName<'static>);
+
+impl Line {
+    /// Opens it from `local`, or from where the system sends to the server; over TLS if that is said. A connection stands when
+    /// it is given.
+    ///
+    /// # Errors
+    /// There is no such socket, or nobody takes the connection within ten seconds.
+    pub fn open(
+        transport: Transport,
+        server: SocketAddr,
+        local: Option<HostAddress>,
+        tls: Option<LineTls>,
+    ) -> Result<Self, StreamError> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        if transport == Transport::Udp {
+            let local = match local {
+                Some(local) => local,
+                None => source_towards(server)?,
+            };
+            let socket = UdpSocket::bind(local.at(0))?;
+            let local = socket.local_addr()?;
+            return Ok(Self { way: Way::Datagrams(socket), server, local, clock });
+        }
+        let from = local.unwrap_or_else(|| HostAddress::unspecified_for(server)).at(0);
+        let tls = tls.as_ref().map(|(config, name)| (config, name.clone()));
+        let mut stream = SipStream::connect(from, server, tls, Bounds::default())?;
+        while !stream.is_established() {
+            let left = clock.left_until(Instant::ZERO + CONNECTS_WITHIN);
+            if left.is_zero() {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+            stream.flush()?;
+            ready(&stream, left)?;
+            stream.receive(true, |_, _| ())?;
+        }
+        let local = stream.local()?;
+        Ok(Self { way: Way::Connection(Box::new(stream)), server, local, clock })
+    }
+
+    /// Where answers come to.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The time since it was opened.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Sends a message. What a socket of datagrams does not take is lost as it could be on the way.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn send(&mut self, message: &Bytes) -> Result<(), StreamError> {
+        match &mut self.way {
+            Way::Datagrams(socket) => socket.send_to(message, self.server).map(drop).map_err(StreamError::Io),
+            Way::Connection(stream) => {
+                stream.queue(message.clone())?;
+                stream.flush()
+            }
+        }
+    }
+
+    /// Waits so long at most for something to come, and gives it, each with when it was read. Only what the server's host sends
+    /// is taken.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn receive(&mut self, within: Duration) -> Result<Vec<(Instant, Bytes)>, StreamError> {
+        let Self { way, server, clock, .. } = self;
+        let mut came = Vec::new();
+        match way {
+            Way::Datagrams(socket) => {
+                let mut buffer = vec![0; 65_535];
+                // No wait is one that ends at once to the socket.
+                socket.set_read_timeout(Some(within.max(Duration::from_micros(1)).into()))?;
+                match socket.recv_from(&mut buffer) {
+                    Ok((length, from)) if from.ip() == server.ip() => {
+                        came.push((clock.now(), Bytes::copy_from_slice(&buffer[..length])));
+                    }
+                    Ok(_) => {}
+                    Err(error) if is_nothing(&error) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Way::Connection(stream) => {
+                ready(stream, within)?;
+                let received = stream.receive(true, |framed, _| {
+                    if let Framed::Message(message) = framed {
+                        came.push((clock.now(), message));
+                    }
+                });
+                // What came before the end is told first: the end comes again.
+                match received {
+                    Err(error) if came.is_empty() => return Err(error),
+                    _ => {}
+                }
+                stream.flush()?;
+            }
+        }
+        Ok(came)
+    }
+}
+
+/// The wait was over, or the network has said something of a datagram that was sent.
+fn is_nothing(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
+    };
+    [ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock]
+        .contains(&error.kind())
+}
+
+/// Waits until the connection has something or, if it has something to send, can take more.
+fn ready(stream: &SipStream, within: Duration) -> io::Result<()> {
+    let what = if stream.has_unsent() || !stream.is_established() {
+        PollFlags::IN | PollFlags::OUT
+    } else {
+        PollFlags::IN
+    };
+    let timeout = Timespec::try_from(std::time::Duration::from(within)).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::from_borrowed_fd(stream.fd(), what)], Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

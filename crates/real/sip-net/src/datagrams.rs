@@ -1,0 +1,287 @@
+//! A UDP socket that carries SIP messages or media: of a server, of a thread of a load, or of a call.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netrig_core::{Duration, Instant};
+use rustix::net::{SendFlags, SocketType, ipproto};
+
+use super::send_batch::{OutgoingDatagram, SendBatch, SendOutcome};
+use netrig_host::socket::{Making, SocketError, Stamped, drops};
+use netrig_host::sys::{Incoming, MESSAGES, ReceiveBatch};
+use netrig_host::{Clock, RealtimeOffset};
+
+/// Rate, datagrams/s, above which a socket sends datagrams of one length with `UDP_SEGMENT`. A capture on loopback or on a veth shows such a
+/// send as one datagram.
+const HIGH_RATE: u32 = 30_000;
+
+/// Length of the window in which sent datagrams are counted.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// How long a socket sends datagrams one by one after ICMP has reported one as undeliverable.
+const UNSEGMENTED: Duration = Duration::from_secs(10);
+
+/// How many datagrams a socket sends.
+struct SendRate {
+    /// Start of the window, and the datagrams in it.
+    since: Instant,
+    count: u32,
+    /// The rate in the last window was above [`HIGH_RATE`].
+    is_high: bool,
+    /// The kernel has not refused `UDP_SEGMENT` on this socket.
+    can_segment: bool,
+    /// Until then datagrams are sent one by one, because ICMP has reported one as undeliverable.
+    unsegmented_until: Instant,
+}
+
+impl Default for SendRate {
+    fn default() -> Self {
+        Self {
+            since: Instant::ZERO,
+            count: 0,
+            is_high: false,
+            can_segment: true,
+            unsegmented_until: Instant::ZERO,
+        }
+    }
+}
+
+impl SendRate {
+    /// Counts datagrams that are sent now. Returns whether they may be sent with `UDP_SEGMENT`.
+    fn count_sent(&mut self, now: Instant, count: usize) -> bool {
+        let window = now - self.since;
+        if window >= WINDOW {
+            self.is_high = f64::from(self.count) > f64::from(HIGH_RATE) * window.as_secs_f64()
+                && now >= self.unsegmented_until;
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += count as u32;
+        self.may_segment()
+    }
+
+    const fn may_segment(&self) -> bool {
+        self.is_high && self.can_segment
+    }
+}
+
+/// Buffers for datagrams that come.
+pub struct DatagramBatch {
+    batch: ReceiveBatch,
+    offset: RealtimeOffset,
+}
+
+impl DatagramBatch {
+    /// Buffers that keep so many bytes of each datagram.
+    pub fn new(keep: usize) -> Self {
+        Self { batch: ReceiveBatch::new(keep), offset: RealtimeOffset::measure() }
+    }
+}
+
+/// A bound UDP socket.
+pub struct DatagramSocket {
+    socket: OwnedFd,
+    local: SocketAddr,
+    room: u32,
+    drops: u32,
+    sending: SendRate,
+}
+
+impl DatagramSocket {
+    /// Bound there, and nowhere else: an address that another one listens at is an error. It asks for a receive buffer of `room`
+    /// bytes and gets as much of it as the system grants.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub(super) fn open(
+        address: SocketAddr,
+        room: u32,
+        stamped: Option<Stamped>,
+    ) -> Result<Self, SocketError> {
+        Self::made(Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?, address, room, stamped)
+    }
+
+    /// As [`DatagramSocket::open`], with `UDP_GRO`: one receive may return several datagrams of one sender ([`Incoming::datagrams`]). With
+    /// `is_shared` other sockets may be bound to the same address.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub(super) fn open_coalesced(
+        address: SocketAddr,
+        room: u32,
+        is_shared: bool,
+    ) -> Result<Self, SocketError> {
+        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        making.coalesce_received()?;
+        if is_shared {
+            making.share_address()?;
+        }
+        Self::made(making, address, room, None)
+    }
+
+    /// The same, whose datagrams the kernel stamps when they come.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub fn open_stamped(address: SocketAddr, room: u32) -> Result<Self, SocketError> {
+        Self::open(address, room, Some(Stamped::Received))
+    }
+
+    /// Takes what has arrived, no more than a batch, and gives the sender of each datagram, its bytes, and when the kernel received it.
+    /// Whether there may be more.
+    ///
+    /// # Errors
+    /// What the kernel answers; also what the network has said of a datagram that was sent.
+    pub fn receive_stamped(
+        &self,
+        batch: &mut DatagramBatch,
+        clock: &Clock,
+        mut each: impl FnMut(SocketAddr, &[u8], Instant),
+    ) -> io::Result<bool> {
+        let DatagramBatch { batch, offset } = batch;
+        self.receive(batch, MESSAGES, |incoming| {
+            let now = clock.now();
+            let at = incoming.stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now));
+            each(incoming.from, incoming.head, at);
+        })
+    }
+
+    /// Sends a datagram. Whether the kernel took it.
+    pub fn send_one(&self, to: SocketAddr, bytes: &[u8]) -> bool {
+        let sent = || rustix::net::sendto(&self.socket, bytes, SendFlags::DONTWAIT, &to);
+        // The first error may be what ICMP has said of an earlier datagram.
+        sent().or_else(|_| sent()).is_ok()
+    }
+
+    /// The same, with stamps, and with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call,
+    /// and to be taken by [`ReceiveBatch::receive_errors`]. With `is_coalesced` it has `UDP_GRO`.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub(super) fn open_told(address: SocketAddr, room: u32, is_coalesced: bool) -> Result<Self, SocketError> {
+        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        making.told_of_errors()?;
+        if is_coalesced {
+            making.coalesce_received()?;
+        }
+        Self::made(making, address, room, Some(Stamped::Received))
+    }
+
+    fn made(
+        making: Making,
+        address: SocketAddr,
+        room: u32,
+        stamped: Option<Stamped>,
+    ) -> Result<Self, SocketError> {
+        if let Some(which) = stamped {
+            making.stamped(which)?;
+        }
+        making.receive_at_least(room as usize)?;
+        // The kernel tells twice what was asked for, and counts its book-keeping against that.
+        let room = making.receive_buffer()? / 2;
+        let socket = making.bound_alone()?;
+        let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
+        Ok(Self { socket, local: local.unwrap_or(address), room, drops: 0, sending: SendRate::default() })
+    }
+
+    /// Where it is bound.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The size of its receive buffer, bytes, as one asks for it.
+    pub const fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes what has arrived, so many at most and no more than a batch. Whether there may be more.
+    pub(super) fn receive(
+        &self,
+        batch: &mut ReceiveBatch,
+        most: usize,
+        mut each: impl FnMut(&Incoming<'_>),
+    ) -> io::Result<bool> {
+        let (count, has_more) = self.take(batch, most)?;
+        (0..count).filter_map(|at| batch.get(at)).for_each(|incoming| each(&incoming));
+        Ok(has_more)
+    }
+
+    /// Takes what has arrived into `batch`, so many at most and no more than a batch. How many, and whether there may be more.
+    pub(super) fn take(&self, batch: &mut ReceiveBatch, most: usize) -> io::Result<(usize, bool)> {
+        let most = most.min(MESSAGES);
+        match batch.receive_up_to(most, &self.socket) {
+            Ok(count) => Ok((count, count == most)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((0, true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Prepares datagrams that are sent now, at most [`MESSAGES`]; at a high rate those of one length together.
+    pub(super) fn batch<'a>(&mut self, now: Instant, datagrams: &'a [OutgoingDatagram<'a>]) -> SendBatch<'a> {
+        if self.sending.count_sent(now, datagrams.len()) {
+            SendBatch::segmented(datagrams)
+        } else {
+            SendBatch::unsegmented(datagrams)
+        }
+    }
+
+    /// Gives the kernel the next of them, as [`SendBatch::send`].
+    pub(super) fn send_next(&mut self, batch: &mut SendBatch<'_>, most: usize) -> io::Result<usize> {
+        let sent = batch.send(&self.socket, most);
+        if matches!(sent, Ok(SendOutcome::SegmentRefused)) {
+            self.sending.can_segment = false;
+        }
+        sent.map(SendOutcome::count)
+    }
+
+    /// Sends datagrams one by one for some time: ICMP tells of one of those that were sent together.
+    pub(super) fn send_unsegmented(&mut self, now: Instant) {
+        self.sending.unsegmented_until = now + UNSEGMENTED;
+        self.sending.is_high = false;
+    }
+
+    /// Whether the next datagrams may leave in another order than they are given in: their order keys count.
+    pub(super) const fn may_reorder(&self) -> bool {
+        self.sending.may_segment()
+    }
+
+    /// Sends datagrams. Of each that the kernel does not take `refused` is told why; it is not sent again.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        datagrams: &[OutgoingDatagram<'_>],
+        mut refused: impl FnMut(&[u8], io::Error),
+    ) {
+        for datagrams in datagrams.chunks(MESSAGES) {
+            let mut batch = self.batch(now, datagrams);
+            while !batch.next(1).is_empty() {
+                if let Err(error) = self.send_next(&mut batch, MESSAGES)
+                    && let Some(place) = batch.skip()
+                {
+                    refused(datagrams[place].bytes, error);
+                }
+            }
+        }
+    }
+
+    /// Datagrams that reached this machine and for which there was no room, since this was last asked.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn take_drops(&mut self) -> io::Result<u64> {
+        let all = drops(&self.socket)?;
+        let new = all.wrapping_sub(self.drops);
+        self.drops = all;
+        Ok(new.into())
+    }
+}
+
+/// Whether the kernel has no room for what is to be sent, for the moment.
+pub(super) fn is_without_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
+}

@@ -1,0 +1,370 @@
+//! Questions to one DNS server, over UDP and, where an answer is too long for that, over TCP.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_sip::load::Unlocated;
+use netrig_sip::location::{Question, Records};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::message::{Reading, query, read};
+use super::talk::Talk;
+use crate::datagrams::DatagramSocket;
+use crate::send_batch::OutgoingDatagram;
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::SocketError;
+use netrig_host::socket::Stamped;
+use netrig_host::sys::{MESSAGES, ReceiveBatch};
+use netrig_host::{Clock, HostAddress};
+
+/// Sockets of which one is drawn for each question, each with a port that the kernel has drawn.
+const SOCKETS: usize = 8;
+
+/// Questions that may wait for their answers at once.
+const MOST: usize = SOCKETS << 12;
+
+/// Names that are aliases of others and are asked for one behind the other.
+const MOST_ALIASES: u8 = 8;
+
+/// What of a datagram is read, bytes.
+const KEPT: usize = 4096;
+
+/// A socket's receive buffer, bytes.
+const ROOM: u32 = 1 << 20;
+
+/// Sockets that one look reports.
+const REPORTS: usize = 64;
+
+/// Connections are reported from this number on.
+const TALKS: u64 = 1 << 32;
+
+/// Who is asked, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// The DNS server: nothing is sent to anybody else.
+    pub server: SocketAddr,
+    /// A question is sent again when it was not answered for so long. Towards strangers "the minimum retransmission interval
+    /// should be 2-5 seconds" (RFC 1035 section 4.2.1).
+    pub retry: Duration,
+    /// It is sent so often, and then given up; 1 at least.
+    pub tries: u32,
+}
+
+impl Asking {
+    /// Again after two seconds, three times in all.
+    pub const fn new(server: SocketAddr) -> Self {
+        Self { server, retry: Duration::from_secs(2), tries: 3 }
+    }
+}
+
+/// What was asked of the DNS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DnsCounts {
+    /// Questions.
+    pub asked: u64,
+    /// How often one was sent again.
+    pub again: u64,
+    /// How often one was asked over TCP, as its answer was too long for a datagram.
+    pub over_tcp: u64,
+    /// Questions that were answered by what was kept.
+    pub kept: u64,
+    /// Datagrams that answered nothing: of others, under other numbers, to other questions.
+    pub foreign: u64,
+}
+
+impl DnsCounts {
+    /// Adds what another has counted.
+    pub const fn merge(&mut self, other: &Self) {
+        self.asked += other.asked;
+        self.again += other.again;
+        self.over_tcp += other.over_tcp;
+        self.kept += other.kept;
+        self.foreign += other.foreign;
+    }
+}
+
+/// What has become of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// For whom it was asked.
+    pub of: u64,
+    /// As it was asked first.
+    pub question: Question,
+    /// What was found, none of what is not there.
+    pub found: Result<Option<Records>, Unlocated>,
+    /// How long that may be kept, s.
+    pub ttl: u32,
+    /// When the answer came.
+    pub at: Instant,
+}
+
+struct Pending {
+    of: u64,
+    question: Question,
+    /// What is asked now: the same, of the name that the first is an alias of.
+    current: Question,
+    aliases: u8,
+    id: u16,
+    socket: usize,
+    message: Vec<u8>,
+    tries: u32,
+    due: Instant,
+    talk: Option<Talk>,
+}
+
+/// Asks. It never blocks.
+pub(super) struct Asker {
+    asking: Asking,
+    sockets: Vec<DatagramSocket>,
+    batch: ReceiveBatch,
+    watched: OwnedFd,
+    random: Stream,
+    number: u64,
+    pending: HashMap<u64, Pending>,
+    by_id: HashMap<(usize, u16), u64>,
+    due: BTreeSet<(Instant, u64)>,
+    answers: Vec<Answered>,
+    counts: DnsCounts,
+}
+
+impl Asker {
+    /// Opens its sockets.
+    pub fn open(asking: Asking) -> Result<Self, SocketError> {
+        let any = HostAddress::unspecified_for(asking.server).at(0);
+        let failed = |source: io::Error| SocketError::Refused { what: "epoll", address: any, source };
+        let watched = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        let mut sockets = Vec::with_capacity(SOCKETS);
+        for place in 0..SOCKETS {
+            let socket = DatagramSocket::open(any, ROOM, Some(Stamped::Received))?;
+            let data = epoll::EventData::new_u64(place as u64);
+            epoll::add(&watched, socket.fd(), data, epoll::EventFlags::IN)
+                .map_err(|error| failed(error.into()))?;
+            sockets.push(socket);
+        }
+        let seed = netrig_host::random().map(u64::from_ne_bytes).map_err(failed)?;
+        Ok(Self {
+            asking,
+            sockets,
+            batch: ReceiveBatch::new(KEPT),
+            watched,
+            // Nobody else may guess it.
+            random: Seeds::new(seed).stream("dns"),
+            number: 0,
+            pending: HashMap::new(),
+            by_id: HashMap::new(),
+            due: BTreeSet::new(),
+            answers: Vec::new(),
+            counts: DnsCounts::default(),
+        })
+    }
+
+    /// A descriptor that can be read from while there is something to be received.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.watched.as_fd()
+    }
+
+    /// What was counted since this was last asked.
+    pub fn take_counts(&mut self) -> DnsCounts {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// What has come to its end since this was last asked.
+    pub fn take_answers(&mut self) -> Vec<Answered> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Asks a question for `of`.
+    pub fn ask(&mut self, now: Instant, of: u64, question: Question) {
+        self.counts.asked += 1;
+        let pending = Pending {
+            of,
+            current: question.clone(),
+            question,
+            aliases: 0,
+            id: 0,
+            socket: 0,
+            message: Vec::new(),
+            tries: 0,
+            due: now,
+            talk: None,
+        };
+        self.begin(now, pending);
+    }
+
+    /// Sends a question for the first time, under a new number and from any of the sockets.
+    fn begin(&mut self, now: Instant, mut pending: Pending) {
+        if self.pending.len() >= MOST {
+            return self.answer(pending, Err(Unlocated::NoRoom), 0, now);
+        }
+        loop {
+            pending.socket = self.random.below(SOCKETS as u64) as usize;
+            pending.id = self.random.bits() as u16;
+            if !self.by_id.contains_key(&(pending.socket, pending.id)) {
+                break;
+            }
+        }
+        match query(pending.id, &pending.current) {
+            Some(message) => pending.message = message,
+            None => return self.answer(pending, Ok(None), 0, now),
+        }
+        self.number += 1;
+        self.by_id.insert((pending.socket, pending.id), self.number);
+        self.pending.insert(self.number, pending);
+        self.send(now, self.number);
+    }
+
+    fn send(&mut self, now: Instant, number: u64) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        pending.tries += 1;
+        self.due.remove(&(pending.due, number));
+        pending.due = now + self.asking.retry;
+        self.due.insert((pending.due, number));
+        let (to, bytes) = (self.asking.server, pending.message.as_slice());
+        // What the kernel does not take is lost, as if the network had lost it: it is sent again.
+        self.sockets[pending.socket].send(now, &[OutgoingDatagram { to, bytes, order_key: None }], |_, _| ());
+    }
+
+    /// When [`Asker::handle_timeout`] is to be called at the latest.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Sends again what was not answered, and gives it up if that was done often enough.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((due, number)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, number));
+            let Some(pending) = self.pending.get(&number) else { continue };
+            // Over TCP the kernel sends again.
+            if pending.tries < self.asking.tries && pending.talk.is_none() {
+                self.counts.again += 1;
+                self.send(now, number);
+            } else {
+                self.end(number, Err(Unlocated::NoAnswer), 0, now);
+            }
+        }
+    }
+
+    /// Takes what has arrived.
+    pub fn receive(&mut self, clock: &Clock, offset: &RealtimeOffset) -> io::Result<()> {
+        loop {
+            let mut events = Vec::with_capacity(REPORTS);
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match epoll::wait(&self.watched, rustix::buffer::spare_capacity(&mut events), Some(&at_once)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if events.is_empty() {
+                return Ok(());
+            }
+            for event in events {
+                let event: epoll::Event = event;
+                match event.data.u64() {
+                    number if number >= TALKS => self.talk(number - TALKS, clock.now()),
+                    place => self.receive_at(place as usize, clock, offset)?,
+                }
+            }
+        }
+    }
+
+    fn receive_at(&mut self, place: usize, clock: &Clock, offset: &RealtimeOffset) -> io::Result<()> {
+        let mut come = Vec::new();
+        self.sockets[place].receive(&mut self.batch, MESSAGES, |incoming| {
+            let now = clock.now();
+            let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
+            come.push((incoming.from, incoming.head.to_vec(), stamped.unwrap_or(now).min(now)));
+        })?;
+        for (from, bytes, at) in come {
+            let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
+            let known = id.and_then(|id| self.by_id.get(&(place, id))).copied();
+            match known.filter(|_| from == self.asking.server) {
+                Some(number) => self.take(number, &bytes, at, clock.now()),
+                None => self.counts.foreign += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// A message that may answer a question.
+    fn take(&mut self, number: u64, bytes: &[u8], at: Instant, now: Instant) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        match read(bytes, pending.id, &pending.current) {
+            Reading::Foreign => self.counts.foreign += 1,
+            Reading::Truncated if pending.talk.is_some() => {}
+            Reading::Truncated => self.begin_talk(number, now),
+            Reading::Alias(name) => {
+                let Some(mut pending) = self.remove(number) else { return };
+                pending.aliases += 1;
+                if pending.aliases > MOST_ALIASES {
+                    return self.answer(pending, Err(Unlocated::Malformed), 0, at);
+                }
+                (pending.current.name, pending.tries, pending.talk) = (name, 0, None);
+                self.counts.asked += 1;
+                self.begin(now, pending);
+            }
+            Reading::Records(records, ttl) => self.end(number, Ok(Some(records)), ttl, at),
+            Reading::Nothing(ttl) => self.end(number, Ok(None), ttl, at),
+            Reading::Failed(why) => self.end(number, Err(why), 0, at),
+        }
+    }
+
+    /// Asks the same over TCP.
+    fn begin_talk(&mut self, number: u64, now: Instant) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        self.counts.over_tcp += 1;
+        let made = Talk::open(self.asking.server, &pending.message).and_then(|talk| {
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            epoll::add(&self.watched, talk.fd(), epoll::EventData::new_u64(TALKS + number), flags)?;
+            Ok(talk)
+        });
+        match made {
+            Ok(talk) => {
+                pending.talk = Some(talk);
+                self.due.remove(&(pending.due, number));
+                pending.due = now + self.asking.retry * u64::from(self.asking.tries);
+                self.due.insert((pending.due, number));
+            }
+            Err(_) => self.end(number, Err(Unlocated::NoAnswer), 0, now),
+        }
+    }
+
+    fn talk(&mut self, number: u64, now: Instant) {
+        let Some(talk) = self.pending.get_mut(&number).and_then(|pending| pending.talk.as_mut()) else {
+            return;
+        };
+        match talk.go_on() {
+            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                self.take(number, &bytes, now, now);
+                // Who answers another question over the own connection answers none.
+                let is_open = self.pending.get(&number).is_some_and(|pending| pending.talk.is_some());
+                if is_open {
+                    self.end(number, Err(Unlocated::Malformed), 0, now);
+                }
+            }
+            Err(_) => self.end(number, Err(Unlocated::NoAnswer), 0, now),
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&number)?;
+        self.by_id.remove(&(pending.socket, pending.id));
+        self.due.remove(&(pending.due, number));
+        Some(pending)
+    }
+
+    fn end(&mut self, number: u64, found: Result<Option<Records>, Unlocated>, ttl: u32, at: Instant) {
+        if let Some(pending) = self.remove(number) {
+            self.answer(pending, found, ttl, at);
+        }
+    }
+
+    fn answer(&mut self, pending: Pending, found: Result<Option<Records>, Unlocated>, ttl: u32, at: Instant) {
+        self.answers.push(Answered { of: pending.of, question: pending.question, found, ttl, at });
+    }
+}

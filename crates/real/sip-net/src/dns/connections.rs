@@ -1,0 +1,396 @@
+//! The connections of a DNS server.
+//!
+//! A connection is a stranger until a whole question has come along it. One that finds no slot ([`ConnectionSlots`]), or for which
+//! there is no memory, is closed: servers may limit the connections of an address or subnet (RFC 7766 section 6.2.2), and a client
+//! asks again what was not answered when its connection closed (section 6.2.4). REFUSED would say that the question never has
+//! an answer here.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, TcpStream};
+
+use netrig_core::{Duration, Instant};
+
+use super::talk::{PREFIX, first_framed, framed};
+use netrig_host::is_passing;
+use netrig_host::{ConnectionSlots, Entered, SlotId, SlotLimits};
+use netrig_host::{Kept, Memory, NoRoom};
+
+/// A connection along which no whole question has come for so long is closed (RFC 7766 section 6.2.3).
+const IDLE: Duration = Duration::from_secs(10);
+
+/// What all connections together may have the server keep for them, bytes: incomplete questions, answers that are kept back, and
+/// answers that peers have not taken.
+const MOST_KEPT: usize = 64 << 20;
+
+/// No question is taken from a peer that has so many bytes of answers to take first.
+const MOST_ANSWERS: usize = 256 << 10;
+
+/// Bytes of questions that are read from a connection before they are answered.
+const MOST_ASKED: usize = 128 << 10;
+
+/// Bytes that are read at once.
+const PIECE: usize = 4096;
+
+/// All connections, by their slots.
+pub(super) struct NameConnections {
+    slots: ConnectionSlots,
+    memory: Memory,
+    open: BTreeMap<SlotId, NameConnection>,
+    /// Connections that were closed for want of a slot or of memory.
+    pub refused: u64,
+}
+
+struct NameConnection {
+    stream: TcpStream,
+    peer: IpAddr,
+    /// What has come: questions that were not taken yet, and one whose rest has not come.
+    got: Vec<u8>,
+    /// The bytes at its front that were taken.
+    taken: usize,
+    unsent: Vec<u8>,
+    /// Bytes of answers that are kept back.
+    owed: usize,
+    until: Instant,
+    /// The peer has said all that it will, and may still take answers.
+    has_finished: bool,
+    kept: Kept,
+}
+
+impl NameConnections {
+    /// None yet.
+    pub fn new(limits: SlotLimits) -> Self {
+        Self {
+            slots: ConnectionSlots::new(limits),
+            memory: Memory::of(MOST_KEPT),
+            open: BTreeMap::new(),
+            refused: 0,
+        }
+    }
+
+    /// A peer has called. If there is no slot for it, its connection is closed.
+    pub fn accept(&mut self, now: Instant, stream: TcpStream, from: IpAddr) {
+        let Ok(Entered { slot, gives_way }) = self.slots.enter(from) else {
+            self.refused += 1;
+            return;
+        };
+        if let Some(gives_way) = gives_way {
+            self.refuse(gives_way);
+        }
+        let connection = NameConnection {
+            stream,
+            peer: from,
+            got: Vec::new(),
+            taken: 0,
+            unsent: Vec::new(),
+            owed: 0,
+            until: now + IDLE,
+            has_finished: false,
+            kept: self.memory.none(),
+        };
+        self.open.insert(slot, connection);
+    }
+
+    /// The slots of all.
+    pub fn slots(&self) -> Vec<SlotId> {
+        self.open.keys().copied().collect()
+    }
+
+    /// Sends and reads what can be along a connection.
+    pub fn carry(&mut self, slot: SlotId) {
+        if let Some(connection) = self.open.get_mut(&slot)
+            && !(connection.flush() && connection.read())
+        {
+            self.close(slot);
+        }
+    }
+
+    /// The host at the other end of a connection. Absent if the connection is closed.
+    pub fn peer(&self, slot: SlotId) -> Option<IpAddr> {
+        self.open.get(&slot).map(|connection| connection.peer)
+    }
+
+    /// The next question of a connection, unless its peer has answers to take first.
+    pub fn take_question(&mut self, now: Instant, slot: SlotId) -> Option<Vec<u8>> {
+        let connection = self.open.get_mut(&slot)?;
+        if connection.owed + connection.unsent.len() >= MOST_ANSWERS {
+            return None;
+        }
+        let question = first_framed(&connection.got[connection.taken..])?.to_vec();
+        connection.taken += PREFIX + question.len();
+        connection.until = now + IDLE;
+        if self.slots.prove(slot).is_err() {
+            self.refuse(slot);
+            return None;
+        }
+        Some(question)
+    }
+
+    /// Counts the bytes of an answer that is kept back, until it is sent. If there is no room for them, the connection is closed.
+    pub fn owe(&mut self, slot: SlotId, bytes: usize) -> Option<Kept> {
+        let connection = self.open.get_mut(&slot)?;
+        match self.memory.reserve(bytes) {
+            Ok(kept) => {
+                connection.owed += bytes;
+                Some(kept)
+            }
+            Err(NoRoom { .. }) => {
+                self.refuse(slot);
+                None
+            }
+        }
+    }
+
+    /// The time of an answer has come: it is sent, or waits until the peer takes it.
+    pub fn send(&mut self, now: Instant, slot: SlotId, message: &[u8], kept: Kept) {
+        let Some(connection) = self.open.get_mut(&slot) else { return };
+        connection.owed -= kept.bytes();
+        drop(kept);
+        connection.unsent.extend(framed(message));
+        if connection.flush() {
+            self.settle(now, slot);
+        } else {
+            self.close(slot);
+        }
+    }
+
+    /// Counts anew what is kept for a connection, and closes one that is over.
+    pub fn settle(&mut self, now: Instant, slot: SlotId) {
+        let Some(connection) = self.open.get_mut(&slot) else { return };
+        if connection.is_over(now) {
+            self.close(slot);
+        } else if connection.recount().is_err() {
+            self.refuse(slot);
+        }
+    }
+
+    fn refuse(&mut self, slot: SlotId) {
+        self.refused += 1;
+        self.close(slot);
+    }
+
+    fn close(&mut self, slot: SlotId) {
+        self.open.remove(&slot);
+        self.slots.leave(slot);
+    }
+}
+
+impl NameConnection {
+    /// Gives the kernel what it takes. `false` if the connection has broken.
+    fn flush(&mut self) -> bool {
+        let mut sent = 0;
+        let stands = loop {
+            if sent == self.unsent.len() {
+                break true;
+            }
+            match self.stream.write(&self.unsent[sent..]) {
+                Ok(0) => break false,
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => break true,
+                Err(_) => break false,
+            }
+        };
+        self.unsent.drain(..sent);
+        stands
+    }
+
+    /// Takes what has come, up to a bound. `false` if the connection has broken.
+    fn read(&mut self) -> bool {
+        let mut piece = [0; PIECE];
+        while !self.has_finished && self.got.len() < MOST_ASKED {
+            match self.stream.read(&mut piece) {
+                Ok(0) => self.has_finished = true,
+                Ok(count) => self.got.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => break,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether nothing more is to come of it: its peer is gone, or has been silent for too long.
+    fn is_over(&self, now: Instant) -> bool {
+        let asks = first_framed(&self.got[self.taken..]).is_some();
+        let is_done = self.has_finished && !asks && self.owed == 0 && self.unsent.is_empty();
+        is_done || now >= self.until
+    }
+
+    /// Counts anew what its buffers take, as they are allocated.
+    ///
+    /// # Errors
+    /// It is too much with what is kept for all others.
+    fn recount(&mut self) -> Result<(), NoRoom> {
+        if self.taken > 0 {
+            self.got.drain(..self.taken);
+            self.got.shrink_to_fit();
+            self.taken = 0;
+        }
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new();
+        }
+        self.kept.set(self.got.capacity() + self.unsent.capacity())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, TcpListener};
+    use std::time::Duration as StdDuration;
+
+    use super::*;
+
+    const LIMITS: SlotLimits =
+        SlotLimits { strangers: 4, known: 1, total: 5, per_address: 3, per_group: 9, on_loopback: false };
+
+    /// Where peers call.
+    struct Peers(TcpListener);
+
+    impl Peers {
+        fn new() -> Self {
+            Self(TcpListener::bind("127.0.0.1:0").unwrap())
+        }
+
+        /// A connection that the server takes for one from this address.
+        fn call(&self, connections: &mut NameConnections, from: &str) -> TcpStream {
+            let near = TcpStream::connect(self.0.local_addr().unwrap()).unwrap();
+            let (far, _) = self.0.accept().unwrap();
+            far.set_nonblocking(true).unwrap();
+            connections.accept(Instant::ZERO, far, from.parse().unwrap());
+            near
+        }
+    }
+
+    /// Carries all until a question has come; along which connection.
+    fn asked(connections: &mut NameConnections) -> (SlotId, Vec<u8>) {
+        for _ in 0..10_000 {
+            for slot in connections.slots() {
+                connections.carry(slot);
+                if let Some(question) = connections.take_question(Instant::ZERO, slot) {
+                    return (slot, question);
+                }
+            }
+            std::thread::sleep(StdDuration::from_millis(1));
+        }
+        panic!("no question comes");
+    }
+
+    /// Carries all until so many connections are open.
+    fn until_open(connections: &mut NameConnections, count: usize) {
+        for _ in 0..10_000 {
+            for slot in connections.slots() {
+                connections.carry(slot);
+                connections.settle(Instant::ZERO, slot);
+            }
+            if connections.open.len() == count {
+                return;
+            }
+            std::thread::sleep(StdDuration::from_millis(1));
+        }
+        panic!("{} connections are open", connections.open.len());
+    }
+
+    fn is_closed(mut near: &TcpStream) -> bool {
+        !matches!(near.read(&mut [0]), Ok(1..))
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_of_the_largest_group_gives_way() {
+        let (peers, mut connections) = (Peers::new(), NameConnections::new(LIMITS));
+        let alone = peers.call(&mut connections, "198.51.100.1");
+        let crowd = [(); 3].map(|()| peers.call(&mut connections, "192.0.2.1"));
+        assert!(is_closed(&peers.call(&mut connections, "192.0.2.1")), "an address has a limit");
+        let newcomer = peers.call(&mut connections, "203.0.113.1");
+        assert!(is_closed(&crowd[0]));
+        assert_eq!((connections.open.len(), connections.refused), (4, 2));
+        // A peer that has gone leaves its slot at once.
+        drop(alone);
+        until_open(&mut connections, 3);
+        drop(newcomer);
+        until_open(&mut connections, 2);
+        assert_eq!((connections.slots.len(), connections.refused), (2, 2));
+    }
+
+    #[test]
+    fn a_question_for_which_there_is_no_slot_closes_its_connection_and_others_go_on() {
+        let (peers, mut connections) = (Peers::new(), NameConnections::new(LIMITS));
+        let mut known = peers.call(&mut connections, "192.0.2.1");
+        known.write_all(&framed(b"first")).unwrap();
+        let (slot, question) = asked(&mut connections);
+        assert_eq!(question, b"first");
+        let mut other = peers.call(&mut connections, "198.51.100.1");
+        other.write_all(&framed(b"second")).unwrap();
+        until_open(&mut connections, 2);
+        while connections.open.len() > 1 {
+            for slot in connections.slots() {
+                connections.carry(slot);
+                assert!(connections.take_question(Instant::ZERO, slot).is_none(), "there is no slot");
+            }
+        }
+        assert!(is_closed(&other));
+        assert_eq!(connections.refused, 1);
+        known.write_all(&framed(b"third")).unwrap();
+        assert_eq!(asked(&mut connections), (slot, b"third".to_vec()));
+    }
+
+    #[test]
+    fn a_peer_that_takes_no_answers_is_asked_for_no_more_questions_and_has_all_answers_in_the_end() {
+        const QUESTIONS: usize = 400;
+        let (peers, mut connections) = (Peers::new(), NameConnections::new(LIMITS));
+        let mut near = peers.call(&mut connections, "192.0.2.1");
+        near.write_all(&framed(b"?").repeat(QUESTIONS)).unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        let answer = vec![7_u8; 60_000];
+        let reader = std::thread::spawn(move || {
+            // By then the buffers of the kernel are full, and so is what is kept for it.
+            std::thread::sleep(StdDuration::from_millis(500));
+            let mut bytes = Vec::new();
+            near.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let mut most = 0;
+        while let Some(slot) = connections.slots().first().copied() {
+            connections.carry(slot);
+            while connections.take_question(Instant::ZERO, slot).is_some() {
+                let kept = connections.owe(slot, answer.len()).unwrap();
+                most = most.max(connections.open[&slot].owed + connections.open[&slot].unsent.len());
+                connections.send(Instant::ZERO, slot, &answer, kept);
+            }
+            connections.settle(Instant::ZERO, slot);
+            most = most.max(connections.open.get(&slot).map_or(0, |open| open.unsent.len()));
+            std::thread::sleep(StdDuration::from_millis(1));
+        }
+        assert!(most > MOST_ANSWERS / 2, "answers wait: {most} B");
+        assert!(most < MOST_ANSWERS + (1 << 16), "{most} B");
+        let bytes = reader.join().unwrap().unwrap();
+        assert_eq!(bytes.len(), QUESTIONS * (PREFIX + answer.len()));
+        assert_eq!(connections.refused, 0);
+    }
+
+    #[test]
+    fn a_connection_for_which_there_is_no_memory_is_closed() {
+        let (peers, mut connections) = (Peers::new(), NameConnections::new(LIMITS));
+        let _near = peers.call(&mut connections, "192.0.2.1");
+        let _other = peers.call(&mut connections, "198.51.100.1");
+        let [first, second] = connections.slots()[..] else { panic!("two are open") };
+        let kept = connections.owe(first, MOST_KEPT - 10).unwrap();
+        assert!(connections.owe(second, 11).is_none());
+        assert_eq!((connections.slots(), connections.refused), (vec![first], 1));
+        // What waits is counted until it is sent, also if its connection is gone.
+        connections.close(first);
+        assert!(connections.memory.reserve(11).is_err());
+        connections.send(Instant::ZERO, first, b"", kept);
+        assert!(connections.memory.reserve(MOST_KEPT).is_ok());
+    }
+
+    #[test]
+    fn a_peer_that_asks_nothing_for_too_long_is_closed() {
+        let (peers, mut connections) = (Peers::new(), NameConnections::new(LIMITS));
+        let mut near = peers.call(&mut connections, "192.0.2.1");
+        near.write_all(&[0, 9, 1]).unwrap();
+        until_open(&mut connections, 1);
+        let slot = connections.slots()[0];
+        connections.settle(Instant::ZERO + IDLE, slot);
+        assert!(connections.open.is_empty() && is_closed(&near));
+    }
+}

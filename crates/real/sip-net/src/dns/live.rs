@@ -1,0 +1,90 @@
+//! A table that may grow while a server answers from it, and a record of the questions.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use netrig_sip::header::Transport;
+use netrig_sip::location::{Question, Records, Zone, ZoneAnswer, ZoneError};
+
+use netrig_host::realtime_nanos;
+
+/// Questions that a record keeps at most. Later ones are answered and not recorded.
+const MOST_RECORDED: usize = 1 << 16;
+
+/// A question that came to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedQuestion {
+    /// When it was read, ns since 1970.
+    pub at_ns: u64,
+    /// The host that asked.
+    pub from: IpAddr,
+    /// UDP or TCP.
+    pub transport: Transport,
+    /// The question. Its name is as it was asked: letters may be of either case.
+    pub question: Question,
+    /// Records in the answer. Absent if the name does not exist.
+    pub records: Option<usize>,
+}
+
+/// A table that a server and those who add records to it share.
+#[derive(Debug)]
+pub struct LiveZone {
+    zone: Mutex<Zone>,
+    /// Absent if questions are not recorded.
+    recorded: Option<Mutex<Vec<RecordedQuestion>>>,
+}
+
+impl From<Zone> for LiveZone {
+    /// Questions are not recorded.
+    fn from(zone: Zone) -> Self {
+        Self { zone: Mutex::new(zone), recorded: None }
+    }
+}
+
+impl LiveZone {
+    /// An empty table whose server records the questions for NAPTR, SRV, A and AAAA records.
+    pub fn recording() -> Self {
+        Self { recorded: Some(Mutex::default()), ..Self::from(Zone::default()) }
+    }
+
+    /// Adds records in the form of [`Zone::parse`]. The next question finds them.
+    ///
+    /// # Errors
+    /// A line cannot be read. The lines before it are added.
+    pub fn add(&self, records: &str) -> Result<(), ZoneError> {
+        self.with(|zone| zone.extend(records))
+    }
+
+    /// The recorded questions that `is_wanted` takes, in the order in which they came.
+    pub fn recorded(&self, is_wanted: impl Fn(&Question) -> bool) -> Vec<RecordedQuestion> {
+        let Some(recorded) = &self.recorded else { return Vec::new() };
+        let recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.iter().filter(|question| is_wanted(&question.question)).cloned().collect()
+    }
+
+    /// Whether [`record`](Self::record) keeps anything.
+    pub(super) const fn is_recording(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// Records a question that is answered now.
+    pub(super) fn record(&self, question: Question, from: IpAddr, transport: Transport) {
+        let Some(recorded) = &self.recorded else { return };
+        let records = self.with(|zone| match zone.answer(&question) {
+            ZoneAnswer::Records(Records::Naptr(all), _) => Some(all.len()),
+            ZoneAnswer::Records(Records::Srv(all), _) => Some(all.len()),
+            ZoneAnswer::Records(Records::Addresses(all), _) => Some(all.len()),
+            ZoneAnswer::NoRecords => Some(0),
+            ZoneAnswer::NoSuchName => None,
+        });
+        let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.len() < MOST_RECORDED {
+            recorded.push(RecordedQuestion { at_ns: realtime_nanos(), from, transport, question, records });
+        }
+    }
+
+    /// Reads or changes the table.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Zone) -> T) -> T {
+        act(&mut self.zone.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,314 @@
+//! A DNS server that answers from a table, as late and with as many losses as it is told to.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
+use netrig_sip::header::Transport;
+use rustix::net::SocketFlags;
+use serde::Serialize;
+
+use super::connections::NameConnections;
+use super::live::LiveZone;
+use super::message::{answer_within, asked};
+use crate::ListeningPoint;
+use crate::datagrams::DatagramSocket;
+use crate::ledger::{AmplificationLedger, FACTOR};
+use crate::send_batch::OutgoingDatagram;
+use netrig_host::Kept;
+use netrig_host::socket::Making;
+use netrig_host::socket::{SocketError, TcpOptions};
+use netrig_host::sys::{MESSAGES, ReceiveBatch};
+use netrig_host::{Clock, DescriptorShortage, Pacer, SlotId, SlotLimits, Watch, connections_within};
+
+/// What of a datagram is read, bytes: no question is longer.
+const KEPT: usize = 4096;
+
+/// The receive buffer of a socket, bytes.
+const ROOM: u32 = 4 << 20;
+
+/// Answers that may wait at once. To more questions there is none.
+const MOST_WAITING: usize = 1 << 16;
+
+/// Descriptors beside those of connections: files, sockets, the pacer's.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Batches that are taken from one socket before the clock, the stop flag and the other sockets are looked at.
+const BATCHES: usize = 16;
+
+/// Connections that are accepted in one turn.
+const ACCEPTED_AT_ONCE: usize = 64;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Under this number connections are reported, and who wants one.
+const CONNECTIONS: u64 = u64::MAX;
+
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where a server listens, and how it answers.
+#[derive(Clone, Debug)]
+pub struct NameServerOrder {
+    /// Over UDP and TCP.
+    pub listen: Vec<ListeningPoint>,
+    /// What it knows.
+    pub zone: Arc<LiveZone>,
+    /// Hosts that get whole answers over UDP without a proof of their addresses.
+    pub proven: Vec<IpAddr>,
+    /// How long each answer is kept back.
+    pub delay: Option<SpanDistribution>,
+    /// The share of answers over UDP that are not sent, 0 to 1, drawn from the stream `dns/loss`.
+    pub loss: f64,
+    /// How many connections there may be; [`NameServerOrder::SLOTS`] if nothing else is wanted.
+    pub slots: SlotLimits,
+    /// Of all that is drawn.
+    pub seeds: Seeds,
+}
+
+impl NameServerOrder {
+    /// As many connections as a server that strangers share has if it is not told otherwise.
+    pub const SLOTS: SlotLimits = SlotLimits::shared(1024);
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NameTally {
+    /// Messages that came over UDP.
+    pub over_udp: u64,
+    /// Messages that came over TCP.
+    pub over_tcp: u64,
+    /// Answers that were sent.
+    pub answered: u64,
+    /// Answers that were lost on purpose.
+    pub lost: u64,
+    /// What was no question, or found no room.
+    pub ignored: u64,
+    /// Connections that were closed because there were too many, or because all together kept as much as they may.
+    pub refused: u64,
+}
+
+enum To {
+    Datagram(usize, SocketAddr),
+    /// The bytes of the answer are counted until it is sent.
+    Connection(SlotId, Kept),
+}
+
+/// A server whose sockets are open.
+pub struct NameServer {
+    order: NameServerOrder,
+    datagrams: Vec<DatagramSocket>,
+    listeners: Vec<OwnedFd>,
+    listens: Vec<ListeningPoint>,
+    loss: Stream,
+    delay: Stream,
+    waiting: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
+    connections: NameConnections,
+    number: u64,
+    /// Who has proved its address by a connection.
+    ledger: AmplificationLedger,
+    tally: NameTally,
+    shortage: Option<DescriptorShortage>,
+}
+
+impl NameServer {
+    /// Opens its sockets.
+    ///
+    /// # Errors
+    /// One is not to be had.
+    pub fn open(order: NameServerOrder) -> Result<Self, SocketError> {
+        let (mut datagrams, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
+        for ListeningPoint { transport, address } in &order.listen {
+            let address = if *transport == Transport::Udp {
+                let socket = DatagramSocket::open(*address, ROOM, None)?;
+                let local = socket.local();
+                datagrams.push(socket);
+                local
+            } else {
+                let refused = |what| {
+                    move |error: rustix::io::Errno| SocketError::Refused {
+                        what,
+                        address: *address,
+                        source: error.into(),
+                    }
+                };
+                let socket = Making::tcp(&TcpOptions::default(), 0, *address)?.bound()?;
+                rustix::net::listen(&socket, BACKLOG).map_err(refused("listen"))?;
+                let local = rustix::net::getsockname(&socket).map_err(refused("getsockname"))?;
+                listeners.push(socket);
+                local.try_into().unwrap_or(*address)
+            };
+            listens.push(ListeningPoint { transport: *transport, address });
+        }
+        let (held, shortage) = match listeners.as_slice() {
+            [] => (order.slots.total, None),
+            _ => connections_within(order.slots.total, 1, OTHER_DESCRIPTORS),
+        };
+        // At least one connection is held: else no question over TCP would be answered.
+        let slots = order.slots.within(held.max(1));
+        let stream = |name| order.seeds.stream(name);
+        Ok(Self {
+            loss: stream("dns/loss"),
+            delay: stream("dns/delay"),
+            order,
+            datagrams,
+            listeners,
+            listens,
+            waiting: BTreeMap::new(),
+            connections: NameConnections::new(slots),
+            number: 0,
+            ledger: AmplificationLedger::default(),
+            tally: NameTally::default(),
+            shortage,
+        })
+    }
+
+    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
+    }
+
+    /// Where it listens.
+    pub fn listens(&self) -> &[ListeningPoint] {
+        &self.listens
+    }
+
+    /// Answers until `stop`, or for so long.
+    ///
+    /// # Errors
+    /// The kernel refuses what it always grants.
+    pub fn serve(mut self, lasts: Option<Duration>, stop: &AtomicBool) -> io::Result<NameTally> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        let end = lasts.map_or(Instant::NEVER, |lasts| Instant::ZERO + lasts);
+        let mut pacer = Pacer::new(clock, Duration::ZERO)?;
+        for (key, socket) in (0..).zip(&self.datagrams) {
+            pacer.watch(socket.fd(), key, Watch::Reading)?;
+        }
+        for listener in &self.listeners {
+            pacer.watch(listener, CONNECTIONS, Watch::Reading)?;
+        }
+        let (mut batch, mut heard) = (ReceiveBatch::new(KEPT), Instant::ZERO);
+        // Readiness is told once: what a turn leaves is taken in the next one.
+        let mut has_more = vec![true; self.datagrams.len()];
+        while clock.now() < end && !stop.load(Ordering::Relaxed) {
+            let look = if has_more.contains(&true) { clock.now() } else { (clock.now() + LOOK).min(end) };
+            let due = self.waiting.first_key_value().map(|((due, _), _)| *due);
+            let ready = pacer.wait(due.map_or(look, |due| due.min(look)))?;
+            let is_called = ready.iter().any(|(key, _)| *key == CONNECTIONS) || clock.now() >= heard + LOOK;
+            for (place, has_more) in has_more.iter_mut().enumerate() {
+                *has_more = true;
+                for _ in 0..BATCHES {
+                    *has_more = self.receive(place, &mut batch, clock.now())?;
+                    if !*has_more {
+                        break;
+                    }
+                }
+            }
+            if is_called {
+                heard = clock.now();
+                self.accept(&pacer, heard)?;
+                self.hear(heard);
+            }
+            self.send(clock.now());
+        }
+        Ok(NameTally { refused: self.connections.refused, ..self.tally })
+    }
+
+    /// Takes what has arrived at a socket; whether there may be more.
+    fn receive(&mut self, place: usize, batch: &mut ReceiveBatch, now: Instant) -> io::Result<bool> {
+        let mut come = Vec::new();
+        let more = self.datagrams[place].receive(batch, MESSAGES, |incoming| {
+            come.push((incoming.from, incoming.head.to_vec()));
+        })?;
+        for (from, bytes) in come {
+            self.tally.over_udp += 1;
+            // A question's answer may be cut: over TCP, which proves the address, all of it is to be had.
+            let is_proven = self.order.proven.contains(&from.ip()) || self.ledger.is_proven(now, from);
+            let most = if is_proven { usize::MAX } else { FACTOR as usize * bytes.len() };
+            match self.answer(&bytes, (from.ip(), Transport::Udp), most) {
+                Some(_) if self.loss.chance(self.order.loss) => self.tally.lost += 1,
+                Some(message) => self.put(now, To::Datagram(place, from), message),
+                None => self.tally.ignored += 1,
+            }
+        }
+        Ok(more)
+    }
+
+    /// The answer to a message of a host, of at most so many bytes. The table records the question if it is to.
+    fn answer(&self, bytes: &[u8], (from, transport): (IpAddr, Transport), most: usize) -> Option<Vec<u8>> {
+        let zone = &self.order.zone;
+        let answer = zone.with(|zone| answer_within(bytes, zone, transport == Transport::Udp, most))?;
+        if zone.is_recording()
+            && let Some(question) = asked(bytes)
+        {
+            zone.record(question, from, transport);
+        }
+        Some(answer)
+    }
+
+    /// Keeps an answer back for its time.
+    fn put(&mut self, now: Instant, to: To, message: Vec<u8>) {
+        if self.waiting.len() >= MOST_WAITING {
+            self.tally.ignored += 1;
+            return;
+        }
+        let span = self.order.delay.as_ref().map_or(Duration::ZERO, |law| law.draw(&mut self.delay));
+        self.number += 1;
+        self.waiting.insert((now + span, self.number), (to, message));
+    }
+
+    fn accept(&mut self, pacer: &Pacer, now: Instant) -> io::Result<()> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        for listener in &self.listeners {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let Ok((socket, peer)) = rustix::net::acceptfrom_with(listener, flags) else { break };
+                let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) else { continue };
+                self.ledger.prove_host(now, peer.ip());
+                pacer.watch(&socket, CONNECTIONS, Watch::Both)?;
+                self.connections.accept(now, socket.into(), peer.ip());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what connections ask; those that are over are closed.
+    fn hear(&mut self, now: Instant) {
+        for slot in self.connections.slots() {
+            self.connections.carry(slot);
+            while let Some(from) = self.connections.peer(slot)
+                && let Some(question) = self.connections.take_question(now, slot)
+            {
+                self.tally.over_tcp += 1;
+                let answer = self.answer(&question, (from, Transport::Tcp), usize::MAX);
+                let answer = answer.filter(|_| self.waiting.len() < MOST_WAITING);
+                let kept = answer.as_ref().and_then(|answer| self.connections.owe(slot, answer.capacity()));
+                match (answer, kept) {
+                    (Some(answer), Some(kept)) => self.put(now, To::Connection(slot, kept), answer),
+                    _ => self.tally.ignored += 1,
+                }
+            }
+            self.connections.settle(now, slot);
+        }
+    }
+
+    /// Sends the answers whose time has come.
+    fn send(&mut self, now: Instant) {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
+            let (to, message) = first.remove();
+            self.tally.answered += 1;
+            match to {
+                To::Datagram(place, to) => {
+                    // What the kernel does not take is lost, as if the network had lost it.
+                    let datagram = OutgoingDatagram { to, bytes: &message, order_key: None };
+                    self.datagrams[place].send(now, &[datagram], |_, _| ());
+                }
+                To::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
+            }
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! One user agent's sockets: what it sends to a server, what a server sends to it, and connections between them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_sip::header::Transport;
+use netrig_sip::{Framed, Message};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SendFlags;
+use rustls::ServerConfig;
+
+use super::call::LineTls;
+use super::datagrams::{DatagramBatch, DatagramSocket, is_without_room};
+use super::ledger::{AmplificationLedger, Purse};
+use super::point::source_towards;
+use super::stream::{Bounds, SipStream, StreamError};
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
+use netrig_host::sys::MESSAGES;
+use netrig_host::{Clock, HostAddress};
+
+/// Where a message came from, and where its answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalPath {
+    /// A datagram from this address.
+    Datagram(SocketAddr),
+    /// A connection that the user agent opened, by its key.
+    Own(u64, SocketAddr),
+    /// A connection that the peer opened, by its number.
+    Accepted(u64, SocketAddr),
+}
+
+impl ArrivalPath {
+    /// The address of the peer.
+    pub const fn peer(self) -> SocketAddr {
+        match self {
+            Self::Datagram(peer) | Self::Own(_, peer) | Self::Accepted(_, peer) => peer,
+        }
+    }
+}
+
+/// A message that has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivedBytes {
+    /// When the kernel received it, or its last part.
+    pub at: Instant,
+    /// Where it came from.
+    pub path: ArrivalPath,
+    /// The message.
+    pub bytes: Bytes,
+}
+
+/// How to reach a server, and how to be reached.
+#[derive(Clone, Debug)]
+pub struct EndAddress {
+    /// UDP, TCP or TLS.
+    pub transport: Transport,
+    /// The server.
+    pub server: SocketAddr,
+    /// Address to send from and to be reached at.
+    pub local: HostAddress,
+    /// Its port; 0 for one that the system chooses.
+    pub port: u16,
+    /// For TLS to the server.
+    pub tls: Option<LineTls>,
+    /// For TLS on connections that a peer opens; without it they are plain.
+    pub server_tls: Option<Arc<ServerConfig>>,
+    /// Size of the receive buffer over UDP that is asked for, bytes.
+    pub room: u32,
+    /// Connections that peers may have opened at a time.
+    pub most_accepted: usize,
+    /// Whether it answers strangers over UDP: an address that has proved nothing gets at most three times its bytes.
+    pub answers_strangers: bool,
+}
+
+impl EndAddress {
+    /// Size of the receive buffer of an end that has one exchange at a time, bytes.
+    const ROOM: u32 = 256 * 1024;
+
+    /// Connections that a server may have opened to such an end.
+    const MOST_ACCEPTED: usize = 16;
+
+    /// To a server, from `local` or the address from which the system sends to it.
+    ///
+    /// # Errors
+    /// There is no way to the server.
+    pub fn towards(
+        server: SocketAddr,
+        transport: Transport,
+        local: Option<HostAddress>,
+        tls: Option<LineTls>,
+    ) -> io::Result<Self> {
+        let local = match local {
+            Some(local) => local,
+            None => source_towards(server)?,
+        };
+        let (room, most_accepted) = (Self::ROOM, Self::MOST_ACCEPTED);
+        let answers_strangers = false;
+        Ok(Self {
+            transport,
+            server,
+            local,
+            port: 0,
+            tls,
+            server_tls: None,
+            room,
+            most_accepted,
+            answers_strangers,
+        })
+    }
+}
+
+/// A connection of a user agent that has ended.
+#[derive(Debug)]
+pub struct EndedConnection {
+    /// Which.
+    pub path: ArrivalPath,
+    /// Why.
+    pub why: StreamError,
+}
+
+/// The sockets: a UDP socket; or a listening socket, connections to servers, and connections that peers open.
+#[derive(Debug)]
+pub struct UserAgentEnd {
+    address: EndAddress,
+    local: SocketAddr,
+    offset: RealtimeOffset,
+    way: EndWay,
+}
+
+#[derive(Debug)]
+enum EndWay {
+    Datagrams(Box<EndDatagrams>),
+    Connections(EndConnections),
+}
+
+struct EndDatagrams {
+    socket: DatagramSocket,
+    batch: DatagramBatch,
+    /// Datagrams that the kernel did not take.
+    unsent: u64,
+    /// What strangers get, if it answers them.
+    strangers: Option<StrangerAccounts>,
+    /// Messages that strangers did not get.
+    withheld: u64,
+}
+
+/// What strangers have sent, and get.
+struct StrangerAccounts {
+    clock: Clock,
+    ledger: AmplificationLedger,
+}
+
+impl StrangerAccounts {
+    fn receive(&mut self, from: SocketAddr, bytes: &Bytes) {
+        let now = self.clock.now();
+        self.ledger.receive(now, from, bytes.len());
+        if let Ok(message) = Message::parse(bytes) {
+            self.ledger.look(now, from, &message);
+        }
+    }
+
+    /// Whether an address may have a message.
+    fn admits(&mut self, to: SocketAddr, bytes: &Bytes) -> bool {
+        let now = self.clock.now();
+        match Message::parse(bytes) {
+            Ok(message) => self.ledger.admit(now, to, &message, (bytes.len(), false), &mut Purse::default()),
+            // What is no message by the grammar has no tag by which its receiver could prove itself.
+            Err(_) => self.ledger.charge(now, to, bytes.len()),
+        }
+    }
+}
+
+impl std::fmt::Debug for EndDatagrams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EndDatagrams").field("unsent", &self.unsent).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct EndConnections {
+    listener: TcpListener,
+    own: BTreeMap<u64, SipStream>,
+    accepted: BTreeMap<u64, SipStream>,
+    next: u64,
+    ended: Vec<EndedConnection>,
+}
+
+impl UserAgentEnd {
+    /// Opens the sockets. A connection to the server is opened by the first message that is sent.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn open(address: &EndAddress) -> Result<Self, SocketError> {
+        let address = address.clone();
+        let at = address.local.at(address.port);
+        let offset = RealtimeOffset::measure();
+        if address.transport == Transport::Udp {
+            let socket = DatagramSocket::open_stamped(at, address.room)?;
+            let local = socket.local();
+            let batch = DatagramBatch::new(LONGEST_DATAGRAM);
+            let accounts = || StrangerAccounts {
+                clock: Clock::starting_in(Duration::ZERO),
+                ledger: AmplificationLedger::default(),
+            };
+            let strangers = address.answers_strangers.then(accounts);
+            let way = EndWay::Datagrams(Box::new(EndDatagrams {
+                socket,
+                batch,
+                unsent: 0,
+                strangers,
+                withheld: 0,
+            }));
+            return Ok(Self { address, local, offset, way });
+        }
+        let refused = |source| SocketError::Refused { what: "listen", address: at, source };
+        let listener = TcpListener::bind(at).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let local = listener.local_addr().map_err(refused)?;
+        let (own, accepted) = (BTreeMap::new(), BTreeMap::new());
+        let way = EndWay::Connections(EndConnections { listener, own, accepted, next: 0, ended: Vec::new() });
+        Ok(Self { address, local, offset, way })
+    }
+
+    /// Where requests to this user agent go: what its Contact and Via name.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Sends to the server, over its connection. If that has ended, a new one is opened.
+    ///
+    /// # Errors
+    /// There is no way to the server.
+    pub fn send(&mut self, bytes: &Bytes) -> Result<(), StreamError> {
+        self.send_by(0, self.address.server, bytes)
+    }
+
+    /// Sends to `to`, over the connection with this key. If there is none, or another peer is at its end, a new one is opened.
+    ///
+    /// # Errors
+    /// There is no way there.
+    pub fn send_by(&mut self, key: u64, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
+        let Self { address, local, way, .. } = self;
+        match way {
+            EndWay::Datagrams(datagrams) => datagrams.send(bytes, to),
+            EndWay::Connections(EndConnections { own, .. }) => {
+                if own.get(&key).is_none_or(|stream| stream.peer() != to) {
+                    let from = HostAddress::from(*local).at(0);
+                    let tls = address.tls.as_ref().map(|(config, name)| (config, name.clone()));
+                    let stream = SipStream::connect(from, to, tls, Bounds::default())?;
+                    own.insert(key, stream.stamped()?);
+                }
+                // It was just made if it was not there.
+                let Some(stream) = own.get_mut(&key) else { return Ok(()) };
+                let sent = stream.queue(bytes.clone()).and_then(|()| stream.flush());
+                if sent.is_err() {
+                    own.remove(&key);
+                }
+                sent
+            }
+        }
+    }
+
+    /// Sends the answer to what came on `path`; over UDP to `to`.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn answer(&mut self, path: ArrivalPath, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
+        match (&mut self.way, path) {
+            (EndWay::Datagrams(datagrams), _) => datagrams.answer(bytes, to),
+            (EndWay::Connections(EndConnections { accepted, .. }), ArrivalPath::Accepted(number, _)) => {
+                let stream = accepted.get_mut(&number).ok_or(StreamError::Closed)?;
+                stream.queue(bytes.clone())?;
+                stream.flush()
+            }
+            (EndWay::Connections { .. }, ArrivalPath::Own(key, peer)) => self.send_by(key, peer, bytes),
+            (EndWay::Connections { .. }, ArrivalPath::Datagram(_)) => Err(StreamError::Closed),
+        }
+    }
+
+    /// Ends the connections to servers, and all that peers opened.
+    pub fn disconnect(&mut self) {
+        if let EndWay::Connections(EndConnections { own, accepted, .. }) = &mut self.way {
+            own.clear();
+            accepted.clear();
+        }
+    }
+
+    /// Closes the connection to a server with this key, if there is one. It is not told among those that ended.
+    pub fn close_own(&mut self, key: u64) {
+        if let EndWay::Connections(EndConnections { own, .. }) = &mut self.way {
+            own.remove(&key);
+        }
+    }
+
+    /// Closes the connection on which something came. Nothing over UDP.
+    pub fn close(&mut self, path: ArrivalPath) {
+        match (&mut self.way, path) {
+            (_, ArrivalPath::Own(key, _)) => self.close_own(key),
+            (EndWay::Connections(EndConnections { accepted, .. }), ArrivalPath::Accepted(number, _)) => {
+                accepted.remove(&number);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the connection to the server stands. Always for UDP.
+    pub fn is_connected(&self) -> bool {
+        match &self.way {
+            EndWay::Datagrams(_) => true,
+            EndWay::Connections(EndConnections { own, .. }) => own.contains_key(&0),
+        }
+    }
+
+    /// Connections that have ended by themselves since this was last asked.
+    pub fn take_ended(&mut self) -> Vec<EndedConnection> {
+        match &mut self.way {
+            EndWay::Datagrams(_) => Vec::new(),
+            EndWay::Connections(EndConnections { ended, .. }) => std::mem::take(ended),
+        }
+    }
+
+    /// Datagrams that the socket had no room for, and those that the kernel did not take, since this was last asked.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn take_losses(&mut self) -> io::Result<(u64, u64)> {
+        match &mut self.way {
+            EndWay::Datagrams(datagrams) => {
+                Ok((datagrams.socket.take_drops()?, std::mem::take(&mut datagrams.unsent)))
+            }
+            EndWay::Connections { .. } => Ok((0, 0)),
+        }
+    }
+
+    /// Messages that were not sent since this was last asked, for their addresses have proved nothing and had their share of bytes.
+    pub fn take_withheld(&mut self) -> u64 {
+        match &mut self.way {
+            EndWay::Datagrams(datagrams) => std::mem::take(&mut datagrams.withheld),
+            EndWay::Connections { .. } => 0,
+        }
+    }
+
+    /// Descriptors to be watched, each with whether it waits to be written.
+    pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        match &self.way {
+            EndWay::Datagrams(datagrams) => vec![(datagrams.socket.fd(), false)],
+            EndWay::Connections(EndConnections { listener, own, accepted, .. }) => {
+                let streams = own.values().chain(accepted.values());
+                let streams =
+                    streams.map(|stream| (stream.fd(), stream.has_unsent() || !stream.is_established()));
+                std::iter::once((listener.as_fd(), false)).chain(streams).collect()
+            }
+        }
+    }
+
+    /// What has come, by this clock. It does not wait.
+    pub fn receive(&mut self, clock: &Clock) -> Vec<ArrivedBytes> {
+        let Self { address, offset, way, .. } = self;
+        let at = |stamp: Option<u64>| {
+            let now = clock.now();
+            stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now))
+        };
+        let mut came = Vec::new();
+        match way {
+            EndWay::Datagrams(datagrams) => {
+                let EndDatagrams { socket, batch, strangers, .. } = &mut **datagrams;
+                loop {
+                    let more = socket.receive_stamped(batch, clock, |from, bytes, at| {
+                        let (path, bytes) = (ArrivalPath::Datagram(from), Bytes::copy_from_slice(bytes));
+                        if let Some(strangers) = strangers {
+                            strangers.receive(from, &bytes);
+                        }
+                        came.push(ArrivedBytes { at, path, bytes });
+                    });
+                    // An error is what the network has said of a datagram that was sent.
+                    if came.len() >= MOST_AT_ONCE || !matches!(more, Ok(true)) {
+                        break;
+                    }
+                }
+            }
+            EndWay::Connections(connections) => connections.receive(address, at, &mut came),
+        }
+        came
+    }
+}
+
+/// Datagrams that are taken in a row, so that timers are looked at.
+const MOST_AT_ONCE: usize = 4 * MESSAGES;
+
+/// Ended connections that are kept at most until [`UserAgentEnd::take_ended`] is called.
+const MOST_ENDED: usize = 4096;
+
+/// Waits so long at most until one of these descriptors is ready.
+pub fn wait_for_ends(watched: &[(BorrowedFd<'_>, bool)], within: Duration) {
+    let flags = |writes: bool| if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let mut polled: Vec<_> =
+        watched.iter().map(|(fd, writes)| PollFd::from_borrowed_fd(*fd, flags(*writes))).collect();
+    let timeout = Timespec::try_from(std::time::Duration::from(within)).ok();
+    // An interruption is a wait that was shorter.
+    let _ = poll(&mut polled, timeout.as_ref());
+}
+
+impl EndDatagrams {
+    /// Sends an answer, if its address may have it.
+    fn answer(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
+        if self.strangers.as_mut().is_some_and(|strangers| !strangers.admits(to, bytes)) {
+            self.withheld += 1;
+            return Ok(());
+        }
+        self.send(bytes, to)
+    }
+
+    /// What a socket of datagrams does not take is lost as it could be on the way, and counted.
+    fn send(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
+        /// How long what finds no room waits for it.
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let deadline = Clock::starting_in(Duration::ZERO);
+        let mut was_told = false;
+        loop {
+            let error = match rustix::net::sendto(self.socket.fd(), bytes, SendFlags::DONTWAIT, &to) {
+                Ok(_) => return Ok(()),
+                Err(error) => io::Error::from(error),
+            };
+            match error.kind() {
+                io::ErrorKind::InvalidInput => return Err(error.into()),
+                io::ErrorKind::Interrupted => {}
+                _ if is_without_room(&error) && deadline.now() < Instant::ZERO + PATIENCE => {
+                    let timeout = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+                    let _ = poll(
+                        &mut [PollFd::from_borrowed_fd(self.socket.fd(), PollFlags::OUT)],
+                        Some(&timeout),
+                    );
+                }
+                // It may be of an earlier datagram, of which ICMP has told: this one was not tried yet.
+                _ if is_loss(&error) && !was_told => was_told = true,
+                _ => {
+                    self.unsent += 1;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+impl EndConnections {
+    fn receive(
+        &mut self,
+        address: &EndAddress,
+        at: impl Fn(Option<u64>) -> Instant,
+        came: &mut Vec<ArrivedBytes>,
+    ) {
+        while let Ok((socket, peer)) = self.listener.accept() {
+            let _ = socket.set_nonblocking(true);
+            let tls = address.server_tls.as_ref();
+            let stream = SipStream::accepted(socket.into(), peer, tls, Bounds::default());
+            if let Ok(stream) = stream.and_then(SipStream::stamped)
+                && self.accepted.len() < address.most_accepted
+            {
+                self.accepted.insert(self.next, stream);
+                self.next += 1;
+            }
+        }
+        let Self { own, accepted, ended, .. } = self;
+        let mut turn = |stream: &mut SipStream, path: ArrivalPath| {
+            let flushed = stream.flush();
+            let received = stream.receive(true, |framed, stamp| {
+                if let Framed::Message(bytes) = framed {
+                    came.push(ArrivedBytes { at: at(stamp), path, bytes });
+                }
+            });
+            match flushed.and(received).and_then(|_| stream.flush()) {
+                Ok(()) => true,
+                Err(why) => {
+                    if ended.len() < MOST_ENDED {
+                        ended.push(EndedConnection { path, why });
+                    }
+                    false
+                }
+            }
+        };
+        own.retain(|key, stream| turn(stream, ArrivalPath::Own(*key, stream.peer())));
+        accepted.retain(|number, stream| turn(stream, ArrivalPath::Accepted(*number, stream.peer())));
+    }
+}

@@ -1,0 +1,131 @@
+//! What the flows of SIP of an experiment need of a tester beside its loads. Who builds an agent hands one in.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Sample;
+use netrig_sip::settings::LoadSettings;
+
+use super::keep_order::KeepOrder;
+use super::load::LoadOrder;
+use super::tap::{KeptMessages, MessageTaps};
+use netrig_host::Clock;
+
+/// Why a tester cannot do what a flow needs, in a sentence.
+pub type TesterFault = Box<dyn Error + Send + Sync>;
+
+/// A tester of SIP, as flows use it.
+pub trait FlowTester: fmt::Debug + Sync {
+    /// Tests the server of a load against the rules of basic calls or registrations, in the role that the load needs. It ends
+    /// soon after `stop` is set. A tap of `taps` is handed the messages of each test purpose.
+    ///
+    /// # Errors
+    /// The load has no users for it, or there is no way to the server.
+    fn test_rules(
+        &self,
+        load: &LoadOrder,
+        stop: &AtomicBool,
+        taps: Option<&dyn MessageTaps>,
+    ) -> Result<RuleReport, TesterFault>;
+
+    /// Begins to keep messages.
+    ///
+    /// # Errors
+    /// A file exists already or cannot be made.
+    fn keep(&self, order: &KeepOrder) -> Result<Box<dyn MessageKeeper>, TesterFault>;
+
+    /// Prepares calls that follow the scenario in the settings of a flow, in the place of the load's own.
+    ///
+    /// # Errors
+    /// The scenario cannot be read, or cannot be carried out in a run.
+    fn scenario(
+        &self,
+        load: &LoadOrder,
+        settings: &LoadSettings,
+    ) -> Result<Box<dyn ScenarioCalls>, TesterFault>;
+}
+
+/// Keeps messages of one flow.
+pub trait MessageKeeper: MessageTaps + Send {
+    /// Waits until everything is written.
+    fn finish(self: Box<Self>) -> KeptMessages;
+}
+
+/// Calls of a flow that follow a scenario, before the first of them.
+pub trait ScenarioCalls: Send {
+    /// Carries them out. The first may begin at zero of `clock`. If `stop` is set, all calls are ended. `samples` is told each second what
+    /// was measured, by that clock.
+    ///
+    /// # Errors
+    /// A socket is not to be had, or the scenario cannot begin.
+    fn carry_out(
+        self: Box<Self>,
+        clock: Clock,
+        stop: &AtomicBool,
+        taps: Option<&dyn MessageTaps>,
+        samples: &mut dyn FnMut(Vec<Sample>),
+    ) -> Result<ScenarioRecord, TesterFault>;
+}
+
+/// What became of calls that followed a scenario.
+#[derive(Debug, Default)]
+pub struct ScenarioRecord {
+    /// Why it must not be put down to the server, in sentences.
+    pub faults: Vec<String>,
+    /// What else is worth knowing, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// How a server kept to the rules before a load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleReport {
+    /// The role in which it was tested: `registrar`, `proxy`, `redirect`, `uas`.
+    pub role: String,
+    /// Test purposes that were carried out.
+    pub run: u64,
+    /// Ids of those that failed.
+    pub failed: Vec<String>,
+    /// How many of them gave no verdict.
+    pub inconclusive: u64,
+    /// The report in lines, the result first.
+    pub lines: Vec<String>,
+}
+
+impl RuleReport {
+    /// What must stand beside the figures of the load, in one sentence without the flow's name; `None` if the server broke no rule.
+    pub fn remark(&self) -> Option<String> {
+        let Self { role, run, failed, inconclusive, .. } = self;
+        match failed.len() {
+            0 if run == inconclusive => Some(format!(
+                "its server was tested as {role} before the load, and none of {run} test purposes gave a verdict"
+            )),
+            0 => None,
+            count => Some(format!(
+                "its server fails {count} of {run} test purposes of basic calls and registrations as {role}: {}",
+                failed.join(", ")
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_breaks_a_rule_or_shows_nothing_has_a_remark() {
+        let report = RuleReport { role: "proxy".into(), run: 29, ..RuleReport::default() };
+        assert_eq!(report.remark(), None);
+        let silent = RuleReport { inconclusive: 29, ..report.clone() };
+        assert!(
+            silent.remark().is_some_and(|remark| remark.ends_with("none of 29 test purposes gave a verdict"))
+        );
+        let broken = RuleReport { failed: vec!["PRX-FWD-01".into(), "PRX-RSP-04".into()], ..report };
+        let remark = broken.remark().unwrap_or_default();
+        assert!(
+            remark.contains("fails 2 of 29") && remark.ends_with("as proxy: PRX-FWD-01, PRX-RSP-04"),
+            "{remark}"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Who answers the calls of a load: what a tester is measured against first.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::Duration;
+use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
+
+use super::attention::{Attention, REST};
+use super::order::{Carrier, LoadError, Reconnecting};
+use super::replies::Replies;
+use super::run::drawn;
+use super::tester::TesterSecond;
+use super::wire::Wire;
+use netrig_host::Clock;
+use netrig_host::RealtimeOffset;
+use netrig_host::sys::MESSAGES;
+
+/// Calls per second for which its socket has room.
+const CALLS_PER_S: f64 = 50_000.0;
+
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What came to who answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerReport {
+    /// Calls that have come to an end.
+    pub calls: u64,
+    /// Of them, those that did not end as they should.
+    pub failed: u64,
+    /// Calls refused because there were as many as there may be.
+    pub refused: u64,
+    /// Requests that belong to no call.
+    pub strays: u64,
+    /// Datagrams that the socket had no room for.
+    pub dropped: u64,
+}
+
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answering {
+    /// Calls, by the machines of a load: 180 and, after ringing so long, 200 (at once and without 180 if zero), or what else is
+    /// wished; and 200 for a BYE.
+    Calls {
+        /// What becomes of them.
+        wish: Wish,
+        /// How long they ring.
+        ringing: Duration,
+    },
+    /// Requests, each for itself: INVITE with 302, all others with 200, and REGISTER without credentials with a challenge if they
+    /// are asked for.
+    Requests {
+        /// Whether they are; they are not looked at.
+        challenges: bool,
+    },
+}
+
+impl Answering {
+    /// Calls that ring so long.
+    pub const fn calls(ringing: Duration) -> Self {
+        Self::Calls { wish: Wish::Answer, ringing }
+    }
+}
+
+/// Who answers.
+enum Side {
+    Callee(Box<Callee>),
+    Replies(Replies),
+}
+
+/// Answers all that comes to an address, in one thread. `ready` is told where it listens. Under load it looks at what has come
+/// only each 200 µs: it is to cost little, and its delays are no measurement.
+///
+/// # Errors
+/// If the address is not to be had, or the kernel refuses what it always grants.
+pub fn answer(
+    carrier: &Carrier,
+    local: SocketAddr,
+    answering: Answering,
+    ready: impl FnOnce(SocketAddr),
+    stop: &AtomicBool,
+) -> Result<AnswerReport, LoadError> {
+    let mut wire = Wire::open(carrier, Reconnecting::default(), local, CALLS_PER_S)?;
+    let local = wire.local();
+    let (run, secret) = drawn()?;
+    let transport = carrier.transport();
+    let setup = Setup { calls: 1 << 20, transport, ..Setup::new(run, local, local) };
+    let mut side = match answering {
+        Answering::Calls { wish, ringing } => {
+            Side::Callee(Box::new(Callee::new(setup, wish, ringing, secret)?))
+        }
+        Answering::Requests { challenges } => Side::Replies(Replies::new(local, challenges)),
+    };
+    let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
+    let mut attention = Attention::to(&wire, clock, REST, false)?;
+    let (mut out, mut counts, mut report) =
+        (Output::default(), TesterSecond::default(), AnswerReport::default());
+    ready(local);
+    while !stop.load(Ordering::Relaxed) {
+        let mut next = clock.now() + LOOK;
+        if let Side::Callee(callee) = &mut side {
+            callee.handle_timeout(clock.now(), &mut out);
+            next = callee.next_deadline().map_or(next, |timer| timer.min(next));
+        }
+        settle(&mut wire, &clock, &mut out, &mut counts, &mut report)?;
+        attention.wait(next)?;
+        attention.look(1, || {
+            let mut taken = 0;
+            let more = wire.receive(
+                &clock,
+                &offset,
+                MESSAGES,
+                |_, [_, from]: [SocketAddr; 2], bytes: &[u8], arrived| {
+                    taken += 1;
+                    let scan = Scan::of(bytes);
+                    let moment = Moment { arrived, now: clock.now() };
+                    match (&mut side, Recipient::of(&scan, run, 0)) {
+                        (Side::Callee(callee), Some(Recipient::Callee)) => {
+                            callee.handle_request(moment, from, &scan, &mut out);
+                        }
+                        (Side::Callee(callee), Some(Recipient::Response(token, transaction))) => {
+                            callee.handle_response(moment, &scan, (token, transaction), &mut out);
+                        }
+                        (Side::Callee(_), _) => {}
+                        (Side::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
+                    }
+                },
+            )?;
+            settle(&mut wire, &clock, &mut out, &mut counts, &mut report)?;
+            Ok((taken, more))
+        })?;
+    }
+    let dropped = wire.take_drops()?;
+    Ok(match side {
+        Side::Callee(callee) => {
+            AnswerReport { refused: callee.refused(), strays: callee.strays(), dropped, ..report }
+        }
+        Side::Replies(_) => AnswerReport { dropped, ..report },
+    })
+}
+
+/// Sends what waits, and counts what has ended.
+fn settle(
+    wire: &mut Wire,
+    clock: &Clock,
+    out: &mut Output,
+    counts: &mut TesterSecond,
+    report: &mut AnswerReport,
+) -> Result<(), LoadError> {
+    if !out.messages.is_empty() {
+        wire.send(clock, &out.messages, counts)?;
+        out.messages.clear();
+    }
+    // Who has asked and gone waits for no answer.
+    wire.take_undelivered(clock, |_, _| {})?;
+    for record in out.records.drain(..) {
+        report.calls += 1;
+        report.failed += u64::from(record.failure.is_some());
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! When a thread of a load looks at what has come.
+
+use std::os::fd::BorrowedFd;
+
+use netrig_core::{Duration, Instant};
+
+use super::order::LoadError;
+use super::wire::Wire;
+use netrig_host::{Clock, Pacer, SPIN, Watch};
+
+/// So long a thread that rests between its looks leaves lying what has come.
+pub(super) const REST: Duration = Duration::from_micros(200);
+
+/// With so many messages in every rest also what is due waits for the next look.
+const MANY: u64 = 4;
+
+/// How often messages come is counted for so long.
+const WINDOW: Duration = Duration::from_millis(10);
+
+/// Waits for the next deadline or message of a thread.
+///
+/// A wake-up costs more than a message does, on a virtual machine as much as a call, and who is woken up by each of thousands
+/// per second does little else. So while more than one comes in every rest a thread is woken by its deadlines, and by a look
+/// after each rest; what comes has the kernel's stamp, however late it is read. While many come, only by the looks: what is
+/// due is then late by a rest at most, unless it has to be punctual.
+pub(super) struct Attention {
+    clock: Clock,
+    pacer: Pacer,
+    rest: Duration,
+    /// There may be more to be taken.
+    more: bool,
+    /// When it was last looked.
+    looked: Instant,
+    /// Since when messages are counted, and how many came.
+    window: (Instant, u64),
+    pace: Pace,
+    is_punctual: bool,
+}
+
+/// How much comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// A thread is woken by each message.
+    Calm,
+    /// By deadlines and looks.
+    Busy,
+    /// By looks.
+    Full,
+}
+
+impl Attention {
+    /// To what comes by `wire`, left lying so long at most; none of it if zero.
+    /// Where that has to be punctual the processor is kept busy before each deadline.
+    pub fn to(wire: &Wire, clock: Clock, rest: Duration, is_punctual: bool) -> Result<Self, LoadError> {
+        let tail = if is_punctual { SPIN } else { Duration::ZERO };
+        let pacer = Pacer::new(clock, tail).map_err(LoadError::kernel("epoll_create"))?;
+        pacer.watch(wire.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
+        Ok(Self {
+            clock,
+            pacer,
+            rest,
+            more: false,
+            looked: Instant::ZERO,
+            window: (Instant::ZERO, 0),
+            pace: Pace::Calm,
+            is_punctual,
+        })
+    }
+
+    /// Also to what comes by another descriptor, which the same look takes.
+    pub fn also(&self, fd: BorrowedFd<'_>) -> Result<(), LoadError> {
+        self.pacer.watch(fd, 1, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))
+    }
+
+    /// Waits until `next`, or until it is time to look at what has come.
+    pub fn wait(&mut self, next: Instant) -> Result<(), LoadError> {
+        // Readiness is told once: what was left is taken without it.
+        if self.more {
+            return Ok(());
+        }
+        if self.pace != Pace::Calm {
+            let (now, rested) = (self.clock.now(), self.looked + self.rest);
+            let next = if self.pace == Pace::Full { rested } else { next };
+            // Where a deadline has just been met and the next comes after the rest, one wake-up serves for both.
+            self.more = rested <= next.max(now);
+            if !self.more || now < self.looked + Duration::from_nanos(self.rest.as_nanos() / 2) {
+                self.pacer.rest(next.min(rested)).map_err(LoadError::kernel("ppoll"))?;
+            }
+        } else {
+            self.more = !self.pacer.wait(next).map_err(LoadError::kernel("epoll_wait"))?.is_empty();
+        }
+        Ok(())
+    }
+
+    /// Takes what has come by `take`, which says how much that was and whether there may be more, at most so many times:
+    /// whoever sends faster than is taken here keeps nothing that is due from its time.
+    pub fn look(
+        &mut self,
+        times: usize,
+        mut take: impl FnMut() -> Result<(u64, bool), LoadError>,
+    ) -> Result<(), LoadError> {
+        if !self.more {
+            return Ok(());
+        }
+        let mut found = 0;
+        for _ in 0..times {
+            let (taken, more) = take()?;
+            found += taken;
+            self.more = more;
+            if !more {
+                break;
+            }
+        }
+        self.looked = self.clock.now();
+        let (since, came) = &mut self.window;
+        *came += found;
+        let span = self.looked - *since;
+        if span >= WINDOW {
+            self.pace = match self.rest * *came {
+                all if all <= span => Pace::Calm,
+                all if all <= span * MANY || self.is_punctual => Pace::Busy,
+                _ => Pace::Full,
+            };
+            self.window = (self.looked, 0);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+
+    use super::super::order::{Carrier, Reconnecting};
+    use super::*;
+    use netrig_host::RealtimeOffset;
+    use netrig_host::sys::MESSAGES;
+
+    struct Watched {
+        wire: Wire,
+        clock: Clock,
+        attention: Attention,
+        peer: UdpSocket,
+    }
+
+    impl Watched {
+        fn new(rest: Duration) -> Self {
+            let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+            let wire = Wire::open(&Carrier::Udp, Reconnecting::default(), any, 1.0).unwrap();
+            let peer = UdpSocket::bind(any).unwrap();
+            peer.connect(wire.local()).unwrap();
+            let clock = Clock::starting_in(Duration::ZERO);
+            Self { attention: Attention::to(&wire, clock, rest, false).unwrap(), wire, clock, peer }
+        }
+
+        /// Waits, and looks; how much was found.
+        fn turn(&mut self, span: Duration) -> u64 {
+            self.attention.wait(self.clock.now() + span).unwrap();
+            let mut all = 0;
+            let look = || {
+                let mut found = 0;
+                let offset = RealtimeOffset::measure();
+                let more = self.wire.receive(&self.clock, &offset, MESSAGES, |_, _, _, _| found += 1)?;
+                all += found;
+                Ok((found, more))
+            };
+            self.attention.look(4, look).unwrap();
+            all
+        }
+    }
+
+    #[test]
+    fn what_comes_often_is_left_lying_until_the_rest_is_over() {
+        let rest = Duration::from_secs(3600);
+        let mut watched = Watched::new(rest);
+        watched.attention.is_punctual = true;
+        // The first look after a window says how often messages come.
+        for _ in 0..2 {
+            std::thread::sleep(WINDOW.into());
+            watched.peer.send(b"x").unwrap();
+            assert_eq!(watched.turn(rest), 1);
+        }
+        watched.peer.send(b"x").unwrap();
+        assert_eq!(watched.turn(Duration::from_millis(1)), 0, "the deadline comes first");
+        watched.attention.rest = Duration::ZERO;
+        assert_eq!(watched.turn(rest), 1, "the rest is over");
+        assert!(watched.attention.pace == Pace::Calm || watched.turn(Duration::ZERO) == 0);
+    }
+
+    #[test]
+    fn where_very_much_comes_what_is_due_waits_for_the_look() {
+        let rest = Duration::from_secs(3600);
+        for is_punctual in [false, true] {
+            let mut watched = Watched::new(rest);
+            watched.attention.is_punctual = is_punctual;
+            std::thread::sleep(WINDOW.into());
+            (0..32).for_each(|_| assert_eq!(watched.peer.send(b"x").unwrap(), 1));
+            assert_eq!(watched.turn(rest), 32);
+            watched.attention.rest = Duration::from_secs(1);
+            watched.peer.send(b"x").unwrap();
+            let due = Duration::from_millis(1);
+            assert_eq!(watched.turn(due), u64::from(!is_punctual), "it is due before the look");
+        }
+    }
+
+    #[test]
+    fn without_a_rest_each_message_is_seen_at_once() {
+        let mut watched = Watched::new(Duration::ZERO);
+        for _ in 0..100 {
+            watched.peer.send(b"x").unwrap();
+            assert_eq!(watched.turn(Duration::from_secs(3600)), 1);
+        }
+        assert_eq!(watched.attention.pace, Pace::Calm);
+    }
+}

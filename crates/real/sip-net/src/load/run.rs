@@ -1,0 +1,439 @@
+//! A load from its order to its report.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use netrig_core::{Duration, Instant, Sample};
+use netrig_sip::load::{Course, Pace, Part, Setup};
+
+use super::control::{Control, Steering};
+use super::locating::look_for_server;
+use super::order::{Connecting, LoadError, LoadOrder};
+use super::report::{LoadReport, SecondRow, SoFar};
+use super::reporting::{Ending, Reporting};
+use super::shard::{SecondOfShard, Shard, Shared, Told};
+use super::source_ports::ephemeral_ports;
+use super::wire::Wire;
+use crate::dns::Lookup;
+use crate::point::source_towards;
+use netrig_host::allowed_descriptors;
+use netrig_host::{Clock, HostAddress, random};
+
+/// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// What is known before a load begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// From where it sends: a socket for each thread.
+    pub local: Vec<SocketAddr>,
+    /// What may spoil it, in sentences, with the command that mends it.
+    pub warnings: Vec<String>,
+}
+
+/// How far a load has come before its first attempt.
+#[derive(Clone, Copy, Debug)]
+pub enum LoadStage<'a> {
+    /// Its sockets are open. Users may have to be registered before it starts.
+    Open(&'a Readiness),
+    /// Everything is prepared: the first attempt starts within 20 ms.
+    Starting,
+}
+
+/// What who watches a load wants of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It goes on.
+    GoOn,
+    /// No more is to begin. What is open is waited for, so long at most.
+    Enough(Duration),
+}
+
+impl From<()> for Next {
+    fn from((): ()) -> Self {
+        Self::GoOn
+    }
+}
+
+/// Carries a load out. `stage` is told how far it has come before it starts, `second` of each second when it is over and of all that
+/// was measured so far; what it answers is done. `steering` ends it before its time, or changes it while it goes on.
+///
+/// # Errors
+/// If it cannot be what was meant, a socket is not to be had, or users that have to be registered beforehand are not.
+pub fn run<'a, N: Into<Next>>(
+    order: &LoadOrder,
+    steering: impl Into<Steering<'a>>,
+    mut stage: impl FnMut(LoadStage<'_>),
+    second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
+) -> Result<LoadReport, LoadError> {
+    let opened = OpenLoad::open(order.clone())?;
+    stage(LoadStage::Open(&opened.readiness()));
+    let starting = || stage(LoadStage::Starting);
+    Ok(opened.carry_out(None, steering.into(), starting, second)?.0)
+}
+
+/// How the plan of a load that has begun goes.
+fn course(shared: &Shared<'_>) -> Course {
+    let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
+    shared.control.and_then(|control| control.course(begins, 0)).map(|(course, _)| course).unwrap_or_default()
+}
+
+/// How many were to begin in a second by an open loop's plan.
+fn intended(shared: &Shared<'_>, number: u64) -> Option<f64> {
+    let Pace::Open(arrivals) = &shared.order.plan.pace else { return None };
+    let course = course(shared);
+    let end = course.end(shared.order.plan.duration);
+    let until = |second| {
+        let moment = (Instant::ZERO + Duration::from_secs(second)).min(end);
+        arrivals.expected(course.plan(moment) - Instant::ZERO)
+    };
+    Some(until(number + 1) - until(number))
+}
+
+/// What is known of a load when it is over.
+fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
+    let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
+    let now = shared.clock.now();
+    let interventions = shared.control.map(|control| control.interventions(begins, now)).unwrap_or_default();
+    let paused = course(shared).paused(Instant::ZERO + (now - begins));
+    Ending { interrupted, left, paused, interventions }
+}
+
+/// The run of an experiment of which a load is a part.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Whose time it is.
+    pub clock: Clock,
+    /// When the load begins: until then all is prepared.
+    pub begins: Instant,
+    /// When it ends, whatever is open.
+    pub ends: Instant,
+}
+
+/// A load whose sockets are open.
+pub struct OpenLoad {
+    order: LoadOrder,
+    wires: Vec<Wire>,
+}
+
+impl OpenLoad {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// If the load cannot be what was meant, or a socket is not to be had.
+    pub fn open(mut order: LoadOrder) -> Result<Self, LoadError> {
+        order.plan.looks_up = order.location.as_ref().is_some_and(|location| location.lookup != Lookup::Once);
+        order.check()?;
+        let local = match order.local {
+            Some(local) => local,
+            None => source_towards(order.target).map_err(LoadError::kernel("connect"))?,
+        };
+        let wires = open(&order, local)?;
+        Ok(Self { order, wires })
+    }
+
+    /// What it was told.
+    pub const fn order(&self) -> &LoadOrder {
+        &self.order
+    }
+
+    fn locals(&self) -> Vec<SocketAddr> {
+        self.wires.iter().map(Wire::local).collect()
+    }
+
+    /// What is known of it.
+    pub fn readiness(&self) -> Readiness {
+        Readiness { local: self.locals(), warnings: warnings(&self.order, &self.wires) }
+    }
+
+    /// Carries it out; its report and, as a part of a run, what its users met.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants, or users that have to be registered beforehand are not, or not in time.
+    pub fn carry_out<N: Into<Next>>(
+        self,
+        within: Option<Span>,
+        Steering { stop, control, taps }: Steering<'_>,
+        mut starting: impl FnMut(),
+        mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
+    ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
+        let Readiness { local: locals, warnings } = self.readiness();
+        let Self { mut order, wires } = self;
+        let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
+        let clock = within.map_or_else(own, |within| within.clock);
+        look_for_server(&mut order, clock, within, stop)?;
+        let shared = Shared {
+            order: &order,
+            clock,
+            within,
+            stop,
+            control,
+            taps,
+            locals: locals.clone(),
+            begins: AtomicU64::new(0),
+            enough: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            at_work: AtomicUsize::new(order.shards.into()),
+        };
+        let (run, secret) = drawn()?;
+        let plan = Arc::new(order.plan.clone());
+        let server = (order.target, order.carrier.transport());
+        let setup =
+            |number| Setup { others: order.others.clone(), ..plan.setup((run, number), &locals, server) };
+        let setups = (0..order.shards).map(setup);
+        let parts = setups.map(|setup| Part::new(Arc::clone(&plan), setup, order.shards, secret));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let mut reporting = Reporting::default();
+        let told =
+            carry_out(&shared, wires.into_iter().zip(parts), &mut starting, &mut |number, seconds| {
+                let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
+                let next = second(&row, so_far).into();
+                // What is open would wait for nobody.
+                let is_over = order.ends_without_server && reporting.has_lost_server();
+                if is_over { Next::Enough(Duration::ZERO) } else { next }
+            })?;
+        let interrupted = stop.load(Ordering::Relaxed);
+        if interrupted && reporting.is_empty() {
+            return Err(LoadError::Interrupted);
+        }
+        let mut report = reporting.report(&order, &ending(&shared, interrupted, told.left));
+        report.notes.splice(..0, warnings);
+        Ok((report, told.samples))
+    }
+}
+
+/// What threads have told at their end.
+#[derive(Debug, Default)]
+struct Ended {
+    /// How many registrations are left at the server.
+    left: u32,
+    /// What users met, as parts of a run.
+    samples: Vec<Sample>,
+    /// Users were not registered in time.
+    is_late: bool,
+}
+
+/// Runs a thread for each socket until all have ended; what they have told then.
+fn carry_out(
+    shared: &Shared<'_>,
+    parts: impl Iterator<Item = (Wire, Part)>,
+    starting: &mut dyn FnMut(),
+    second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
+) -> Result<Ended, LoadError> {
+    let (told, telling) = channel();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, (wire, part)) in (0..).zip(parts) {
+            threads.push(spawn(scope, shared, number, wire, part, told.clone())?);
+        }
+        drop(told);
+        let ended = collect(shared, &telling, starting, second);
+        let mut ends = Ok(());
+        for thread in threads {
+            let end = thread.join().map_err(|_| LoadError::Panicked).and_then(|end| end);
+            ends = ends.and(end);
+        }
+        if ended.is_late { Err(LoadError::Late) } else { ends.map(|()| ended) }
+    })
+}
+
+/// Tells all others that a thread has failed, however it did.
+struct Failing<'a>(&'a AtomicBool);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A thread of the load. If it fails, all others end.
+fn spawn<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared<'_>,
+    number: u16,
+    wire: Wire,
+    part: Part,
+    told: Sender<Told>,
+) -> Result<ScopedJoinHandle<'scope, Result<(), LoadError>>, LoadError> {
+    let work = move || {
+        let _failing = Failing(&shared.failed);
+        let done = Shard::new(shared, wire, part).run(&told);
+        if done.is_err() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
+        done
+    };
+    std::thread::Builder::new().name(format!("sip-load-{number}")).spawn_scoped(scope, work).map_err(
+        |error| {
+            shared.failed.store(true, Ordering::Relaxed);
+            LoadError::kernel("clone")(error)
+        },
+    )
+}
+
+/// Lets the load begin when all threads are ready, and gives each second when all have told of it. Comes back when no
+/// thread has any more to tell.
+fn collect(
+    shared: &Shared<'_>,
+    telling: &Receiver<Told>,
+    starting: &mut dyn FnMut(),
+    second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
+) -> Ended {
+    let shards = usize::from(shared.order.shards);
+    let (mut prepared, mut ended) = (0, Ended::default());
+    let mut lasts = Vec::new();
+    let mut seconds: BTreeMap<u64, Vec<SecondOfShard>> = BTreeMap::new();
+    for told in telling {
+        match told {
+            Told::Prepared => {
+                prepared += 1;
+                if prepared == shards {
+                    starting();
+                    let now = shared.clock.now();
+                    ended.is_late = shared.within.is_some_and(|within| now > within.begins);
+                    shared.failed.fetch_or(ended.is_late, Ordering::Relaxed);
+                    let begins = shared.within.map_or(now + HEAD_START, |within| within.begins);
+                    shared.begins.store(begins.as_nanos().max(1), Ordering::Release);
+                }
+            }
+            Told::Second(told) => seconds.entry(told.number).or_default().push(*told),
+            Told::Done(last) => lasts.push(last),
+            Told::Left(registrations) => ended.left += registrations,
+            Told::Met(samples) => ended.samples.extend(samples),
+        }
+        while let Some(entry) = seconds.first_entry() {
+            // A thread that is done tells of no second any more.
+            let done = lasts.iter().filter(|last| *last < entry.key()).count();
+            if entry.get().len() + done < shards {
+                break;
+            }
+            let (number, told) = entry.remove_entry();
+            if let Next::Enough(linger) = second(number, told) {
+                // The first word counts.
+                let until = (shared.clock.now() + linger).as_nanos().max(1);
+                let _ = shared.enough.compare_exchange(0, until, Ordering::AcqRel, Ordering::Acquire);
+            }
+        }
+    }
+    seconds.into_iter().for_each(|(number, told)| {
+        second(number, told);
+    });
+    ended
+}
+
+/// What each thread sends and receives by.
+fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
+    let needed = descriptors_of(order);
+    let allowed = allowed_descriptors(needed + open_at_once(order));
+    if allowed < needed {
+        return Err(LoadError::Request(format!(
+            "{needed} descriptors are needed for {}, and this process may have {allowed}: {}`ulimit -Hn {needed}` as root",
+            what_needs(order),
+            if order.carrier.connecting() == Some(Connecting::PerUser) { "fewer users, or " } else { "" }
+        )));
+    }
+    let rate = order.plan.peak() / f64::from(order.shards);
+    let port = |shard: u16| match order.local_port {
+        0 => Ok(0),
+        first => first.checked_add(shard).ok_or_else(|| {
+            LoadError::Request(format!(
+                "{} sockets from port {first} on are more than there are",
+                order.shards
+            ))
+        }),
+    };
+    let wire = |shard| {
+        let at = local.at(port(shard)?);
+        if order.has_two_transports() {
+            Wire::open_both(order.reconnecting, at, rate)
+        } else {
+            Wire::open(&order.carrier, order.reconnecting, at, rate)
+        }
+    };
+    (0..order.shards).map(wire).collect()
+}
+
+/// Descriptors that a load is sure to need.
+fn descriptors_of(order: &LoadOrder) -> u64 {
+    /// Beside those of its connections.
+    const OTHERS: u64 = 64;
+    let for_each = u64::from(order.shards) * 4;
+    let users = if order.carrier.connecting() == Some(Connecting::PerUser) { order.plan.users } else { 0 };
+    OTHERS + for_each + u64::from(users)
+}
+
+/// Connections of single attempts that are open at once if the server takes two seconds for each. A faster server needs fewer; where
+/// they become more than there are descriptors, the load says so.
+fn open_at_once(order: &LoadOrder) -> u64 {
+    if order.carrier.connecting() == Some(Connecting::PerAttempt) { begun_within(order, 2.0) } else { 0 }
+}
+
+/// Attempts that begin within so many seconds, at most.
+fn begun_within(order: &LoadOrder, seconds: f64) -> u64 {
+    let seconds = seconds.min(order.plan.duration.as_secs_f64());
+    order.plan.count.unwrap_or(u64::MAX).min((order.plan.peak() * seconds) as u64)
+}
+
+/// What they are needed for, in words.
+fn what_needs(order: &LoadOrder) -> &'static str {
+    match order.carrier.connecting() {
+        Some(Connecting::PerUser) => "a connection of each user",
+        _ => "the threads' sockets, clocks and files",
+    }
+}
+
+/// For how long Linux keeps the port of a connection that it has closed, s (TCP_TIMEWAIT_LEN).
+const TIME_WAIT_S: f64 = 60.0;
+
+/// What may spoil the load, with the command that mends it.
+fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some((wanted, given)) = wires.iter().filter_map(Wire::room).find(|(wanted, given)| given < wanted)
+    {
+        warnings.push(format!(
+            "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
+             net.core.rmem_max={wanted}`",
+            order.plan.peak().ceil()
+        ));
+    }
+    let likely = descriptors_of(order) + open_at_once(order);
+    let allowed = allowed_descriptors(likely);
+    if allowed < likely {
+        warnings.push(format!(
+            "a server that takes 2 s for an attempt needs {likely} descriptors for its connections, and this process may have \
+             {allowed}: `ulimit -Hn {likely}` as root"
+        ));
+    }
+    if let Some(ports) = ephemeral_ports().map(|range| range.len() as u64)
+        && order.carrier.connecting() == Some(Connecting::PerAttempt)
+        && begun_within(order, TIME_WAIT_S) > ports
+    {
+        warnings.push(format!(
+            "a closed connection keeps its port for a minute, in which more connections begin than there are ports ({ports}): \
+             `sysctl -w net.ipv4.ip_local_port_range='1024 65535'`, or a lower rate"
+        ));
+    }
+    if order.carrier.connecting().is_none()
+        && order.plan.longest_text() > 1000
+        && !order.plan.sends_large_over_tcp
+    {
+        warnings.push(
+            "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \
+             must; with large requests over tcp (--large-requests, or large_requests in a file) they do not"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// What tells this run from others, and the secret by which it knows its own tags again.
+pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
+    let both = || -> std::io::Result<_> { Ok((u32::from_ne_bytes(random()?), random()?)) };
+    both().map_err(LoadError::kernel("/dev/urandom"))
+}

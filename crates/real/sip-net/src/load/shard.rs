@@ -1,0 +1,675 @@
+//! One thread of a load: its part of the users, and the socket that they share.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+use netrig_core::{Duration, Instant, Sample, quantity};
+use netrig_sip::header::Transport;
+use netrig_sip::index::{Tally, samples_of};
+use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
+use smallvec::SmallVec;
+
+use super::attention::{Attention, REST};
+use super::control::Control;
+use super::kind::TimeLimit;
+use super::locating::finder;
+use super::order::{Carrier, Connecting, LoadError, LoadOrder};
+use super::run::Span;
+use super::streams::Lost;
+use super::tester::{TesterSecond, TesterUse};
+use super::wire::Wire;
+use crate::dns::Finder;
+use crate::send_batch::OutgoingDatagram;
+use crate::tap::{MessageTap, MessageTaps, PassedMessage};
+use netrig_host::RealtimeOffset;
+use netrig_host::sys::MESSAGES;
+use netrig_host::usage::processors_of;
+use netrig_host::{Clock, Precedence};
+
+/// So long is a second of a load.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// So long before somebody is due nothing else is done, where that has to be punctual, and what is to be sent then is made: as
+/// long as sending a message takes.
+const HEADWAY: Duration = Duration::from_micros(5);
+
+/// What begins in a row before what has arrived is looked at.
+const BURST: usize = 32;
+
+/// Batches that are taken in a row before what is due is looked at.
+const BATCHES: usize = 4;
+
+/// Datagrams that are handled in a row where arrivals must not wait for them, and arrivals for which something else waits.
+const FEW: usize = 2;
+
+/// How long the callees of a load answer after its last call was done: an ACK may still be on its way.
+const AFTERWARDS: Duration = Duration::from_millis(200);
+
+/// How often a thread that is done looks whether all are.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long registrations are taken back after a load that was ended before its time.
+const TIDYING: Duration = Duration::from_secs(2);
+
+/// How long a load that is interrupted waits for what it has begun.
+const INTERRUPTED: Duration = Duration::from_millis(500);
+
+/// What all threads share.
+pub(super) struct Shared<'a> {
+    pub order: &'a LoadOrder,
+    pub clock: Clock,
+    /// The run of which it is a part, if it is one: it begins and ends with that, and what its users met is kept.
+    pub within: Option<Span>,
+    pub stop: &'a AtomicBool,
+    pub control: Option<&'a Control>,
+    pub taps: Option<&'a dyn MessageTaps>,
+    /// Where its threads are reached.
+    pub locals: Vec<SocketAddr>,
+    /// When the load begins, ns of the clock; zero until all are prepared.
+    pub begins: AtomicU64,
+    /// No more is to begin, and what is open is waited for until then, ns of the clock; zero until somebody says so.
+    pub enough: AtomicU64,
+    /// A thread has failed.
+    pub failed: AtomicBool,
+    /// Threads that are not done: those who are called answer until there is none.
+    pub at_work: AtomicUsize,
+}
+
+/// What a thread tells.
+pub(super) enum Told {
+    /// Its users are registered.
+    Prepared,
+    /// A second is over.
+    Second(Box<SecondOfShard>),
+    /// All is done; this was its last second.
+    Done(u64),
+    /// So many registrations could not be taken back.
+    Left(u32),
+    /// What its users met, as a part of a run.
+    Met(Vec<Sample>),
+}
+
+/// A second of one thread.
+pub(super) struct SecondOfShard {
+    /// Counted from the beginning of the load.
+    pub number: u64,
+    /// What began after the warm-up, and its records.
+    pub measured: Tally,
+    /// What began before that.
+    pub warm_up: Tally,
+    /// The last moment until its end at which something was to begin and did, from the beginning of the load.
+    pub until: Duration,
+    /// What is open at its end.
+    pub open: u64,
+    /// Of that, what has been for too long.
+    pub overdue: u64,
+    pub tester: TesterSecond,
+}
+
+/// One thread's part.
+pub(super) struct Shard<'a> {
+    shared: &'a Shared<'a>,
+    part: Part,
+    wire: Wire,
+    offset: RealtimeOffset,
+    second: TesterSecond,
+    refused: u64,
+    strays: u64,
+    /// What was handed out last, kept for its memory.
+    sending: Outbox,
+    /// When those were to begin whose first messages wait, which wait before all others.
+    dues: Vec<Instant>,
+    /// When the load began.
+    start: Instant,
+    /// How much of what a person did to the load is known here.
+    known: usize,
+    /// What its users met, as a part of a run.
+    met: Vec<Sample>,
+    /// Who looks for the server of each attempt, if each does.
+    finder: Option<Finder>,
+    tap: Option<ShardTap>,
+}
+
+/// A tap, and what it needs to know of each message.
+pub(super) struct ShardTap {
+    tap: Box<dyn MessageTap>,
+    clock: Clock,
+    offset: RealtimeOffset,
+}
+
+impl ShardTap {
+    /// A message was sent or received then, at this end.
+    pub(super) fn message(
+        &mut self,
+        (at, transport): (Instant, Transport),
+        is_sent: bool,
+        [local, peer]: [SocketAddr; 2],
+        bytes: &[u8],
+    ) {
+        let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
+        self.tap.message(&PassedMessage {
+            at_ns,
+            is_sent,
+            local,
+            peer,
+            transport,
+            is_of_script: false,
+            bytes,
+        });
+    }
+}
+
+impl<'a> Shard<'a> {
+    pub fn new(shared: &'a Shared<'a>, wire: Wire, part: Part) -> Self {
+        let tap = shared.taps.map(|taps| ShardTap {
+            tap: taps.tap(),
+            clock: shared.clock,
+            offset: RealtimeOffset::measure(),
+        });
+        Self {
+            tap,
+            shared,
+            part,
+            wire,
+            offset: RealtimeOffset::measure(),
+            second: TesterSecond::default(),
+            refused: 0,
+            strays: 0,
+            sending: Outbox::default(),
+            dues: Vec::new(),
+            start: Instant::NEVER,
+            known: 0,
+            met: Vec::new(),
+            finder: None,
+        }
+    }
+
+    /// Registers who has to be, lets users begin, waits until all are done and takes back what is registered.
+    pub fn run(mut self, told: &Sender<Told>) -> Result<(), LoadError> {
+        let clock = self.shared.clock;
+        let punctual = self.shared.order.punctual;
+        if self.shared.within.is_some() && has_processors_of_its_own() {
+            Precedence::take(busy_share(self.shared.order));
+        }
+        let mut attention = Attention::to(&self.wire, clock, self.rest(), punctual)?;
+        self.finder = finder(self.shared.order, self.part.number())?;
+        if let Some(fd) = self.finder.as_ref().and_then(Finder::fd) {
+            attention.also(fd)?;
+        }
+        let done = self.carry_out(&mut attention, told);
+        if done.is_err() {
+            self.shared.failed.store(true, Ordering::Relaxed);
+        }
+        if self.shared.within.is_some() {
+            // Who serves the users of a run ends with it.
+            done?;
+            let _ = told.send(Told::Met(self.met));
+            return Ok(());
+        }
+        let left = self.tidy(&mut attention);
+        done?;
+        // Who listens has gone only if the load has failed.
+        let _ = told.send(Told::Left(left?));
+        Ok(())
+    }
+
+    fn carry_out(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<(), LoadError> {
+        self.prepare(attention)?;
+        self.second = TesterSecond::default();
+        self.wire.take_drops()?;
+        if !self.is_over() {
+            let _ = told.send(Told::Prepared);
+        }
+        while !self.has_begun() {
+            if self.is_over() {
+                return Ok(());
+            }
+            self.turn(attention, self.shared.clock.now() + Duration::from_millis(5))?;
+        }
+        let last = self.load(attention, told)?;
+        let _ = told.send(Told::Done(last));
+        Ok(())
+    }
+
+    /// Whether the load has a beginning: a thread that is late may be called by another before it knows.
+    fn has_begun(&mut self) -> bool {
+        if self.start == Instant::NEVER {
+            let begins = self.shared.begins.load(Ordering::Acquire);
+            if begins > 0 {
+                self.start = Instant::from_nanos(begins);
+                self.part.start(self.start);
+            }
+        }
+        self.start != Instant::NEVER
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.failed.load(Ordering::Relaxed) || self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// Registers the users that have to be registered before the load begins.
+    fn prepare(&mut self, attention: &mut Attention) -> Result<(), LoadError> {
+        let mut end = Instant::NEVER;
+        if self.shared.within.is_some() && !self.part.is_prepared() {
+            // Nothing passes before the run begins.
+            std::thread::sleep(self.shared.clock.left_until(Instant::ZERO).into());
+            end = self.shared.within.map_or(end, |within| within.begins);
+        }
+        while !self.part.is_prepared() {
+            let now = self.shared.clock.now();
+            let is_over = self.is_over();
+            if is_over {
+                end = end.min(now + INTERRUPTED);
+            } else {
+                self.part.prepare(now);
+            }
+            // What was asked for is waited for: it is to be taken back.
+            if now >= end || (is_over && !self.part.is_preparing()) {
+                break;
+            }
+            self.turn(attention, self.shared.clock.now() + Duration::from_millis(20))?;
+            if let Some((user, record)) = self.part.take_aside() {
+                let why = record.failure.map_or_else(String::new, |failure| failure.to_string());
+                let limit = record.failure.and_then(|failure| TimeLimit::of(record.what, failure));
+                let is_answered = self.second.received > self.second.foreign;
+                return Err(LoadError::Preparation { user, why, limit, is_answered });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what is registered, for a short time only if the load was ended; how many are left.
+    fn tidy(&mut self, attention: &mut Attention) -> Result<u32, LoadError> {
+        let clock = self.shared.clock;
+        let end = self.is_over().then(|| clock.now() + TIDYING);
+        while end.is_none_or(|end| clock.now() < end) && self.part.take_back(clock.now()) {
+            self.turn(attention, clock.now() + Duration::from_millis(20))?;
+        }
+        Ok(self.part.left())
+    }
+
+    /// The load itself: until all that was begun is done, or until it would never be. Its last second.
+    fn load(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<u64, LoadError> {
+        let clock = self.shared.clock;
+        let mut used = TesterUse::read();
+        let mut number = 0;
+        let mut end = self.last_end();
+        let mut is_done = false;
+        let mut afterwards = None;
+        loop {
+            let now = clock.now();
+            if self.is_steered() {
+                end = self.last_end();
+            }
+            if self.is_over() {
+                self.part.stop();
+                end = end.min(now + INTERRUPTED);
+            }
+            if let Some(until) = self.enough() {
+                self.part.stop();
+                end = end.min(until);
+            }
+            let due = self.begin()?;
+            let tick = self.start + SECOND * (number + 1);
+            let look = if is_done || self.shared.control.is_some() { now + LOOK } else { tick };
+            let next = due.map_or(tick, |due| due.min(tick)).min(look);
+            self.turn(attention, next)?;
+            let now = clock.now();
+            while now >= self.start + SECOND * (number + 1) {
+                self.tell(number, &mut used, told)?;
+                number += 1;
+            }
+            if !is_done && (now >= end || self.part.is_done()) {
+                is_done = true;
+                self.shared.at_work.fetch_sub(1, Ordering::AcqRel);
+            }
+            // Others may still call those who are called here.
+            if is_done && afterwards.is_none() && self.shared.at_work.load(Ordering::Acquire) == 0 {
+                let linger = if self.part.is_called() { AFTERWARDS } else { Duration::ZERO };
+                afterwards = Some(now + linger);
+            }
+            if is_done && (now >= end || afterwards.is_some_and(|until| now >= until)) {
+                break;
+            }
+        }
+        self.tell(number, &mut used, told)?;
+        Ok(number)
+    }
+
+    /// Takes a person's hand on the load; whether there was one.
+    fn is_steered(&mut self) -> bool {
+        let course = self.shared.control.and_then(|control| control.course(self.start, self.known));
+        let Some((course, known)) = course else { return false };
+        self.part.steer(course);
+        self.known = known;
+        true
+    }
+
+    /// When all is over, whatever is open then.
+    fn last_end(&self) -> Instant {
+        let last = self.shared.within.map_or(Instant::NEVER, |within| within.ends);
+        last.min(self.part.end() + self.shared.order.plan.longest())
+    }
+
+    /// Until when what is open is waited for, if no more is to begin.
+    fn enough(&self) -> Option<Instant> {
+        let until = self.shared.enough.load(Ordering::Acquire);
+        (until > 0).then(|| Instant::from_nanos(until))
+    }
+
+    /// Lets begin who is due; when to do it again.
+    fn begin(&mut self) -> Result<Option<Instant>, LoadError> {
+        self.begin_due(BURST)?;
+        self.flush()?;
+        Ok(self.part.due().map(|due| Instant::ZERO + ((due - Instant::ZERO) - self.headway())))
+    }
+
+    /// Lets begin who is due, and who has to be punctual and is about to be, so many at most.
+    fn begin_due(&mut self, most: usize) -> Result<(), LoadError> {
+        // What is sent is made before its time: then only sending it is left to be done.
+        let now = self.shared.clock.now() + self.headway();
+        for _ in 0..most {
+            match self.part.begin(now) {
+                None => break,
+                Some(Begun::At(due)) => {
+                    // Who has to look for a server first sends nothing yet.
+                    match self.finder {
+                        None => self.dues.push(due),
+                        Some(_) => self.second.lateness.record(now.max(due) - due),
+                    }
+                    if self.shared.within.is_some() {
+                        self.met.push(Sample { at: due, quantity: &quantity::SIP_BEGUN, value: 1.0 });
+                    }
+                }
+                Some(Begun::Full) => self.second.full += 1,
+                Some(Begun::Busy) => self.second.busy += 1,
+            }
+            self.look_up();
+        }
+        self.send_waiting()
+    }
+
+    /// How long before its time what begins is made.
+    const fn headway(&self) -> Duration {
+        if self.shared.order.punctual { HEADWAY } else { Duration::ZERO }
+    }
+
+    /// Lets begin who is due or about to be, before anything else is done that would keep it from its time.
+    fn keep_time(&mut self) -> Result<(), LoadError> {
+        if !self.shared.order.punctual {
+            return Ok(());
+        }
+        let next = self.shared.clock.now() + HEADWAY;
+        if self.part.due().is_some_and(|due| due <= next) { self.begin_due(FEW) } else { Ok(()) }
+    }
+
+    /// Does what is due, sleeps until `next` or until something comes, and takes some of it.
+    fn turn(&mut self, attention: &mut Attention, next: Instant) -> Result<(), LoadError> {
+        let now = self.shared.clock.now();
+        self.part.handle_timeout(now);
+        if let Some(finder) = &mut self.finder {
+            finder.handle_timeout(now);
+            self.take_found();
+        }
+        self.flush()?;
+        let timers = [self.part.next_deadline(), self.finder.as_ref().and_then(Finder::next_deadline)];
+        let next = timers.into_iter().flatten().fold(next, Instant::min);
+        attention.wait(next)?;
+        let (batches, messages) = if self.shared.order.punctual { (1, FEW) } else { (BATCHES, MESSAGES) };
+        attention.look(batches, || self.receive(messages))
+    }
+
+    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, as it has where another
+    /// server is asked when one says that it cannot.
+    fn rest(&self) -> Duration {
+        let LoadOrder { plan, others, .. } = self.shared.order;
+        if plan.answers_in_a_delay() || !others.is_empty() { Duration::ZERO } else { REST }
+    }
+
+    /// Takes one batch of what has arrived, so many messages at most: how much that was, and whether there may be more.
+    fn receive(&mut self, most: usize) -> Result<(u64, bool), LoadError> {
+        self.keep_time()?;
+        let before = self.second.received;
+        let Self { wire, part, second, shared, tap, .. } = self;
+        let clock = shared.clock;
+        let each = |transport, [local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
+            let now = clock.now();
+            // What one thread of the load has sent to another is kept already.
+            let is_sent_here = transport == Transport::Udp && shared.locals.contains(&from);
+            if let Some(tap) = tap.as_mut().filter(|_| !is_sent_here) {
+                tap.message((arrived, transport), false, [local, from], bytes);
+            }
+            second.received += 1;
+            second.own_time.record(now - arrived);
+            let is_own = part.handle(Moment { arrived, now }, from, &Scan::of(bytes));
+            second.foreign += u64::from(!is_own);
+        };
+        let more = wire.receive(&clock, &self.offset, most, each)?;
+        if let Some(finder) = &mut self.finder {
+            finder.receive(&clock, &self.offset).map_err(LoadError::kernel("epoll_wait"))?;
+            self.take_found();
+        }
+        self.flush()?;
+        Ok((self.second.received - before, more))
+    }
+
+    /// Looks for the servers of attempts that have begun.
+    fn look_up(&mut self) {
+        let Self { finder: Some(finder), part, shared, .. } = self else { return };
+        for lookup in part.take_lookups() {
+            let now = shared.clock.now();
+            if finder.begin(now, lookup).is_err() {
+                // What was looked for before the load led somewhere.
+                part.handle_lookup(now, lookup, Err(Unlocated::Elsewhere));
+            }
+        }
+        self.take_found();
+    }
+
+    /// Lets those ask whose servers are found.
+    fn take_found(&mut self) {
+        let Self { finder: Some(finder), part, shared, .. } = self else { return };
+        for (lookup, found) in finder.take_found() {
+            let located = found.and_then(|found| found.located().ok_or(Unlocated::Elsewhere));
+            part.handle_lookup(shared.clock.now(), lookup, located);
+        }
+    }
+
+    /// Sends what waits, and tells each stamp when that was. What begins is sent when it is due; anything else comes behind who
+    /// has to be punctual.
+    fn send_waiting(&mut self) -> Result<(), LoadError> {
+        let mut sending = std::mem::take(&mut self.sending);
+        std::mem::swap(&mut sending, &mut self.part.out.messages);
+        let mut dues = std::mem::take(&mut self.dues);
+        let clock = self.shared.clock;
+        if let Wire::Streams(streams) = &mut self.wire {
+            dues.last().into_iter().for_each(|due| clock.spin_until(*due));
+            let at = clock.now();
+            streams.send(&sending, &mut self.second, self.tap.as_mut().map(|tap| (tap, at)));
+            let stamped = sending.departing().filter_map(|(.., stamped)| stamped);
+            stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
+            dues.iter().for_each(|due| self.second.lateness.record(at - *due));
+        }
+        match self.wire {
+            Wire::Streams(_) => {}
+            Wire::Datagrams(_) if !self.shared.order.punctual => self.send_together(&sending, &dues)?,
+            Wire::Datagrams(_) | Wire::Both(_) => self.send_each(&sending, &dues)?,
+        }
+        sending.clear();
+        dues.clear();
+        (self.sending, self.dues) = (sending, dues);
+        Ok(())
+    }
+
+    /// Sends each message over UDP, or the connection that it needs, when it is due.
+    fn send_each(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
+        let clock = self.shared.clock;
+        let mut begun = dues.iter();
+        for (to, way, bytes, stamped) in sending.departing() {
+            let due = begun.next();
+            match due {
+                Some(due) => clock.spin_until(*due),
+                None => self.keep_time()?,
+            }
+            let mut departed = clock.now();
+            let socket = match &mut self.wire {
+                Wire::Streams(_) => break,
+                Wire::Both(both) if is_over_tcp(bytes) => {
+                    let tap = self.tap.as_mut().map(|tap| (tap, departed));
+                    both.streams.queue((to, way), bytes, &mut self.second, tap);
+                    both.streams.flush();
+                    None
+                }
+                Wire::Both(both) => Some(&mut both.socket),
+                Wire::Datagrams(socket) => Some(&mut **socket),
+            };
+            if let Some(socket) = socket {
+                let (local, tap) = (socket.local(), &mut self.tap);
+                let datagram = [OutgoingDatagram { to, bytes, order_key: None }];
+                socket.send(&clock, &datagram, &mut self.second, |_, at, is_taken| {
+                    departed = at;
+                    if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
+                        tap.message((at, Transport::Udp), true, [local, to], bytes);
+                    }
+                })?;
+            }
+            if let Some(stamped) = stamped {
+                self.part.handle_departure(departed, stamped);
+            }
+            due.into_iter().for_each(|due| self.second.lateness.record(departed - *due));
+        }
+        Ok(())
+    }
+
+    /// Sends messages over UDP, several with one system call.
+    fn send_together(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
+        let Self { wire: Wire::Datagrams(socket), part, second, tap, shared, .. } = self else {
+            return Ok(());
+        };
+        let local = socket.local();
+        let mut lateness = SmallVec::<[Duration; MESSAGES]>::new();
+        socket.send_all(&shared.clock, sending, second, |place, (to, _, bytes, stamped), at, is_taken| {
+            if let Some(tap) = tap.as_mut().filter(|_| is_taken) {
+                tap.message((at, Transport::Udp), true, [local, to], bytes);
+            }
+            if let Some(stamped) = stamped {
+                part.handle_departure(at, stamped);
+            }
+            // The first messages of what begins wait before all others.
+            lateness.extend(dues.get(place).map(|due| at - *due));
+        })?;
+        lateness.into_iter().for_each(|late| second.lateness.record(late));
+        Ok(())
+    }
+
+    /// Sends what waits, tells who is reached no more, and counts what has ended.
+    fn flush(&mut self) -> Result<(), LoadError> {
+        // What has ended is of the load, if that has a beginning.
+        let keeps = self.has_begun() && self.shared.within.is_some();
+        loop {
+            self.send_waiting()?;
+            self.tell_sent_later();
+            self.tell_lost()?;
+            if self.part.out.messages.is_empty() {
+                break;
+            }
+        }
+        let Self { wire, part, shared, met, second, tap, .. } = self;
+        if !part.out.records.is_empty() {
+            let now = shared.clock.now();
+            part.settle(now, |record| {
+                second.full += u64::from(record.failure == Some(Unlocated::NoRoom.into()));
+                if keeps {
+                    samples_of(record, now, |sample| met.push(sample));
+                }
+                if let Some(tap) = tap.as_mut() {
+                    tap.tap.ended(record);
+                }
+                if record.side != Side::Callee {
+                    wire.release(record.token);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Tells what was sent because its connection has come to stand.
+    fn tell_sent_later(&mut self) {
+        let now = self.shared.clock.now();
+        let transport = match self.shared.order.carrier.transport() {
+            // Of requests that are too long for a datagram.
+            Transport::Udp => Transport::Tcp,
+            own => own,
+        };
+        for (ends, message) in self.wire.take_sent_later() {
+            self.second.sent += 1;
+            if let Some(tap) = &mut self.tap {
+                tap.message((now, transport), true, ends, &message);
+            }
+        }
+    }
+
+    /// Tells whose connection is gone, and what has reached nobody; others may be asked then.
+    fn tell_lost(&mut self) -> Result<(), LoadError> {
+        let Self { wire, part, shared, .. } = self;
+        for Lost { to, registers, whose, why } in wire.take_lost() {
+            self.second.too_long += u64::from(why == Broken::TooLong);
+            part.handle_disconnection(shared.clock.now(), registers, (to, whose), why);
+        }
+        wire.take_undelivered(&shared.clock, |to, bytes| {
+            part.handle_undelivered(shared.clock.now(), to, &Scan::of(bytes))
+        })
+    }
+
+    /// Tells what a second was like, and begins the next.
+    fn tell(&mut self, number: u64, used: &mut TesterUse, told: &Sender<Told>) -> Result<(), LoadError> {
+        used.tell(&mut self.second);
+        if let Some(tap) = &mut self.tap {
+            tap.tap.hand_on();
+        }
+        self.second.dropped = self.wire.take_drops()?;
+        self.second.dns = self.finder.as_mut().map(Finder::take_counts).unwrap_or_default();
+        let refused = self.part.refused();
+        self.second.refused = refused - self.refused;
+        self.refused = refused;
+        let strays = self.part.strays();
+        self.second.strays = strays - self.strays;
+        self.strays = strays;
+        let (measured, warm_up) = self.part.take_tallies();
+        let second = SecondOfShard {
+            number,
+            measured,
+            warm_up,
+            until: self.part.until(),
+            open: self.part.open(),
+            overdue: self.part.overdue(number),
+            tester: std::mem::take(&mut self.second),
+        };
+        let _ = told.send(Told::Second(Box::new(second)));
+        Ok(())
+    }
+}
+
+/// Whether this agent is bound to fewer processors than netrig itself, as the file gives them to its node. The servers of a run have
+/// others then, and users may run before all else: threads of the kernel take up to 10 ms in one piece, in which attempts would
+/// begin late. Outside of a run nothing is known of where the server runs, and a load takes no precedence.
+fn has_processors_of_its_own() -> bool {
+    let own = rustix::process::getpid();
+    let parent = rustix::process::getppid();
+    let processors = |pid: rustix::process::Pid| processors_of(pid.as_raw_nonzero().get());
+    parent.is_some_and(|parent| processors(own) < processors(parent))
+}
+
+/// The share of a processor that a thread of this load needs at its highest rate, about.
+fn busy_share(order: &LoadOrder) -> f64 {
+    /// Processor time of an attempt, with what the kernel does for it meanwhile: without a connection of its own, with one, and with TLS
+    /// on it, s.
+    const COSTS: [f64; 3] = [40e-6, 80e-6, 250e-6];
+    let kind = match (order.carrier.connecting(), &order.carrier) {
+        (Some(Connecting::PerAttempt), Carrier::Tls(..)) => 2,
+        (Some(Connecting::PerAttempt), _) => 1,
+        _ => 0,
+    };
+    if order.punctual { 1.0 } else { order.plan.peak() / f64::from(order.shards) * COSTS[kind] }
+}

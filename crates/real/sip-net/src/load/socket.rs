@@ -1,0 +1,258 @@
+//! A shard's socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use netrig_core::{Duration, Instant};
+use netrig_sip::load::{DepartingMessage, Outbox, Way};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use smallvec::SmallVec;
+
+use super::order::LoadError;
+use super::tester::TesterSecond;
+use crate::datagrams::{DatagramSocket, is_without_room};
+use crate::send_batch::OutgoingDatagram;
+use netrig_host::Clock;
+use netrig_host::RealtimeOffset;
+use netrig_host::socket::{LONGEST_DATAGRAM, is_loss, is_too_long};
+use netrig_host::sys::{MESSAGES, ReceiveBatch};
+
+/// What the kernel takes for a datagram of SIP in a socket, its own book-keeping included, bytes.
+const CHARGE: f64 = 2304.0;
+
+/// Datagrams that the tester receives at most for one call: 100, 180 and 200, the INVITE, the ACK and the BYE at the one who
+/// is called, the 200 of the BYE.
+const PER_CALL: f64 = 7.0;
+
+/// There is room for what comes in so long a time, so that the thread may be kept from looking.
+const ROOM: Duration = Duration::from_millis(250);
+
+/// But for no less than this, bytes, and for no more.
+const LEAST_ROOM: f64 = 1e6;
+const MOST_ROOM: f64 = 256e6;
+
+/// Sends per system call. The time stamp is taken before the call, so that each send before a datagram makes its stamp about 2 us too early.
+const SENDS_PER_CALL: usize = 4;
+
+/// Rate, calls/s, above which the socket has `UDP_GRO`: datagrams that come together have one stamp.
+const COALESCED_ABOVE: f64 = 10_000.0;
+
+/// How long what is given to the kernel together waits for room before a datagram is given up.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A bound UDP socket that stamps what comes, and what is received from it.
+pub(super) struct LoadSocket {
+    socket: DatagramSocket,
+    received: ReceiveBatch,
+    /// The size of its receive buffer that was asked for, bytes.
+    wanted: u32,
+    /// The kernel may have kept what ICMP said.
+    has_errors: bool,
+}
+
+/// The receive buffer of a socket that so many calls per second come back to, bytes.
+fn room_for(calls_per_s: f64) -> u32 {
+    (calls_per_s * PER_CALL * CHARGE * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as u32
+}
+
+impl LoadSocket {
+    /// With a receive buffer for so many calls per second, as far as the system grants it.
+    pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
+        let wanted = room_for(calls_per_s);
+        let socket = DatagramSocket::open_told(local, wanted, calls_per_s > COALESCED_ABOVE)?;
+        Ok(Self { socket, received: ReceiveBatch::new(LONGEST_DATAGRAM), wanted, has_errors: false })
+    }
+
+    /// The address that it is bound to.
+    pub const fn local(&self) -> SocketAddr {
+        self.socket.local()
+    }
+
+    /// The size of its receive buffer that was asked for and that it has, bytes.
+    pub const fn room(&self) -> (u32, u32) {
+        (self.wanted, self.socket.room())
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+
+    /// Takes what has arrived, so many pieces at most and no more than a batch, and gives each datagram with both ends, the own first, and
+    /// when the kernel received it. Whether there may be more.
+    pub fn receive(
+        &mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+        most: usize,
+        mut each: impl FnMut([SocketAddr; 2], &[u8], Instant),
+    ) -> Result<bool, LoadError> {
+        let local = self.local();
+        let received = self.socket.receive(&mut self.received, most, |incoming| {
+            let now = clock.now();
+            let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
+            let at = stamped.unwrap_or(now).min(now);
+            incoming.datagrams().for_each(|(bytes, _)| each([local, incoming.from], bytes, at));
+        });
+        match received {
+            Err(error) if is_loss(&error) => {
+                self.has_errors = true;
+                Ok(true)
+            }
+            received => received.map_err(LoadError::kernel("recvmmsg")),
+        }
+    }
+
+    /// Sends all messages of an outbox. `on_result` is given the place of each, its message, when the kernel was given it, and whether the kernel
+    /// took it.
+    pub fn send_all<'a>(
+        &mut self,
+        clock: &Clock,
+        waiting: &'a Outbox,
+        counts: &mut TesterSecond,
+        mut on_result: impl FnMut(usize, DepartingMessage<'a>, Instant, bool),
+    ) -> Result<(), LoadError> {
+        let mut departing = waiting.departing().enumerate();
+        loop {
+            let messages: SmallVec<[_; MESSAGES]> = departing.by_ref().take(MESSAGES).collect();
+            if messages.is_empty() {
+                return Ok(());
+            }
+            let datagram = |&(_, (to, way, bytes, _)): &(usize, DepartingMessage<'a>)| OutgoingDatagram {
+                to,
+                bytes,
+                order_key: order_key(way),
+            };
+            let datagrams: SmallVec<[_; MESSAGES]> = messages.iter().map(datagram).collect();
+            self.send(clock, &datagrams, counts, |place, at, is_taken| {
+                let (number, message) = messages[place];
+                on_result(number, message, at, is_taken);
+            })?;
+        }
+    }
+
+    /// Sends datagrams, at most [`MESSAGES`]. `on_result` is given the place of each, when the kernel was given it, and whether the kernel took
+    /// it.
+    pub fn send(
+        &mut self,
+        clock: &Clock,
+        datagrams: &[OutgoingDatagram<'_>],
+        counts: &mut TesterSecond,
+        mut on_result: impl FnMut(usize, Instant, bool),
+    ) -> Result<(), LoadError> {
+        let (mut waited, mut retried) = (Duration::ZERO, None);
+        let mut batch = self.socket.batch(clock.now(), datagrams);
+        while let Some(first) = batch.next(1).first().copied() {
+            let next: SmallVec<[u8; MESSAGES]> = batch.next(SENDS_PER_CALL).into();
+            let at = clock.now();
+            let error = match self.socket.send_next(&mut batch, SENDS_PER_CALL) {
+                Ok(sent) => {
+                    // The kernel stops at an error, which may be what ICMP has said, and a send that is split has taken it.
+                    self.has_errors |= sent < next.len();
+                    counts.sent += sent as u64;
+                    next[..sent].iter().for_each(|place| on_result(usize::from(*place), at, true));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if is_without_room(&error) && waited < PATIENCE {
+                counts.without_room += 1;
+                waited += self.wait_for_room()?;
+            } else if is_loss(&error) && retried != Some(first) {
+                // It may be of an earlier one, of which ICMP has said it: then this one was not tried yet.
+                (self.has_errors, retried) = (true, Some(first));
+            } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
+                // No way there, too long, or nobody takes it in time: as if the network had lost it.
+                counts.unsent += 1;
+                batch.skip().into_iter().for_each(|place| on_result(place, at, false));
+            } else {
+                return Err(LoadError::kernel("sendmmsg")(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what reached nobody, as ICMP has said since this was last asked: the destination and the beginning of each.
+    pub fn take_undelivered(
+        &mut self,
+        clock: &Clock,
+        mut each: impl FnMut(SocketAddr, &[u8]),
+    ) -> Result<(), LoadError> {
+        if !std::mem::take(&mut self.has_errors) {
+            return Ok(());
+        }
+        loop {
+            let count = match self.received.receive_errors(self.socket.fd()) {
+                Ok(0) => return Ok(()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => continue,
+                Err(error) => return Err(LoadError::kernel("recvmmsg")(error)),
+            };
+            let undelivered = (0..count).filter_map(|at| self.received.undelivered(at));
+            if undelivered.map(|(to, bytes)| each(to, bytes)).count() > 0 {
+                self.socket.send_unsegmented(clock.now());
+            }
+        }
+    }
+
+    fn wait_for_room(&self) -> Result<Duration, LoadError> {
+        let span = Duration::from_millis(1);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: span.as_nanos().cast_signed() };
+        match poll(&mut [PollFd::from_borrowed_fd(self.fd(), PollFlags::OUT)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(span),
+            Err(error) => Err(LoadError::kernel("ppoll")(error.into())),
+        }
+    }
+
+    /// Datagrams that the socket had no room for since this was last asked.
+    pub fn take_drops(&mut self) -> Result<u64, LoadError> {
+        self.socket.take_drops().map_err(LoadError::kernel("SO_MEMINFO"))
+    }
+}
+
+/// The order key of a message: its attempt. A response keeps its place among all.
+fn order_key(way: Way) -> Option<u64> {
+    match way {
+        Way::Of { attempt, .. } => {
+            Some(u64::from(attempt.key.generation) << 32 | u64::from(attempt.key.index))
+        }
+        Way::Back => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn what_reaches_nobody_is_told_and_stops_nothing() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let gone = UdpSocket::bind(host).unwrap().local_addr().unwrap();
+            let peer = UdpSocket::bind(host).unwrap();
+            let mut socket = LoadSocket::open(host.parse().unwrap(), 1.0).unwrap();
+            let mut counts = TesterSecond::default();
+            let clock = Clock::starting_in(Duration::ZERO);
+            let said = [&b"one"[..], b"two", b"three"];
+            let four = (peer.local_addr().unwrap(), &b"four"[..]);
+            for (to, bytes) in said.map(|bytes| (gone, bytes)).into_iter().chain([four]) {
+                let datagram = [OutgoingDatagram { to, bytes, order_key: None }];
+                socket.send(&clock, &datagram, &mut counts, |_, _, is_taken| assert!(is_taken)).unwrap();
+            }
+            peer.send_to(b"five", socket.local()).unwrap();
+            let mut heard = Vec::new();
+            while heard.is_empty() {
+                let each = |_, bytes: &[u8], _| heard.push(bytes.to_vec());
+                socket.receive(&clock, &RealtimeOffset::measure(), 1, each).unwrap();
+            }
+            let mut undelivered = Vec::new();
+            socket.take_undelivered(&clock, |to, bytes| undelivered.push((to, bytes.to_vec()))).unwrap();
+            assert_eq!(undelivered, said.map(|bytes| (gone, bytes.to_vec())));
+            assert_eq!((heard, counts.sent, counts.unsent), (vec![b"five".to_vec()], 4, 0));
+            let mut buffer = [0; 8];
+            assert_eq!(peer.recv(&mut buffer).unwrap(), 4);
+        }
+    }
+}

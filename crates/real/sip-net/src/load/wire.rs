@@ -1,0 +1,221 @@
+//! What a thread's messages come and go by.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use netrig_core::Instant;
+use netrig_sip::header::Transport;
+use netrig_sip::load::{Outbox, Token, is_over_tcp};
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use super::order::{Carrier, Connecting, LoadError, Reconnecting};
+use super::socket::LoadSocket;
+use super::streams::{LoadStreams, Lost, SentLater};
+use super::tester::TesterSecond;
+use crate::send_batch::OutgoingDatagram;
+use netrig_host::Clock;
+use netrig_host::RealtimeOffset;
+
+/// Ports of the system's choice that are tried for both.
+const PORTS_TRIED: usize = 16;
+
+/// One socket for datagrams, or connections, or both.
+pub(super) enum Wire {
+    Datagrams(Box<LoadSocket>),
+    Streams(Box<LoadStreams>),
+    /// Datagrams, and connections at the same address for requests that are too long for them.
+    Both(Box<BothWires>),
+}
+
+pub(super) struct BothWires {
+    pub socket: LoadSocket,
+    pub streams: LoadStreams,
+    /// It can be read from while one of them can.
+    readiness: OwnedFd,
+}
+
+impl BothWires {
+    fn open(socket: LoadSocket, reconnecting: Reconnecting) -> Result<Self, LoadError> {
+        let streams = LoadStreams::open(socket.local(), (Connecting::One, reconnecting), None)?;
+        let refused = |errno: Errno| LoadError::kernel("epoll_create")(errno.into());
+        let readiness = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
+        for (fd, number) in [(socket.fd(), 0), (streams.fd(), 1)] {
+            epoll::add(&readiness, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+                .map_err(|errno: Errno| LoadError::kernel("epoll_ctl")(errno.into()))?;
+        }
+        Ok(Self { socket, streams, readiness })
+    }
+}
+
+impl Wire {
+    /// At `local`, with room for what comes of so many calls per second.
+    pub fn open(
+        carrier: &Carrier,
+        reconnecting: Reconnecting,
+        local: SocketAddr,
+        calls_per_s: f64,
+    ) -> Result<Self, LoadError> {
+        let (connecting, tls) = match carrier {
+            Carrier::Udp => return LoadSocket::open(local, calls_per_s).map(Box::new).map(Self::Datagrams),
+            Carrier::Tcp(connecting) => (*connecting, None),
+            Carrier::Tls(connecting, tls) => (*connecting, Some(tls.clone())),
+        };
+        Ok(Self::Streams(Box::new(LoadStreams::open(local, (connecting, reconnecting), tls)?)))
+    }
+
+    /// Datagrams, and connections for what is too long for them, in the same way.
+    pub fn open_both(
+        reconnecting: Reconnecting,
+        local: SocketAddr,
+        calls_per_s: f64,
+    ) -> Result<Self, LoadError> {
+        let open = || BothWires::open(LoadSocket::open(local, calls_per_s)?, reconnecting);
+        let mut both = open();
+        // The system chooses a port that is free for UDP. The same number may be in use for TCP.
+        for _ in 1..PORTS_TRIED {
+            if local.port() != 0 || both.is_ok() {
+                break;
+            }
+            both = open();
+        }
+        both.map(Box::new).map(Self::Both)
+    }
+
+    /// Where it is reached.
+    pub const fn local(&self) -> SocketAddr {
+        match self {
+            Self::Datagrams(socket) => socket.local(),
+            Self::Streams(streams) => streams.local(),
+            Self::Both(both) => both.socket.local(),
+        }
+    }
+
+    /// The size of its receive buffer that was asked for and that it has, bytes, if what finds no room there is lost.
+    pub const fn room(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Datagrams(socket) => Some(socket.room()),
+            Self::Both(both) => Some(both.socket.room()),
+            Self::Streams(_) => None,
+        }
+    }
+
+    /// A descriptor that can be read from while there is something to be received.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Datagrams(socket) => socket.fd(),
+            Self::Streams(streams) => streams.fd(),
+            Self::Both(both) => both.readiness.as_fd(),
+        }
+    }
+
+    /// Takes some of what has arrived, and gives each message with both ends, the own first, and when the kernel received it. Whether there
+    /// may be more. Of datagrams, so many at most.
+    pub fn receive(
+        &mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+        most: usize,
+        mut each: impl FnMut(Transport, [SocketAddr; 2], &[u8], Instant),
+    ) -> Result<bool, LoadError> {
+        match self {
+            Self::Datagrams(socket) => socket.receive(clock, offset, most, over(Transport::Udp, &mut each)),
+            Self::Streams(streams) => {
+                let transport = streams.transport();
+                streams.receive(clock, offset, over(transport, &mut each))
+            }
+            Self::Both(both) => {
+                let datagrams = both.socket.receive(clock, offset, most, over(Transport::Udp, &mut each))?;
+                let streams = both.streams.receive(clock, offset, over(Transport::Tcp, &mut each))?;
+                Ok(datagrams || streams)
+            }
+        }
+    }
+
+    /// Sends all that waits.
+    pub fn send(
+        &mut self,
+        clock: &Clock,
+        waiting: &Outbox,
+        counts: &mut TesterSecond,
+    ) -> Result<(), LoadError> {
+        match self {
+            Self::Datagrams(socket) => socket.send_all(clock, waiting, counts, |_, _, _, _| ())?,
+            Self::Streams(streams) => {
+                streams.send(waiting, counts, None);
+                counts.sent += streams.take_sent_later().len() as u64;
+            }
+            Self::Both(both) => {
+                for (to, way, bytes) in waiting.along() {
+                    if is_over_tcp(bytes) {
+                        both.streams.queue((to, way), bytes, counts, None);
+                    } else {
+                        let datagram = OutgoingDatagram { to, bytes, order_key: None };
+                        both.socket.send(clock, &[datagram], counts, |_, _, _| ())?;
+                    }
+                }
+                both.streams.flush();
+                counts.sent += both.streams.take_sent_later().len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the datagrams that reached nobody, as the network has said since this was last asked: the destination and the
+    /// beginning of each.
+    pub fn take_undelivered(
+        &mut self,
+        clock: &Clock,
+        each: impl FnMut(SocketAddr, &[u8]),
+    ) -> Result<(), LoadError> {
+        match self {
+            Self::Datagrams(socket) => socket.take_undelivered(clock, each),
+            Self::Both(both) => both.socket.take_undelivered(clock, each),
+            Self::Streams(_) => Ok(()),
+        }
+    }
+
+    /// What was sent since this was last asked because its connection has come to stand.
+    pub fn take_sent_later(&mut self) -> Vec<SentLater> {
+        match self {
+            Self::Datagrams(_) => Vec::new(),
+            Self::Streams(streams) => streams.take_sent_later(),
+            Self::Both(both) => both.streams.take_sent_later(),
+        }
+    }
+
+    /// Connections that are gone since this was last asked.
+    pub fn take_lost(&mut self) -> Vec<Lost> {
+        match self {
+            Self::Datagrams(_) => Vec::new(),
+            Self::Streams(streams) => streams.take_lost(),
+            Self::Both(both) => both.streams.take_lost(),
+        }
+    }
+
+    /// An attempt has come to its end.
+    pub fn release(&mut self, attempt: Token) {
+        match self {
+            Self::Datagrams(_) => {}
+            Self::Streams(streams) => streams.release(attempt),
+            Self::Both(both) => both.streams.release(attempt),
+        }
+    }
+
+    /// Datagrams that found no room since this was last asked.
+    pub fn take_drops(&mut self) -> Result<u64, LoadError> {
+        match self {
+            Self::Datagrams(socket) => socket.take_drops(),
+            Self::Both(both) => both.socket.take_drops(),
+            Self::Streams(_) => Ok(0),
+        }
+    }
+}
+
+/// With the transport over which a message has come.
+fn over(
+    transport: Transport,
+    each: &mut impl FnMut(Transport, [SocketAddr; 2], &[u8], Instant),
+) -> impl FnMut([SocketAddr; 2], &[u8], Instant) {
+    move |ends, bytes, at| each(transport, ends, bytes, at)
+}

@@ -1,0 +1,566 @@
+//! The connections of a server.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_sip::header::Transport;
+use netrig_sip::server::Source;
+use netrig_sip::{Framed, Host, Message, Status};
+use rustls::{ClientConfig, ServerConfig};
+
+use super::tally::ConnectionTally;
+use super::unsent::{ConnectionEnd, SendError};
+use crate::{Bounds, SipStream, StreamError, Turn, server_name};
+use netrig_host::{ConnectionSlots, Entered, HostAddress, Pacer, SlotId, SlotLimits, Watch};
+use netrig_host::{Kept, Memory, NoRoom};
+
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Messages that cannot be read after which a connection is closed.
+const MOST_UNREADABLE: u32 = 8;
+
+/// Connections without a slot that stay open until their first request, which is answered with 503. The server closes any further
+/// one at once. They need descriptors beside those of `Limits::connections`.
+pub(super) const MOST_REFUSED: usize = 64;
+
+/// What all connections together, of all threads, may have the server keep for them, bytes.
+pub(super) const MOST_KEPT: usize = 64 << 20;
+
+/// Under these numbers the pacer reports connections: this and their place.
+pub(super) const FIRST_KEY: u64 = 1 << 33;
+
+/// How many connections there may be, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// At once; 10,000, or fewer if the system allows fewer descriptors, if it is not said. If there are as many, one that has
+    /// carried no message gives way for one more, which is closed at once if its own address has most of them.
+    pub connections: Option<usize>,
+    /// Whether strangers share them. Then an eighth of all is left to those that have carried no message, and if it is not said
+    /// otherwise, one address that is not of the loopback interface has a half of all at most, and one group three quarters. A
+    /// server of an experiment has no such limits: one node may be its only client.
+    pub shared: bool,
+    /// From one address, or a /64 of IPv6.
+    pub per_address: Option<usize>,
+    /// From a /24 of IPv4 or a /48 of IPv6.
+    pub per_group: Option<usize>,
+    /// One that carries no message for so long is closed.
+    pub idle: Duration,
+    /// How long a peer may take for its handshake, for the rest of a message, and for taking what is sent to it.
+    pub patience: Duration,
+    /// What is kept for each.
+    pub bounds: Bounds,
+}
+
+impl Default for Limits {
+    /// As many as there may be, two minutes, ten seconds.
+    fn default() -> Self {
+        Self {
+            connections: None,
+            shared: false,
+            per_address: None,
+            per_group: None,
+            idle: Duration::from_secs(120),
+            patience: Duration::from_secs(10),
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tls {
+    pub server: Option<Arc<ServerConfig>>,
+    pub client: Option<Arc<ClientConfig>>,
+}
+
+/// A connection has begun, or has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionChange {
+    pub with: Source,
+    pub is_open: bool,
+}
+
+/// All connections, by their places.
+pub(super) struct Connections {
+    most: usize,
+    limits: Limits,
+    tls: Tls,
+    /// Of those that peers have opened.
+    admission: ConnectionSlots,
+    by_slot: HashMap<SlotId, usize>,
+    slots: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    by_peer: HashMap<Source, usize>,
+    /// Those that were interrupted while they read.
+    go_on: Vec<usize>,
+    /// Those that have something to send.
+    dirty: Vec<usize>,
+    /// Connections without a slot, at most [`MOST_REFUSED`].
+    refused: usize,
+    memory: Memory,
+    look: Instant,
+    /// Messages that have not left, and never will.
+    unsent: Vec<(Bytes, ConnectionEnd)>,
+    /// Connections that have begun or ended, if they are recorded.
+    changes: Option<Vec<ConnectionChange>>,
+    pub tally: ConnectionTally,
+}
+
+struct Connection {
+    stream: SipStream,
+    of: Source,
+    /// If the peer has opened it.
+    slot: Option<SlotId>,
+    /// The peer opened it and there was no slot: its first request is answered with 503.
+    is_refused: bool,
+    /// A message has proved it, or it was opened here: see [`Connections::prove`].
+    is_proven: bool,
+    made: Instant,
+    /// When the last message passed, or the connection was made.
+    active: Instant,
+    /// Since when the rest of a message is missing.
+    incomplete: Option<Instant>,
+    /// Since when the peer takes nothing of what waits.
+    stuck: Option<Instant>,
+    goes_on: bool,
+    is_dirty: bool,
+    /// The peer has said all that it will, and may still listen.
+    has_finished: bool,
+    /// Requests of the peer's to which there was no final response.
+    open: u32,
+    unreadable: u32,
+    kept: Kept,
+}
+
+/// Where to open a connection, if there is none.
+pub(super) struct Opening<'a> {
+    pub local: SocketAddr,
+    pub host: &'a Host,
+}
+
+impl Connections {
+    /// At most so many, which keep no more than `memory` has. With `records_changes` there is [`Connections::take_changes`].
+    pub fn new(most: usize, limits: Limits, (tls, memory): (Tls, Memory), records_changes: bool) -> Self {
+        Self {
+            most,
+            limits,
+            tls,
+            changes: records_changes.then(Vec::new),
+            admission: ConnectionSlots::new(slot_limits(most, &limits)),
+            by_slot: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_peer: HashMap::new(),
+            go_on: Vec::new(),
+            dirty: Vec::new(),
+            refused: 0,
+            memory,
+            look: Instant::ZERO,
+            unsent: Vec::new(),
+            tally: ConnectionTally::default(),
+        }
+    }
+
+    /// How many there may be.
+    pub const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How many there are.
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// A peer has called.
+    pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
+        self.admission.set_total(self.most.saturating_sub(self.opened()));
+        let Ok(Entered { slot, gives_way }) = self.admission.enter(from.address.ip()) else {
+            self.tally.refused += 1;
+            self.refuse(now, pacer, socket, from);
+            return;
+        };
+        if let Some(place) = gives_way.and_then(|slot| self.by_slot.get(&slot)).copied() {
+            self.end(place, Some(ConnectionEnd::GaveWay));
+        }
+        let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
+        let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
+        match made.and_then(|stream| self.insert(now, pacer, stream, from, Some(slot))) {
+            Ok(place) => {
+                self.by_slot.insert(slot, place);
+                self.tally.accepted += 1;
+            }
+            Err(error) => {
+                self.admission.leave(slot);
+                self.tally.broken.count(ConnectionEnd::from(&error).to_string());
+            }
+        }
+    }
+
+    /// Connections that the server has opened.
+    fn opened(&self) -> usize {
+        self.len() - self.admission.len() - self.refused
+    }
+
+    /// Keeps a connection without a slot open until its first request, if few others are.
+    fn refuse(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
+        if self.refused >= MOST_REFUSED {
+            return;
+        }
+        let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
+        let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
+        let Ok(place) = made.and_then(|stream| self.insert(now, pacer, stream, from, None)) else { return };
+        if let Some(connection) = &mut self.slots[place] {
+            connection.is_refused = true;
+            self.refused += 1;
+        }
+    }
+
+    /// Whether the connection has no slot.
+    pub fn is_refused(&self, place: usize) -> bool {
+        self.slots[place].as_ref().is_some_and(|connection| connection.is_refused)
+    }
+
+    /// Whether the connection has left the slots of strangers.
+    pub fn is_proven(&self, place: usize) -> bool {
+        self.slots[place].as_ref().is_some_and(|connection| connection.is_proven && !connection.is_refused)
+    }
+
+    /// Closes the connection as soon as the messages that wait have been sent.
+    pub fn finish(&mut self, place: usize) {
+        let Some(connection) = &mut self.slots[place] else { return };
+        connection.has_finished = true;
+        if !std::mem::replace(&mut connection.is_dirty, true) {
+            self.dirty.push(place);
+        }
+    }
+
+    /// Moves the connection out of the slots of strangers. `false` if there is no slot for a known peer.
+    pub fn prove(&mut self, place: usize) -> bool {
+        let slot = self.slots[place].as_ref().and_then(|connection| connection.slot);
+        let Some(slot) = slot else { return true };
+        if self.admission.prove(slot).is_ok() {
+            if let Some(connection) = &mut self.slots[place] {
+                connection.is_proven = true;
+            }
+            return true;
+        }
+        self.by_slot.remove(&slot);
+        self.tally.refused += 1;
+        false
+    }
+
+    /// Says a last word along one, which is closed when that has left.
+    pub fn turn_away(&mut self, place: usize, last: &Message) {
+        self.finish(place);
+        let Some(connection) = &mut self.slots[place] else { return };
+        if let Err(error) = connection.stream.queue(last.to_bytes()) {
+            self.fail(place, &error);
+        }
+    }
+
+    fn insert(
+        &mut self,
+        now: Instant,
+        pacer: &Pacer,
+        stream: SipStream,
+        of: Source,
+        slot: Option<SlotId>,
+    ) -> Result<usize, StreamError> {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        if let Err(error) = pacer.watch(stream.fd(), FIRST_KEY + place as u64, Watch::Both) {
+            self.free.push(place);
+            return Err(error.into());
+        }
+        let connection = Connection {
+            stream,
+            of,
+            slot,
+            is_refused: false,
+            is_proven: slot.is_none(),
+            made: now,
+            active: now,
+            incomplete: None,
+            stuck: None,
+            goes_on: false,
+            is_dirty: false,
+            has_finished: false,
+            open: 0,
+            unreadable: 0,
+            kept: self.memory.none(),
+        };
+        self.slots[place] = Some(Box::new(connection));
+        self.by_peer.insert(of, place);
+        self.changes
+            .iter_mut()
+            .for_each(|changes| changes.push(ConnectionChange { with: of, is_open: true }));
+        Ok(place)
+    }
+
+    /// Sends along the connection with a peer, or one that is opened for it, a request, or a response with its status.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        pacer: &Pacer,
+        to: Source,
+        (message, status): (Bytes, Option<Status>),
+        opening: Option<Opening<'_>>,
+    ) -> Result<(), SendError> {
+        let place = match self.place_of(to) {
+            // Who has said all would not answer a request.
+            Some((place, has_finished)) if status.is_some() || !has_finished => place,
+            _ => {
+                let opening = opening.ok_or(SendError::NoConnection)?;
+                self.open(now, pacer, to, &opening)?
+            }
+        };
+        let Some(connection) = &mut self.slots[place] else {
+            return Err(SendError::NoConnection);
+        };
+        connection.active = now;
+        if status.is_some_and(Status::is_final) {
+            connection.open = connection.open.saturating_sub(1);
+        }
+        if !std::mem::replace(&mut connection.is_dirty, true) {
+            self.dirty.push(place);
+        }
+        let queued = connection.stream.queue(message);
+        if let Err(error) = queued.and_then(|()| self.recount(place)) {
+            self.fail(place, &error);
+            return Err(ConnectionEnd::from(&error).into());
+        }
+        Ok(())
+    }
+
+    /// The connection with a peer, and whether that has said all.
+    fn place_of(&self, peer: Source) -> Option<(usize, bool)> {
+        let place = *self.by_peer.get(&peer)?;
+        self.slots[place].as_ref().map(|connection| (place, connection.has_finished))
+    }
+
+    /// The place of the connection with a peer.
+    pub fn slot_of(&self, peer: Source) -> Option<usize> {
+        self.place_of(peer).map(|(place, _)| place)
+    }
+
+    /// A request has come that is to be answered.
+    pub fn asked(&mut self, by: Source) {
+        let place = self.slot_of(by);
+        if let Some(connection) = place.and_then(|place| self.slots[place].as_mut()) {
+            connection.open += 1;
+        }
+    }
+
+    fn open(
+        &mut self,
+        now: Instant,
+        pacer: &Pacer,
+        to: Source,
+        opening: &Opening<'_>,
+    ) -> Result<usize, SendError> {
+        // An eighth is left to those that peers open.
+        let opened = self.opened();
+        if opened + self.admission.len() >= self.most || opened >= self.most - self.most / 8 {
+            return Err(SendError::TooManyConnections);
+        }
+        let tls = match (&self.tls.client, to.transport) {
+            (Some(config), Transport::Tls) => {
+                let name = server_name(opening.host);
+                let name = name.ok_or_else(|| SendError::NoServerName(opening.host.clone()))?;
+                Some((config, name))
+            }
+            (None, Transport::Tls) => return Err(SendError::NoTls),
+            _ => None,
+        };
+        let local = HostAddress::from(opening.local).at(0);
+        let made = SipStream::connect(local, to.address, tls, self.limits.bounds);
+        let place = made.and_then(|stream| self.insert(now, pacer, stream, to, None));
+        let place = place.map_err(|error| ConnectionEnd::from(&error))?;
+        self.tally.opened += 1;
+        Ok(place)
+    }
+
+    /// The kernel has something to say of one.
+    pub fn ready(&mut self, place: usize) {
+        if let Some(Some(connection)) = self.slots.get_mut(place) {
+            for (flag, list) in
+                [(&mut connection.goes_on, &mut self.go_on), (&mut connection.is_dirty, &mut self.dirty)]
+            {
+                if !std::mem::replace(flag, true) {
+                    list.push(place);
+                }
+            }
+        }
+    }
+
+    /// Whether some have more to do at once.
+    pub fn has_more(&self) -> bool {
+        !self.go_on.is_empty()
+    }
+
+    /// Gives each that may have something a turn; what came.
+    pub fn receive(&mut self, now: Instant, mut each: impl FnMut(Framed, Source, usize)) {
+        for place in std::mem::take(&mut self.go_on) {
+            let Some(connection) = &mut self.slots[place] else { continue };
+            connection.goes_on = false;
+            let (of, mut came) = (connection.of, false);
+            let turn = connection.stream.receive(true, |framed, _| {
+                came = true;
+                each(framed, of, place);
+            });
+            if came {
+                connection.active = now;
+            }
+            let is_incomplete = connection.stream.incomplete() > 0;
+            connection.has_finished |= matches!(turn, Err(StreamError::Closed));
+            connection.incomplete = if is_incomplete && !connection.has_finished {
+                connection.incomplete.filter(|_| !came).or(Some(now))
+            } else {
+                None
+            };
+            // A peer that pings is answered; one that has finished is flushed, and closed if that is all.
+            let is_due = connection.stream.has_unsent() || connection.has_finished;
+            if is_due && !std::mem::replace(&mut connection.is_dirty, true) {
+                self.dirty.push(place);
+            }
+            let goes_on = turn.and_then(|turn| self.recount(place).map(|()| turn));
+            match goes_on {
+                Ok(Turn::Waits) => {}
+                Ok(Turn::GoesOn) => {
+                    if let Some(connection) = &mut self.slots[place] {
+                        connection.goes_on = true;
+                        self.go_on.push(place);
+                    }
+                }
+                Err(StreamError::Closed) => {}
+                Err(error) => self.fail(place, &error),
+            }
+        }
+    }
+
+    /// Ends one that has broken. A peer that had said all, and does not listen either, has closed it.
+    fn fail(&mut self, place: usize, error: &StreamError) {
+        let has_finished = self.slots[place].as_ref().is_some_and(|connection| connection.has_finished);
+        self.end(place, (!has_finished).then(|| error.into()));
+    }
+
+    /// A message of one could not be read. One that goes on like that is closed.
+    pub fn unreadable(&mut self, place: usize) {
+        let Some(Some(connection)) = self.slots.get_mut(place) else { return };
+        connection.unreadable += 1;
+        if connection.unreadable >= MOST_UNREADABLE {
+            self.end(place, Some(ConnectionEnd::NoSip));
+        }
+    }
+
+    /// Sends what waits.
+    pub fn flush(&mut self, now: Instant) {
+        for place in std::mem::take(&mut self.dirty) {
+            let Some(connection) = &mut self.slots[place] else { continue };
+            connection.is_dirty = false;
+            let before = connection.stream.waiting();
+            let flushed = connection.stream.flush();
+            let waiting = connection.stream.waiting();
+            connection.stuck = match connection.stuck {
+                _ if waiting == 0 => None,
+                Some(since) if waiting >= before => Some(since),
+                _ => Some(now),
+            };
+            let is_over = connection.has_finished && connection.open == 0 && !connection.stream.has_unsent();
+            match flushed.and_then(|()| self.recount(place)) {
+                Ok(()) if is_over => self.end(place, None),
+                Ok(()) => {}
+                Err(error) => self.fail(place, &error),
+            }
+        }
+    }
+
+    /// Counts anew what is kept for one.
+    ///
+    /// # Errors
+    /// It is too much with what is kept for all others.
+    fn recount(&mut self, place: usize) -> Result<(), StreamError> {
+        let Some(connection) = &mut self.slots[place] else { return Ok(()) };
+        let kept = connection.stream.waiting() + connection.stream.incomplete();
+        connection.kept.set(kept).map_err(|NoRoom { most }| StreamError::NoRoom { most })
+    }
+
+    fn end(&mut self, place: usize, why: Option<ConnectionEnd>) {
+        let Some(connection) = self.slots[place].take() else { return };
+        self.free.push(place);
+        self.refused -= usize::from(connection.is_refused);
+        if let Some(slot) = connection.slot {
+            self.admission.leave(slot);
+            self.by_slot.remove(&slot);
+        }
+        if self.by_peer.get(&connection.of) == Some(&place) {
+            self.by_peer.remove(&connection.of);
+            let change = ConnectionChange { with: connection.of, is_open: false };
+            self.changes.iter_mut().for_each(|changes| changes.push(change));
+        }
+        let told = why.clone().unwrap_or(ConnectionEnd::Closed);
+        self.unsent.extend(connection.stream.into_unsent().map(|message| (message, told.clone())));
+        if let Some(why) = why {
+            self.tally.broken.count(why.to_string());
+        }
+    }
+
+    /// Connections that have begun or ended since this was last asked.
+    pub fn take_changes(&mut self) -> Vec<ConnectionChange> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Messages that have not left because their connection is over, each with the reason.
+    pub fn take_unsent(&mut self) -> Vec<(Bytes, ConnectionEnd)> {
+        std::mem::take(&mut self.unsent)
+    }
+
+    /// When it wants to look at what has waited too long.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        (self.len() > 0).then_some(self.look)
+    }
+
+    /// Ends what has waited too long. Whether it was time to look.
+    pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        if now < self.look {
+            return false;
+        }
+        self.look = now + LOOK_EVERY;
+        for place in 0..self.slots.len() {
+            let Some(connection) = &self.slots[place] else { continue };
+            let is_over =
+                |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
+            let why = if connection.is_refused && is_over(Some(connection.made)) {
+                ConnectionEnd::Refused
+            } else if !connection.stream.is_established() && is_over(Some(connection.made)) {
+                ConnectionEnd::HalfHandshake
+            } else if is_over(connection.incomplete) {
+                ConnectionEnd::HalfMessage
+            } else if is_over(connection.stuck) {
+                ConnectionEnd::NotTaken
+            } else if now - connection.active > self.limits.idle {
+                ConnectionEnd::Idle
+            } else {
+                continue;
+            };
+            self.end(place, Some(why));
+        }
+        true
+    }
+}
+
+/// The slots of connections that peers open.
+fn slot_limits(most: usize, limits: &Limits) -> SlotLimits {
+    let slots = if limits.shared { SlotLimits::shared(most) } else { SlotLimits::unshared(most) };
+    slots.set(limits.per_address, limits.per_group)
+}

@@ -1,0 +1,156 @@
+//! The sockets of a server that several threads run.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use netrig_core::Duration;
+use netrig_sip::header::Transport;
+use netrig_sip::partitioning::Partitioning;
+use netrig_sip::server::Server;
+
+use super::connections::Limits;
+use super::handover::Handover;
+use super::order::{ServeError, SocketsOrder, kernel};
+use super::sockets::{CommonParts, Sockets, Watcher};
+use super::tally::Tally;
+use crate::ListeningPoint;
+use crate::tap::MessageTap;
+use netrig_host::DescriptorShortage;
+
+/// The sockets of each thread, at the same addresses. With one thread they are those of a whole server.
+pub struct PartitionedSockets {
+    threads: Vec<Sockets>,
+    shortage: Option<DescriptorShortage>,
+    watcher: Option<Watcher>,
+}
+
+impl PartitionedSockets {
+    /// Opens them, for one thread for each partition. The threads share the bounds on connections.
+    ///
+    /// # Errors
+    /// One of them cannot be had as it was asked for.
+    pub fn open(order: SocketsOrder, partitioning: &Partitioning) -> Result<Self, ServeError> {
+        // Sockets that share an address do not see that a socket of another program, which shares it too, is bound there. These do, and
+        // have the system choose the ports that are to be chosen.
+        let whole = Sockets::open(order.clone())?;
+        let shortage = whole.shortage();
+        if partitioning.count() == 1 {
+            return Ok(Self { threads: vec![whole], shortage, watcher: None });
+        }
+        let share = |most: usize| most.div_ceil(partitioning.count() as usize);
+        let limits = Limits {
+            connections: whole.most_connections().map(share),
+            per_address: order.limits.per_address.map(share),
+            per_group: order.limits.per_group.map(share),
+            ..order.limits
+        };
+        let listen = whole.listens().iter().map(point).collect();
+        drop(whole);
+        let order = SocketsOrder { listen, limits, ..order };
+        let common = CommonParts::new(&order)?;
+        let ends = Handover::all(partitioning).map_err(kernel("eventfd"))?;
+        let threads =
+            ends.into_iter().map(|end| Sockets::open_partition(order.clone(), common.clone(), Some(end)));
+        Ok(Self { threads: threads.collect::<Result<_, _>>()?, shortage, watcher: None })
+    }
+
+    /// As [`Sockets::shortage`].
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
+    }
+
+    /// As [`Sockets::listens`].
+    pub fn listens(&self) -> &[(Transport, SocketAddr)] {
+        self.threads.first().map_or(&[], Sockets::listens)
+    }
+
+    /// Each second `watcher` is told what all threads have done so far.
+    #[must_use]
+    pub fn watched(self, watcher: impl FnMut(&Tally) + Send + 'static) -> Self {
+        Self { watcher: Some(Box::new(watcher)), ..self }
+    }
+
+    /// A tap of each thread sees each message that the thread receives or sends.
+    #[must_use]
+    pub fn tapped(self, mut tap: impl FnMut() -> Box<dyn MessageTap>) -> Self {
+        Self { threads: self.threads.into_iter().map(|thread| thread.tapped(tap())).collect(), ..self }
+    }
+
+    /// As [`Sockets::serve`], with the server of each partition, in their order, on a thread of its own. If one thread ends, all end. Returns
+    /// what all have done.
+    ///
+    /// # Errors
+    /// As [`Sockets::serve`].
+    pub fn serve(
+        self,
+        mut servers: Vec<Box<dyn Server>>,
+        lasts: Option<Duration>,
+        cancel: &AtomicBool,
+    ) -> Result<Tally, ServeError> {
+        assert_eq!(self.threads.len(), servers.len(), "one server for each partition");
+        for place in 0..servers.len() {
+            for change in servers[place].take_place_changes() {
+                let others = servers.iter_mut().enumerate().filter(|(other, _)| *other != place);
+                others.for_each(|(_, server)| server.handle_place_change(&change));
+            }
+        }
+        let threads = match self.watcher {
+            Some(watcher) => watched_together(self.threads, watcher),
+            None => self.threads,
+        };
+        let has_ended = AtomicBool::new(false);
+        let ends = [cancel, &has_ended];
+        std::thread::scope(|scope| {
+            let mut handles = Vec::with_capacity(threads.len());
+            for (sockets, server) in threads.into_iter().zip(&mut servers) {
+                handles.push(scope.spawn(move || {
+                    let _all_end = SetAtEnd(ends[1]);
+                    sockets.serve_until(server.as_mut(), lasts, &ends)
+                }));
+            }
+            let mut all = Vec::with_capacity(handles.len());
+            for handle in handles {
+                match handle.join() {
+                    Ok(done) => all.push(done?),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(total(&all))
+        })
+    }
+}
+
+/// Sets a flag when a thread ends, also with a panic.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The first thread tells the watcher what all have done.
+fn watched_together(threads: Vec<Sockets>, watcher: Watcher) -> Vec<Sockets> {
+    let so_far = Arc::new(Mutex::new(vec![Tally::default(); threads.len()]));
+    let mut watcher = Some(watcher);
+    let watched = |(place, sockets): (usize, Sockets)| {
+        let (all, mut watcher) = (Arc::clone(&so_far), watcher.take());
+        sockets.watched(move |tally| {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all[place].clone_from(tally);
+            watcher.iter_mut().for_each(|watcher| watcher(&total(&all)));
+        })
+    };
+    threads.into_iter().enumerate().map(watched).collect()
+}
+
+fn point(&(transport, address): &(Transport, SocketAddr)) -> ListeningPoint {
+    ListeningPoint { transport, address }
+}
+
+fn total(tallies: &[Tally]) -> Tally {
+    let mut all = Tally::default();
+    tallies.iter().for_each(|tally| all.add(tally));
+    all
+}

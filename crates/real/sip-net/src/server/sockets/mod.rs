@@ -1,0 +1,399 @@
+//! The sockets of a server, and the loop that carries messages between them and it.
+
+mod receiving;
+mod sending;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_sip::Message;
+use netrig_sip::header::Transport;
+use netrig_sip::location::Abilities;
+use netrig_sip::server::{Domain, PlaceChange, PlainResponses, Server, Waiting};
+use rustix::io::Errno;
+
+use super::connections::{ConnectionChange, Connections, FIRST_KEY, MOST_KEPT, Tls};
+use super::datagrams::DatagramPoint;
+use super::handover::{Handover, HandoverItem};
+use super::names::Names;
+use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, kernel, not_had, speaking};
+use super::tally::Tally;
+use crate::ListeningPoint;
+use crate::ledger::{AmplificationLedger, Purse};
+use crate::tap::{MessageTap, PassedMessage};
+use netrig_host::Memory;
+use netrig_host::socket::TcpOptions;
+use netrig_host::socket::{Making, SocketError, refused};
+use netrig_host::sys::ReceiveBatch;
+use netrig_host::{Clock, DescriptorShortage, Pacer, SPIN, Watch};
+use netrig_host::{RealtimeOffset, monotonic_nanos};
+
+/// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
+const CALLS: i32 = 4096;
+
+/// Under these numbers the pacer reports listening sockets: this and their place.
+const FIRST_LISTENER: u64 = 1 << 32;
+
+/// Under this number the pacer reports that another thread has handed something over.
+const WAKEUP: u64 = u64::MAX;
+
+/// When a thread looks again whether another one, which has too much to do, takes more.
+const CONGESTED: Duration = Duration::from_millis(1);
+
+/// How often who watches is told.
+const GLANCE: Duration = Duration::from_secs(1);
+
+struct Listener {
+    socket: OwnedFd,
+    transport: Transport,
+    ready: bool,
+}
+
+/// Is told what a server has done so far.
+pub(super) type Watcher = Box<dyn FnMut(&Tally) + Send>;
+
+/// A tap, and how it tells the time of day.
+struct SocketsTap {
+    tap: Box<dyn MessageTap>,
+    offset: RealtimeOffset,
+}
+
+impl CommonParts {
+    pub fn new(order: &SocketsOrder) -> Result<Self, ServeError> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        Ok(Self { clock, tls: speaking(order)?, memory: Memory::of(MOST_KEPT) })
+    }
+}
+
+/// The open sockets of a server. [`Sockets::serve`] gives them the server.
+pub struct Sockets {
+    clock: Clock,
+    pacer: Pacer,
+    domain: Domain,
+    datagrams: Vec<DatagramPoint>,
+    listeners: Vec<Listener>,
+    connections: Connections,
+    /// Responses to the plain request that is being handled.
+    responses: PlainResponses,
+    /// Senders who are served at another socket than the first that fits, and its place.
+    strangers: HashMap<SocketAddr, usize>,
+    /// What addresses get over UDP that have not proved themselves.
+    ledger: AmplificationLedger,
+    /// Budget of the received message that is being handled.
+    purse: Purse,
+    /// [`Server::forwards`].
+    forwards: bool,
+    names: Names,
+    abilities: Abilities,
+    seeds: Seeds,
+    waiting: Option<Waiting>,
+    /// Messages that have not left, and of which the server has not been told.
+    unsent: Vec<Message>,
+    tally: Tally,
+    /// Is given the tally each second.
+    watcher: Option<Watcher>,
+    /// Who sees each message.
+    tap: Option<SocketsTap>,
+    shortage: Option<DescriptorShortage>,
+    /// Of a server that several threads run.
+    handover: Option<Handover>,
+}
+
+/// What all threads of a server have in common.
+#[derive(Clone)]
+pub(super) struct CommonParts {
+    clock: Clock,
+    tls: Tls,
+    /// What connections have the server keep.
+    memory: Memory,
+}
+
+impl Sockets {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// One of them cannot be had as it was asked for.
+    pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
+        let common = CommonParts::new(&order)?;
+        Self::open_partition(order, common, None)
+    }
+
+    /// Opens those of one thread, whose addresses other threads share, or of a whole server.
+    pub(super) fn open_partition(
+        order: SocketsOrder,
+        common: CommonParts,
+        handover: Option<Handover>,
+    ) -> Result<Self, ServeError> {
+        let is_shared = handover.is_some();
+        let CommonParts { clock, tls, memory } = common;
+        let has_streams = order.listen.iter().any(|point| point.transport != Transport::Udp);
+        let (most, shortage) =
+            if has_streams { allowed_connections(order.limits.connections)? } else { (0, None) };
+        let needs_identity = order.listen.iter().find(|point| point.transport == Transport::Tls);
+        if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
+            return Err(ServeError::NoIdentity(*point));
+        }
+        // What is to leave at a moment leaves then; all else may be as late as a sleep is.
+        let tail = if order.delay.is_some() { SPIN } else { Duration::ZERO };
+        let pacer = Pacer::new(clock, tail).map_err(kernel("epoll_create"))?;
+        if let Some(handover) = &handover {
+            pacer.watch(handover.wakeup(), WAKEUP, Watch::Reading).map_err(kernel("epoll_ctl"))?;
+        }
+        let (mut datagrams, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
+        for point in &order.listen {
+            let local = if point.transport == Transport::Udp {
+                let opened =
+                    DatagramPoint::open(point.address, is_shared).map_err(|error| not_had(*point, error))?;
+                pacer
+                    .watch(opened.fd(), datagrams.len() as u64, Watch::Reading)
+                    .map_err(kernel("epoll_ctl"))?;
+                let local = opened.local();
+                datagrams.push(opened);
+                local
+            } else {
+                let (listener, local) = listen(point, is_shared).map_err(|error| not_had(*point, error))?;
+                let key = FIRST_LISTENER + listeners.len() as u64;
+                pacer.watch(&listener.socket, key, Watch::Reading).map_err(kernel("epoll_ctl"))?;
+                listeners.push(listener);
+                local
+            };
+            listens.push((point.transport, local));
+        }
+        let waiting = order.delay.as_ref();
+        let name = match handover.as_ref().map_or(0, Handover::index) {
+            0 => "sip/serve/delay".to_owned(),
+            index => format!("sip/serve/delay/{index}"),
+        };
+        let waiting = waiting.map(|law| Waiting::new(law.clone(), order.seeds.stream(&name)));
+        Ok(Self {
+            clock,
+            pacer,
+            abilities: abilities(&listens),
+            domain: Domain { names: Vec::new(), listens },
+            datagrams,
+            listeners,
+            connections: Connections::new(most, order.limits, (tls, memory), is_shared),
+            responses: PlainResponses::default(),
+            strangers: HashMap::new(),
+            ledger: AmplificationLedger::default(),
+            purse: Purse::default(),
+            forwards: false,
+            names: order.names,
+            seeds: order.seeds.clone(),
+            waiting,
+            unsent: Vec::new(),
+            tally: Tally::default(),
+            watcher: None,
+            tap: None,
+            shortage,
+            handover,
+        })
+    }
+
+    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    pub const fn shortage(&self) -> Option<DescriptorShortage> {
+        self.shortage
+    }
+
+    /// How many connections there may be, if any may.
+    pub(super) fn most_connections(&self) -> Option<usize> {
+        Some(self.connections.most()).filter(|_| !self.listeners.is_empty())
+    }
+
+    /// Where they listen, with the ports that the system has chosen.
+    pub fn listens(&self) -> &[(Transport, SocketAddr)] {
+        &self.domain.listens
+    }
+
+    /// Carries messages between the sockets and a server until `cancel` is set, or so much time has passed.
+    ///
+    /// # Errors
+    /// The kernel refuses what it always grants.
+    pub fn serve(
+        self,
+        server: &mut dyn Server,
+        lasts: Option<Duration>,
+        cancel: &AtomicBool,
+    ) -> Result<Tally, ServeError> {
+        self.serve_until(server, lasts, &[cancel])
+    }
+
+    /// The same until one of `ends` is set.
+    pub(super) fn serve_until(
+        mut self,
+        server: &mut dyn Server,
+        lasts: Option<Duration>,
+        ends: &[&AtomicBool],
+    ) -> Result<Tally, ServeError> {
+        let until = lasts.map_or(Instant::NEVER, |lasts| self.clock.now() + lasts);
+        self.forwards = server.forwards();
+        let mut look = self.glance()?;
+        let (mut ready, mut batch) = (Vec::new(), DatagramPoint::batch());
+        while !ends.iter().any(|end| end.load(Ordering::Relaxed)) {
+            let now = self.clock.now();
+            if now >= until {
+                break;
+            }
+            if now >= look {
+                look = self.glance()?;
+            }
+            let look_again = if self.is_congested() { now + CONGESTED } else { Instant::NEVER };
+            let next =
+                if self.has_more() { now } else { self.next(server).min(until).min(look).min(look_again) };
+            ready.clear();
+            ready.extend(self.pacer.wait(next).map_err(kernel("ppoll"))?.iter().map(|(key, _)| *key));
+            ready.iter().for_each(|key| self.note(*key));
+            self.turn(server, &mut batch)?;
+        }
+        self.so_far()
+    }
+
+    /// Each second `watcher` is told what the server has done so far.
+    #[must_use]
+    pub fn watched(self, watcher: impl FnMut(&Tally) + Send + 'static) -> Self {
+        Self { watcher: Some(Box::new(watcher)), ..self }
+    }
+
+    /// A tap sees each message that comes or leaves.
+    #[must_use]
+    pub fn tapped(self, tap: Box<dyn MessageTap>) -> Self {
+        Self { tap: Some(SocketsTap { tap, offset: RealtimeOffset::measure() }), ..self }
+    }
+
+    /// A message passes between a local end and a peer.
+    fn tell_tap(&mut self, is_sent: bool, transport: Transport, ends: Option<[SocketAddr; 2]>, bytes: &[u8]) {
+        let (Some(SocketsTap { tap, offset }), Some([local, peer])) = (&mut self.tap, ends) else { return };
+        let at_ns = offset.realtime(monotonic_nanos());
+        tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
+    }
+
+    /// Tells who watches; when again.
+    fn glance(&mut self) -> Result<Instant, ServeError> {
+        if let Some(tap) = &mut self.tap {
+            tap.tap.hand_on();
+        }
+        if self.watcher.is_none() {
+            return Ok(if self.tap.is_some() { self.clock.now() + GLANCE } else { Instant::NEVER });
+        }
+        let tally = self.so_far()?;
+        if let Some(watcher) = &mut self.watcher {
+            watcher(&tally);
+        }
+        Ok(self.clock.now() + GLANCE)
+    }
+
+    fn has_more(&self) -> bool {
+        !self.is_congested() && self.connections.has_more()
+            || self.datagrams.iter().any(|point| point.ready)
+            || self.listeners.iter().any(|listener| listener.ready)
+            || self.handover.as_ref().is_some_and(|handover| handover.has_input)
+    }
+
+    fn next(&self, server: &dyn Server) -> Instant {
+        let all = [
+            server.poll_timeout(),
+            self.connections.poll_timeout(),
+            self.waiting.as_ref().and_then(Waiting::next),
+        ];
+        all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The kernel has something to say.
+    fn note(&mut self, key: u64) {
+        let place = |first: u64| usize::try_from(key - first).unwrap_or(usize::MAX);
+        if key == WAKEUP {
+            self.handover.iter_mut().for_each(|handover| handover.has_input = true);
+        } else if key >= FIRST_KEY {
+            self.connections.ready(place(FIRST_KEY));
+        } else if key >= FIRST_LISTENER {
+            if let Some(listener) = self.listeners.get_mut(place(FIRST_LISTENER)) {
+                listener.ready = true;
+            }
+        } else if let Some(point) = self.datagrams.get_mut(place(0)) {
+            point.ready = true;
+        }
+    }
+
+    /// Whatever there is to do now, a bounded part of it.
+    fn turn(&mut self, server: &mut dyn Server, batch: &mut ReceiveBatch) -> Result<(), ServeError> {
+        let now = self.clock.now();
+        self.take_handovers(now, server);
+        self.take_datagrams(server, batch)?;
+        self.take_connections(now);
+        // Others have to know of a connection before they are given what comes along it.
+        self.flush_handover();
+        if !self.is_congested() {
+            self.take_streams(now, server);
+        }
+        let now = self.clock.now();
+        if server.poll_timeout().is_some_and(|at| at <= now) {
+            server.handle_timeout(now);
+            self.transmit(now, server);
+        }
+        while let Some((to, message)) = self.waiting.as_mut().and_then(|waiting| waiting.poll(now)) {
+            self.send(now, &to, message);
+        }
+        if self.connections.handle_timeout(now) {
+            // One that could not be taken, for want of descriptors, waits still.
+            self.listeners.iter_mut().for_each(|listener| listener.ready = true);
+        }
+        self.tell_places(server);
+        self.flush(now, server);
+        self.flush_handover();
+        Ok(())
+    }
+
+    /// Whether another thread has so much to do that this one reads nothing from connections.
+    fn is_congested(&self) -> bool {
+        self.handover.as_ref().is_some_and(Handover::is_congested)
+    }
+
+    /// Gives the other threads what is theirs, and tells them of connections.
+    fn flush_handover(&mut self) {
+        let Some(handover) = &mut self.handover else { return };
+        for ConnectionChange { with, is_open } in self.connections.take_changes() {
+            handover.queue_to_all(&HandoverItem::Connection { with, is_open }, &[]);
+        }
+        handover.flush();
+    }
+
+    /// Tells the other threads to which places bindings lead, before a response makes a peer ask for one.
+    fn tell_places(&mut self, server: &mut dyn Server) {
+        let Some(handover) = &mut self.handover else { return };
+        let changes = server.take_place_changes();
+        for PlaceChange { place, is_added } in &changes {
+            handover.queue_to_all(&HandoverItem::Place { is_added: *is_added }, place.as_bytes());
+        }
+        if !changes.is_empty() {
+            handover.flush();
+        }
+    }
+
+    /// What it has done so far.
+    fn so_far(&mut self) -> Result<Tally, ServeError> {
+        for point in &mut self.datagrams {
+            self.tally.socket_drops += point.take_drops().map_err(kernel("SO_MEMINFO"))?;
+        }
+        let mut tally = self.tally.clone();
+        let broken = std::mem::replace(&mut tally.connections, self.connections.tally.clone()).broken;
+        tally.connections.broken.add(&broken);
+        Ok(tally)
+    }
+}
+
+fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAddr), SocketError> {
+    let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+    let failed = |what| move |error: Errno| refused(what, point.address, error);
+    let making = Making::tcp(&options, 0, point.address)?;
+    if is_shared {
+        making.share_address()?;
+    }
+    let socket = making.bound()?;
+    rustix::net::listen(&socket, CALLS).map_err(failed("listen"))?;
+    let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
+    let local = local.try_into().map_err(failed("getsockname"))?;
+    Ok((Listener { socket, transport: point.transport, ready: true }, local))
+}

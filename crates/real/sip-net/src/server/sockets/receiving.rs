@@ -1,0 +1,419 @@
+//! What comes to a server's sockets.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::Instant;
+use netrig_sip::header::Transport;
+use netrig_sip::server::{PlaceChange, Server, Source, refuse_unreadable};
+use netrig_sip::{Framed, Message, Method, Name, Status};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::super::handover::{Handover, HandoverItem};
+use super::super::order::{ServeError, kernel};
+use super::Sockets;
+use crate::ledger::Purse;
+use netrig_host::sys::{MESSAGES, ReceiveBatch};
+
+/// Datagrams of one socket in one turn, after which no further batch is received. Timers are handled between turns, so that a peer that
+/// sends faster than the server receives delays no timer by more than a turn.
+const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
+
+/// Connections that are taken in one turn.
+const ACCEPTED_AT_ONCE: usize = 64;
+
+/// Batches of what other threads have handed over that are taken in one turn.
+const HANDOVERS_AT_ONCE: usize = 64;
+
+/// Senders of which is remembered at which of several sockets they are served.
+const MOST_STRANGERS: usize = 1 << 16;
+
+/// After how long a client for which there is no room may come again, s.
+const RETRY_AFTER: &str = "10";
+
+/// Why the kernel gives no connection that has come.
+fn not_accepted(error: Errno) -> String {
+    match error {
+        Errno::MFILE | Errno::NFILE => "the system allows no more open files (`ulimit -n`)".to_owned(),
+        other => io::Error::from(other).kind().to_string(),
+    }
+}
+
+impl Sockets {
+    pub(super) fn take_datagrams(
+        &mut self,
+        server: &mut dyn Server,
+        batch: &mut ReceiveBatch,
+    ) -> Result<(), ServeError> {
+        for place in 0..self.datagrams.len() {
+            let mut taken = 0;
+            while self.datagrams[place].ready && taken < DATAGRAMS_AT_ONCE {
+                taken += self.take_batch(place, server, batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// At most one batch of one socket. Returns how many datagrams there were.
+    fn take_batch(
+        &mut self,
+        place: usize,
+        server: &mut dyn Server,
+        batch: &mut ReceiveBatch,
+    ) -> Result<usize, ServeError> {
+        let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
+        let now = self.clock.now();
+        // A peer may have been told something by another thread, which has told this one before.
+        self.take_handovers(now, server);
+        let mut taken = 0;
+        // A sender with port 0 cannot be answered.
+        let incoming = (0..count).filter_map(|at| batch.get(at)).filter(|incoming| incoming.from.port() != 0);
+        for incoming in incoming {
+            for (bytes, _) in incoming.datagrams() {
+                self.take_datagram(now, (place, incoming.from), bytes, server);
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// A datagram that has come to one socket. One that concerns another partition is handed to that thread, or dropped if too much waits
+    /// there.
+    fn take_datagram(
+        &mut self,
+        now: Instant,
+        (place, from): (usize, SocketAddr),
+        bytes: &[u8],
+        server: &mut dyn Server,
+    ) {
+        if self.point_for(from) != Some(place) {
+            self.remember(from, place);
+            if let Some(handover) = &mut self.handover {
+                handover.queue_to_all(&HandoverItem::Stranger { from, place }, &[]);
+            }
+        }
+        if let Some(handover) = &mut self.handover
+            && let Some(owner) = handover.owner_of(bytes)
+        {
+            let from = Source { transport: Transport::Udp, address: from };
+            let has_room = handover.queue(owner, HandoverItem::Datagram { from, place }, bytes);
+            self.tally.socket_drops += u64::from(!has_room);
+            return;
+        }
+        self.take_own_datagram(now, (place, from), bytes, server);
+    }
+
+    /// A datagram that concerns this thread's partition.
+    fn take_own_datagram(
+        &mut self,
+        now: Instant,
+        (place, from): (usize, SocketAddr),
+        bytes: &[u8],
+        server: &mut dyn Server,
+    ) {
+        self.ledger.receive(now, from, bytes.len());
+        self.tell_tap(false, Transport::Udp, Some([self.datagrams[place].local(), from]), bytes);
+        let source = Source { transport: Transport::Udp, address: from };
+        if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | b' ' | 0)) {
+            self.tally.keep_alives += 1;
+            return;
+        }
+        if self.take_plain(now, bytes, source, server) {
+            return;
+        }
+        let bytes = Bytes::copy_from_slice(bytes);
+        let message = self.read(&bytes);
+        if let Some(message) = &message {
+            self.ledger.look(now, from, message);
+        }
+        self.purse = self.ledger.purse(now, from, bytes.len(), false);
+        match message {
+            Some(message) => {
+                server.handle(now, message, source);
+                if server.take_proof() {
+                    self.ledger.prove(now, from);
+                }
+                self.transmit(now, server);
+            }
+            None => self.refuse(now, &bytes, source),
+        }
+        self.purse = Purse::default();
+    }
+
+    /// Has the server handle a plain request, and counts it. Returns whether it was one.
+    fn take_plain(&mut self, now: Instant, bytes: &[u8], from: Source, server: &mut dyn Server) -> bool {
+        let heard = self.answer_plain(now, bytes, from, server);
+        if let Some(method) = heard {
+            self.tally.received.count_request(method);
+            if from.transport.is_reliable() {
+                self.tell_tap_along(bytes, from);
+            }
+            self.send_plain(now, bytes.len(), from);
+        }
+        heard.is_some()
+    }
+
+    /// Has the server handle a plain request, whose responses are then in `responses`. Returns its method if it was one.
+    fn answer_plain(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        from: Source,
+        server: &mut dyn Server,
+    ) -> Option<&'static Method> {
+        // Responses that wait are messages of the model.
+        if self.waiting.is_some() {
+            return None;
+        }
+        let heard = server.handle_plain(now, bytes, from, &mut self.responses)?;
+        if let Some(texts) = heard.dialog.filter(|_| !from.transport.is_reliable()) {
+            self.ledger.look_at(now, from.address, texts);
+        }
+        if from.transport.is_reliable() && *heard.method != Method::Ack {
+            self.connections.asked(from);
+        }
+        Some(heard.method)
+    }
+
+    /// Answers a request that cannot be read, if its sender can be answered.
+    fn refuse(&mut self, now: Instant, bytes: &Bytes, from: Source) {
+        if let Some((to, response)) = refuse_unreadable(bytes, from) {
+            self.send(now, &to, response.into());
+        }
+    }
+
+    /// A message, if it is one.
+    fn read(&mut self, bytes: &Bytes) -> Option<Message> {
+        match Message::parse(bytes) {
+            Ok(message) => {
+                self.tally.received.count(&message);
+                Some(message)
+            }
+            Err(error) => {
+                self.tally
+                    .unreadable
+                    .count(format!("not as {} has it: expected {}", error.rule, error.expected));
+                None
+            }
+        }
+    }
+
+    /// The same of one that came along a connection.
+    fn read_along(&mut self, bytes: &Bytes, from: Source) -> Option<Message> {
+        self.tell_tap_along(bytes, from);
+        self.read(bytes)
+    }
+
+    /// A message has come along a connection.
+    fn tell_tap_along(&mut self, bytes: &[u8], from: Source) {
+        if self.tap.is_some() {
+            let local = self.domain.listens_towards(from.transport, Some(from.address.ip()));
+            self.tell_tap(false, from.transport, local.map(|local| [local, from.address]), bytes);
+        }
+    }
+
+    fn remember(&mut self, from: SocketAddr, place: usize) {
+        if self.strangers.len() >= MOST_STRANGERS {
+            self.strangers.clear();
+        }
+        self.strangers.insert(from, place);
+    }
+
+    pub(super) fn take_connections(&mut self, now: Instant) {
+        for listener in self.listeners.iter_mut().filter(|listener| listener.ready) {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+                match rustix::net::acceptfrom_with(&listener.socket, flags) {
+                    Ok((socket, peer)) => {
+                        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                        if let Some(address) = peer {
+                            let from = Source { transport: listener.transport, address };
+                            self.connections.accept(now, &self.pacer, socket, from);
+                        }
+                    }
+                    Err(Errno::INTR | Errno::CONNABORTED) => {}
+                    Err(error) => {
+                        listener.ready = false;
+                        if error != Errno::AGAIN {
+                            self.tally.connections.broken.count(not_accepted(error));
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_streams(&mut self, now: Instant, server: &mut dyn Server) {
+        let mut came = Vec::new();
+        self.connections.receive(now, |framed, from, place| came.push((framed, from, place)));
+        for (framed, from, place) in came {
+            match framed {
+                Framed::Ping => self.tally.keep_alives += 1,
+                Framed::Message(bytes) if self.hand_streamed(&bytes, from, place, &*server) => {}
+                // A connection is proven by its first message, which the strict model reads.
+                Framed::Message(bytes)
+                    if self.connections.is_proven(place) && self.take_plain(now, &bytes, from, server) => {}
+                Framed::Message(bytes) => match self.read_along(&bytes, from) {
+                    Some(message) if !self.admit(place, &message, &*server) => {}
+                    // It was counted when it was read.
+                    Some(_) if self.answer_plain(now, &bytes, from, server).is_some() => {
+                        self.send_plain(now, bytes.len(), from);
+                    }
+                    Some(message) => {
+                        if message.as_request().is_some_and(|request| request.method != Method::Ack) {
+                            self.connections.asked(from);
+                        }
+                        self.purse = self.ledger.purse(now, from.address, bytes.len(), true);
+                        server.handle(now, message, from);
+                        let has_proof = server.take_proof();
+                        self.transmit(now, server);
+                        self.purse = Purse::default();
+                        if has_proof {
+                            self.accept_proof(place);
+                        }
+                    }
+                    None => {
+                        if !self.connections.is_refused(place) {
+                            self.purse = self.ledger.purse(now, from.address, bytes.len(), true);
+                            self.refuse(now, &bytes, from);
+                            self.purse = Purse::default();
+                        }
+                        self.connections.unreadable(place);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Whether a message along a connection may be handled: it is refused with 503 if there is no room for the connection. A server that asks
+    /// for no credentials takes a whole message as proof.
+    fn admit(&mut self, place: usize, message: &Message, server: &dyn Server) -> bool {
+        let is_admitted =
+            !self.connections.is_refused(place) && (server.authenticates() || self.connections.prove(place));
+        if !is_admitted {
+            self.turn_away(place, message);
+        }
+        is_admitted
+    }
+
+    /// The peer of a connection has sent valid credentials.
+    fn accept_proof(&mut self, place: usize) {
+        if !self.connections.prove(place) {
+            self.connections.finish(place);
+        }
+    }
+
+    /// Hands a message that has come along a connection to the thread of another partition, if it concerns that. Returns whether the message
+    /// was handed over, or refused with 503.
+    fn hand_streamed(&mut self, bytes: &Bytes, from: Source, place: usize, server: &dyn Server) -> bool {
+        let Some(owner) = self.handover.as_ref().and_then(|handover| handover.owner_of(bytes)) else {
+            return false;
+        };
+        if !self.connections.is_proven(place) {
+            // What cannot be read proves nothing, and is refused here.
+            let Ok(message) = Message::parse(bytes) else { return false };
+            if !self.admit(place, &message, server) {
+                self.tally.received.count(&message);
+                self.tell_tap_along(bytes, from);
+                return true;
+            }
+        }
+        // A request but ACK is answered.
+        if !bytes.starts_with(b"ACK ") && !bytes.starts_with(b"SIP/") {
+            self.connections.asked(from);
+        }
+        if let Some(handover) = &mut self.handover {
+            handover.queue(owner, HandoverItem::Streamed { from }, bytes);
+        }
+        true
+    }
+
+    /// A message that has come along a connection of the thread of partition `by`.
+    fn take_streamed(&mut self, now: Instant, by: u32, from: Source, bytes: &[u8], server: &mut dyn Server) {
+        if self.take_plain(now, bytes, from, server) {
+            return;
+        }
+        let bytes = Bytes::copy_from_slice(bytes);
+        let message = self.read_along(&bytes, from);
+        self.purse = self.ledger.purse(now, from.address, bytes.len(), true);
+        let found = match message {
+            Some(message) => {
+                server.handle(now, message, from);
+                let has_proof = server.take_proof();
+                self.transmit(now, server);
+                has_proof.then_some(HandoverItem::Proof { of: from })
+            }
+            None => {
+                self.refuse(now, &bytes, from);
+                Some(HandoverItem::Unreadable { of: from })
+            }
+        };
+        self.purse = Purse::default();
+        if let (Some(handover), Some(found)) = (&mut self.handover, found) {
+            handover.queue(by, found, &[]);
+        }
+    }
+
+    /// Takes some of what other threads have handed over: as much as waits, unless they hand over faster than it is taken.
+    pub(super) fn take_handovers(&mut self, now: Instant, server: &mut dyn Server) {
+        for _ in 0..HANDOVERS_AT_ONCE {
+            let Some(batch) = self.handover.as_mut().and_then(Handover::receive) else { return };
+            for (item, bytes) in batch.iter() {
+                self.take_handover(now, batch.by, item, bytes, server);
+            }
+        }
+    }
+
+    fn take_handover(
+        &mut self,
+        now: Instant,
+        by: u32,
+        item: &HandoverItem,
+        bytes: &[u8],
+        server: &mut dyn Server,
+    ) {
+        match item {
+            HandoverItem::Datagram { from, place } => {
+                self.take_own_datagram(now, (*place, from.address), bytes, server);
+            }
+            HandoverItem::Streamed { from } => self.take_streamed(now, by, *from, bytes, server),
+            HandoverItem::Outgoing { to, host, status } => {
+                self.send_for_other(now, by, (*to, host, *status), bytes);
+            }
+            HandoverItem::Unsent => {
+                self.unsent.extend(Message::parse(&Bytes::copy_from_slice(bytes)).ok());
+            }
+            HandoverItem::Proof { of } => {
+                self.connections.slot_of(*of).into_iter().for_each(|place| self.accept_proof(place));
+            }
+            HandoverItem::Unreadable { of } => {
+                self.connections
+                    .slot_of(*of)
+                    .into_iter()
+                    .for_each(|place| self.connections.unreadable(place));
+            }
+            HandoverItem::Connection { with, is_open } => {
+                self.handover.iter_mut().for_each(|handover| handover.record_connection(*with, by, *is_open));
+            }
+            HandoverItem::Stranger { from, place } => self.remember(*from, *place),
+            HandoverItem::Place { is_added } => {
+                let place = String::from_utf8_lossy(bytes).into_owned();
+                server.handle_place_change(&PlaceChange { place, is_added: *is_added });
+            }
+        }
+    }
+
+    /// There is no room for the connection along which this message came (RFC 3261 section 21.5.4).
+    fn turn_away(&mut self, place: usize, message: &Message) {
+        let request = message.as_request().filter(|request| request.method != Method::Ack);
+        let Some(request) = request else { return self.connections.unreadable(place) };
+        let mut response = request.response(Status::SERVICE_UNAVAILABLE);
+        response.headers.push(Name::RetryAfter, RETRY_AFTER);
+        let response = Message::Response(response);
+        self.tally.sent.count(&response);
+        self.connections.turn_away(place, &response);
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a message does not leave, and why a connection ends.
+
+use std::io;
+use std::net::SocketAddr;
+
+use netrig_sip::Host;
+use netrig_sip::server::Source;
+
+use super::names::NameError;
+use crate::StreamError;
+
+/// Why a message does not leave. The sentences have few different words, for they are counted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SendError {
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("nothing listens over {} at an address of {}", .0.transport.name(), version(.0.address))]
+    NoSocket(Source),
+    #[error("too many responses wait")]
+    TooManyWait,
+    #[error("no room in the socket")]
+    NoRoomInSocket,
+    #[error("too much waits for another thread")]
+    NoRoomInThread,
+    #[error("{0}")]
+    Kernel(io::ErrorKind),
+    #[error("the connection is gone")]
+    NoConnection,
+    #[error("there are as many connections as may be")]
+    TooManyConnections,
+    #[error("no certificate can be for {0}")]
+    NoServerName(Host),
+    #[error("there is no TLS")]
+    NoTls,
+    #[error(transparent)]
+    Ended(#[from] ConnectionEnd),
+}
+
+/// Why a connection ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ConnectionEnd {
+    #[error("it had proved nothing, and gave way to another")]
+    GaveWay,
+    #[error("its address had as many connections as it may have, and it carried no request")]
+    Refused,
+    #[error("the peer has closed the connection")]
+    Closed,
+    #[error("what came is no SIP")]
+    NoSip,
+    #[error("the peer did not take what was sent")]
+    NotTaken,
+    #[error("the peer did not finish its handshake")]
+    HalfHandshake,
+    #[error("the peer did not finish a message")]
+    HalfMessage,
+    #[error("nothing was said for too long")]
+    Idle,
+    #[error("all connections together kept as much as they may")]
+    NoRoom,
+    #[error("{0}")]
+    Kernel(io::ErrorKind),
+    /// What TLS says of it.
+    #[error("{0}")]
+    Tls(String),
+}
+
+impl From<&StreamError> for ConnectionEnd {
+    fn from(error: &StreamError) -> Self {
+        match error {
+            StreamError::Io(error) => Self::Kernel(error.kind()),
+            StreamError::Framing(_) => Self::NoSip,
+            StreamError::Full { .. } => Self::NotTaken,
+            StreamError::NoRoom { .. } => Self::NoRoom,
+            StreamError::Closed => Self::Closed,
+            StreamError::Tls(_) => Self::Tls(error.to_string()),
+        }
+    }
+}
+
+const fn version(address: SocketAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
+}

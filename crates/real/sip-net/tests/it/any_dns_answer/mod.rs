@@ -1,0 +1,91 @@
+//! What holds for any bytes that a DNS server, or who asks one, sends: the property that `fuzz/` searches a counterexample of,
+//! and that the test `corpora` replays.
+
+use netrig_core::Seeds;
+use netrig_sip::Uri;
+use netrig_sip::header::Transport;
+use netrig_sip::location::{Abilities, Kind, Locator, Question, Records, Zone};
+use netrig_sip_net::dns::message::{PAYLOAD, Reading, answer, query, read};
+
+const KINDS: [Kind; 4] = [Kind::Naptr, Kind::Srv, Kind::A, Kind::Aaaa];
+
+/// The name that is asked for.
+const NAME: &str = "example.test";
+
+/// The fewest bytes of a record in a message: a name of one, type, class, time and length.
+const RECORD: usize = 11;
+
+/// The most questions of a lookup: for services, for the hosts of 32 of them, and for the addresses of 64 by two versions of IP.
+const MOST_QUESTIONS: usize = 1 + 32 + 2 * 64;
+
+/// Read as the answer to each question, it has no more records than bytes allow; who looks for a server by such answers asks no more
+/// than so often, and finds no more than so many places. As a question, it is answered by what fits a datagram and is read again.
+pub fn check(bytes: &[u8]) {
+    let Some(id) = bytes.first_chunk::<2>().map(|id| u16::from_be_bytes(*id)) else {
+        assert_eq!(read(bytes, 0, &question(Kind::A)), Reading::Foreign);
+        return;
+    };
+    for kind in KINDS {
+        let question = question(kind);
+        assert_eq!(read(bytes, !id, &question), Reading::Foreign, "another number");
+        match read(bytes, id, &question) {
+            Reading::Records(records, ttl) => {
+                let (count, is_own) = match &records {
+                    Records::Naptr(all) => (all.len(), kind == Kind::Naptr),
+                    Records::Srv(all) => (all.len(), kind == Kind::Srv),
+                    Records::Addresses(all) => (all.len(), matches!(kind, Kind::A | Kind::Aaaa)),
+                };
+                assert!(is_own && (1..=bytes.len() / RECORD).contains(&count), "{records:?}");
+                assert!(ttl <= 604_800, "{ttl}");
+                look(kind, &records);
+            }
+            // A name has 255 bytes, each of which takes four at most to be written.
+            Reading::Alias(name) => assert!(name.len() <= 4 * 255, "{name}"),
+            Reading::Nothing(ttl) => assert!(ttl <= 604_800, "{ttl}"),
+            Reading::Foreign | Reading::Truncated | Reading::Failed(_) => {}
+        }
+    }
+    serve(bytes);
+}
+
+fn question(kind: Kind) -> Question {
+    Question { kind, name: NAME.to_owned() }
+}
+
+/// Looks for a server where every question of this kind is answered so.
+fn look(kind: Kind, records: &Records) {
+    let uri: Uri = format!("sip:{NAME}").parse().expect("a URI");
+    let transports = vec![Transport::Udp, Transport::Tcp, Transport::Tls];
+    let abilities = Abilities { transports, families: vec![Kind::A, Kind::Aaaa] };
+    let uri = uri.as_sip().expect("it is of SIP");
+    let mut locator =
+        Locator::new(uri, abilities, Seeds::new(1).stream("any")).expect("a name can be looked for");
+    let mut asked = 0;
+    while let Some(question) = locator.poll_question() {
+        asked += 1;
+        // What is to be asked can be, or is no name.
+        let _ = query(1, &question);
+        let own = match question.kind {
+            own if own == kind => records.clone(),
+            Kind::Naptr => Records::Naptr(Vec::new()),
+            Kind::Srv => Records::Srv(Vec::new()),
+            Kind::A | Kind::Aaaa => Records::Addresses(Vec::new()),
+        };
+        locator.handle_answer(&question, own);
+    }
+    assert!(locator.is_done() && asked <= MOST_QUESTIONS, "{asked}");
+    assert!(std::iter::from_fn(|| locator.next_hop()).count() <= 64 * 2 * 32);
+}
+
+/// What a table's server says to it.
+fn serve(bytes: &[u8]) {
+    let zone = Zone::parse("example.test A 192.0.2.1\n_sip._udp.example.test SRV 0 0 5060 example.test")
+        .expect("a table");
+    let [over_udp, over_tcp] = [true, false].map(|over_udp| answer(bytes, &zone, over_udp));
+    assert_eq!(over_udp.is_some(), over_tcp.is_some());
+    let Some(message) = over_udp else { return };
+    assert!(message.len() <= usize::from(PAYLOAD), "{}", message.len());
+    assert_eq!(message[..2], bytes[..2]);
+    // It answers no answers.
+    assert_eq!(answer(&message, &zone, true), None);
+}

@@ -1,0 +1,56 @@
+//! A hand on a load while it goes on.
+
+use netrig_sip_net::load::{Control, SoFar, Steering};
+
+use super::*;
+
+/// As planned for a second, a pause of one, then twice as fast until it has lasted for two seconds without the pause; or, of a
+/// long load, until somebody has enough.
+fn steered(ends: bool) -> LoadReport {
+    let server = answering(Answer::Accept(Duration::ZERO));
+    let order = order(address(&server), Work::Call(Scenario::Call { hold: Duration::ZERO }), 100_000);
+    let order = with(order, |plan| {
+        plan.pace = Pace::Open(Arrivals::at(100.0, Gaps::Constant));
+        plan.duration = Duration::from_secs(if ends { 60 } else { 2 });
+    });
+    let (stop, control) = (AtomicBool::new(false), Control::default());
+    let second = |row: &SecondRow, _: SoFar<'_>| match row.second {
+        0 => control.speed(0.0),
+        1 => control.speed(2.0),
+        2 if ends => control.enough(),
+        _ => {}
+    };
+    run(&order, Steering { control: Some(&control), ..Steering::from(&stop) }, |_| {}, second).unwrap()
+}
+
+#[test]
+fn a_pause_makes_a_load_longer_and_nothing_late() {
+    let report = steered(false);
+    let told = &report.interventions;
+    let whats: Vec<_> = told.iter().map(|one| (one.what, one.factor)).collect();
+    assert_eq!(whats, [("pause", 0.0), ("rate", 2.0)]);
+    let (paused, went_on) = (told[0].at, told[1].at);
+    // At 100/s until the pause, at 200/s for what was left of two seconds then.
+    let planned = 100.0 * paused + 200.0 * (2.0 - paused);
+    let calls = report.outcome(What::Call).unwrap();
+    assert!((calls.begun as f64 - planned).abs() <= 1.0, "{} of {planned}: {told:?}", calls.begun);
+    assert_eq!((calls.succeeded, calls.open), (calls.begun, 0), "{:?}", report.failures);
+    // Whatever the machine does, less than the pause.
+    let late = report.tester.lateness.as_ref().unwrap().max_us / 1e6;
+    assert!(late < went_on - paused, "{late} s");
+    assert!((report.measured - 2.0).abs() < 1.0, "{} s without the pause", report.measured);
+    let intended: f64 = report.seconds.iter().filter_map(|second| second.intended).sum();
+    assert!((intended - planned).abs() < 1e-6, "{intended} of {planned}");
+}
+
+#[test]
+fn who_has_enough_lets_begin_no_more_and_waits_for_what_is_open() {
+    let report = steered(true);
+    let told = &report.interventions;
+    assert_eq!((told.last().unwrap().what, report.interrupted), ("end", false));
+    let [pause, on, end] = [told[0].at, told[1].at, told[2].at];
+    let planned = 100.0 * pause + 200.0 * (end - on);
+    let calls = report.outcome(What::Call).unwrap();
+    assert!((calls.begun as f64 - planned).abs() <= 1.0, "{} of {planned}: {told:?}", calls.begun);
+    assert_eq!((calls.succeeded, calls.open), (calls.begun, 0), "{:?}", report.failures);
+}

@@ -1,0 +1,246 @@
+//! Loads over TCP and TLS.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Duration;
+use netrig_host::tls::{self, Identity, Trust};
+use netrig_sip::index::Delay;
+use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Scenario, What, Work};
+use netrig_sip::server::{Answer, Role};
+use netrig_sip_net::load::{Answering, Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
+use netrig_sip_net::server::{Limits, SocketsOrder, Tally};
+use rustls::RootCertStore;
+
+use super::{CALL, assert_all_well, carried_out, manners, order, ordered, with};
+use crate::sip_server::{Running, sockets};
+
+const EACH: [Connecting; 3] = [Connecting::One, Connecting::PerUser, Connecting::PerAttempt];
+
+/// Both transports at a port that the system chooses.
+const STREAMS: [&str; 2] = ["tcp:127.0.0.1:0", "tls:127.0.0.1:0"];
+
+/// TLS with any server, and with one that calls back.
+fn in_tls(connecting: Connecting) -> Carrier {
+    let own = Identity::self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let client = tls::client(&Trust::Anyone, None).unwrap();
+    let name = "127.0.0.1".try_into().unwrap();
+    Carrier::Tls(connecting, LoadTls { client, name, server: Some(tls::server(&own, None).unwrap()) })
+}
+
+fn carriers(connecting: Connecting) -> [Carrier; 2] {
+    [Carrier::Tcp(connecting), in_tls(connecting)]
+}
+
+fn over(server: &Running, carrier: Carrier, work: Work, count: u64) -> LoadOrder {
+    let target = server.address(carrier.transport());
+    LoadOrder { carrier, ..order(target, work, count) }
+}
+
+fn started(role: Role) -> Running {
+    Running::start(sockets(&STREAMS), ordered(role))
+}
+
+/// Connections that a server has taken, and that broke.
+fn connections(tally: &Tally) -> (u64, u64) {
+    (tally.connections.accepted, tally.connections.broken.0.values().sum())
+}
+
+#[test]
+fn calls_share_connections_as_they_are_told_to() {
+    for connecting in EACH {
+        for carrier in carriers(connecting) {
+            let server = started(Role::UserAgent(manners(Answer::Accept(Duration::from_millis(2)))));
+            let report = carried_out(&over(&server, carrier, CALL, 120));
+            assert_all_well(&report, What::Call, 120);
+            // Nothing is sent again over what loses nothing.
+            assert_eq!(report.requests_again, 0);
+            assert!(report.delay(Delay::Invite).unwrap().min_us >= 2000.0);
+            // Two threads; forty users; a hundred and twenty calls.
+            let taken = match connecting {
+                Connecting::One => 2,
+                Connecting::PerUser => 40,
+                Connecting::PerAttempt => 120,
+            };
+            assert_eq!(connections(&server.finish()), (taken, 0), "{connecting:?}");
+        }
+    }
+}
+
+#[test]
+fn users_register_along_connections_of_their_own() {
+    for carrier in carriers(Connecting::PerAttempt) {
+        let server = started(Role::Registrar);
+        let report = carried_out(&over(&server, carrier, Work::Register, 40));
+        assert_all_well(&report, What::Register, 40);
+        // One for the registration, one for taking it back.
+        assert_eq!(connections(&server.finish()), (80, 0));
+    }
+}
+
+/// The server calls back where the peers have registered; one that does not stay in the path leaves the rest to them.
+#[test]
+fn peers_are_called_back() {
+    for record_route in [true, false] {
+        for carrier in carriers(Connecting::PerUser) {
+            let points = SocketsOrder { trust: Some(Trust::Anyone), ..sockets(&STREAMS) };
+            let server = Running::start(points, ordered(Role::Proxy { record_route }));
+            let callee = CalleeOrder::Own { ringing: Duration::from_millis(2) };
+            let report = carried_out(&with(over(&server, carrier, CALL, 80), |plan| plan.callee = callee));
+            assert_all_well(&report, What::Call, 80);
+            assert_all_well(&report, What::Answer, 80);
+            assert_eq!(report.delay(Delay::AnswerSignal).unwrap().n, 80);
+        }
+    }
+}
+
+fn only_failure(report: &LoadReport) -> (&str, &str, u64) {
+    let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
+    (failure.kind.name(), &failure.why, failure.count)
+}
+
+#[test]
+fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = nobody.local_addr().unwrap();
+    drop(nobody);
+    for connecting in EACH {
+        let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order(target, CALL, 40) };
+        let report = carried_out(&order);
+        assert_eq!(only_failure(&report), ("connection", "nobody listened for its connection", 40));
+        // It is no limit of the tester's, which had a port for each and sent what it wanted to.
+        let tester = &report.tester;
+        assert_eq!((report.ratios.isa, tester.omitted, tester.unsent), (Some(1.0), 0, 0));
+        assert!(
+            report.faults.iter().all(|fault| !fault.contains("no port or descriptor")),
+            "{:?}",
+            report.faults
+        );
+    }
+}
+
+/// A server that accepts connections and cuts them off: nothing waits for its timers.
+#[test]
+fn whoever_is_cut_off_fails_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let cutting = std::thread::spawn(move || {
+        for stream in listener.incoming().take(40) {
+            // What was not read makes the end a reset.
+            let stream = stream.unwrap();
+            while stream.peek(&mut [0]).unwrap() == 0 {}
+        }
+    });
+    let order = LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 40) };
+    let report = carried_out(&order);
+    cutting.join().unwrap();
+    assert_eq!(only_failure(&report), ("connection", "its connection was cut off", 40));
+    // 64·T1 would be 3.2 s.
+    assert!(report.seconds.len() < 3, "{} s", report.seconds.len());
+}
+
+#[test]
+fn whoever_does_not_trust_the_server_says_nothing_to_it() {
+    let server = started(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
+    let Carrier::Tls(connecting, own) = in_tls(Connecting::PerUser) else { panic!("it is TLS") };
+    let nobody = Trust::Authorities(RootCertStore::empty().into());
+    let tls = LoadTls { client: tls::client(&nobody, None).unwrap(), ..own };
+    let report = carried_out(&over(&server, Carrier::Tls(connecting, tls), CALL, 40));
+    let why = "TLS was not agreed upon: the server's certificate is signed by no authority that was given";
+    assert_eq!(only_failure(&report), ("connection", why, 40));
+}
+
+/// A failure names what is wrong with the certificate, or the alert.
+#[test]
+fn a_failure_of_tls_names_its_cause() {
+    let identity = Identity::self_signed(vec!["right.test".into()]).unwrap();
+    let mut own = RootCertStore::empty();
+    own.add(identity.certificate().to_vec().into()).unwrap();
+    let own = Arc::new(own);
+    let client = tls::client(&Trust::Authorities(own.clone()), None).unwrap();
+    let points = |clients| SocketsOrder { identity: Some(identity.clone()), clients, ..sockets(&STREAMS) };
+    let role = || ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
+    for (server, name, why) in [
+        (
+            Running::start(points(None), role()),
+            "wrong.test",
+            "the server's certificate is not for the name of the target",
+        ),
+        (
+            Running::start(points(Some(own)), role()),
+            "right.test",
+            "the server sent the alert CertificateRequired",
+        ),
+    ] {
+        let tls = LoadTls { client: client.clone(), name: name.try_into().unwrap(), server: None };
+        let report = carried_out(&over(&server, Carrier::Tls(Connecting::PerUser, tls), CALL, 40));
+        let why = format!("TLS was not agreed upon: {why}");
+        assert_eq!(only_failure(&report), ("connection", &*why, 40));
+    }
+}
+
+/// A server that dies with calls under way: they fail, for all their connections are gone, and the tester was no limit.
+#[test]
+fn a_server_that_dies_is_not_the_testers_limit() {
+    for connecting in EACH {
+        let mut server = Some(started(Role::Proxy { record_route: true }));
+        let callee = CalleeOrder::Own { ringing: Duration::from_millis(300) };
+        let target = server.as_ref().unwrap().address(netrig_sip::header::Transport::Tcp);
+        let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order(target, CALL, 400) };
+        let order = with(order, |plan| plan.callee = callee);
+        let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| drop(server.take())).unwrap();
+        let calls = report.outcome(What::Call).unwrap();
+        assert!(calls.succeeded > 0 && calls.failed > 100 && calls.open == 0, "{calls:?}");
+        assert!(
+            report.failures.iter().any(|failure| failure.kind.name() == "connection"),
+            "{:?}",
+            report.failures
+        );
+        assert_eq!((report.tester.unsent, report.tester.dropped, report.tester.omitted), (0, 0, 0));
+    }
+}
+
+/// A connection that the server closes between two calls is opened again for the next.
+#[test]
+fn a_connection_that_was_closed_is_opened_again() {
+    let limits = Limits { idle: Duration::from_millis(300), ..Limits::default() };
+    let role = Role::UserAgent(manners(Answer::Accept(Duration::ZERO)));
+    let server = Running::start(SocketsOrder { limits, ..sockets(&STREAMS) }, ordered(role));
+    let pace = Pace::Open(Arrivals::at(0.5, Gaps::Constant));
+    let work = Work::Call(Scenario::Options);
+    let order = LoadOrder { shards: 1, ..over(&server, Carrier::Tcp(Connecting::One), work, 3) };
+    let order = with(order, |plan| plan.pace = pace);
+    assert_all_well(&carried_out(&order), What::Options, 3);
+    assert_eq!(connections(&server.finish()).0, 3);
+}
+
+#[test]
+fn the_tester_answers_itself_along_connections() {
+    for connecting in EACH {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            let (told, heard) = std::sync::mpsc::channel();
+            let answering = scope.spawn(move || {
+                let local: SocketAddr = "[::1]:0".parse().unwrap();
+                let carrier = Carrier::Tcp(Connecting::One);
+                answer(
+                    &carrier,
+                    local,
+                    Answering::calls(Duration::from_millis(1)),
+                    |at| told.send(at).unwrap(),
+                    stop,
+                )
+            });
+            let order = order(heard.recv().unwrap(), CALL, 100);
+            let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order };
+            let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
+            // Before anything can go wrong here: a scope waits for its threads.
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
+            assert_all_well(&report, What::Call, 100);
+            assert_eq!((answered.calls, answered.failed, answered.refused), (100, 0, 0));
+        });
+    }
+}

@@ -1,0 +1,10 @@
+//! What tests of several crates share.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a corpus is a folder of files, a stranger has a socket, and what cannot go on has failed"
+)]
+
+pub mod corpus;
+pub mod stranger_table;
