@@ -11,9 +11,14 @@ pub fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
     flag(|again| {
         if again {
             terminal::restore();
-            std::process::exit(i32::from(INTERRUPTED));
+            abort();
         }
     })
+}
+
+/// Ends the program at once with the exit code of an interruption.
+pub fn abort() -> ! {
+    std::process::exit(i32::from(INTERRUPTED))
 }
 
 /// The same, where what has been built must be taken down whatever happens: the program ends when that is done, and says so

@@ -3,11 +3,13 @@
 mod call;
 mod capacity;
 mod compare;
+mod comparison;
 mod conform;
 mod environment;
 mod keeping;
 pub mod load;
 mod metrics;
+mod metrics_arguments;
 mod rate;
 mod scenario;
 mod screen;
@@ -48,7 +50,7 @@ pub enum Kind {
     /// Test whether a server keeps to the rules of SIP, one test purpose after the other
     Conform(Box<conform::Conform>),
     /// Compare two results of loads or of searches: which index is worse, and not by chance
-    Compare(compare::Compare),
+    Compare(comparison::Compare),
     /// Check, convert and make files that say what a call does, message by message
     Scenario(scenario::ScenarioArguments),
     /// Show the calls of a capture or message log, and draw the ladder diagram of one
@@ -63,7 +65,7 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
         Kind::Capacity(arguments) => capacity::capacity(arguments),
         Kind::Call(arguments) => call::call(arguments),
         Kind::Conform(arguments) => conform::conform(arguments),
-        Kind::Compare(arguments) => compare::compare(arguments),
+        Kind::Compare(arguments) => comparison::compare(arguments),
         Kind::Scenario(arguments) => scenario::scenario(arguments),
         Kind::Show(arguments) => show::show(arguments),
     }

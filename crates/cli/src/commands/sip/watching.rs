@@ -1,11 +1,13 @@
 //! Who watches a load or a search while it goes on.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
 use clap::Args;
 use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
 
-use super::metrics::{Metrics, MetricsArguments, of_load};
+use super::metrics::{Metrics, of_load};
+use super::metrics_arguments::MetricsArguments;
 use super::screen::{Hand, Screen, State};
 use crate::failure::Failure;
 
@@ -24,6 +26,7 @@ pub struct Watching {
 pub struct Watchers {
     screen: Option<Screen>,
     metrics: Option<Metrics>,
+    metrics_file: Option<PathBuf>,
     /// What is watched, in words.
     title: String,
     /// What was to be said while there was a screen, and has to be read nevertheless.
@@ -34,9 +37,12 @@ impl Watchers {
     /// Opens what was asked for.
     pub fn open(typed: &Watching, state: State, hand: Hand) -> Result<Self, Failure> {
         let title = state.title.clone();
-        let metrics = Metrics::open(&typed.metrics, |place| eprintln!("{place}"))?;
-        let screen = Screen::open(!typed.no_screen, state, hand)?;
-        Ok(Self { screen, metrics, title, warnings: RefCell::default() })
+        let metrics = typed.metrics.open(|place| eprintln!("{place}"))?;
+        let screen = if typed.no_screen { Ok(None) } else { Screen::open(state, hand) };
+        let screen =
+            screen.map_err(|error| Failure::failed(format!("the terminal cannot be a screen: {error}")))?;
+        let metrics_file = typed.metrics.metrics_file.clone();
+        Ok(Self { screen, metrics, metrics_file, title, warnings: RefCell::default() })
     }
 
     /// Whether somebody can press keys.
@@ -55,7 +61,8 @@ impl Watchers {
     /// It is over: nobody is left who could press a key, and what is to stay is written.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.screen = None;
-        self.metrics.take().map_or(Ok(()), Metrics::finish)
+        let metrics = self.metrics.take();
+        metrics.map_or(Ok(()), |metrics| MetricsArguments::finish(self.metrics_file.as_deref(), metrics))
     }
 
     /// Changes what the screen shows, if there is one.

@@ -28,7 +28,7 @@ use super::watching::Watchers;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::work;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
-use crate::interruption::until_interrupted;
+use crate::interruption::{abort, until_interrupted};
 
 pub use arguments::Capacity;
 pub use show::{Document as CapacityDocument, FORMAT};
@@ -45,7 +45,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let settings = settings::settings(typed, &order);
     let (search, known) = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;
-    let hand = Hand { stop: Arc::clone(&stop), control: None };
+    let hand = Hand { stop: Arc::clone(&stop), control: None, abort };
     let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
     let watchers = Watchers::open(&typed.watching, state, hand)?;
     let gate = if typed.conform { Some(gate(&order, &stop, &watchers)?) } else { None };

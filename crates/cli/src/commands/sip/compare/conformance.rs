@@ -1,32 +1,12 @@
 //! Two runs of `netrig sip conform`, purpose by purpose.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use netrig_report::wrapped;
-use netrig_sip_tester::conformance::{
-    ConformanceComparison, ConformanceDocument, PurposeVerdict, VerdictChange,
-};
+use netrig_sip_tester::conformance::{ConformanceComparison, PurposeVerdict, VerdictChange};
 
-use crate::failure::{FAILED, Failure, print};
-use crate::output::terminal_width;
-
-/// Prints what differs. A purpose that fails now and did not before is a failure.
-pub fn compare(
-    before: &ConformanceDocument,
-    now: &ConformanceDocument,
-    as_json: bool,
-) -> Result<ExitCode, Failure> {
-    let comparison = ConformanceComparison::of(before, now).map_err(Failure::request)?;
-    if as_json {
-        print(serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?)?;
-    } else {
-        print(text(&comparison, terminal_width()).trim_end())?;
-    }
-    Ok(if comparison.newly_failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
-}
-
-fn text(comparison: &ConformanceComparison, width: usize) -> String {
+/// A comparison of conformance as text of at most `width` columns, the result first.
+pub fn text(comparison: &ConformanceComparison, width: usize) -> String {
     let ConformanceComparison { purposes, unchanged, newly_failed, mended, changed, .. } = comparison;
     let answer = match newly_failed.len() {
         0 => "no rule is broken that was kept before".to_owned(),

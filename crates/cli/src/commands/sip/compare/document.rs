@@ -1,45 +1,44 @@
 //! Results as they were written.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::str::FromStr;
 
-use netrig_agent::sip::load::{LoadReport, Offered};
-use netrig_runner::capacity::Verdict;
+use netrig_runner::capacity::Verdict as CapacityVerdict;
+use netrig_sip_net::load::{LoadReport, Offered};
 use netrig_sip_tester::conformance::ConformanceDocument;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::ComparisonError;
 use crate::commands::sip::capacity::FORMAT as CAPACITY_FORMAT;
-use crate::commands::sip::subject::read as read_file;
-use crate::failure::Failure;
 
 /// A result.
 #[derive(Clone, Debug)]
-pub enum Document {
+pub enum ResultDocument {
     /// Of a load.
-    Load(Load),
+    Load(ComparedLoad),
     /// Of a search.
-    Capacity(Capacity),
+    Capacity(ComparedCapacity),
     /// Of conformance.
     Conformance(Box<ConformanceDocument>),
 }
 
 /// A load, as far as it is compared.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Load {
+pub struct ComparedLoad {
     pub target: String,
     pub offered: Offered,
     pub valid: bool,
     pub interrupted: bool,
     pub interventions: Vec<Value>,
-    pub outcomes: Vec<Outcome>,
-    pub delays: Vec<Delay>,
-    pub seconds: Vec<Second>,
+    pub outcomes: Vec<ComparedOutcome>,
+    pub delays: Vec<ComparedDelay>,
+    pub seconds: Vec<ComparedSecond>,
 }
 
 /// What became of things of one kind.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Outcome {
+pub struct ComparedOutcome {
     pub what: String,
     pub succeeded: usize,
     pub failed: usize,
@@ -47,7 +46,7 @@ pub struct Outcome {
 
 /// A delay.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Delay {
+pub struct ComparedDelay {
     pub name: String,
     pub n: u64,
     pub mean_us: f64,
@@ -56,58 +55,57 @@ pub struct Delay {
 
 /// A second.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Second {
+pub struct ComparedSecond {
     pub second: u64,
     pub begun: u64,
     pub succeeded: usize,
     pub failed: usize,
     pub retransmissions: u64,
-    pub delays: Vec<Delay>,
+    pub delays: Vec<ComparedDelay>,
 }
 
 /// A search, as far as it is compared.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Capacity {
+pub struct ComparedCapacity {
     pub target: String,
     pub offered: Offered,
-    pub verdict: Option<Verdict>,
-    pub journal: Journal,
+    pub verdict: Option<CapacityVerdict>,
+    pub journal: ComparedJournal,
 }
 
 /// Of its journal only the settings.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Journal {
+pub struct ComparedJournal {
     pub settings: Value,
 }
 
-/// Reads a result.
-pub fn read(file: &Path) -> Result<Document, Failure> {
-    let refuse = |why: &dyn std::fmt::Display| {
-        Failure::request(format!(
-            "{} is no result of `netrig sip load`, `netrig sip capacity` or `netrig sip conform` with --json: {why}",
-            file.display()
-        ))
-    };
-    let value: Value = serde_json::from_str(&read_file(file)?).map_err(|error| refuse(&error))?;
-    let is_search = value.get("journal").is_some();
-    let is_conformance = value.get("purposes").is_some();
-    let format = match (is_search, is_conformance) {
-        (true, _) => CAPACITY_FORMAT,
-        (_, true) => ConformanceDocument::FORMAT,
-        _ => LoadReport::FORMAT,
-    };
-    if value["format"] != format {
-        return Err(refuse(&format!("its `format` is {}, and this netrig knows {format}", value["format"])));
+impl FromStr for ResultDocument {
+    type Err = ComparisonError;
+
+    fn from_str(text: &str) -> Result<Self, ComparisonError> {
+        let refuse = |error: serde_json::Error| ComparisonError::NoResult(error.to_string());
+        let value: Value = serde_json::from_str(text).map_err(refuse)?;
+        let is_search = value.get("journal").is_some();
+        let is_conformance = value.get("purposes").is_some();
+        let format = match (is_search, is_conformance) {
+            (true, _) => CAPACITY_FORMAT,
+            (_, true) => ConformanceDocument::FORMAT,
+            _ => LoadReport::FORMAT,
+        };
+        if value["format"] != format {
+            let why = format!("its `format` is {}, and this netrig knows {format}", value["format"]);
+            return Err(ComparisonError::NoResult(why));
+        }
+        let document = match (is_search, is_conformance) {
+            (true, _) => serde_json::from_value(value).map(Self::Capacity),
+            (_, true) => serde_json::from_value(value).map(Self::Conformance),
+            _ => serde_json::from_value(value).map(Self::Load),
+        };
+        document.map_err(refuse)
     }
-    let document = match (is_search, is_conformance) {
-        (true, _) => serde_json::from_value(value).map(Document::Capacity),
-        (_, true) => serde_json::from_value(value).map(Document::Conformance),
-        _ => serde_json::from_value(value).map(Document::Load),
-    };
-    document.map_err(|error| refuse(&error))
 }
 
-impl Document {
+impl ResultDocument {
     /// What it is the result of.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -148,7 +146,7 @@ impl Document {
     }
 }
 
-impl Load {
+impl ComparedLoad {
     fn doubts(&self) -> Vec<&'static str> {
         let all = [
             (!self.valid, "the tester was the limit"),
@@ -214,9 +212,9 @@ fn differs(into: &mut Vec<String>, what: &str, before: &Value, now: &Value) {
 
 #[cfg(test)]
 pub mod tests {
-    use netrig_agent::sip::load::LoadOrder;
     use netrig_core::Duration;
     use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Scenario, Work};
+    use netrig_sip_net::load::LoadOrder;
 
     use super::*;
 

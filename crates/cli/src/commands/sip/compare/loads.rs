@@ -9,10 +9,9 @@
 use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
 use netrig_stats::compare::{Alternative, Share, design_effect, proportions, welch};
 
-use super::document::{Delay, Load, Second};
-use super::{Index, Settings, Verdict};
+use super::document::{ComparedDelay, ComparedLoad, ComparedSecond};
+use super::{ComparedIndex, ComparisonError, ComparisonSettings, IndexVerdict};
 use crate::commands::sip::load::words;
-use crate::failure::Failure;
 
 /// Clusters of seconds for the design effect of a share.
 const CLUSTERS: usize = 20;
@@ -21,7 +20,11 @@ const CLUSTERS: usize = 20;
 const FOR_P95: f64 = 20.0;
 
 /// All indices of both.
-pub fn indices(before: &Load, now: &Load, settings: Settings) -> Result<Vec<Index>, Failure> {
+pub fn indices(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    settings: ComparisonSettings,
+) -> Result<Vec<ComparedIndex>, ComparisonError> {
     let mut all = vec![success(before, now, settings)?];
     let names = before.delays.iter().chain(now.delays.iter().filter(|row| before.delay(&row.name).is_none()));
     for name in names.map(|row| &*row.name) {
@@ -32,16 +35,16 @@ pub fn indices(before: &Load, now: &Load, settings: Settings) -> Result<Vec<Inde
     Ok(all)
 }
 
-impl Load {
-    fn delay(&self, name: &str) -> Option<&Delay> {
+impl ComparedLoad {
+    fn delay(&self, name: &str) -> Option<&ComparedDelay> {
         self.delays.iter().find(|row| row.name == name)
     }
 
     /// Measured seconds up to the last in which something began, each alone; whatever ended later, as the slowest do, is joined
     /// to that one.
-    fn spans(&self) -> Vec<Vec<&Second>> {
+    fn spans(&self) -> Vec<Vec<&ComparedSecond>> {
         let last = self.seconds.iter().filter(|second| second.begun > 0).map(|second| second.second).max();
-        let mut spans: Vec<Vec<&Second>> = Vec::new();
+        let mut spans: Vec<Vec<&ComparedSecond>> = Vec::new();
         for second in self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up) {
             match spans.last_mut() {
                 Some(span) if Some(second.second) > last => span.push(second),
@@ -63,11 +66,11 @@ impl Load {
 
     /// The same, with what failed together counted for as much as it tells.
     fn effective(&self) -> Share {
-        // Failures by time-out end after all has begun.
+        // ComparisonErrors by time-out end after all has begun.
         let seconds: Vec<_> =
             self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up).collect();
         let each = seconds.len().div_ceil(CLUSTERS).max(1);
-        let cluster = |seconds: &[&Second]| Share {
+        let cluster = |seconds: &[&ComparedSecond]| Share {
             successes: seconds.iter().map(|second| second.succeeded).sum(),
             trials: seconds.iter().map(|second| second.succeeded + second.failed).sum(),
         };
@@ -83,7 +86,11 @@ impl Load {
     }
 }
 
-fn success(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failure> {
+fn success(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
     let scenarios: Vec<_> = before.offered.scenario.keys().map(String::as_str).collect();
     let name = format!("success of {}", scenarios.join(", "));
     let shares = [before, now].map(|load| {
@@ -91,36 +98,36 @@ fn success(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failu
         (trials > 0).then(|| successes as f64 / trials as f64)
     });
     if shares.contains(&None) {
-        return Ok(Index::untested(name, "1", shares, "nothing came to an end"));
+        return Ok(ComparedIndex::untested(name, "1", shares, "nothing came to an end"));
     }
-    let test =
-        proportions(now.effective(), before.effective(), settings.confidence).map_err(Failure::failed)?;
-    Ok(Index {
+    let test = proportions(now.effective(), before.effective(), settings.confidence)
+        .map_err(ComparisonError::statistics)?;
+    Ok(ComparedIndex {
         low: test.interval.low,
         high: test.interval.high,
         p: test.p_value,
-        verdict: Verdict::NoDifference,
+        verdict: IndexVerdict::NoDifference,
         more_is_better: true,
-        ..Index::untested(name, "1", shares, "Fisher's exact test, clusters of seconds")
+        ..ComparedIndex::untested(name, "1", shares, "Fisher's exact test, clusters of seconds")
     })
 }
 
-type Statistic = fn(&Delay) -> f64;
+type Statistic = fn(&ComparedDelay) -> f64;
 
 fn delay(
-    before: &Load,
-    now: &Load,
+    before: &ComparedLoad,
+    now: &ComparedLoad,
     (name, statistic, of): (&str, &str, Statistic),
-    settings: Settings,
-) -> Result<Index, Failure> {
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
     let title = format!("{}, {statistic}", words(name));
     let told = [before, now].map(|load| load.delay(name).map(of));
     if told.contains(&None) {
-        return Ok(Index::untested(title, "us", told, "only one of them has it"));
+        return Ok(ComparedIndex::untested(title, "us", told, "only one of them has it"));
     }
     let parts = [before, now].map(|load| {
-        let row = |second: &&Second| second.delays.iter().find(|row| row.name == name).cloned();
-        let part = |span: &Vec<&Second>| {
+        let row = |second: &&ComparedSecond| second.delays.iter().find(|row| row.name == name).cloned();
+        let part = |span: &Vec<&ComparedSecond>| {
             let rows = span.iter().filter_map(row).map(|row| (of(&row) * row.n as f64, row.n as f64));
             rows.fold((0.0, 0.0), |(sum, all), (part, n)| (sum + part, all + n))
         };
@@ -132,16 +139,21 @@ fn delay(
     });
     if statistic == "p95" && fewest.fold(f64::INFINITY, f64::min) < FOR_P95 {
         let why = format!("fewer than {FOR_P95} in a second have no 95th percentile");
-        return Ok(Index::untested(title, "us", told, why));
+        return Ok(ComparedIndex::untested(title, "us", told, why));
     }
     let margin = settings.margin * told[0].unwrap_or(0.0);
-    batches(Index::untested(title, "us", told, ""), &parts, margin, settings)
+    batches(ComparedIndex::untested(title, "us", told, ""), &parts, margin, settings)
 }
 
-fn retransmissions(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failure> {
-    let again = |span: Vec<&Second>| (span.iter().map(|second| second.retransmissions as f64).sum(), 1.0);
+fn retransmissions(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
+    let again =
+        |span: Vec<&ComparedSecond>| (span.iter().map(|second| second.retransmissions as f64).sum(), 1.0);
     let parts = [before, now].map(|load| load.spans().into_iter().map(again).collect::<Vec<_>>());
-    let index = Index::untested(
+    let index = ComparedIndex::untested(
         "requests sent again".to_owned(),
         "1/s",
         parts.each_ref().map(|parts| ratio(parts)),
@@ -158,26 +170,31 @@ fn ratio(parts: &[(f64, f64)]) -> Option<f64> {
 
 /// Compares seconds by their batches, beyond a margin to either side.
 fn batches(
-    index: Index,
+    index: ComparedIndex,
     parts: &[Vec<(f64, f64)>; 2],
     margin: f64,
-    settings: Settings,
-) -> Result<Index, Failure> {
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
     if parts.iter().any(|parts| parts.len() < FEWEST_BATCHES || ratio(parts).is_none()) {
         let how = format!("fewer than {FEWEST_BATCHES} seconds");
-        return Ok(Index { how, ..index });
+        return Ok(ComparedIndex { how, ..index });
     }
     // What is told is what is tested.
-    let index =
-        Index::untested(index.name, index.unit, parts.each_ref().map(|parts| ratio(parts)), index.how);
-    let cut = |parts: &Vec<(f64, f64)>| BatchMeans::choose_ratio(parts).map_err(Failure::failed);
+    let index = ComparedIndex::untested(
+        index.name,
+        index.unit,
+        parts.each_ref().map(|parts| ratio(parts)),
+        index.how,
+    );
+    let cut = |parts: &Vec<(f64, f64)>| BatchMeans::choose_ratio(parts).map_err(ComparisonError::statistics);
     let (before, now) = (cut(&parts[0])?, cut(&parts[1])?);
     if !(before.independent() && now.independent()) {
         let how = "its seconds depend on each other for longer than the loads lasted".to_owned();
-        return Ok(Index { how, ..index });
+        return Ok(ComparedIndex { how, ..index });
     }
     let test = |null, alternative| {
-        welch(&now.means, &before.means, null, alternative, settings.confidence).map_err(Failure::failed)
+        welch(&now.means, &before.means, null, alternative, settings.confidence)
+            .map_err(ComparisonError::statistics)
     };
     let two_sided = test(0.0, Alternative::TwoSided)?;
     // To which side was not known beforehand.
@@ -191,12 +208,12 @@ fn batches(
         Some(_) => format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len()),
         None => "all its seconds are alike".to_owned(),
     };
-    Ok(Index {
+    Ok(ComparedIndex {
         low: two_sided.interval.low,
         high: two_sided.interval.high,
         p,
         how,
-        verdict: Verdict::NoDifference,
+        verdict: IndexVerdict::NoDifference,
         ..index
     })
 }
@@ -210,10 +227,10 @@ mod tests {
     use super::super::judge;
     use super::*;
 
-    const SETTINGS: Settings = Settings { confidence: 0.95, margin: 0.0 };
+    const SETTINGS: ComparisonSettings = ComparisonSettings { confidence: 0.95, margin: 0.0 };
 
     /// A load whose seconds are drawn: delays around a mean, failures of a share, in bursts of so many.
-    fn load(seed: u64, mean_us: f64, share: f64, burst: usize) -> Load {
+    fn load(seed: u64, mean_us: f64, share: f64, burst: usize) -> ComparedLoad {
         let mut draws = Seeds::new(seed).stream("compare");
         let mut failures = 0;
         let seconds: Vec<_> = (0..60)
@@ -235,13 +252,17 @@ mod tests {
         .unwrap()
     }
 
-    fn verdicts(before: &Load, now: &Load, settings: Settings) -> Vec<(String, Verdict)> {
+    fn verdicts(
+        before: &ComparedLoad,
+        now: &ComparedLoad,
+        settings: ComparisonSettings,
+    ) -> Vec<(String, IndexVerdict)> {
         let mut all = indices(before, now, settings).unwrap();
         judge(&mut all, settings).unwrap();
         all.into_iter().map(|index| (index.name, index.verdict)).collect()
     }
 
-    fn of(verdicts: &[(String, Verdict)], name: &str) -> Verdict {
+    fn of(verdicts: &[(String, IndexVerdict)], name: &str) -> IndexVerdict {
         verdicts.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("{name} in {verdicts:?}")).1
     }
 
@@ -249,13 +270,13 @@ mod tests {
     fn what_is_slower_is_worse_and_what_is_quicker_better() {
         let (quick, slow) = (load(1, 1000.0, 0.0, 1), load(2, 1150.0, 0.0, 1));
         let found = verdicts(&quick, &slow, SETTINGS);
-        assert_eq!(of(&found, "connection, mean"), Verdict::Worse);
-        assert_eq!(of(&found, "connection, p95"), Verdict::Worse);
-        assert_eq!(of(&found, "success of call"), Verdict::NoDifference);
-        assert_eq!(of(&found, "requests sent again"), Verdict::NoDifference);
-        assert_eq!(of(&verdicts(&slow, &quick, SETTINGS), "connection, mean"), Verdict::Better);
-        let wide = Settings { margin: 0.2, ..SETTINGS };
-        assert_eq!(of(&verdicts(&quick, &slow, wide), "connection, mean"), Verdict::NoDifference);
+        assert_eq!(of(&found, "connection, mean"), IndexVerdict::Worse);
+        assert_eq!(of(&found, "connection, p95"), IndexVerdict::Worse);
+        assert_eq!(of(&found, "success of call"), IndexVerdict::NoDifference);
+        assert_eq!(of(&found, "requests sent again"), IndexVerdict::NoDifference);
+        assert_eq!(of(&verdicts(&slow, &quick, SETTINGS), "connection, mean"), IndexVerdict::Better);
+        let wide = ComparisonSettings { margin: 0.2, ..SETTINGS };
+        assert_eq!(of(&verdicts(&quick, &slow, wide), "connection, mean"), IndexVerdict::NoDifference);
     }
 
     #[test]
@@ -263,17 +284,17 @@ mod tests {
         let whole = load(1, 1000.0, 0.0, 1);
         assert_eq!(
             of(&verdicts(&whole, &load(2, 1000.0, 0.01, 1), SETTINGS), "success of call"),
-            Verdict::Worse
+            IndexVerdict::Worse
         );
         assert_eq!(
             of(&verdicts(&load(2, 1000.0, 0.01, 1), &whole, SETTINGS), "success of call"),
-            Verdict::Better
+            IndexVerdict::Better
         );
         // One burst says as much as one failure does.
         let burst =
             (3..50).map(|seed| load(seed, 1000.0, 0.005, 30)).find(|load| load.outcomes[0].failed == 30);
         let found = verdicts(&whole, &burst.unwrap(), SETTINGS);
-        assert_eq!(of(&found, "success of call"), Verdict::NoDifference);
+        assert_eq!(of(&found, "success of call"), IndexVerdict::NoDifference);
     }
 
     /// Of 200 pairs of loads of the same server at most some 5 % differ in anything: Holm holds over all indices. 18 of
@@ -283,7 +304,7 @@ mod tests {
         let errs = |pair: u64| {
             let (one, other) = (load(1000 + 2 * pair, 1e3, 0.002, 1), load(1001 + 2 * pair, 1e3, 0.002, 1));
             let found = verdicts(&one, &other, SETTINGS);
-            found.iter().any(|(_, verdict)| *verdict != Verdict::NoDifference)
+            found.iter().any(|(_, verdict)| *verdict != IndexVerdict::NoDifference)
         };
         let errors = (0..200).filter(|pair| errs(*pair)).count();
         assert!(errors <= 18, "{errors} of 200");
@@ -301,7 +322,7 @@ mod tests {
         let all = indices(&before, &now, SETTINGS).unwrap();
         let found = |name: &str| all.iter().find(|index| index.name == name).unwrap();
         for name in ["connection, mean", "connection, p95", "requests sent again"] {
-            let Index { before: Some(before), now: Some(now), difference: Some(difference), .. } =
+            let ComparedIndex { before: Some(before), now: Some(now), difference: Some(difference), .. } =
                 found(name)
             else {
                 panic!("{name}: {:?}", found(name));
@@ -325,7 +346,7 @@ mod tests {
     fn a_second_weighs_what_ended_in_it() {
         let mut now = load(2, 1000.0, 0.0, 1);
         for second in now.seconds.iter_mut().step_by(2) {
-            second.delays[0] = Delay { n: 1, mean_us: 1e6, p95_us: 1e6, ..second.delays[0].clone() };
+            second.delays[0] = ComparedDelay { n: 1, mean_us: 1e6, p95_us: 1e6, ..second.delays[0].clone() };
         }
         let all = indices(&load(1, 1000.0, 0.0, 1), &now, SETTINGS).unwrap();
         let told =
@@ -338,11 +359,11 @@ mod tests {
         let mut short = load(1, 1000.0, 0.0, 1);
         short.seconds.truncate(9);
         let found = verdicts(&short, &load(2, 1000.0, 0.0, 1), SETTINGS);
-        assert_eq!(of(&found, "connection, mean"), Verdict::NotTested);
+        assert_eq!(of(&found, "connection, mean"), IndexVerdict::NotTested);
         let mut other = load(2, 1000.0, 0.0, 1);
         other.delays[0].name = "disconnect".to_owned();
         let found = verdicts(&load(1, 1000.0, 0.0, 1), &other, SETTINGS);
-        assert_eq!(of(&found, "connection, mean"), Verdict::NotTested);
-        assert_eq!(of(&found, "disconnect, mean"), Verdict::NotTested);
+        assert_eq!(of(&found, "connection, mean"), IndexVerdict::NotTested);
+        assert_eq!(of(&found, "disconnect, mean"), IndexVerdict::NotTested);
     }
 }

@@ -20,7 +20,7 @@ use super::screen::{Hand, State};
 use super::subject::scenario;
 use super::watching::Watchers;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
-use crate::interruption::until_interrupted;
+use crate::interruption::{abort, until_interrupted};
 
 pub use arguments::Load;
 pub use order::pace;
@@ -49,7 +49,7 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
 fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let stop = until_interrupted()?;
     let control = Arc::new(Control::default());
-    let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)) };
+    let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
     let watchers = Watchers::open(&arguments.watching, State::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.

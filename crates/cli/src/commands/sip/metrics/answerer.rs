@@ -30,12 +30,14 @@ const LONGEST: usize = 8 * 1024;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers until it is dropped.
+#[derive(Debug)]
 pub struct Answerer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     at: SocketAddr,
 }
 
+#[derive(Debug)]
 struct Shared {
     page: Mutex<Arc<str>>,
     is_over: AtomicBool,

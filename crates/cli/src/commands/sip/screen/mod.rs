@@ -3,6 +3,7 @@
 mod draw;
 mod state;
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -11,7 +12,6 @@ use std::time::Duration;
 use netrig_sip_net::load::{Control, SPEEDS};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use crate::failure::{Failure, INTERRUPTED};
 use crate::terminal;
 
 pub use state::{Deed, State};
@@ -40,16 +40,20 @@ pub struct Hand {
     pub stop: Arc<AtomicBool>,
     /// Changes it; without it a key that asks for the end ends it at once.
     pub control: Option<Arc<Control>>,
+    /// Ends the program. Called if the end is asked for twice; the terminal is restored before.
+    pub abort: fn() -> !,
 }
 
 impl Screen {
-    /// Opens it if `wanted` and the terminal can be a screen.
-    pub fn open(wanted: bool, state: State, hand: Hand) -> Result<Option<Self>, Failure> {
-        if !wanted || !terminal::can_be_screen() {
+    /// Opens the screen; `None` if stderr is no terminal that can be one.
+    ///
+    /// # Errors
+    /// If the terminal refuses, or there is no thread to be had.
+    pub fn open(state: State, hand: Hand) -> io::Result<Option<Self>> {
+        if !terminal::can_be_screen() {
             return Ok(None);
         }
-        let failed = |error| Failure::failed(format!("the terminal cannot be a screen: {error}"));
-        let mut screen = terminal::Screen::open().map_err(failed)?;
+        let mut screen = terminal::Screen::open()?;
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             is_changed: AtomicBool::new(true),
@@ -66,7 +70,7 @@ impl Screen {
                 own.take_keys(&hand);
             }
         };
-        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(work).map_err(failed)?;
+        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(work)?;
         Ok(Some(Self { shared, thread: Some(thread) }))
     }
 
@@ -123,7 +127,7 @@ impl Hand {
                 // As with signals: who asks twice waits for nothing.
                 if self.stop.swap(true, Ordering::Relaxed) {
                     terminal::restore();
-                    std::process::exit(i32::from(INTERRUPTED));
+                    (self.abort)();
                 }
             }
         }

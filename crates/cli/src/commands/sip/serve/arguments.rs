@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::arguments::ConnectionLimits;
 use crate::commands::sip::keeping::KeepArguments;
-use crate::commands::sip::metrics::MetricsArguments;
+use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Fraction, SpanDistribution};

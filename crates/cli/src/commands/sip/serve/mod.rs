@@ -25,7 +25,8 @@ use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
 use crate::commands::sip::load;
-use crate::commands::sip::metrics::{Metrics, of_server};
+use crate::commands::sip::metrics::of_server;
+use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
@@ -207,7 +208,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let certificate =
         shown.map(|sha| format!("; a certificate of its own, SHA-256 {sha}")).unwrap_or_default();
     let mut at = String::new();
-    let metrics = Metrics::open(&typed.ending.metrics, |place| at = format!("; {place}"))?.map(Arc::new);
+    let metrics = typed.ending.metrics.open(|place| at = format!("; {place}"))?.map(Arc::new);
     eprintln!("ready: {} at {}{certificate}{at}", typed.name, points.join(", "));
     let (name, watching) = (typed.name, metrics.clone());
     let sockets = match watching {
@@ -224,7 +225,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     // The sockets are gone, and with them who watched them.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {
         metrics.show(of_server(name, &tally));
-        metrics.finish()?;
+        MetricsArguments::finish(typed.ending.metrics.metrics_file.as_deref(), metrics)?;
     }
     if typed.ending.json {
         let document = show::document(typed.name, &points, &tally, kept.as_ref());

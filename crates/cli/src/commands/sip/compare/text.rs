@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use netrig_report::number::{percent, plain};
 
-use super::{Comparison, Index, Verdict};
+use super::{ComparedIndex, IndexVerdict, ResultComparison};
 use crate::commands::sip::load::{Table, micros};
 
-/// All that it says.
-pub fn table(comparison: &Comparison) -> String {
+/// A comparison of loads or searches as text, the result first.
+pub fn table(comparison: &ResultComparison) -> String {
     let mut text = String::new();
     let verdict = match (comparison.worse, &*comparison.open) {
         (true, _) => "WORSE".to_owned(),
@@ -31,7 +31,7 @@ pub fn table(comparison: &Comparison) -> String {
     text
 }
 
-fn row(index: &Index) -> [String; 9] {
+fn row(index: &ComparedIndex) -> [String; 9] {
     let value =
         |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| with_unit(value, index.unit));
     let ends = match (index.low, index.high) {
@@ -44,10 +44,10 @@ fn row(index: &Index) -> [String; 9] {
         p.map_or_else(|| "–".to_owned(), |p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") })
     };
     let verdict = match index.verdict {
-        Verdict::Worse => "WORSE",
-        Verdict::Better => "better",
-        Verdict::NoDifference => "no difference shown",
-        Verdict::NotTested => "not tested",
+        IndexVerdict::Worse => "WORSE",
+        IndexVerdict::Better => "better",
+        IndexVerdict::NoDifference => "no difference shown",
+        IndexVerdict::NotTested => "not tested",
     };
     [
         index.name.clone(),

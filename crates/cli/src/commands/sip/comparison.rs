@@ -1,0 +1,85 @@
+//! `netrig sip compare`: two results of loads or of searches, index by index, or of conformance, purpose by purpose.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use netrig_core::Fraction;
+use netrig_sip_tester::conformance::{ConformanceComparison, ConformanceDocument};
+
+use super::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
+use super::subject::read;
+use crate::failure::{FAILED, Failure, print};
+use crate::output::terminal_width;
+
+/// Nothing can be said.
+const UNSAID: u8 = 2;
+
+/// `netrig sip compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// What it was before: a document of `netrig sip load`, `netrig sip capacity` or `netrig sip conform`, with --json
+    #[arg(value_name = "BEFORE.json")]
+    pub before: PathBuf,
+    /// What it is now
+    #[arg(value_name = "NOW.json")]
+    pub now: PathBuf,
+    /// How sure a difference has to be, over all indices together
+    #[arg(long, value_name = "SHARE", default_value = "95%")]
+    pub confidence: Fraction,
+    /// By which share of what it was a delay may grow before that counts as worse
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub margin: Fraction,
+    /// Also what is not comparable: other scenarios, transports or rates, or results that are invalid
+    #[arg(long)]
+    pub anyway: bool,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compares two results.
+pub fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
+    let [before, now] = [document(&typed.before)?, document(&typed.now)?];
+    if let (ResultDocument::Conformance(before), ResultDocument::Conformance(now)) = (&before, &now) {
+        return conformance(before, now, typed.json);
+    }
+    let settings = ComparisonSettings { confidence: typed.confidence.get(), margin: typed.margin.get() };
+    let comparison =
+        compare::compare(&before, &now, settings, typed.anyway).map_err(|error| match error {
+            ComparisonError::Statistics(_) => Failure::failed(error),
+            _ => Failure::request(error),
+        })?;
+    if typed.json {
+        print(serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?)?;
+    } else {
+        print(compare::text(&comparison).trim_end())?;
+    }
+    Ok(match (comparison.worse, comparison.open.is_empty()) {
+        (true, _) => ExitCode::from(FAILED),
+        (false, false) => ExitCode::from(UNSAID),
+        (false, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Reads a result.
+fn document(file: &Path) -> Result<ResultDocument, Failure> {
+    read(file)?
+        .parse()
+        .map_err(|error: ComparisonError| Failure::request(format!("{}: {error}", file.display())))
+}
+
+/// Prints what differs. A purpose that fails now and did not before is a failure.
+fn conformance(
+    before: &ConformanceDocument,
+    now: &ConformanceDocument,
+    as_json: bool,
+) -> Result<ExitCode, Failure> {
+    let comparison = ConformanceComparison::of(before, now).map_err(Failure::request)?;
+    if as_json {
+        print(serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?)?;
+    } else {
+        print(compare::conformance_text(&comparison, terminal_width()).trim_end())?;
+    }
+    Ok(if comparison.newly_failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}

@@ -1,0 +1,92 @@
+//! Where the metrics of a load, a search or a server go.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use netrig_host::{HostAddress, HostAddressError};
+
+use super::metrics::Metrics;
+use crate::failure::Failure;
+use crate::output::replace;
+
+/// Options of `--metrics` and `--metrics-file`.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Watching")]
+pub struct MetricsArguments {
+    /// Serve metrics at `http://IP:PORT/metrics` in Prometheus' text format while it goes on: `192.0.2.1:9464`,
+    /// `[fe80::1%eth0]:9464`; a port alone is this machine's loopback
+    #[arg(long, value_name = "[IP:]PORT")]
+    pub metrics: Option<MetricsAddress>,
+    /// Write the last metrics to a file, as a node exporter collects them
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+}
+
+/// The address at which metrics are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsAddress(pub SocketAddr);
+
+impl FromStr for MetricsAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        HostAddress::with_port(text, None).map(Self).map_err(|why| match why {
+            HostAddressError::Form => {
+                format!("`{text}` is no place to listen: expected 127.0.0.1:9464, or a port")
+            }
+            why => format!("`{text}`: {why}"),
+        })
+    }
+}
+
+impl MetricsArguments {
+    /// Opens what was asked for; `None` if nothing was. `say` gets a line with the URL of the metrics.
+    pub fn open(&self, say: impl FnOnce(String)) -> Result<Option<Metrics>, Failure> {
+        if self.metrics.is_none() && self.metrics_file.is_none() {
+            return Ok(None);
+        }
+        let at = self.metrics.map(|MetricsAddress(at)| at);
+        let metrics = Metrics::open(at).map_err(|error| {
+            let at = at.map(HostAddress::text_with_port).unwrap_or_default();
+            Failure::failed(format!("metrics cannot be served at {at}: {error}"))
+        })?;
+        if let Some(url) = metrics.url() {
+            say(format!("metrics: {url}"));
+        }
+        Ok(Some(metrics))
+    }
+
+    /// Stops serving the metrics and writes the last page into the file that was asked for.
+    pub fn finish(file: Option<&Path>, metrics: Metrics) -> Result<(), Failure> {
+        let last = metrics.finish();
+        file.map_or(Ok(()), |file| replace(file, last.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_served_at_an_address_of_a_link_with_its_interface() {
+        let link = "fe80::1%lo".parse::<HostAddress>().unwrap().at(9464);
+        assert_eq!("[fe80::1%lo]:9464".parse(), Ok(MetricsAddress(link)));
+        let unscoped = "[fe80::1]:9464".parse::<MetricsAddress>().unwrap_err();
+        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+        assert!("[fe80::1%lo]".parse::<MetricsAddress>().is_err(), "a port is needed");
+    }
+
+    #[test]
+    fn a_port_alone_is_of_this_machine() {
+        let at = |text: &str| text.parse::<MetricsAddress>().map(|address| address.0.to_string());
+        assert_eq!(at("9464").unwrap(), "127.0.0.1:9464");
+        assert_eq!(at("0.0.0.0:9464").unwrap(), "0.0.0.0:9464");
+        assert_eq!(at("[::1]:1").unwrap(), "[::1]:1");
+        assert!(at("example.com:1").is_err() && at("99999").is_err());
+    }
+}
