@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{Failure, INTERRUPTED};
-use crate::terminal;
+use netrig_sip_tester::screen::terminal;
 
 /// A flag that the first Ctrl-C sets. The second ends the program at once.
 pub fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {

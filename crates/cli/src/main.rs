@@ -17,7 +17,6 @@ mod progress;
 mod request;
 mod stored_run;
 mod studies;
-mod terminal;
 
 use std::process::ExitCode;
 

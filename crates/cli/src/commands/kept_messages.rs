@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
+use netrig_core::number::counted;
+#[cfg(target_os = "linux")]
 use netrig_netns::{KeptFlow, KeptOfRuns};
 #[cfg(target_os = "linux")]
 use netrig_sip_net::tap::KeptMessages;
-#[cfg(target_os = "linux")]
-use netrig_sip_tester::counted;
 
 use crate::arguments::RunKeep;
-#[cfg(target_os = "linux")]
-use crate::commands::sip::load::{kept, not_kept};
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
+#[cfg(target_os = "linux")]
+use netrig_sip_tester::keep::{kept, not_kept};
 
 /// The substrate whose runs have messages to be kept.
 const ON: &str = "netns";

@@ -3,8 +3,9 @@
 use netrig_experiment::{Accord, Agreement};
 
 use crate::Report;
-use crate::number::{Estimate, Unit, plain};
+use crate::estimate;
 use crate::sheet::{Sheet, counted, response_unit, words};
+use netrig_core::number::{Unit, plain};
 
 /// Two substrates, and all that was compared between them.
 pub(crate) struct Couple<'a> {
@@ -117,8 +118,8 @@ impl Numbers {
         let means = [mean(0), mean(1)];
         let response = unit.heading(&words(&entry.response));
         let unit = unit.of_difference();
-        let ratio = Estimate::of_ratio(entry).map(|ratio| ratio.written(&Unit::fixed("1")).to_string());
-        let difference = Estimate::of_difference(entry)
+        let ratio = estimate::of_ratio(entry).map(|ratio| ratio.written(&Unit::fixed("1")).to_string());
+        let difference = estimate::of_difference(entry)
             .map(|difference| unit.behind(&difference.written(&unit).to_string()));
         Self {
             response,

@@ -4,8 +4,9 @@
 use netrig_experiment::{ClaimPoint, ClaimResult, Exhibit, Level, Verdict};
 
 use crate::Report;
-use crate::number::{Estimate, Unit, as_given, p_value};
+use crate::estimate;
 use crate::sheet::{in_order, is_ratio, level_in_words};
+use netrig_core::number::{Unit, as_given, p_value};
 
 /// Places that are named; the others are counted.
 const NAMED: usize = 4;
@@ -68,7 +69,7 @@ impl<'a> ClaimLine<'a> {
         let decided = claim.decided_by.as_ref().map(|point| Decided {
             point,
             what: point.compared.as_ref().map_or_else(String::new, |levels| contrast(levels, ratio)),
-            estimate: Estimate::of_claim(point)
+            estimate: estimate::of_claim(point)
                 .map_or_else(|| "–".to_owned(), |estimate| unit.behind(&estimate.written(&unit).to_string())),
             claimed: point.claimed.map_or_else(String::new, |ends| range(ends, &unit)),
         });

@@ -8,9 +8,10 @@ use netrig_experiment::{
 
 use crate::Report;
 use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
-use crate::number::{Estimate, Unit, as_given, percent};
+use crate::estimate;
 use crate::prose;
 use crate::sheet::{is_asked_for, level_in_words, replications, sentence, words};
+use netrig_core::number::{Estimate, Unit, as_given, percent};
 
 /// Levels up to which each has its tick.
 const MOST_LEVELS: usize = 12;
@@ -281,7 +282,7 @@ impl<'a> Builder<'a> {
         };
         let span = |place: &ClaimPoint| {
             let unit = Unit::fitting(&self.figure.x.unit, [place.estimate]);
-            let words = unit.behind(&Estimate::of_claim(place)?.written(&unit).to_string());
+            let words = unit.behind(&estimate::of_claim(place)?.written(&unit).to_string());
             place.low.zip(place.high).map(|(low, high)| (low, high, format!("knee: {words}")))
         };
         claims.flat_map(|claim| claim.points.iter().filter(of_panel).filter_map(span)).collect()

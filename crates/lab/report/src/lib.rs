@@ -16,11 +16,11 @@ mod board;
 pub mod chart;
 mod csv;
 mod delivery;
+pub mod estimate;
 mod figure;
 mod html;
 mod json;
 mod markdown;
-pub mod number;
 mod prose;
 mod report;
 mod sequence;
@@ -32,7 +32,6 @@ mod warnings;
 pub use delivery::delivery;
 pub use report::{Picture, Report};
 pub use sequence::sequence;
-pub use terminal::wrapped;
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

@@ -5,11 +5,11 @@ use netrig_experiment::Agreement;
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::ClaimLine;
-use crate::number::percent;
 use crate::prose;
 use crate::sheet::{Sheet, replications, sign, tally, unit_words, words};
 use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
+use netrig_core::number::percent;
 
 pub(crate) fn text(report: &Report<'_>) -> String {
     let results = report.results;

@@ -3,7 +3,7 @@
 use netrig_experiment::{Amount, ClaimPoint, ClaimResult, Level, PointResult, Status, TableResult, Verdict};
 
 use crate::Report;
-use crate::number::Unit;
+use netrig_core::number::Unit;
 
 /// The columns of a table of points.
 pub(crate) struct Sheet<'a> {

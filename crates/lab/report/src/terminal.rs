@@ -5,11 +5,12 @@ use netrig_experiment::{Accord, Agreement, Verdict};
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::{ClaimLine, Seen};
-use crate::number::percent;
 use crate::prose;
 use crate::sheet::{Sheet, replications, sign, tally};
 use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
+use netrig_core::number::percent;
+use netrig_core::text::{truncated, wrapped};
 
 /// Points beyond which the derived tables are shown in their place.
 const MOST_POINTS: usize = 40;
@@ -101,7 +102,7 @@ fn columns(table: &TextTable, width: usize) -> String {
         let chosen: Vec<usize> = (0..table.keys).chain(block.iter().copied()).collect();
         let line = |cells: &[String]| {
             let cells = chosen.iter().map(|n| padded(&printable(&cells[*n]), widths[*n], *n >= table.keys));
-            cut(cells.collect::<Vec<_>>().join("  ").trim_end(), width) + "\n"
+            truncated(cells.collect::<Vec<_>>().join("  ").trim_end(), width) + "\n"
         };
         out += if number > 0 { "\n" } else { "" };
         out += &line(&table.headings);
@@ -192,36 +193,6 @@ fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let said = format!("{}{}", " ".repeat(INDENT), printable(&said.join("; ")));
     out += &(wrapped(&said, width, INDENT) + "\n");
     out
-}
-
-/// `text` in lines of at most `width` characters, all but the first indented. Spaces at its start stay.
-pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    let start: String = text.chars().take_while(|c| *c == ' ').collect();
-    let mut line = start;
-    let mut fresh = true;
-    for word in text.trim_start().split(' ') {
-        let length = line.chars().count();
-        if !fresh && length + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
-            fresh = true;
-        }
-        if !fresh {
-            line.push(' ');
-        }
-        line.push_str(word);
-        fresh = false;
-    }
-    lines.push(line);
-    lines.iter().map(|line| cut(line.trim_end(), width)).collect::<Vec<_>>().join("\n")
-}
-
-/// `line`, if need be cut to `width` characters with an ellipsis.
-fn cut(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line.to_owned();
-    }
-    line.chars().take(width - 1).chain(['…']).collect()
 }
 
 /// `text` without control characters: a name must not move the cursor.

@@ -3,8 +3,9 @@
 use netrig_experiment::{Status, TableCell, TableResult, TableRow};
 
 use crate::Report;
-use crate::number::{Estimate, Unit, as_given, relative};
+use crate::estimate;
 use crate::sheet::{Sheet, column_units, word};
+use netrig_core::number::{Estimate, Unit, as_given, relative};
 
 /// Headings and rows of text. The first `keys` columns say where a row is, the others are numbers.
 pub(crate) struct TextTable {
@@ -29,7 +30,7 @@ impl TextTable {
             let value = |(name, unit): &(&str, Unit)| {
                 let nothing = if point.status == Status::Ok { "–" } else { word(point.status) };
                 let response = point.responses.get(*name);
-                let estimate = response.and_then(|r| Some((Estimate::of_response(r)?, r.n)));
+                let estimate = response.and_then(|r| Some((estimate::of_response(r)?, r.n)));
                 estimate.map_or_else(
                     || nothing.to_owned(),
                     |(estimate, n)| estimate.written(unit).to_string() + &of_fewer(n, most),
@@ -94,7 +95,7 @@ impl TextTable {
 
 fn ours(cell: &TableCell, unit: &Unit, most: u32) -> String {
     let written = |estimate: Estimate| estimate.written(unit).to_string() + &of_fewer(cell.n, most);
-    Estimate::of_cell(cell).map_or_else(|| "–".to_owned(), written)
+    estimate::of_cell(cell).map_or_else(|| "–".to_owned(), written)
 }
 
 /// Behind a mean over fewer runs than its neighbours are: in the others there was nothing to measure.

@@ -15,7 +15,6 @@
 )]
 
 mod agenda;
-pub mod capacity;
 mod carry_out;
 mod error;
 mod execution;

@@ -18,13 +18,13 @@ use netrig_sip_net::{
 };
 
 use crate::conformance::{ConformancePlan, GateReport, PurposeResult, PurposeVerdict};
-use crate::counted;
 use crate::keep::Keeper;
 use crate::scenario::{
     CALLER_MEDIA_PORT, CallScript, InjectionError, InjectionFile, ScenarioDocument, ScenarioError,
     ScenarioFormError, ScenarioOrder, ScenarioWatch, ScriptConnections, ScriptMedia, ScriptSettings,
     ScriptSide, ScriptWords, read_scenario_form, read_sipp_scenario, run_scenario_by,
 };
+use netrig_core::number::counted;
 
 /// Tests servers, keeps messages and carries scenarios out for the flows of an experiment.
 #[derive(Clone, Copy, Debug, Default)]

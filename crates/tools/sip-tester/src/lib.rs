@@ -1,22 +1,34 @@
-//! Evidence about SIP: messages of loads that are kept, messages that were seen on the wire, calls among them, and ladder diagrams of calls.
+//! The tester of SIP servers as a library: conformance, scenarios, comparison of results, and evidence about calls.
 //!
-//! [`keep::Keeper`] writes a message log and a capture. [`trace::SipTrace`] reads either. [`ladder::calls`] finds the calls in one, and
-//! [`ladder::Ladder`] draws them. [`ExperimentTester`] is all of this for the flows of an experiment.
+//! * [`conformance`]: test purposes, and how each is carried out.
+//! * [`scenario`]: loads of calls that follow a scenario file; [`media`] of their calls.
+//! * [`capacity`]: the search for the highest rate that a server carries.
+//! * [`compare`]: two results, index by index, or purpose by purpose.
+//! * [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for people and for Prometheus.
+//! * [`keep::Keeper`] writes a message log and a capture, [`trace::SipTrace`] reads either, [`ladder::calls`] finds the calls in one,
+//!   and [`ladder::Ladder`] draws them.
+//!
+//! [`ExperimentTester`] is all of this for the flows of an experiment.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a tester of real servers needs sockets, files, threads, a terminal and a clock"
+)]
 
+pub mod capacity;
+pub mod compare;
 pub mod conformance;
 mod flow;
 pub mod keep;
 pub mod ladder;
+pub mod load_text;
 pub mod media;
+pub mod metrics;
 pub mod scenario;
+pub mod screen;
 pub mod trace;
 
 pub use flow::{ExperimentTester, FlowScenario, FlowScenarioError};
-
-/// A number of things: `1 refresh`, `2 refreshes`.
-pub fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

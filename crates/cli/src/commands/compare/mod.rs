@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
+use netrig_core::number::Unit;
 use netrig_experiment::{Agreement, Design, Point, PointRuns, Results, constant_level, differing_constants};
-use netrig_report::number::{Estimate, Unit};
 use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
@@ -238,7 +238,7 @@ fn line(agreement: &Agreement) -> String {
         None => ("", "nothing asked".to_owned()),
     };
     let Agreement { response, unit, n: [first, second], pairs, .. } = agreement;
-    let difference = Estimate::of_difference(agreement).map_or_else(
+    let difference = netrig_report::estimate::of_difference(agreement).map_or_else(
         || "–".to_owned(),
         |difference| {
             let unit = Unit::fitting(unit, [difference.value]).of_difference();

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use netrig_core::number::{Unit, plain};
 use netrig_probe::{Measure, Report, Stamps};
-use netrig_report::number::{Unit, plain};
 
 /// All that a report says.
 pub fn table(report: &Report) -> String {

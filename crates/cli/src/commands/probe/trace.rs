@@ -11,7 +11,7 @@ use super::show::{quantity, stamps, written};
 use super::{exit_code, failure, target};
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
-use netrig_report::number::Unit;
+use netrig_core::number::Unit;
 
 /// Ports that a trace asks: the one with which traceroute begins, and HTTP's.
 const UDP_PORT: u16 = 33434;

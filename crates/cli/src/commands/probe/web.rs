@@ -9,7 +9,7 @@ use super::show::quantity;
 use super::{exit_code, failure, target};
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
-use netrig_report::number::Unit;
+use netrig_core::number::Unit;
 
 pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let url: Url = arguments.url.parse().map_err(Failure::request)?;

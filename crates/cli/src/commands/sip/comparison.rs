@@ -7,10 +7,10 @@ use clap::Args;
 use netrig_core::Fraction;
 use netrig_sip_tester::conformance::{ConformanceComparison, ConformanceDocument};
 
-use super::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
 use super::subject::read;
 use crate::failure::{FAILED, Failure, print};
 use crate::output::terminal_width;
+use netrig_sip_tester::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
 
 /// Nothing can be said.
 const UNSAID: u8 = 2;

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use clap::Args;
 use netrig_host::{HostAddress, HostAddressError};
 
-use super::metrics::Metrics;
 use crate::failure::Failure;
 use crate::output::replace;
+use netrig_sip_tester::metrics::Metrics;
 
 /// Options of `--metrics` and `--metrics-file`.
 #[derive(Clone, Debug, Args)]

@@ -2,17 +2,14 @@
 
 mod call;
 mod capacity;
-mod compare;
 mod comparison;
 mod conform;
 mod environment;
 mod keeping;
 pub mod load;
-mod metrics;
 mod metrics_arguments;
 mod rate;
 mod scenario;
-mod screen;
 mod serve;
 mod show;
 mod subject;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
 
-use super::metrics::{Metrics, of_load};
 use super::metrics_arguments::MetricsArguments;
-use super::screen::{Hand, Screen, State};
 use crate::failure::Failure;
+use netrig_sip_tester::metrics::{Metrics, of_load};
+use netrig_sip_tester::screen::{Hand, Screen, State};
 
 /// How it may be watched.
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_report::number::{Unit, plain};
+use netrig_core::number::{Unit, plain};
 use netrig_speed::measure::{Capacity, PhaseReport, Report};
 use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
 use netrig_speed::protocol::{Carrier, Datagrams, Load, Way};

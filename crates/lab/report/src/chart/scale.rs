@@ -1,7 +1,7 @@
 //! From values to places on an axis, and where its ticks are.
 
 use super::AxisKind;
-use crate::number::{as_given, tick};
+use netrig_core::number::{as_given, tick};
 
 /// Maps values to a span of pixels.
 #[derive(Clone, Debug, PartialEq)]

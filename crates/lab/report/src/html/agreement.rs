@@ -6,7 +6,7 @@ use super::points::OPEN;
 use super::{details, headings, judged, table, verdict_class};
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
-use crate::number::Estimate;
+use crate::estimate;
 use crate::sheet::{Sheet, counted};
 use netrig_core::xml::Markup;
 
@@ -84,8 +84,8 @@ fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
     let [first, second] = means;
     number(first, entry.means.map(|means| means[0]));
     number(second, entry.means.map(|means| means[1]));
-    number(ratio, Estimate::of_ratio(entry).map(|ratio| ratio.value));
-    number(difference, Estimate::of_difference(entry).map(|difference| difference.value));
+    number(ratio, estimate::of_ratio(entry).map(|ratio| ratio.value));
+    number(difference, estimate::of_difference(entry).map(|difference| difference.value));
     m.element("td", &[], within);
     match &entry.asked {
         Some(asked) => accord(m, asked.verdict),

@@ -6,8 +6,9 @@ use super::interval::Scale;
 use super::{details, headings, table, verdict, verdict_class};
 use crate::Report;
 use crate::board::{claim_unit, contrast};
-use crate::number::{Estimate, Unit, p_value};
+use crate::estimate;
 use crate::sheet::{in_order, is_ratio, level_in_words, sentence};
+use netrig_core::number::{Unit, p_value};
 use netrig_core::xml::Markup;
 
 /// Comparisons up to which they stand open.
@@ -119,7 +120,7 @@ impl<'a> Shown<'a> {
         if !self.factors.is_empty() || self.compared {
             m.element("th", &[("scope", "row")], at.join(", "));
         }
-        let written = Estimate::of_claim(point).map(|estimate| estimate.written(&self.unit));
+        let written = estimate::of_claim(point).map(|estimate| estimate.written(&self.unit));
         let (value, interval) = written.map_or_else(|| ("–".to_owned(), None), |w| (w.value, w.interval));
         m.element("td", &[("class", "n")], value);
         m.element("td", &[("class", "n")], interval.unwrap_or_default());

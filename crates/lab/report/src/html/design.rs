@@ -8,8 +8,8 @@ use netrig_store::Provenance;
 
 use super::{details, factor_heading, headings, substrates, table};
 use crate::Report;
-use crate::number::percent;
 use crate::sheet::words;
+use netrig_core::number::percent;
 use netrig_core::xml::Markup;
 
 pub(super) fn definitions(m: &mut Markup, report: &Report<'_>) {

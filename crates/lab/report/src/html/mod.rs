@@ -14,9 +14,9 @@ use netrig_experiment::Verdict;
 
 use crate::Report;
 use crate::chart::{Palette, Theme};
-use crate::number::percent;
 use crate::prose;
 use crate::sheet::{counted, counts, sign, unit_words, words};
+use netrig_core::number::percent;
 use netrig_core::xml::Markup;
 
 const STYLE: &str = include_str!("style.css");

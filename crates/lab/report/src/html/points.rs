@@ -4,7 +4,7 @@ use netrig_experiment::{PointResult, Status};
 
 use super::{aside, details, factor_heading, headings, table, tables};
 use crate::Report;
-use crate::number::Estimate;
+use crate::estimate;
 use crate::sheet::{Sheet, replications, word, words};
 use netrig_core::xml::Markup;
 
@@ -64,7 +64,7 @@ fn row(m: &mut Markup, point: &PointResult, sheet: &Sheet<'_>, same: bool) {
     }
     for (name, unit) in &sheet.responses {
         let measured = point.responses.get(*name);
-        let Some(estimate) = measured.and_then(Estimate::of_response) else {
+        let Some(estimate) = measured.and_then(estimate::of_response) else {
             m.element(
                 "td",
                 &[("class", "n muted")],

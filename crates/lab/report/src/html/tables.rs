@@ -4,8 +4,9 @@ use netrig_experiment::{PaperCell, TableCell, TableResult};
 
 use super::{aside, factor_heading, table};
 use crate::Report;
-use crate::number::{Estimate, Unit, as_given, relative};
+use crate::estimate;
 use crate::sheet::{column_units, replications, words};
+use netrig_core::number::{Estimate, Unit, as_given, relative};
 use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -100,7 +101,7 @@ fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]
 
 /// The measured value with its interval, and n where it is not the same everywhere.
 pub(super) fn ours(m: &mut Markup, cell: &TableCell, unit: &Unit, same: bool) {
-    m.inside("td", &[("class", "n")], |m| match Estimate::of_cell(cell) {
+    m.inside("td", &[("class", "n")], |m| match estimate::of_cell(cell) {
         Some(estimate) => value(m, &estimate, unit, !same),
         None => match &cell.why {
             Some(why) => m.element("span", &[("class", "muted"), ("title", why)], format!("– ({why})")),

@@ -1,6 +1,5 @@
 //! Tests of the crate by its public interface.
 
-mod capacity;
 mod common;
 mod kill;
 mod results;

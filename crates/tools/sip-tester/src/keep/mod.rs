@@ -7,8 +7,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "what is kept is written to files")]
 
 mod batch;
+mod evidence;
 mod files;
 mod records;
+mod text;
 mod writer;
 
 use std::sync::Arc;
@@ -21,9 +23,11 @@ use netrig_sip_net::tap::{KeptMessages, MessageTap, MessageTaps};
 pub use netrig_sip_net::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
 
 use self::batch::{Batch, Collector};
+pub use self::evidence::LoadEvidence;
 use self::files::KeepFiles;
 pub use self::files::{KeepError, sip_capture};
 pub use self::records::{RecordLine, RecordWriter};
+pub use self::text::{kept, not_kept, written};
 use self::writer::Writer;
 
 /// Batches that wait for the keeper: 16 MiB at most.

@@ -3,5 +3,6 @@
 mod any_media;
 mod any_scenario;
 mod any_trace;
+mod capacity;
 mod corpus;
 mod scenario;

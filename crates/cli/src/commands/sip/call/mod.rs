@@ -24,7 +24,7 @@ use super::subject::{may_test, name_of, target};
 use crate::commands::probe::{Target, resolve};
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
-use crate::terminal;
+use netrig_sip_tester::screen::terminal;
 
 pub use arguments::Call;
 

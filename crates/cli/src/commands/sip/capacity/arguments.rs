@@ -117,7 +117,7 @@ pub fn typed_name(setting: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netrig_runner::capacity::{Search, Sequential, Settings};
+    use netrig_sip_tester::capacity::{Search, Sequential, Settings};
 
     use super::*;
 
@@ -125,7 +125,8 @@ mod tests {
     fn a_setting_is_named_by_its_flag() {
         let settings = Settings::sequential("calls", 100.0, Vec::new());
         let short = Sequential { within_s: 1.0, ..Sequential::default() };
-        let short = Settings { mode: netrig_runner::capacity::Mode::Sequential(short), ..settings.clone() };
+        let short =
+            Settings { mode: netrig_sip_tester::capacity::Mode::Sequential(short), ..settings.clone() };
         for (settings, sentence) in [
             (short, "--within is 1 s; expected: finite and at least --least, which is 5 s"),
             (

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use netrig_core::Duration;
-use netrig_runner::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
 use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
+use netrig_sip_tester::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
 
 use super::arguments::Capacity;
 use super::offer;

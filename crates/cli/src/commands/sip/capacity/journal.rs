@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use netrig_host::user_file;
-use netrig_runner::capacity::{Baseline, Journal, ResumeError, Search, Settings};
+use netrig_sip_tester::capacity::{Baseline, Journal, ResumeError, Search, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

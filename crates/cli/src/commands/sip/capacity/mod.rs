@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
 use netrig_sip_net::load::{LoadOrder, Offered, Steering};
 use netrig_sip_net::tap::MessageTaps;
+use netrig_sip_tester::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
 
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
@@ -23,15 +23,15 @@ use netrig_sip_tester::keep::Keeper;
 use self::arguments::ModeName;
 use self::show::SearchEnd;
 use self::sight::Sight;
-use super::screen::{Hand, State};
 use super::watching::Watchers;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::work;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
+use netrig_sip_tester::screen::{Hand, State};
 
 pub use arguments::Capacity;
-pub use show::{Document as CapacityDocument, FORMAT};
+pub use show::Document as CapacityDocument;
 
 /// How often a silence looks whether it is interrupted.
 const LOOK: Duration = Duration::from_millis(50);

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use netrig_core::Duration;
-use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 use netrig_sip::load::{Arrivals, Pace, Work};
 use netrig_sip_net::load::{
     DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
     Steering, run,
 };
+use netrig_sip_tester::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 
 use super::arguments::Capacity;
 use super::sight::Sight;
@@ -18,6 +18,7 @@ use crate::commands::sip::load;
 use crate::commands::sip::subject::{Span, order_of};
 use crate::commands::sip::watching::Watchers;
 use crate::failure::Failure;
+use netrig_sip_tester::load_text;
 
 /// The load that a step is.
 pub fn order(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) -> Result<LoadOrder, Failure> {
@@ -65,7 +66,7 @@ pub fn offer(
             if search.has_passed() || !is_answered =>
         {
             let error = LoadError::Preparation { user, why, limit, is_answered };
-            let unprepared = Some(load::with_flag(&error.to_string(), limit));
+            let unprepared = Some(load_text::with_flag(&error.to_string(), limit));
             let received = (!is_answered).then_some(0);
             return Ok(Some(Seen { unprepared, received, ..Seen::default() }));
         }
@@ -140,7 +141,7 @@ impl<'a> Watched<'a> {
         let sum = |of: fn(&OutcomeRow) -> u64| own.iter().map(|row| of(row)).sum::<u64>();
         let failures = report.failures.iter().filter(|row| row.kind != FailureKind::Dns);
         let most = failures.max_by_key(|row| row.count);
-        self.seen.failed_mostly = most.map(|row| load::with_flag(&row.why, row.limit));
+        self.seen.failed_mostly = most.map(|row| load_text::with_flag(&row.why, row.limit));
         let counts = &mut self.seen.counts;
         let succeeded = sum(|row| row.succeeded);
         *counts = Counts {

@@ -1,9 +1,11 @@
 //! From what was typed to the settings of a search.
 
-use netrig_runner::capacity::{DesignObjective, Mode, Rfc7502, Sequential, Settings, Statistic, Threshold};
 use netrig_sip::index;
 use netrig_sip::load::{Scenario, Work};
 use netrig_sip_net::load::LoadOrder;
+use netrig_sip_tester::capacity::{
+    DesignObjective, Mode, Rfc7502, Sequential, Settings, Statistic, Threshold,
+};
 
 use super::arguments::{Capacity, ModeName, SearchArguments};
 use crate::commands::sip::subject::{thresholds, work};
@@ -59,7 +61,7 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
     Sequential {
         precision: search.precision.get(),
         // A tenth of what is bad is good.
-        test: netrig_runner::capacity::Evidence { good: bad / 10.0, bad, ..own.test },
+        test: netrig_sip_tester::capacity::Evidence { good: bad / 10.0, bad, ..own.test },
         least_s,
         most_s: search.most.as_secs_f64().max(least_s),
         confirm_s: search.confirm.as_secs_f64(),

@@ -2,23 +2,20 @@
 
 use std::fmt::Write as _;
 
-use netrig_runner::capacity::{
-    Baseline, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
-};
 use netrig_sip_net::load::Offered;
 use netrig_sip_net::tap::KeptMessages;
+use netrig_sip_tester::capacity::{
+    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
+};
 use netrig_sip_tester::conformance::GateReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arguments::{Capacity, ModeName};
 use super::settings::unit;
-use crate::commands::sip::load::kept;
 use crate::commands::sip::subject::work;
 use crate::failure::Failure;
-
-/// The version of the document: another when something in it is left out, or means something else.
-pub const FORMAT: u32 = 2;
+use netrig_sip_tester::keep::kept;
 
 /// A step, in a line.
 pub fn step(record: &Record) -> String {
@@ -171,7 +168,7 @@ pub fn document(typed: &Capacity, offered: Offered, end: SearchEnd<'_>) -> Resul
     let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
     let unit = unit(work(&typed.subject));
     let document = Document {
-        format: FORMAT,
+        format: CAPACITY_FORMAT,
         target: &typed.subject.target,
         unit,
         offered,

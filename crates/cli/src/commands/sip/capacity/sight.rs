@@ -1,9 +1,9 @@
 //! What is seen of the server's host and of this machine while a step is offered.
 
 use netrig_host::{ServerReading, ServerWatch, StallWatch};
-use netrig_runner::capacity::{Seen, ServerSeen};
 use netrig_sip::header::Transport;
 use netrig_sip_net::load::LoadOrder;
+use netrig_sip_tester::capacity::{Seen, ServerSeen};
 
 use crate::failure::Failure;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_report::wrapped;
+use netrig_core::text::wrapped;
 use netrig_sip_tester::conformance::{
     BackgroundReport, ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel,
     TestPurpose,

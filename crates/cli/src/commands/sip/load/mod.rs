@@ -2,7 +2,6 @@
 
 mod arguments;
 mod order;
-mod show;
 #[cfg(test)]
 mod vocabulary;
 
@@ -13,18 +12,18 @@ pub use netrig_sip_net::load::LoadReport as LoadDocument;
 use netrig_sip_net::load::{
     Control, LoadError, LoadOrder, LoadReport, LoadStage, SecondRow, SoFar, Steering, run,
 };
+use netrig_sip_tester::load_text;
 
-use super::keeping::Keeping;
+use super::keeping::evidence;
 use super::scenario::load_of;
-use super::screen::{Hand, State};
 use super::subject::scenario;
 use super::watching::Watchers;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
+use netrig_sip_tester::screen::{Hand, State};
 
 pub use arguments::Load;
 pub use order::pace;
-pub use show::{Table, kept, micros, not_kept, tester, with_flag, words};
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
@@ -40,7 +39,7 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
     } else {
-        print(show::table(&report).trim_end())?;
+        print(load_text::table(&report).trim_end())?;
     }
     Ok(exit_code(&report))
 }
@@ -53,13 +52,13 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
     let watchers = Watchers::open(&arguments.watching, State::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.
-    let keeping = Keeping::begin(&arguments.keeping, &arguments.records)?;
+    let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();
     let control = watchers.has_screen().then_some(&*control);
     let steering = Steering { stop: &stop, control, taps };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
         watchers.second(row, so_far, order);
-        watchers.say(|| show::second(row));
+        watchers.say(|| load_text::second(row));
     };
     let stage = |stage: LoadStage<'_>| {
         if let LoadStage::Open(ready) = stage {
@@ -93,7 +92,9 @@ pub fn failure(error: LoadError) -> Failure {
             Failure::request(error)
         }
         LoadError::Kernel { .. } | LoadError::Panicked => Failure::Tester(error.to_string()),
-        LoadError::Preparation { limit, .. } => Failure::failed(with_flag(&error.to_string(), limit)),
+        LoadError::Preparation { limit, .. } => {
+            Failure::failed(load_text::with_flag(&error.to_string(), limit))
+        }
         LoadError::Late => Failure::failed(error),
         LoadError::Interrupted => Failure::Interrupted,
     }

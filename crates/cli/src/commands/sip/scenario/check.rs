@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
+use netrig_core::text::wrapped;
 use netrig_host::user_file;
-use netrig_report::wrapped;
 use netrig_sip_tester::ladder;
 use netrig_sip_tester::scenario::{
     CallScript, CapturedSide, ScenarioWarning, ScriptWords, captured_scenario, read_scenario_form,

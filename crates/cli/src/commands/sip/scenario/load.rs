@@ -21,12 +21,13 @@ use super::order::{self, ScriptPlace};
 use super::show;
 use crate::build::BUILD;
 use crate::commands::probe::host as typed_host;
-use crate::commands::sip::keeping::Keeping;
+use crate::commands::sip::keeping::evidence;
 use crate::commands::sip::load::{Load, pace};
 use crate::commands::sip::subject::{self, ConnectionsName};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
+use netrig_sip_tester::keep::LoadEvidence;
 
 /// How long calls begin if neither that is said nor what is offered has an end.
 const LASTS: Duration = Duration::from_secs(10);
@@ -143,7 +144,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         runs_programs: script_typed.allow_commands,
         may_test,
     };
-    carry_out(order, Keeping::begin(&typed.keeping, &typed.records)?, typed.json)
+    carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
 }
 
 /// Answers calls with a scenario.
@@ -211,10 +212,10 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
         runs_programs: typed.script.allow_commands,
         may_test: false,
     };
-    carry_out(order, Keeping::begin(&typed.keeping, &typed.records)?, typed.json)
+    carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
 }
 
-fn carry_out(order: ScenarioOrder, keeping: Keeping, json: bool) -> Result<ExitCode, Failure> {
+fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<ExitCode, Failure> {
     let stop = until_interrupted()?;
     let is_served = ScriptSide::of(&order.script) != ScriptSide::Caller;
     let transport = order.address.transport;

@@ -2,15 +2,17 @@
 
 use std::fmt::Write as _;
 
-use netrig_report::number::{percent, plain};
-use netrig_report::wrapped;
+use netrig_core::number::counted;
+use netrig_core::number::{percent, plain};
+use netrig_core::text::wrapped;
 use netrig_sip_net::load::DelayRow;
-use netrig_sip_tester::counted;
 use netrig_sip_tester::media::{MediaReport, MediaShare};
 use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
 
-use crate::commands::sip::keeping::written;
-use crate::commands::sip::load::{Table, kept, micros, tester};
+use netrig_core::number::micros;
+use netrig_core::text::AlignedTable;
+use netrig_sip_tester::keep::{kept, written};
+use netrig_sip_tester::load_text::tester;
 
 /// A second, in a line.
 pub fn second(second: &ScenarioSecond) -> String {
@@ -118,7 +120,7 @@ fn steps(document: &ScenarioDocument, width: usize, text: &mut String) {
 }
 
 fn delays(document: &ScenarioDocument, text: &mut String) {
-    let mut table = Table::new(["time", "n", "mean", "p50", "p95", "p99", "max"]);
+    let mut table = AlignedTable::new(["time", "n", "mean", "p50", "p95", "p99", "max"]);
     for row in &document.delays {
         let DelayRow { mean_us, p50_us, p95_us, p99_us, max_us, .. } = *row;
         let spans = [mean_us, p50_us, p95_us, p99_us, max_us].map(micros);

@@ -24,12 +24,11 @@ use netrig_sip_net::tap::MessageTaps as _;
 use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
-use crate::commands::sip::load;
-use crate::commands::sip::metrics::of_server;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
+use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
 use arguments::{
@@ -232,7 +231,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
         let mut text = show::table(&tally);
-        for line in kept.iter().flat_map(load::kept) {
+        for line in kept.iter().flat_map(netrig_sip_tester::keep::kept) {
             text.push_str(&line);
             text.push('\n');
         }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use netrig_sip_tester::counted;
+use netrig_core::number::counted;
 use netrig_sip_tester::ladder::TracedCall;
 use netrig_sip_tester::trace::SipTrace;
 
-use crate::commands::sip::load::Table;
 use crate::output;
+use netrig_core::text::AlignedTable;
 
 /// The calls that were chosen, with their numbers among all.
 pub fn calls(file: &Path, trace: &SipTrace, all: &[TracedCall], chosen: &[&TracedCall]) -> String {
@@ -44,10 +44,12 @@ fn summary(file: &Path, chosen: &[&TracedCall]) -> String {
 
 fn table(all: &[TracedCall], chosen: &[&TracedCall], with_ids: bool) -> String {
     let mut table = match with_ids {
-        true => Table::new([
+        true => AlignedTable::new([
             "", "begins", "lasts", "method", "from", "to", "status", "messages", "again", "Call-ID",
         ]),
-        false => Table::new(["", "begins", "lasts", "method", "from", "to", "status", "messages", "again"]),
+        false => {
+            AlignedTable::new(["", "begins", "lasts", "method", "from", "to", "status", "messages", "again"])
+        }
     };
     let first = all.first().map_or(0, |call| call.begins_ns);
     // Both are in one order.

@@ -1,0 +1,249 @@
+//! Results as they were written.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use crate::capacity::Verdict as CapacityVerdict;
+use crate::conformance::ConformanceDocument;
+use netrig_sip_net::load::{LoadReport, Offered};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ComparisonError;
+use crate::capacity::CAPACITY_FORMAT;
+
+/// A result.
+#[derive(Clone, Debug)]
+pub enum ResultDocument {
+    /// Of a load.
+    Load(ComparedLoad),
+    /// Of a search.
+    Capacity(ComparedCapacity),
+    /// Of conformance.
+    Conformance(Box<ConformanceDocument>),
+}
+
+/// A load, as far as it is compared.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ComparedLoad {
+    pub target: String,
+    pub offered: Offered,
+    pub valid: bool,
+    pub interrupted: bool,
+    pub interventions: Vec<Value>,
+    pub outcomes: Vec<ComparedOutcome>,
+    pub delays: Vec<ComparedDelay>,
+    pub seconds: Vec<ComparedSecond>,
+}
+
+/// What became of things of one kind.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ComparedOutcome {
+    pub what: String,
+    pub succeeded: usize,
+    pub failed: usize,
+}
+
+/// A delay.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ComparedDelay {
+    pub name: String,
+    pub n: u64,
+    pub mean_us: f64,
+    pub p95_us: f64,
+}
+
+/// A second.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ComparedSecond {
+    pub second: u64,
+    pub begun: u64,
+    pub succeeded: usize,
+    pub failed: usize,
+    pub retransmissions: u64,
+    pub delays: Vec<ComparedDelay>,
+}
+
+/// A search, as far as it is compared.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ComparedCapacity {
+    pub target: String,
+    pub offered: Offered,
+    pub verdict: Option<CapacityVerdict>,
+    pub journal: ComparedJournal,
+}
+
+/// Of its journal only the settings.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ComparedJournal {
+    pub settings: Value,
+}
+
+impl FromStr for ResultDocument {
+    type Err = ComparisonError;
+
+    fn from_str(text: &str) -> Result<Self, ComparisonError> {
+        let refuse = |error: serde_json::Error| ComparisonError::NoResult(error.to_string());
+        let value: Value = serde_json::from_str(text).map_err(refuse)?;
+        let is_search = value.get("journal").is_some();
+        let is_conformance = value.get("purposes").is_some();
+        let format = match (is_search, is_conformance) {
+            (true, _) => CAPACITY_FORMAT,
+            (_, true) => ConformanceDocument::FORMAT,
+            _ => LoadReport::FORMAT,
+        };
+        if value["format"] != format {
+            let why = format!("its `format` is {}, and this netrig knows {format}", value["format"]);
+            return Err(ComparisonError::NoResult(why));
+        }
+        let document = match (is_search, is_conformance) {
+            (true, _) => serde_json::from_value(value).map(Self::Capacity),
+            (_, true) => serde_json::from_value(value).map(Self::Conformance),
+            _ => serde_json::from_value(value).map(Self::Load),
+        };
+        document.map_err(refuse)
+    }
+}
+
+impl ResultDocument {
+    /// What it is the result of.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Load(_) => "a load",
+            Self::Capacity(_) => "a search for a capacity",
+            Self::Conformance(_) => "a test of conformance",
+        }
+    }
+
+    /// What was tested.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Load(load) => &load.target,
+            Self::Capacity(capacity) => &capacity.target,
+            Self::Conformance(document) => &document.target,
+        }
+    }
+
+    /// Why they have nothing to say about each other, in sentences.
+    pub fn differences(&self, now: &Self) -> Vec<String> {
+        match (self, now) {
+            (Self::Load(before), Self::Load(now)) => {
+                let mut differ = offered(&before.offered, &now.offered, &OF_ONE_LOAD);
+                for (which, load) in [("before", before), ("now", now)] {
+                    differ.extend(load.doubts().into_iter().map(|doubt| format!("{which}: {doubt}")));
+                }
+                differ
+            }
+            (Self::Capacity(before), Self::Capacity(now)) => {
+                let mut differ = offered(&before.offered, &now.offered, &OF_ONE_SEARCH);
+                let [before, now] = [before, now].map(|capacity| &capacity.journal.settings["mode"]);
+                differs(&mut differ, "how the rate was looked for", before, now);
+                differ
+            }
+            // Which is said of its own.
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl ComparedLoad {
+    fn doubts(&self) -> Vec<&'static str> {
+        let all = [
+            (!self.valid, "the tester was the limit"),
+            (self.interrupted, "it was interrupted"),
+            (!self.interventions.is_empty(), "it was changed by hand"),
+        ];
+        all.into_iter().filter(|(holds, _)| *holds).map(|(_, doubt)| doubt).collect()
+    }
+}
+
+/// How long a load is tells how much is known of it, and not what is known.
+const OF_ONE_LOAD: [&str; 2] = ["duration", "warm_up"];
+
+/// A search also looks for the rate itself, with as many users as that needs.
+const OF_ONE_SEARCH: [&str; 4] = ["duration", "warm_up", "pace", "users"];
+
+/// In what of all that is offered two differ, but for these keys.
+fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
+    let [before, now] = [before, now].map(|offered| serde_json::to_value(offered).unwrap_or_default());
+    let mut differ = Vec::new();
+    for (key, now) in now.as_object().into_iter().flatten().filter(|(key, _)| !but.contains(&&***key)) {
+        differs(&mut differ, &words(key), &before[key], now);
+    }
+    differ
+}
+
+/// What stands under a key of what is offered.
+fn words(key: &str) -> Cow<'_, str> {
+    let known = match key {
+        "scenario" => "the scenario",
+        "transport" => "the transport",
+        "lookup" => "how the server is looked for",
+        "connections" => "which requests share a connection",
+        "reconnect" => "when a connection is opened again",
+        "others" => "the number of servers that take over",
+        "pace" => "when users begin",
+        "users" => "the number of users",
+        "population" => "the number of users that do nothing",
+        "digest" => "whether users have passwords",
+        "expires" => "for how long is registered, in s,",
+        "own_callees" => "whether who is called is netrig's",
+        "contacts" => "at how many places who is called is registered",
+        "provisionals" => "the number of provisional responses",
+        "session_expires" => "the session interval that callers ask for, in s,",
+        "hold" => "how long a call is held",
+        "own_span" => "how long one lasts by itself, in s,",
+        "description" => "the size of session descriptions, in bytes,",
+        "t1" => "T1, in s,",
+        "t2" => "T2, in s,",
+        "t4" => "T4, in s,",
+        "punctual" => "whether users begin punctually",
+        other => return Cow::Owned(other.replace('_', " ")),
+    };
+    Cow::Borrowed(known)
+}
+
+fn differs(into: &mut Vec<String>, what: &str, before: &Value, now: &Value) {
+    if before != now {
+        let word = |value: &Value| if value.is_null() { "none".to_owned() } else { value.to_string() };
+        into.push(format!("{what} was {} and is {}", word(before), word(now)));
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use netrig_core::Duration;
+    use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Scenario, Work};
+    use netrig_sip_net::load::LoadOrder;
+
+    use super::*;
+
+    /// What some load offers, for so many seconds.
+    pub fn some_offer(seconds: u64) -> Offered {
+        let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
+        let work = Work::Call(Scenario::Call { hold: Duration::ZERO });
+        let plan = Plan::new(work, pace, Duration::from_secs(seconds));
+        Offered::of(&LoadOrder::new(([192, 0, 2, 1], 5060).into(), plan))
+    }
+
+    /// Whatever is told of what was offered is compared.
+    #[test]
+    fn what_is_offered_is_compared_key_by_key() {
+        let before = some_offer(10);
+        assert_eq!(offered(&before, &some_offer(60), &OF_ONE_LOAD), Vec::<String>::new());
+        let all = serde_json::to_value(&before).unwrap();
+        for (key, value) in all.as_object().unwrap() {
+            let mut other = all.clone();
+            other[key] = match value {
+                Value::Bool(is) => Value::Bool(!is),
+                Value::Number(_) => Value::from(9),
+                Value::Object(_) => serde_json::json!({ "options": 1.0 }),
+                _ => Value::from("other"),
+            };
+            let now: Offered = serde_json::from_value(other).unwrap();
+            let told = offered(&before, &now, &OF_ONE_LOAD);
+            assert_eq!(told.len(), usize::from(!OF_ONE_LOAD.contains(&&**key)), "{key}: {told:?}");
+            assert!(OF_ONE_LOAD.contains(&&**key) || matches!(words(key), Cow::Borrowed(_)), "{key}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Two loads.
+//!
+//! Calls of one second share the server's state, and so do neighbouring seconds: a test over all calls would take them to be
+//! independent and find what is not there. So each second gives one value, which weighs as much as what ended in it, seconds
+//! are joined into as many batches as look independent, and the batches are compared by Welch's test. What ends after the last
+//! arrival, which are the slowest of all, is of the last second with arrivals. Shares are too rare for batches: they are compared
+//! exactly, after as many of them are left out of account as their clusters ask for.
+
+use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
+use netrig_stats::compare::{Alternative, Share, design_effect, proportions, welch};
+
+use super::document::{ComparedDelay, ComparedLoad, ComparedSecond};
+use super::{ComparedIndex, ComparisonError, ComparisonSettings, IndexVerdict};
+use crate::load_text::words;
+
+/// Clusters of seconds for the design effect of a share.
+const CLUSTERS: usize = 20;
+
+/// A second's 95th percentile is one only of so many.
+const FOR_P95: f64 = 20.0;
+
+/// All indices of both.
+pub fn indices(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    settings: ComparisonSettings,
+) -> Result<Vec<ComparedIndex>, ComparisonError> {
+    let mut all = vec![success(before, now, settings)?];
+    let names = before.delays.iter().chain(now.delays.iter().filter(|row| before.delay(&row.name).is_none()));
+    for name in names.map(|row| &*row.name) {
+        all.push(delay(before, now, (name, "mean", |row| row.mean_us), settings)?);
+        all.push(delay(before, now, (name, "p95", |row| row.p95_us), settings)?);
+    }
+    all.push(retransmissions(before, now, settings)?);
+    Ok(all)
+}
+
+impl ComparedLoad {
+    fn delay(&self, name: &str) -> Option<&ComparedDelay> {
+        self.delays.iter().find(|row| row.name == name)
+    }
+
+    /// Measured seconds up to the last in which something began, each alone; whatever ended later, as the slowest do, is joined
+    /// to that one.
+    fn spans(&self) -> Vec<Vec<&ComparedSecond>> {
+        let last = self.seconds.iter().filter(|second| second.begun > 0).map(|second| second.second).max();
+        let mut spans: Vec<Vec<&ComparedSecond>> = Vec::new();
+        for second in self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up) {
+            match spans.last_mut() {
+                Some(span) if Some(second.second) > last => span.push(second),
+                _ => spans.push(vec![second]),
+            }
+        }
+        spans
+    }
+
+    /// What of its own was done, and of that what went as it should.
+    fn share(&self) -> Share {
+        // What who is called sees, and what is kept alive, is of nobody who began.
+        let own = || self.outcomes.iter().filter(|row| !["answer", "notify", "renew"].contains(&&*row.what));
+        Share {
+            successes: own().map(|row| row.succeeded).sum(),
+            trials: own().map(|row| row.succeeded + row.failed).sum(),
+        }
+    }
+
+    /// The same, with what failed together counted for as much as it tells.
+    fn effective(&self) -> Share {
+        // ComparisonErrors by time-out end after all has begun.
+        let seconds: Vec<_> =
+            self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up).collect();
+        let each = seconds.len().div_ceil(CLUSTERS).max(1);
+        let cluster = |seconds: &[&ComparedSecond]| Share {
+            successes: seconds.iter().map(|second| second.succeeded).sum(),
+            trials: seconds.iter().map(|second| second.succeeded + second.failed).sum(),
+        };
+        let clusters: Vec<_> =
+            seconds.chunks(each).map(cluster).filter(|cluster| cluster.trials > 0).collect();
+        // Of too few clusters nothing is known of how they vary.
+        let effect = design_effect(&clusters).unwrap_or(1.0);
+        let Share { successes, trials } = self.share();
+        // What is rare, failures, is not rounded away.
+        let failures = ((trials - successes) as f64 / effect).ceil();
+        let trials = (trials as f64 / effect).round().max(failures);
+        Share { successes: (trials - failures) as usize, trials: trials as usize }
+    }
+}
+
+fn success(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
+    let scenarios: Vec<_> = before.offered.scenario.keys().map(String::as_str).collect();
+    let name = format!("success of {}", scenarios.join(", "));
+    let shares = [before, now].map(|load| {
+        let Share { successes, trials } = load.share();
+        (trials > 0).then(|| successes as f64 / trials as f64)
+    });
+    if shares.contains(&None) {
+        return Ok(ComparedIndex::untested(name, "1", shares, "nothing came to an end"));
+    }
+    let test = proportions(now.effective(), before.effective(), settings.confidence)
+        .map_err(ComparisonError::statistics)?;
+    Ok(ComparedIndex {
+        low: test.interval.low,
+        high: test.interval.high,
+        p: test.p_value,
+        verdict: IndexVerdict::NoDifference,
+        more_is_better: true,
+        ..ComparedIndex::untested(name, "1", shares, "Fisher's exact test, clusters of seconds")
+    })
+}
+
+type Statistic = fn(&ComparedDelay) -> f64;
+
+fn delay(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    (name, statistic, of): (&str, &str, Statistic),
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
+    let title = format!("{}, {statistic}", words(name));
+    let told = [before, now].map(|load| load.delay(name).map(of));
+    if told.contains(&None) {
+        return Ok(ComparedIndex::untested(title, "us", told, "only one of them has it"));
+    }
+    let parts = [before, now].map(|load| {
+        let row = |second: &&ComparedSecond| second.delays.iter().find(|row| row.name == name).cloned();
+        let part = |span: &Vec<&ComparedSecond>| {
+            let rows = span.iter().filter_map(row).map(|row| (of(&row) * row.n as f64, row.n as f64));
+            rows.fold((0.0, 0.0), |(sum, all), (part, n)| (sum + part, all + n))
+        };
+        load.spans().iter().map(part).collect::<Vec<_>>()
+    });
+    let fewest = parts.iter().map(|parts| {
+        let filled = parts.iter().filter(|(_, n)| *n > 0.0).count();
+        parts.iter().map(|(_, n)| n).sum::<f64>() / filled.max(1) as f64
+    });
+    if statistic == "p95" && fewest.fold(f64::INFINITY, f64::min) < FOR_P95 {
+        let why = format!("fewer than {FOR_P95} in a second have no 95th percentile");
+        return Ok(ComparedIndex::untested(title, "us", told, why));
+    }
+    let margin = settings.margin * told[0].unwrap_or(0.0);
+    batches(ComparedIndex::untested(title, "us", told, ""), &parts, margin, settings)
+}
+
+fn retransmissions(
+    before: &ComparedLoad,
+    now: &ComparedLoad,
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
+    let again =
+        |span: Vec<&ComparedSecond>| (span.iter().map(|second| second.retransmissions as f64).sum(), 1.0);
+    let parts = [before, now].map(|load| load.spans().into_iter().map(again).collect::<Vec<_>>());
+    let index = ComparedIndex::untested(
+        "requests sent again".to_owned(),
+        "1/s",
+        parts.each_ref().map(|parts| ratio(parts)),
+        "",
+    );
+    batches(index, &parts, 0.0, settings)
+}
+
+/// How much there is of it for each of how many.
+fn ratio(parts: &[(f64, f64)]) -> Option<f64> {
+    let (sum, weight) = parts.iter().fold((0.0, 0.0), |(sum, all), part| (sum + part.0, all + part.1));
+    (weight > 0.0).then(|| sum / weight)
+}
+
+/// Compares seconds by their batches, beyond a margin to either side.
+fn batches(
+    index: ComparedIndex,
+    parts: &[Vec<(f64, f64)>; 2],
+    margin: f64,
+    settings: ComparisonSettings,
+) -> Result<ComparedIndex, ComparisonError> {
+    if parts.iter().any(|parts| parts.len() < FEWEST_BATCHES || ratio(parts).is_none()) {
+        let how = format!("fewer than {FEWEST_BATCHES} seconds");
+        return Ok(ComparedIndex { how, ..index });
+    }
+    // What is told is what is tested.
+    let index = ComparedIndex::untested(
+        index.name,
+        index.unit,
+        parts.each_ref().map(|parts| ratio(parts)),
+        index.how,
+    );
+    let cut = |parts: &Vec<(f64, f64)>| BatchMeans::choose_ratio(parts).map_err(ComparisonError::statistics);
+    let (before, now) = (cut(&parts[0])?, cut(&parts[1])?);
+    if !(before.independent() && now.independent()) {
+        let how = "its seconds depend on each other for longer than the loads lasted".to_owned();
+        return Ok(ComparedIndex { how, ..index });
+    }
+    let test = |null, alternative| {
+        welch(&now.means, &before.means, null, alternative, settings.confidence)
+            .map_err(ComparisonError::statistics)
+    };
+    let two_sided = test(0.0, Alternative::TwoSided)?;
+    // To which side was not known beforehand.
+    let beyond = if two_sided.interval.estimate >= 0.0 {
+        test(margin, Alternative::Greater)?
+    } else {
+        test(-margin, Alternative::Less)?
+    };
+    let p = beyond.p_value.map(|p| (2.0 * p).min(1.0));
+    let how = match p {
+        Some(_) => format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len()),
+        None => "all its seconds are alike".to_owned(),
+    };
+    Ok(ComparedIndex {
+        low: two_sided.interval.low,
+        high: two_sided.interval.high,
+        p,
+        how,
+        verdict: IndexVerdict::NoDifference,
+        ..index
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+    use serde_json::json;
+
+    use super::super::document::tests::some_offer;
+    use super::super::judge;
+    use super::*;
+
+    const SETTINGS: ComparisonSettings = ComparisonSettings { confidence: 0.95, margin: 0.0 };
+
+    /// A load whose seconds are drawn: delays around a mean, failures of a share, in bursts of so many.
+    fn load(seed: u64, mean_us: f64, share: f64, burst: usize) -> ComparedLoad {
+        let mut draws = Seeds::new(seed).stream("compare");
+        let mut failures = 0;
+        let seconds: Vec<_> = (0..60)
+            .map(|second| {
+                let failed = if draws.uniform() < share * 100.0 / burst as f64 { burst } else { 0 };
+                failures += failed;
+                let us = mean_us * (0.9 + 0.2 * draws.uniform());
+                let delay = json!({"name": "connection", "n": 100, "mean_us": us, "p95_us": 2.0 * us});
+                json!({"second": second, "begun": 100, "succeeded": 100 - failed, "failed": failed,
+                       "retransmissions": 0, "delays": [delay]})
+            })
+            .collect();
+        let offered = some_offer(60);
+        let delay = json!({"name": "connection", "n": 6000, "mean_us": mean_us, "p95_us": 2.0 * mean_us});
+        let outcome = json!({"what": "call", "succeeded": 6000 - failures, "failed": failures});
+        serde_json::from_value(json!({"target": "udp:192.0.2.1:5060", "offered": offered, "valid": true,
+            "interrupted": false, "interventions": [], "outcomes": [outcome], "delays": [delay],
+            "seconds": seconds}))
+        .unwrap()
+    }
+
+    fn verdicts(
+        before: &ComparedLoad,
+        now: &ComparedLoad,
+        settings: ComparisonSettings,
+    ) -> Vec<(String, IndexVerdict)> {
+        let mut all = indices(before, now, settings).unwrap();
+        judge(&mut all, settings).unwrap();
+        all.into_iter().map(|index| (index.name, index.verdict)).collect()
+    }
+
+    fn of(verdicts: &[(String, IndexVerdict)], name: &str) -> IndexVerdict {
+        verdicts.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("{name} in {verdicts:?}")).1
+    }
+
+    #[test]
+    fn what_is_slower_is_worse_and_what_is_quicker_better() {
+        let (quick, slow) = (load(1, 1000.0, 0.0, 1), load(2, 1150.0, 0.0, 1));
+        let found = verdicts(&quick, &slow, SETTINGS);
+        assert_eq!(of(&found, "connection, mean"), IndexVerdict::Worse);
+        assert_eq!(of(&found, "connection, p95"), IndexVerdict::Worse);
+        assert_eq!(of(&found, "success of call"), IndexVerdict::NoDifference);
+        assert_eq!(of(&found, "requests sent again"), IndexVerdict::NoDifference);
+        assert_eq!(of(&verdicts(&slow, &quick, SETTINGS), "connection, mean"), IndexVerdict::Better);
+        let wide = ComparisonSettings { margin: 0.2, ..SETTINGS };
+        assert_eq!(of(&verdicts(&quick, &slow, wide), "connection, mean"), IndexVerdict::NoDifference);
+    }
+
+    #[test]
+    fn failures_count_and_bursts_of_them_for_less() {
+        let whole = load(1, 1000.0, 0.0, 1);
+        assert_eq!(
+            of(&verdicts(&whole, &load(2, 1000.0, 0.01, 1), SETTINGS), "success of call"),
+            IndexVerdict::Worse
+        );
+        assert_eq!(
+            of(&verdicts(&load(2, 1000.0, 0.01, 1), &whole, SETTINGS), "success of call"),
+            IndexVerdict::Better
+        );
+        // One burst says as much as one failure does.
+        let burst =
+            (3..50).map(|seed| load(seed, 1000.0, 0.005, 30)).find(|load| load.outcomes[0].failed == 30);
+        let found = verdicts(&whole, &burst.unwrap(), SETTINGS);
+        assert_eq!(of(&found, "success of call"), IndexVerdict::NoDifference);
+    }
+
+    /// Of 200 pairs of loads of the same server at most some 5 % differ in anything: Holm holds over all indices. 18 of
+    /// 200 are more than a binomial of 5 % shows in one of a hundred.
+    #[test]
+    fn the_same_is_seldom_told_apart() {
+        let errs = |pair: u64| {
+            let (one, other) = (load(1000 + 2 * pair, 1e3, 0.002, 1), load(1001 + 2 * pair, 1e3, 0.002, 1));
+            let found = verdicts(&one, &other, SETTINGS);
+            found.iter().any(|(_, verdict)| *verdict != IndexVerdict::NoDifference)
+        };
+        let errors = (0..200).filter(|pair| errs(*pair)).count();
+        assert!(errors <= 18, "{errors} of 200");
+    }
+
+    /// What a server that was silent before the last arrival answers afterwards is of that second, in all columns of a row.
+    #[test]
+    fn what_ends_after_the_last_arrival_counts() {
+        let before = load(1, 1000.0, 0.0, 1);
+        let mut now = load(2, 1000.0, 0.0, 1);
+        let delay = json!({"name": "connection", "n": 300, "mean_us": 2e6, "p95_us": 2.5e6});
+        let late = json!({"second": 62, "begun": 0, "succeeded": 300, "failed": 0, "retransmissions": 90,
+            "delays": [delay]});
+        now.seconds.push(serde_json::from_value(late).unwrap());
+        let all = indices(&before, &now, SETTINGS).unwrap();
+        let found = |name: &str| all.iter().find(|index| index.name == name).unwrap();
+        for name in ["connection, mean", "connection, p95", "requests sent again"] {
+            let ComparedIndex { before: Some(before), now: Some(now), difference: Some(difference), .. } =
+                found(name)
+            else {
+                panic!("{name}: {:?}", found(name));
+            };
+            assert!((now - before - difference).abs() < 1e-6 * now, "{name}: {:?}", found(name));
+            let within =
+                |low: Option<f64>, high| low.is_none_or(|low| low < *difference) && high > Some(*difference);
+            assert!(
+                found(name).low.is_none() || within(found(name).low, found(name).high),
+                "{:?}",
+                found(name)
+            );
+        }
+        let mean = found("connection, mean").now.unwrap();
+        assert!((mean - (6000.0 * 1e3 + 300.0 * 2e6) / 6300.0).abs() < 2e3, "{mean}");
+        assert_eq!(found("requests sent again").now, Some(1.5));
+    }
+
+    /// Seconds in which nothing ended, or little did, weigh as much as that.
+    #[test]
+    fn a_second_weighs_what_ended_in_it() {
+        let mut now = load(2, 1000.0, 0.0, 1);
+        for second in now.seconds.iter_mut().step_by(2) {
+            second.delays[0] = ComparedDelay { n: 1, mean_us: 1e6, p95_us: 1e6, ..second.delays[0].clone() };
+        }
+        let all = indices(&load(1, 1000.0, 0.0, 1), &now, SETTINGS).unwrap();
+        let told =
+            all.iter().find(|index| index.name == "connection, mean").and_then(|index| index.now).unwrap();
+        assert!((told - (100.0 * 1e3 + 1e6) / 101.0).abs() < 200.0, "{told}");
+    }
+
+    #[test]
+    fn of_too_little_nothing_is_said() {
+        let mut short = load(1, 1000.0, 0.0, 1);
+        short.seconds.truncate(9);
+        let found = verdicts(&short, &load(2, 1000.0, 0.0, 1), SETTINGS);
+        assert_eq!(of(&found, "connection, mean"), IndexVerdict::NotTested);
+        let mut other = load(2, 1000.0, 0.0, 1);
+        other.delays[0].name = "disconnect".to_owned();
+        let found = verdicts(&load(1, 1000.0, 0.0, 1), &other, SETTINGS);
+        assert_eq!(of(&found, "connection, mean"), IndexVerdict::NotTested);
+        assert_eq!(of(&found, "disconnect, mean"), IndexVerdict::NotTested);
+    }
+}

@@ -1,0 +1,195 @@
+//! What the screen shows, and what keys do to it.
+
+use std::collections::VecDeque;
+
+use netrig_core::Duration;
+use netrig_sip::load::Pace;
+use netrig_sip_net::load::{DelayRow, FailureRow, LoadOrder, SPEEDS, SecondRow, SoFar, ThresholdRow};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Seconds that are kept for the curves: more than any terminal is wide.
+const KEPT: usize = 600;
+
+/// Steps of a search that are kept.
+const STEPS: usize = 100;
+
+/// One key makes it so many times as fast.
+const STEP: f64 = 1.1;
+
+/// What is on the screen.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// What is tested, and with what.
+    pub title: String,
+    /// For how long users begin, s.
+    pub lasts: f64,
+    /// Threads of the tester.
+    pub threads: u16,
+    /// Whether a search goes on: its rates are its own.
+    pub is_search: bool,
+    /// Whether there is a plan in users per second.
+    pub is_open_loop: bool,
+    /// How many times as fast as planned.
+    pub factor: f64,
+    /// Whether no call starts until the user goes on.
+    pub is_paused: bool,
+    /// No more begins.
+    pub is_ending: bool,
+    /// The last seconds.
+    pub seconds: VecDeque<SecondRow>,
+    /// Delays in all.
+    pub delays: Vec<DelayRow>,
+    /// The thresholds, as they are kept so far.
+    pub thresholds: Vec<ThresholdRow>,
+    /// Failures in all, the most frequent first.
+    pub failures: Vec<FailureRow>,
+    /// How late the latest percent began, in all.
+    pub late: Duration,
+    /// Datagrams for which the tester had no room, in all.
+    pub dropped: u64,
+    /// The last fault of the tester, with its second.
+    pub fault: Option<(u64, String)>,
+    /// Seconds with faults.
+    pub faulty: u64,
+    /// Steps of a search that are over.
+    pub steps: VecDeque<String>,
+}
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Deed {
+    /// So many times as fast as planned; 0 is a pause.
+    Speed(f64),
+    /// No more is to begin.
+    Enough,
+    /// It is to be ended now.
+    Interrupt,
+}
+
+impl State {
+    /// Before the first second of a load.
+    pub fn of(title: String, order: &LoadOrder) -> Self {
+        Self {
+            title,
+            lasts: order.plan.duration.as_secs_f64(),
+            threads: order.shards,
+            is_open_loop: matches!(order.plan.pace, Pace::Open(_)),
+            factor: 1.0,
+            ..Self::default()
+        }
+    }
+
+    /// A step of a search begins.
+    pub fn begin_step(&mut self, title: String, order: &LoadOrder) {
+        let steps = std::mem::take(&mut self.steps);
+        let is_ending = self.is_ending;
+        *self = Self { is_search: true, is_ending, steps, ..Self::of(title, order) };
+    }
+
+    /// A step of a search is over.
+    pub fn end_step(&mut self, line: String) {
+        self.steps.push_front(line);
+        self.steps.truncate(STEPS);
+    }
+
+    /// A second is over.
+    pub fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) {
+        self.delays = so_far.delays();
+        self.failures = so_far.failures();
+        self.failures.sort_by_key(|row| std::cmp::Reverse(row.count));
+        self.thresholds = so_far.judged(&order.plan.thresholds);
+        self.late = so_far.lateness_p99();
+        self.dropped = so_far.dropped();
+        if !row.faults.is_empty() {
+            self.faulty += 1;
+            self.fault = Some((row.second + 1, row.faults.join("; ")));
+        }
+        self.seconds.push_back(row.clone());
+        if self.seconds.len() > KEPT {
+            self.seconds.pop_front();
+        }
+    }
+
+    /// What a key asks for, with what the screen shows of it at once.
+    pub fn key(&mut self, key: KeyEvent) -> Option<Deed> {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if is_control => Some(Deed::Interrupt),
+            KeyCode::Char('q') | KeyCode::Esc => {
+                let is_first = !std::mem::replace(&mut self.is_ending, true);
+                is_first.then_some(Deed::Enough)
+            }
+            // The rates of a search are decided by what was seen.
+            _ if self.is_search || self.is_ending => None,
+            KeyCode::Char('p' | ' ') => {
+                self.is_paused = !self.is_paused;
+                Some(self.speed())
+            }
+            KeyCode::Char('+' | '=') | KeyCode::Up => self.change(STEP),
+            KeyCode::Char('-') | KeyCode::Down => self.change(1.0 / STEP),
+            KeyCode::PageUp => self.change(2.0),
+            KeyCode::PageDown => self.change(0.5),
+            _ => None,
+        }
+    }
+
+    /// A pause lasts until it is ended: what is changed in it holds then.
+    fn change(&mut self, by: f64) -> Option<Deed> {
+        let (least, most) = SPEEDS;
+        // To a hundredth, so that as many steps down lead back where as many led up.
+        let wanted = (self.factor * by * 100.0).round() / 100.0;
+        self.factor = wanted.clamp(least, most);
+        (!self.is_paused).then(|| self.speed())
+    }
+
+    const fn speed(&self) -> Deed {
+        Deed::Speed(if self.is_paused { 0.0 } else { self.factor })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_sip::load::{Arrivals, Gaps, Plan, Work};
+
+    use super::*;
+
+    fn press(state: &mut State, keys: &[KeyCode]) -> Vec<Option<Deed>> {
+        keys.iter().map(|key| state.key(KeyEvent::new(*key, KeyModifiers::NONE))).collect()
+    }
+
+    #[test]
+    fn keys_change_the_pace_of_a_load() {
+        use KeyCode::{Char, Down, Esc, PageUp, Up};
+        let mut state = State { factor: 1.0, ..State::default() };
+        let speeds = |all: &[f64]| all.iter().map(|speed| Some(Deed::Speed(*speed))).collect::<Vec<_>>();
+        assert_eq!(
+            press(&mut state, &[Up, Char('+'), Down, Char('-'), PageUp]),
+            speeds(&[1.1, 1.21, 1.1, 1.0, 2.0])
+        );
+        // In a pause the pace is chosen for afterwards.
+        assert_eq!(
+            press(&mut state, &[Char(' '), Char('+'), Char('p')]),
+            [Some(Deed::Speed(0.0)), None, Some(Deed::Speed(2.2))]
+        );
+        // Open calls are waited for once.
+        assert_eq!(
+            press(&mut state, &[Char('q'), Esc, Up, Char('x')]),
+            [Some(Deed::Enough), None, None, None]
+        );
+        let interrupt = KeyEvent::new(Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(state.key(interrupt), Some(Deed::Interrupt));
+    }
+
+    #[test]
+    fn a_search_is_only_ended() {
+        let mut state = State { is_search: true, ..State::default() };
+        assert_eq!(press(&mut state, &[KeyCode::Up, KeyCode::Char('p')]), [None, None]);
+        assert_eq!(press(&mut state, &[KeyCode::Char('q')]), [Some(Deed::Enough)]);
+        state.end_step("first".to_owned());
+        let pace = Pace::Open(Arrivals::at(1.0, Gaps::Poisson));
+        let plan = Plan::new(Work::Register, pace, Duration::from_secs(1));
+        let order = LoadOrder::new("127.0.0.1:5060".parse().unwrap(), plan);
+        state.begin_step("step".to_owned(), &order);
+        assert!(state.is_ending && state.steps.len() == 1);
+    }
+}

@@ -1,0 +1,126 @@
+//! What ended a search, from what was counted of the server.
+
+use netrig_sip_tester::capacity::{
+    CapacityCause, Counts, Order, Purpose, Search, Seen, ServerSeen, StallsSeen, Verdict, causes,
+};
+
+use super::settings;
+
+/// What is found of a server that fails from 500 per second on, and of which this is seen in those steps.
+fn found(seen_of_server: &ServerSeen) -> Vec<String> {
+    let mut search = Search::new(settings()).unwrap();
+    loop {
+        match search.next() {
+            Order::Step(step) => {
+                let begun = (step.rate * step.at_most_s) as u64;
+                let is_bad = step.rate > 500.0;
+                let failed = if is_bad { begun / 2 } else { 0 };
+                let counts = Counts { begun, failed, succeeded: begun - failed, ..Counts::default() };
+                let server = Some(if is_bad { seen_of_server.clone() } else { ServerSeen::default() });
+                search.end(&Seen { span_s: step.at_most_s, counts, server, ..Seen::default() });
+            }
+            Order::Drain(_) => search.drained(),
+            Order::Finished(verdict) => {
+                assert!(matches!(verdict, Verdict::Capacity(_)), "{verdict:?}");
+                break;
+            }
+        }
+    }
+    causes(&search.journal()).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
+    let idle = ServerSeen {
+        span_s: 4.0,
+        processes: 1,
+        busiest_s: 0.4,
+        processors: 2,
+        receive_buffer: 212_992,
+        ..ServerSeen::default()
+    };
+    for (seen, words) in [
+        (
+            ServerSeen { busiest_s: 3.96, dropped: 7, ..idle.clone() },
+            "the server's processor: its thread was busy for 99 % of the step",
+        ),
+        (
+            ServerSeen { busiest_s: 1.2, throttled_s: 2.8, ..idle.clone() },
+            "its control group kept it from running for 70 % of the step",
+        ),
+        (
+            ServerSeen { dropped: 1487, least_full: Some(0.1), ..idle.clone() },
+            "the server's UDP socket dropped 1,487 datagrams; its receive buffer is 208 KiB (at",
+        ),
+        (
+            ServerSeen { dropped: 1, least_full: Some(0.1), receive_buffer: 0, ..idle.clone() },
+            "dropped 1 datagram (at",
+        ),
+        (
+            ServerSeen { dropped: 1487, least_full: Some(0.9), ..idle.clone() },
+            "busy for only 10 % of the step and never emptied its socket",
+        ),
+        (
+            ServerSeen { busiest_s: 2.0, ran_s: 7.6, ..idle.clone() },
+            "the server's processors: its threads had 95 % of the 2 processors that they may use",
+        ),
+        (
+            ServerSeen { busiest_s: 2.4, busiest_waited_s: 1.5, dropped: 3, ..idle.clone() },
+            "ran for 60 % of the step and waited for 38 %",
+        ),
+        (ServerSeen { overflows: 5, ..idle.clone() }, "its queue was full for 5 connections"),
+        (idle, "busy for only 10 % of the step and dropped no datagram"),
+        (
+            ServerSeen { hidden: Some("it is on another host".to_owned()), ..ServerSeen::default() },
+            "not known, because it is on another host",
+        ),
+    ] {
+        let all = found(&seen);
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(all[0].contains(words), "{words}: {all:?}");
+    }
+    // Whatever the cause was, drops are told.
+    let busy =
+        ServerSeen { span_s: 1.0, busiest_s: 1.0, dropped: 9, receive_buffer: 4096, ..ServerSeen::default() };
+    let all = found(&busy);
+    assert!(
+        all[0].ends_with(
+            "in that step the server's UDP socket dropped 9 datagrams; its receive buffer is 4 KiB"
+        ),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
+    let mut search = Search::new(settings()).unwrap();
+    let mut failed = 0;
+    while let Order::Step(_) | Order::Drain(_) = search.next() {
+        let Order::Step(step) = search.next() else {
+            search.drained();
+            continue;
+        };
+        let begun = (step.rate * step.at_most_s) as u64;
+        let is_bad = step.rate > 500.0 && step.purpose != Purpose::Recovery;
+        failed += u32::from(is_bad);
+        let lost = if is_bad { begun / 2 } else { 0 };
+        let counts = Counts { begun, failed: lost, succeeded: begun - lost, ..Counts::default() };
+        // Once its processor was to blame, and a stall once.
+        let busiest_s = if failed == 1 { 1.0 } else { 0.1 };
+        let (dropped, least_full) = (u64::from(is_bad), is_bad.then_some(0.0));
+        let server = ServerSeen { span_s: 1.0, busiest_s, dropped, least_full, ..ServerSeen::default() };
+        // It is long enough to explain all failures.
+        let stalls = match failed == 2 && is_bad {
+            true => StallsSeen { count: 1, longest_s: 0.31, total_s: 0.1 * step.at_most_s, steal: 0.0 },
+            false => StallsSeen::default(),
+        };
+        search.end(&Seen { span_s: step.at_most_s, counts, server: Some(server), stalls, ..Seen::default() });
+    }
+    let all = causes(&search.journal());
+    assert!(matches!(all[0].cause, CapacityCause::ReceiveBuffer { dropped: 1, .. }), "{all:?}");
+    let said = all[1].to_string();
+    assert_eq!(
+        said,
+        "the whole machine stalled 1 time, for up to 310 ms; 1 step that this spoilt was repeated"
+    );
+}

@@ -1,0 +1,48 @@
+//! The search for a capacity against servers whose capacity is known.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod baseline;
+mod causes;
+mod design_objective;
+mod form;
+mod judging;
+mod refusing;
+mod resuming;
+mod rfc7502;
+mod sequential;
+mod server;
+
+use netrig_sip_tester::capacity::{Capacity, Mode, Sequential, Settings, Statistic, Threshold, Verdict};
+
+/// A search for calls whose connection takes at most 1.5 s in the mean, from 100 per second, each step of which may take its time.
+fn settings() -> Settings {
+    let connection = Threshold { delay: "connection".to_owned(), statistic: Statistic::Mean, most_s: 1.5 };
+    with(Settings::sequential("calls", 100.0, vec![connection]), |sequential| {
+        (sequential.most_s, sequential.within_s) = (120.0, 1e6);
+    })
+}
+
+/// The same with other settings of its mode.
+fn with(mut settings: Settings, change: impl FnOnce(&mut Sequential)) -> Settings {
+    if let Mode::Sequential(sequential) = &mut settings.mode {
+        change(sequential);
+    }
+    settings
+}
+
+/// The capacity that was found.
+#[track_caller]
+fn capacity(verdict: &Verdict) -> &Capacity {
+    let Verdict::Capacity(capacity) = verdict else { panic!("no number: {}", verdict.sentence("calls")) };
+    capacity
+}
+
+/// Fails unless the interval holds `known`, and its ends differ by no more than 1.3 times.
+#[track_caller]
+fn holds(verdict: &Verdict, known: f64) {
+    let capacity = capacity(verdict);
+    let sentence = verdict.sentence("calls");
+    assert!(capacity.low <= known && known <= capacity.high, "{known}: {sentence}");
+    assert!(capacity.high <= 1.3 * capacity.low, "{known}: {sentence}");
+}

@@ -1,0 +1,260 @@
+//! A server that is none: it answers in virtual time as a test says, and a driver that carries a search's orders out
+//! on it.
+
+use netrig_core::{Seeds, Stream};
+use netrig_sip_tester::capacity::{
+    Counts, DelaySeen, Drain, Order, Outcome, Progress, Search, Seen, StallsSeen, Step, TesterSeen, Verdict,
+};
+
+/// What a lost call is known after: 64 T1.
+const LOST_S: f64 = 32.0;
+
+/// How often a driver looks, s.
+const TICK_S: f64 = 0.5;
+
+/// A server.
+pub struct Server {
+    /// Calls per second that it serves.
+    pub capacity: f64,
+    /// Calls that wait for it; what finds no place is lost.
+    pub buffer: f64,
+    /// How long a call takes without waiting, s.
+    pub delay_s: f64,
+    /// The share of the calls that are refused, by the rate at which they come.
+    pub refuses: Box<dyn Fn(f64) -> f64>,
+    /// For so long after it lost a call it loses all, s.
+    pub recovery_s: f64,
+    /// So long after the last call was begun it answers the lost ones, which are sent again and again.
+    pub answers_again_s: f64,
+    /// What the tester says of itself, by the rate and by how often it was asked for any. With faults it begins none.
+    pub tester: Box<dyn FnMut(f64, u32) -> Vec<String>>,
+    /// The share of the steps in which the machine stands still: then many calls are lost.
+    pub stalls: f64,
+    /// The share of the steps that fail by mischance, which nothing tells.
+    pub mischance: f64,
+    /// Of the calls that the driver is asked for it begins this share.
+    pub offered: f64,
+    /// Whether calls arrive as a Poisson process, and not at equal gaps.
+    pub is_poisson: bool,
+    /// What it is about.
+    pub state: State,
+}
+
+/// What a server is about.
+pub struct State {
+    /// Virtual time since the beginning.
+    pub now_s: f64,
+    waiting: f64,
+    /// A part of a call that it could have served and did not.
+    credit: f64,
+    blind_until_s: f64,
+    steps: u32,
+    random: Stream,
+}
+
+impl State {
+    fn new(seed: u64) -> Self {
+        Self {
+            now_s: 0.0,
+            waiting: 0.0,
+            credit: 0.0,
+            blind_until_s: 0.0,
+            steps: 0,
+            random: Seeds::new(seed).stream("test/capacity/server"),
+        }
+    }
+}
+
+impl Server {
+    /// One that serves so many calls per second, at once or after a short wait.
+    pub fn of(capacity: f64) -> Self {
+        Self {
+            capacity,
+            buffer: 20.0,
+            delay_s: 0.005,
+            refuses: Box::new(|_| 0.0),
+            recovery_s: 0.0,
+            answers_again_s: f64::INFINITY,
+            tester: Box::new(|_, _| Vec::new()),
+            stalls: 0.0,
+            mischance: 0.0,
+            offered: 1.0,
+            is_poisson: false,
+            state: State::new(1),
+        }
+    }
+
+    /// The same, drawing from another seed.
+    pub fn seeded(self, seed: u64) -> Self {
+        Self { state: State::new(seed), ..self }
+    }
+
+    /// Carries out all that the search orders.
+    pub fn drive(&mut self, search: &mut Search) -> Verdict {
+        loop {
+            match search.next() {
+                Order::Step(step) => self.step(search, &step),
+                Order::Drain(Drain { span_s, .. }) => {
+                    self.pass(span_s);
+                    search.drained();
+                }
+                Order::Finished(verdict) => return verdict,
+            }
+        }
+    }
+
+    /// A step, from its first call until the last is known or nobody waits any more.
+    pub fn step(&mut self, search: &mut Search, step: &Step) {
+        self.state.steps += 1;
+        let mut load = Load { begun_s: self.state.now_s, ..Load::default() };
+        load.is_unlucky = self.mischance > 0.0 && self.state.random.chance(self.mischance);
+        load.is_spoilt = self.stalls > 0.0 && self.state.random.chance(self.stalls);
+        let linger_s = loop {
+            self.tick(step, &mut load);
+            if let Progress::Enough { linger_s, .. } = search.observe(&load.seen(self, step.rate)) {
+                break linger_s;
+            }
+            let is_counted_out = step.calls.is_some_and(|calls| load.counts.begun >= calls);
+            if is_counted_out || load.span_s + 1e-9 >= step.at_most_s {
+                break step.linger_s;
+            }
+        };
+        let (until_s, answered_s) = (self.state.now_s + linger_s, self.state.now_s + self.answers_again_s);
+        while load.counts.open() > 0 && self.state.now_s < until_s {
+            self.serve(0.0, &mut load);
+            self.state.now_s += TICK_S;
+            if self.state.now_s >= answered_s {
+                let answered: u64 = load.losses.drain(..).map(|(_, calls)| calls).sum();
+                load.counts.succeeded += answered;
+                load.delays.push((answered, self.answers_again_s));
+            }
+            load.learn(self.state.now_s);
+        }
+        self.state.waiting = 0.0;
+        let seen = load.seen(self, step.rate);
+        let record = search.end(&seen).expect("a step was ordered");
+        assert_eq!(record.rate, step.rate);
+        let is_server = record.decision.outcome == Outcome::Failed;
+        assert!(!is_server || seen.tester.faults.is_empty(), "the server is blamed for {:?}", seen.tester);
+    }
+
+    fn tick(&mut self, step: &Step, load: &mut Load) {
+        let is_faulty = !(self.tester)(step.rate, self.state.steps).is_empty();
+        let share = if is_faulty { 0.0 } else { self.offered };
+        load.due += self.arrivals(share * step.rate);
+        let mut calls = load.due.floor();
+        if let Some(most) = step.calls {
+            calls = calls.min((most - load.counts.begun) as f64);
+        }
+        load.due -= load.due.floor();
+        load.span_s += TICK_S;
+        load.counts.begun += calls as u64;
+        if self.state.now_s < self.state.blind_until_s {
+            self.lose(calls, load);
+        } else {
+            let mut refused = self.refused(calls as u64, step.rate);
+            if load.is_spoilt && load.span_s >= 1.0 {
+                load.stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+            }
+            if load.is_unlucky || load.stalls.count > 0 {
+                refused = refused.max((calls / 2.0) as u64);
+            }
+            load.counts.failed += refused;
+            self.serve(calls - refused as f64, load);
+        }
+        self.state.now_s += TICK_S;
+        load.learn(self.state.now_s);
+    }
+
+    /// Calls that arrive in a tick.
+    fn arrivals(&mut self, rate: f64) -> f64 {
+        if !self.is_poisson {
+            return rate * TICK_S;
+        }
+        let gaps = std::iter::repeat_with(|| self.state.random.exponential(1.0 / rate));
+        let until = |at: &mut f64, gap: f64| {
+            *at += gap;
+            (*at <= TICK_S).then_some(())
+        };
+        gaps.scan(0.0, until).count() as f64
+    }
+
+    fn refused(&mut self, calls: u64, rate: f64) -> u64 {
+        let share = (self.refuses)(rate);
+        if share == 0.0 {
+            return 0;
+        }
+        (0..calls).filter(|_| self.state.random.chance(share)).count() as u64
+    }
+
+    /// Serves what waits and what comes, as far as it can; the rest waits or is lost.
+    fn serve(&mut self, calls: f64, load: &mut Load) {
+        let all = self.state.waiting + calls;
+        let can = self.state.credit + self.capacity * TICK_S;
+        let served = all.min(can.floor());
+        self.state.credit = can.fract();
+        let lost = (all - served - self.buffer).max(0.0).ceil();
+        self.state.waiting = all - served - lost;
+        self.lose(lost, load);
+        load.counts.succeeded += served as u64;
+        load.delays.push((served as u64, self.delay_s + self.state.waiting / self.capacity));
+    }
+
+    fn lose(&mut self, calls: f64, load: &mut Load) {
+        if calls > 0.0 {
+            load.losses.push((self.state.now_s, calls as u64));
+            self.state.blind_until_s = self.state.blind_until_s.max(self.state.now_s + self.recovery_s);
+        }
+    }
+
+    /// Nothing is offered.
+    fn pass(&mut self, span_s: f64) {
+        self.state.now_s += span_s;
+    }
+}
+
+/// A step from the driver's side.
+#[derive(Default)]
+struct Load {
+    begun_s: f64,
+    is_spoilt: bool,
+    is_unlucky: bool,
+    stalls: StallsSeen,
+    span_s: f64,
+    due: f64,
+    counts: Counts,
+    /// When so many calls were lost that are not yet known to be.
+    losses: Vec<(f64, u64)>,
+    /// So many calls with such a delay.
+    delays: Vec<(u64, f64)>,
+}
+
+impl Load {
+    /// What time tells: calls that were lost are overdue after 2.5 s and known after 64 T1. Calls that wait at the
+    /// server end when it has time, and are not told apart here.
+    fn learn(&mut self, now_s: f64) {
+        let is_known = |(at, _): &(f64, u64)| now_s - at >= LOST_S;
+        let known: u64 = self.losses.iter().filter(|loss| is_known(loss)).map(|(_, calls)| calls).sum();
+        self.losses.retain(|loss| !is_known(loss));
+        self.counts.failed += known;
+        let overdue = self.losses.iter().filter(|(at, _)| now_s - at >= 2.5);
+        self.counts.overdue = overdue.map(|(_, calls)| calls).sum();
+    }
+
+    fn seen(&self, server: &mut Server, rate: f64) -> Seen {
+        let n: u64 = self.delays.iter().map(|(calls, _)| calls).sum();
+        let mean_s =
+            self.delays.iter().map(|(calls, delay)| *calls as f64 * delay).sum::<f64>() / n.max(1) as f64;
+        let max_s = self.delays.iter().map(|(_, delay)| *delay).fold(0.0, f64::max);
+        let delay = DelaySeen { delay: "connection".to_owned(), n, mean_s, p95_s: max_s, max_s };
+        Seen {
+            span_s: self.span_s,
+            counts: self.counts,
+            delays: vec![delay],
+            stalls: self.stalls,
+            took_s: server.state.now_s - self.begun_s,
+            tester: TesterSeen { faults: (server.tester)(rate, server.state.steps), ..TesterSeen::default() },
+            ..Seen::default()
+        }
+    }
+}
