@@ -1,7 +1,7 @@
 //! Where the metrics of a load, a search or a server go.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
@@ -61,10 +61,9 @@ impl MetricsArguments {
         Ok(Some(metrics))
     }
 
-    /// Stops serving the metrics and writes the last page into the file that was asked for.
-    pub fn finish(file: Option<&Path>, metrics: Metrics) -> Result<(), Failure> {
-        let last = metrics.finish();
-        file.map_or(Ok(()), |file| replace(file, last.as_bytes()))
+    /// Writes the last page into the file that was asked for.
+    pub fn write(&self, last: &str) -> Result<(), Failure> {
+        self.metrics_file.as_deref().map_or(Ok(()), |file| replace(file, last.as_bytes()))
     }
 }
 

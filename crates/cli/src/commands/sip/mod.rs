@@ -13,6 +13,7 @@ mod scenario;
 mod serve;
 mod show;
 mod subject;
+mod watchers;
 mod watching;
 
 use std::process::ExitCode;

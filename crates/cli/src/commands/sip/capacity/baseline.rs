@@ -8,21 +8,18 @@ use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 use netrig_sip_tester::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
 
-use super::arguments::Capacity;
-use super::offer;
-use crate::commands::sip::load;
-use crate::failure::Failure;
+use super::drive::{CapacityError, CapacityOrder};
 
 /// Users registered beforehand, for each registration per second: nobody keeps them waiting.
 const USERS_PER_RATE: f64 = 0.2;
 const FEWEST_USERS: u32 = 1000;
 
 /// Looks for it. `None` if it was interrupted.
-pub fn find(typed: &Capacity, stop: &AtomicBool) -> Result<Option<Baseline>, Failure> {
-    let search = &typed.search;
-    let mut baseline = BaselineSearch::new(search.start.0, (search.lowest.0, search.highest.0));
+pub fn find(capacity: &CapacityOrder<'_>, stop: &AtomicBool) -> Result<Option<Baseline>, CapacityError> {
+    let settings = &capacity.settings;
+    let mut baseline = BaselineSearch::new(settings.start, (settings.lowest, settings.highest));
     while let Some(rate) = baseline.next() {
-        let seen = offered(typed, rate, stop)?;
+        let seen = offered(capacity, rate, stop)?;
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -32,8 +29,8 @@ pub fn find(typed: &Capacity, stop: &AtomicBool) -> Result<Option<Baseline>, Fai
 }
 
 /// Offers a rate to the tester's own answering side, to its end or until it is interrupted; what was seen of it.
-fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Seen, Failure> {
-    let mut order = offer::order(typed, rate, BaselineSearch::SPAN_S, None)?;
+fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result<Seen, CapacityError> {
+    let mut order = (capacity.load)(rate, BaselineSearch::SPAN_S, None)?;
     if order.plan.work == Work::ReRegister {
         order.plan.users = ((rate * USERS_PER_RATE) as u32).max(FEWEST_USERS);
     }
@@ -65,8 +62,8 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Seen, Failu
         is_over.store(true, Ordering::Relaxed);
         let answered = answers.join();
         report.ok_or_else(|| match answered {
-            Ok(Err(error)) => load::failure(error),
-            _ => Failure::failed("the tester's own answering side did not begin"),
+            Ok(Err(error)) => CapacityError::Load(error),
+            _ => CapacityError::NoAnswers,
         })
     })?;
     match report {
@@ -74,7 +71,7 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Seen, Failu
         // Its own answering side is not refused by a server: it was too slow.
         Err(LoadError::Preparation { why, .. }) => Ok(Seen { unprepared: Some(why), ..Seen::default() }),
         Err(LoadError::Interrupted) => Ok(Seen::default()),
-        Err(error) => Err(load::failure(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

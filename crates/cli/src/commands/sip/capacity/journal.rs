@@ -1,18 +1,39 @@
 //! The file in which the steps of a search are kept.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netrig_host::user_file;
-use netrig_sip_tester::capacity::{Baseline, Journal, ResumeError, Search, Settings};
+use netrig_sip_tester::capacity::{Baseline, Journal, ResumeError, Search, Settings, SettingsError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::arguments::{Capacity, typed_name};
-use crate::failure::Failure;
-
 /// The form of the file: another when a search that goes on from an older one would do something else.
 const FORM: u64 = 2;
+
+/// Why a search has no journal.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The settings of the search cannot be.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The search cannot go on from the file.
+    #[error("the journal {}: {why}; another file begins anew", file.display())]
+    Refused {
+        /// The journal.
+        file: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The file cannot be written.
+    #[error("cannot write the journal {}: {source}", file.display())]
+    Write {
+        /// The journal.
+        file: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+}
 
 /// What stands in the file.
 #[derive(Serialize, Deserialize)]
@@ -30,14 +51,18 @@ struct Kept {
 }
 
 /// A search from its beginning, or from where its journal ends, with what the tester carries against itself.
-pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Baseline>), Failure> {
-    let Some(file) = typed.journal.as_deref().filter(|file| file.exists()) else {
-        let search = Search::new(settings).map_err(|error| Failure::request(error.sentence(typed_name)))?;
-        return Ok((search, None));
+///
+/// # Errors
+/// If the settings cannot be, or the journal is of another search.
+pub fn begun(
+    file: Option<&Path>,
+    asked: &str,
+    settings: Settings,
+) -> Result<(Search, Option<Baseline>), JournalError> {
+    let Some(file) = file.filter(|file| file.exists()) else {
+        return Ok((Search::new(settings)?, None));
     };
-    let refuse = |why: &dyn Display| {
-        Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
-    };
+    let refuse = |why: &dyn Display| JournalError::Refused { file: file.to_owned(), why: why.to_string() };
     let text = user_file::read_text(file, user_file::LONGEST_DATA).map_err(|error| refuse(&error))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
     // The first files had no form.
@@ -51,36 +76,33 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Bas
     if version != env!("CARGO_PKG_VERSION") {
         return Err(refuse(&format!("netrig {version} wrote it")));
     }
-    if before != asked(typed) {
+    if before != asked {
         return Err(refuse(&"it is of another server, or of another load"));
     }
-    let steps = journal.steps().count();
     let search = Search::resume(settings, journal).map_err(|error| match error {
-        ResumeError::Settings(error) => Failure::request(error.sentence(typed_name)),
+        ResumeError::Settings(error) => error.into(),
         error => refuse(&error),
     })?;
-    eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
     Ok((search, baseline))
 }
 
-/// Writes a journal as a whole: who is killed leaves the one before.
+/// Writes a journal as a whole: a program that is killed leaves the previous one.
+///
+/// # Errors
+/// If the file cannot be written.
 pub fn write(
-    typed: &Capacity,
     file: &Path,
+    asked: &str,
     baseline: Option<&Baseline>,
     journal: Journal,
-) -> Result<(), Failure> {
+) -> Result<(), JournalError> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let kept = Kept { form: FORM, version, asked: asked(typed), baseline: baseline.cloned(), journal };
-    let text = serde_json::to_string_pretty(&kept).map_err(Failure::failed)?;
+    let kept = Kept { form: FORM, version, asked: asked.to_owned(), baseline: baseline.cloned(), journal };
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
-    std::fs::write(&beside, text)
+    serde_json::to_string_pretty(&kept)
+        .map_err(std::io::Error::from)
+        .and_then(|text| std::fs::write(&beside, text))
         .and_then(|()| std::fs::rename(&beside, file))
-        .map_err(|error| Failure::failed(format!("cannot write the journal {}: {error}", file.display())))
-}
-
-/// All that was typed but for the search's own settings, which its journal has.
-fn asked(typed: &Capacity) -> String {
-    format!("{:?}, arrivals {:?}, seed {}", typed.subject, typed.search.arrivals.0, typed.search.seed)
+        .map_err(|source| JournalError::Write { file: file.to_owned(), source })
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod baseline;
+mod drive;
 mod journal;
 mod offer;
 mod settings;
@@ -10,67 +11,110 @@ mod sight;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
-use netrig_sip_net::load::{LoadOrder, Offered, Steering};
+use netrig_core::Duration;
+use netrig_sip::load::{Arrivals, Pace};
+use netrig_sip_net::load::{LoadError, LoadOrder, Offered, Steering};
 use netrig_sip_net::tap::MessageTaps;
-use netrig_sip_tester::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
-
+use netrig_sip_tester::capacity::{Settings, Verdict};
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
-
-use self::arguments::ModeName;
-use self::show::SearchEnd;
-use self::sight::Sight;
-use super::watching::Watchers;
-use crate::commands::sip::load;
-use crate::commands::sip::subject::work;
-use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
-use crate::interruption::{abort, until_interrupted};
 use netrig_sip_tester::screen::{Hand, State};
 
-pub use arguments::Capacity;
-pub use show::Document as CapacityDocument;
+use self::arguments::typed_name;
+use self::drive::{CapacityError, CapacityOrder, SearchDrive};
+use self::journal::JournalError;
+use self::show::SearchEnd;
+use super::watchers::Watchers;
+use crate::commands::sip::load;
+use crate::commands::sip::subject::{Span, order_of, work};
+use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::interruption::{abort, until_interrupted};
 
-/// How often a silence looks whether it is interrupted.
-const LOOK: Duration = Duration::from_millis(50);
+pub use arguments::Capacity;
+pub use show::CapacityDocument;
 
 /// Looks for the highest rate that a server carries.
 pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
-    let search = &typed.search;
     // What cannot be is refused before the first call.
-    let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
+    let first = step(typed, typed.search.start.0, 1.0, Some(1))?;
     typed.environment.save()?;
-    let settings = settings::settings(typed, &order);
-    let (search, known) = journal::begun(typed, settings)?;
+    let order = order(typed, settings::settings(typed, &first));
+    let mut drive = SearchDrive::new(&order).map_err(failure)?;
+    let known = drive.search().journal().steps().count();
+    if let Some(file) = order.journal.as_deref().filter(|_| known > 0) {
+        eprintln!("{known} steps are in {}: the search goes on from there", file.display());
+    }
     let stop = until_interrupted()?;
     let hand = Hand { stop: Arc::clone(&stop), control: None, abort };
-    let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
-    let watchers = Watchers::open(&typed.watching, state, hand)?;
-    let gate = if typed.conform { Some(gate(&order, &stop, &watchers)?) } else { None };
-    let mut sight = Sight::open(&order)?;
+    let state = State { title: order.target.clone(), is_search: true, ..State::default() };
+    let watchers = typed.watching.open(state, hand)?;
+    let gate = if typed.conform { Some(gate(&first, &stop, &watchers)?) } else { None };
     let keeper = typed.keeping.begin()?;
     let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
-    let mut search =
-        SearchDrive { typed, taps, search, baseline: known, notes: Vec::new(), since: Instant::now() };
-    let verdict = search.carry_out((&stop, &watchers), &mut sight);
-    watchers.finish()?;
-    let SearchDrive { search, baseline, notes, .. } = search;
-    // Also what a search has sent that could not go on is evidence.
+    let verdict = drive.carry_out(&first, Steering { stop: &stop, control: None, taps }, &watchers);
+    typed.watching.finish(watchers)?;
+    // The messages of a search that failed are evidence, too.
     let messages = keeper.map(Keeper::finish);
-    let verdict = verdict?;
-    let journal = search.journal();
-    let (baseline, verdict) = (baseline.as_ref(), verdict.as_ref());
-    let messages = messages.as_ref();
-    let end =
-        SearchEnd { gate: gate.as_ref(), journal: &journal, baseline, verdict, notes: &notes, messages };
+    let verdict = verdict.map_err(failure)?;
+    let end = SearchEnd {
+        gate: gate.as_ref(),
+        journal: &drive.search().journal(),
+        baseline: drive.baseline(),
+        verdict: verdict.as_ref(),
+        notes: drive.notes(),
+        messages: messages.as_ref(),
+    };
     if typed.json {
-        print(show::document(typed, Offered::of(&order), end)?)?;
+        let document = CapacityDocument::new(&order, Offered::of(&first), end);
+        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        print(show::table(typed, end).trim_end())?;
+        print(show::table(&order, end, typed.verbose).trim_end())?;
     }
-    Ok(exit_code(verdict))
+    Ok(exit_code(verdict.as_ref()))
+}
+
+/// What was typed, as the search takes it.
+fn order(typed: &Capacity, settings: Settings) -> CapacityOrder<'_> {
+    let load = |rate, at_most_s, calls| {
+        step(typed, rate, at_most_s, calls).map_err(|failure| LoadError::Request(failure.why()))
+    };
+    let search = &typed.search;
+    CapacityOrder {
+        target: typed.subject.target.clone(),
+        work: work(&typed.subject),
+        hold: typed.subject.call.hold.mean(),
+        success: typed.subject.judge.success,
+        statistic: typed.subject.judge.statistic.words(),
+        settings,
+        load: Box::new(load),
+        journal: typed.journal.clone(),
+        // All that was typed but for the search's own settings, which its journal has.
+        asked: format!("{:?}, arrivals {:?}, seed {}", typed.subject, search.arrivals.0, search.seed),
+    }
+}
+
+/// The load that a step is.
+fn step(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) -> Result<LoadOrder, Failure> {
+    let search = &typed.search;
+    let pace = Pace::Open(Arrivals::at(rate, search.arrivals.0));
+    let lasts = Duration::from_secs_f64(at_most_s);
+    let span = Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed, is_step: true };
+    order_of(&typed.subject, pace, span)
+}
+
+/// A search that could not be.
+fn failure(error: CapacityError) -> Failure {
+    match error {
+        CapacityError::Load(error) => load::failure(error),
+        CapacityError::Watch(_) => Failure::Tester(error.to_string()),
+        CapacityError::NoAnswers | CapacityError::Journal(JournalError::Write { .. }) => {
+            Failure::failed(error)
+        }
+        CapacityError::Journal(JournalError::Settings(error)) => Failure::request(error.sentence(typed_name)),
+        CapacityError::Journal(JournalError::Refused { .. }) => Failure::request(error),
+    }
 }
 
 /// Whether the server keeps the rules of basic calls, before anything is offered to it.
@@ -83,123 +127,6 @@ fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<Gat
         watchers.say(|| line.clone());
     }
     Ok(report)
-}
-
-/// A search while it goes on.
-struct SearchDrive<'a> {
-    typed: &'a Capacity,
-    /// Who keeps messages.
-    taps: Option<&'a dyn MessageTaps>,
-    search: Search,
-    /// What the tester carries against itself, once it is known.
-    baseline: Option<Baseline>,
-    /// Warnings of the first step that had any: settings of the tester's host that may spoil the search.
-    notes: Vec<String>,
-    /// When what it did before was over.
-    since: Instant,
-}
-
-impl SearchDrive<'_> {
-    /// Does what the search orders until it is finished; `None` if it was interrupted.
-    fn carry_out(
-        &mut self,
-        (stop, watchers): (&AtomicBool, &Watchers),
-        sight: &mut Sight,
-    ) -> Result<Option<Verdict>, Failure> {
-        let target = &self.typed.subject.target;
-        loop {
-            match self.search.next() {
-                Order::Finished(verdict) => return Ok(Some(verdict)),
-                Order::Drain(drain) => {
-                    let title = format!("{target}: left alone for {} s{}", drain.span_s, self.left());
-                    watchers.show(|state| state.title = title);
-                    if !is_silent(drain, stop) {
-                        return Ok(None);
-                    }
-                    self.search.drained();
-                    self.since = Instant::now();
-                }
-                Order::Step(step) => {
-                    if !self.has_baseline(&step, stop, watchers)? {
-                        return Ok(None);
-                    }
-                    let Some(mut seen) = self.offered(&step, (stop, watchers), sight)? else {
-                        return Ok(None);
-                    };
-                    seen.took_s = self.since.elapsed().as_secs_f64();
-                    self.since = Instant::now();
-                    let line = self.search.end(&seen).map(show::step);
-                    let line = line.unwrap_or_default() + &self.left();
-                    watchers.show(|state| state.end_step(line.clone()));
-                    watchers.say(|| line.clone());
-                }
-            }
-            if let Some(file) = &self.typed.journal {
-                journal::write(self.typed, file, self.baseline.as_ref(), self.search.journal())?;
-            }
-        }
-    }
-
-    /// What was seen of a step; `None` if it was interrupted.
-    fn offered(
-        &mut self,
-        step: &Step,
-        (stop, watchers): (&AtomicBool, &Watchers),
-        sight: &mut Sight,
-    ) -> Result<Option<Seen>, Failure> {
-        if let Some(refused) = self.baseline.as_ref().and_then(|baseline| baseline.refuses(step.rate)) {
-            return Ok(Some(refused));
-        }
-        let title =
-            format!("{}: {:.1}/s ({}){}", self.typed.subject.target, step.rate, step.purpose, self.left());
-        let notes = &mut self.notes;
-        let warn = |warnings: &[String]| {
-            // Later steps repeat them with other numbers.
-            if notes.is_empty() {
-                watchers.warn(warnings);
-                notes.extend_from_slice(warnings);
-            }
-        };
-        let stop = Steering { stop, control: None, taps: self.taps };
-        offer::offer(self.typed, (step, title), &mut self.search, (stop, watchers, sight), warn)
-    }
-
-    /// Looks for what the tester carries against itself before a step, once the server has answered and if it may matter; false if it
-    /// was interrupted.
-    fn has_baseline(&mut self, step: &Step, stop: &AtomicBool, watchers: &Watchers) -> Result<bool, Failure> {
-        let is_slow = step.rate < BaselineSearch::FIRST && self.typed.search.mode == ModeName::Sequential;
-        if is_slow || self.baseline.is_some() || self.search.steps() == 0 {
-            return Ok(true);
-        }
-        let title = format!("{}: what the tester carries against itself", self.typed.subject.target);
-        watchers.show(|state| state.title = title);
-        self.baseline = baseline::find(self.typed, stop)?;
-        let unit = settings::unit(work(&self.typed.subject));
-        let said = self.baseline.as_ref().map(|baseline| baseline.sentence(unit));
-        if let Some(said) = &said {
-            watchers.say(|| said.clone());
-        }
-        Ok(said.is_some())
-    }
-
-    /// How much of the time for the search is left, as the end of a line.
-    fn left(&self) -> String {
-        let left = self.search.left_s().map(|left| (left - self.since.elapsed().as_secs_f64()).max(0.0));
-        left.map(|left| format!("; {left:.0} s left")).unwrap_or_default()
-    }
-}
-
-/// Offers nothing for a while; whether it was let.
-fn is_silent(drain: Drain, stop: &AtomicBool) -> bool {
-    let end = Instant::now() + Duration::from_secs_f64(drain.span_s);
-    while !stop.load(Ordering::Relaxed) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(LOOK));
-    }
-    false
 }
 
 /// Whether a capacity was found, and whether that can be said.

@@ -5,39 +5,27 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use netrig_core::Duration;
-use netrig_sip::load::{Arrivals, Pace, Work};
+use netrig_sip::load::Work;
 use netrig_sip_net::load::{
     DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
     Steering, run,
 };
 use netrig_sip_tester::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 
-use super::arguments::Capacity;
+use super::drive::{CapacityError, CapacityOrder};
 use super::sight::Sight;
-use crate::commands::sip::load;
-use crate::commands::sip::subject::{Span, order_of};
-use crate::commands::sip::watching::Watchers;
-use crate::failure::Failure;
+use crate::commands::sip::watchers::Watchers;
 use netrig_sip_tester::load_text;
-
-/// The load that a step is.
-pub fn order(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) -> Result<LoadOrder, Failure> {
-    let search = &typed.search;
-    let pace = Pace::Open(Arrivals::at(rate, search.arrivals.0));
-    let lasts = Duration::from_secs_f64(at_most_s);
-    let span = Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed, is_step: true };
-    order_of(&typed.subject, pace, span)
-}
 
 /// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
 pub fn offer(
-    typed: &Capacity,
+    capacity: &CapacityOrder<'_>,
     (step, title): (&Step, String),
     search: &mut Search,
     (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
     mut warn: impl FnMut(&[String]),
-) -> Result<Option<Seen>, Failure> {
-    let mut order = order(typed, step.rate, step.at_most_s, step.calls)?;
+) -> Result<Option<Seen>, CapacityError> {
+    let mut order = (capacity.load)(step.rate, step.at_most_s, step.calls)?;
     // The estimate takes steps for independent: one that is repeated must not have the same arrivals.
     order.plan.seed = order.plan.seed.wrapping_add(search.steps());
     // What was checked with the first rate can only be too fast for the users that there are.
@@ -70,7 +58,7 @@ pub fn offer(
             let received = (!is_answered).then_some(0);
             return Ok(Some(Seen { unprepared, received, ..Seen::default() }));
         }
-        report => report.map_err(load::failure)?,
+        report => report?,
     };
     if stop.load(Ordering::Relaxed) {
         return Ok(None);

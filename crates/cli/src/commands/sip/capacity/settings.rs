@@ -1,30 +1,19 @@
 //! From what was typed to the settings of a search.
 
 use netrig_sip::index;
-use netrig_sip::load::{Scenario, Work};
 use netrig_sip_net::load::LoadOrder;
 use netrig_sip_tester::capacity::{
     DesignObjective, Mode, Rfc7502, Sequential, Settings, Statistic, Threshold,
 };
 
 use super::arguments::{Capacity, ModeName, SearchArguments};
+use super::drive::unit_of;
 use crate::commands::sip::subject::{thresholds, work};
-
-/// What is counted, in the plural.
-pub fn unit(work: Work) -> &'static str {
-    match work {
-        Work::Register | Work::ReRegister | Work::Unregister => "registrations",
-        Work::Call(Scenario::Redirect) => "redirects",
-        Work::Call(Scenario::Options | Scenario::Message) => "requests",
-        Work::Call(Scenario::Subscribe { .. }) => "subscriptions",
-        Work::Call(_) => "calls",
-    }
-}
 
 /// The settings of the search, for calls as `order` has them.
 pub fn settings(typed: &Capacity, order: &LoadOrder) -> Settings {
     let search = &typed.search;
-    let unit = unit(work(&typed.subject));
+    let unit = unit_of(work(&typed.subject));
     let settings = match search.mode {
         ModeName::Sequential => {
             let settings = Settings::sequential(unit, search.start.0, bounds(typed));

@@ -2,19 +2,17 @@
 
 use std::fmt::Write as _;
 
+use netrig_sip::load::Work;
 use netrig_sip_net::load::Offered;
 use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_tester::capacity::{
-    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
+    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Journal, Mode, Record, Rfc7502Form, Verdict, causes,
 };
 use netrig_sip_tester::conformance::GateReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::arguments::{Capacity, ModeName};
-use super::settings::unit;
-use crate::commands::sip::subject::work;
-use crate::failure::Failure;
+use super::drive::CapacityOrder;
 use netrig_sip_tester::keep::kept;
 
 /// A step, in a line.
@@ -45,21 +43,20 @@ pub struct SearchEnd<'a> {
 }
 
 /// All that was found.
-pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
+pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) -> String {
     let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
-    let unit = unit(work(&typed.subject));
+    let unit = order.unit();
     let mut text = String::new();
-    let _ = writeln!(text, "{}: {}", typed.subject.target, sentence(journal, verdict, unit));
+    let _ = writeln!(text, "{}: {}", order.target, sentence(journal, verdict, unit));
     for line in gate.into_iter().flat_map(GateReport::lines) {
         let _ = writeln!(text, "  {line}");
     }
     if let Some(details) = verdict.and_then(Verdict::details) {
         let _ = writeln!(text, "  {details}");
     }
-    let statistic = typed.subject.judge.statistic.words();
-    let success = typed.subject.judge.success;
+    let CapacityOrder { statistic, success, .. } = order;
     let is_answered = !matches!(verdict, Some(Verdict::Unanswered { .. }));
-    if typed.search.mode == ModeName::Sequential && is_answered {
+    if matches!(order.settings.mode, Mode::Sequential(_)) && is_answered {
         let _ = writeln!(
             text,
             "  a rate passes if {success} succeed, and {statistic} of every delay is within its threshold"
@@ -74,7 +71,7 @@ pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
     for line in messages.into_iter().flat_map(kept) {
         let _ = writeln!(text, "  {line}");
     }
-    if typed.verbose {
+    if is_verbose {
         let weak = journal.by_share();
         if weak > 0 {
             let _ = writeln!(text, "  steps decided by less evidence than was asked for: {weak}");
@@ -83,8 +80,8 @@ pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
             let _ = writeln!(text, "  {}", step(record));
         }
     }
-    if typed.search.mode == ModeName::Rfc7502 {
-        let _ = write!(text, "\n{}", form(typed, end));
+    if matches!(order.settings.mode, Mode::Rfc7502(_)) {
+        let _ = write!(text, "\n{}", form(order, end));
     }
     for note in notes {
         let _ = writeln!(text, "note: {note}");
@@ -110,14 +107,16 @@ fn sentence(journal: &Journal, verdict: Option<&Verdict>, unit: &str) -> String 
 }
 
 /// The report that RFC 7502 asks for.
-fn form(typed: &Capacity, SearchEnd { journal, baseline, verdict, .. }: SearchEnd<'_>) -> Rfc7502Form {
-    let subject = &typed.subject;
+fn form(
+    order: &CapacityOrder<'_>,
+    SearchEnd { journal, baseline, verdict, .. }: SearchEnd<'_>,
+) -> Rfc7502Form {
     let measured = verdict.map(Rfc7502Form::measured);
-    let is_registration = !matches!(work(subject), netrig_sip::load::Work::Call(_));
-    let transport = subject.target.split(':').next().unwrap_or_default().to_uppercase();
+    let is_registration = !matches!(order.work, Work::Call(_));
+    let transport = order.target.split(':').next().unwrap_or_default().to_uppercase();
     Rfc7502Form {
         transport: Some(transport),
-        session_duration_s: (!is_registration).then(|| subject.call.hold.mean().as_secs_f64()),
+        session_duration_s: (!is_registration).then(|| order.hold.as_secs_f64()),
         media_streams: Some(0),
         baseline_rate: baseline.and_then(|baseline| baseline.carried),
         session_establishment_rate: measured.clone().filter(|_| !is_registration),
@@ -129,7 +128,7 @@ fn form(typed: &Capacity, SearchEnd { journal, baseline, verdict, .. }: SearchEn
 
 /// What a search for a capacity has found.
 #[derive(Serialize, JsonSchema)]
-pub struct Document<'a> {
+pub struct CapacityDocument<'a> {
     /// The version of the document.
     format: u32,
     /// What was tested, as it was typed.
@@ -163,25 +162,26 @@ pub struct Document<'a> {
     journal: &'a Journal,
 }
 
-/// One JSON document.
-pub fn document(typed: &Capacity, offered: Offered, end: SearchEnd<'_>) -> Result<String, Failure> {
-    let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
-    let unit = unit(work(&typed.subject));
-    let document = Document {
-        format: CAPACITY_FORMAT,
-        target: &typed.subject.target,
-        unit,
-        offered,
-        conformance: gate,
-        capacity: verdict.and_then(Verdict::rate),
-        sentence: sentence(journal, verdict, unit),
-        causes: causes(journal),
-        verdict,
-        notes,
-        baseline,
-        rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, end)),
-        messages,
-        journal,
-    };
-    serde_json::to_string_pretty(&document).map_err(Failure::failed)
+impl<'a> CapacityDocument<'a> {
+    /// The document of a search; `offered` is what its steps offer but for the rate.
+    pub fn new(order: &'a CapacityOrder<'_>, offered: Offered, end: SearchEnd<'a>) -> Self {
+        let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
+        let unit = order.unit();
+        Self {
+            format: CAPACITY_FORMAT,
+            target: &order.target,
+            unit,
+            offered,
+            conformance: gate,
+            capacity: verdict.and_then(Verdict::rate),
+            sentence: sentence(journal, verdict, unit),
+            causes: causes(journal),
+            verdict,
+            notes,
+            baseline,
+            rfc7502: matches!(order.settings.mode, Mode::Rfc7502(_)).then(|| form(order, end)),
+            messages,
+            journal,
+        }
+    }
 }

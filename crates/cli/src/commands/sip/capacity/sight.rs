@@ -1,11 +1,11 @@
 //! What is seen of the server's host and of this machine while a step is offered.
 
+use std::io;
+
 use netrig_host::{ServerReading, ServerWatch, StallWatch};
 use netrig_sip::header::Transport;
 use netrig_sip_net::load::LoadOrder;
 use netrig_sip_tester::capacity::{Seen, ServerSeen};
-
-use crate::failure::Failure;
 
 /// The watches of a search.
 pub struct Sight {
@@ -15,11 +15,13 @@ pub struct Sight {
 
 impl Sight {
     /// Starts to watch the server of a load.
-    pub fn open(order: &LoadOrder) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn open(order: &LoadOrder) -> io::Result<Self> {
         let is_tcp = order.carrier.transport() != Transport::Udp;
-        let failed = |error| Failure::Tester(format!("cannot start a thread that watches: {error}"));
-        let server = ServerWatch::open(order.target, is_tcp).map_err(failed)?;
-        Ok(Self { server, stalls: StallWatch::start().map_err(failed)? })
+        let server = ServerWatch::open(order.target, is_tcp)?;
+        Ok(Self { server, stalls: StallWatch::start()? })
     }
 
     /// Finds the server's processes, before a step is prepared.

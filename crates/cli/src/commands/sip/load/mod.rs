@@ -17,7 +17,6 @@ use netrig_sip_tester::load_text;
 use super::keeping::evidence;
 use super::scenario::load_of;
 use super::subject::scenario;
-use super::watching::Watchers;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
 use netrig_sip_tester::screen::{Hand, State};
@@ -50,7 +49,7 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let control = Arc::new(Control::default());
     let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
-    let watchers = Watchers::open(&arguments.watching, State::of(title, order), hand)?;
+    let watchers = arguments.watching.open(State::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();
@@ -69,7 +68,7 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     // Also what a load has sent that could not go on is evidence.
     let (messages, records) = keeping.finish();
     let report = LoadReport { messages, records, ..report.map_err(failure)? };
-    watchers.finish()?;
+    arguments.watching.finish(watchers)?;
     Ok(report)
 }
 

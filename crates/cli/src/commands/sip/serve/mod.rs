@@ -24,7 +24,6 @@ use netrig_sip_net::tap::MessageTaps as _;
 use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
-use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
@@ -224,7 +223,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     // The sockets are gone, and with them who watched them.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {
         metrics.show(of_server(name, &tally));
-        MetricsArguments::finish(typed.ending.metrics.metrics_file.as_deref(), metrics)?;
+        typed.ending.metrics.write(&metrics.finish())?;
     }
     if typed.ending.json {
         let document = show::document(typed.name, &points, &tally, kept.as_ref());

@@ -1,0 +1,229 @@
+//! A search for the capacity of a server, carried out over the network.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netrig_core::Fraction;
+use netrig_sip::load::{Scenario, Work};
+use netrig_sip_net::load::{LoadError, LoadOrder, Steering};
+use netrig_sip_tester::capacity::{
+    Baseline, BaselineSearch, Drain, Mode, Order, Search, Seen, Settings, Step, Verdict,
+};
+
+use super::sight::Sight;
+use super::{baseline, journal, offer, show};
+use crate::commands::sip::watchers::Watchers;
+
+/// How often a pause between steps looks whether it is interrupted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A load with this rate (1/s) that starts calls for at most this time (s), and at most this number of calls.
+pub type StepLoad<'a> = dyn Fn(f64, f64, Option<u64>) -> Result<LoadOrder, LoadError> + 'a;
+
+/// What is searched for, and with which loads.
+pub struct CapacityOrder<'a> {
+    /// The server as the user named it.
+    pub target: String,
+    /// What the users of the loads do.
+    pub work: Work,
+    /// The mean time for which a call is held.
+    pub hold: netrig_core::Duration,
+    /// The share that must succeed.
+    pub success: Fraction,
+    /// The statistic of the delays that has a threshold, in words.
+    pub statistic: &'static str,
+    /// The settings of the search.
+    pub settings: Settings,
+    /// The loads of its steps.
+    pub load: Box<StepLoad<'a>>,
+    /// The file in which each step is recorded. A search that was interrupted goes on from there.
+    pub journal: Option<PathBuf>,
+    /// All settings of the loads as text. A journal is continued only by a search with the same text.
+    pub asked: String,
+}
+
+/// Why a search could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CapacityError {
+    /// A load could not be carried out.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The server's host cannot be observed.
+    #[error("cannot start a thread that watches: {0}")]
+    Watch(std::io::Error),
+    /// The answering side of the baseline did not start.
+    #[error("the tester's own answering side did not begin")]
+    NoAnswers,
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] journal::JournalError),
+}
+
+impl CapacityOrder<'_> {
+    /// What is counted, in the plural.
+    pub const fn unit(&self) -> &'static str {
+        unit_of(self.work)
+    }
+}
+
+/// What is counted, in the plural.
+pub const fn unit_of(work: Work) -> &'static str {
+    match work {
+        Work::Register | Work::ReRegister | Work::Unregister => "registrations",
+        Work::Call(Scenario::Redirect) => "redirects",
+        Work::Call(Scenario::Options | Scenario::Message) => "requests",
+        Work::Call(Scenario::Subscribe { .. }) => "subscriptions",
+        Work::Call(_) => "calls",
+    }
+}
+
+/// A search over the network.
+pub struct SearchDrive<'a> {
+    order: &'a CapacityOrder<'a>,
+    search: Search,
+    /// The tester's limit, once it is known.
+    baseline: Option<Baseline>,
+    /// Warnings of the first step that had any: settings of the tester's host that may spoil the search.
+    notes: Vec<String>,
+    /// The end of the previous step or pause.
+    since: Instant,
+}
+
+impl<'a> SearchDrive<'a> {
+    /// A search from its beginning or from where its journal ends.
+    ///
+    /// # Errors
+    /// If the settings cannot be, or the journal is of another search.
+    pub fn new(order: &'a CapacityOrder<'a>) -> Result<Self, CapacityError> {
+        let (search, baseline) =
+            journal::begun(order.journal.as_deref(), &order.asked, order.settings.clone())?;
+        Ok(Self { order, search, baseline, notes: Vec::new(), since: Instant::now() })
+    }
+
+    /// The search itself.
+    pub const fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// The tester's limit, if it was measured.
+    pub const fn baseline(&self) -> Option<&Baseline> {
+        self.baseline.as_ref()
+    }
+
+    /// Settings of the tester's host that may have spoilt the search.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Does what the search orders, with the messages of all steps to the taps of `steering`, until it is finished; `None` if it was interrupted.
+    ///
+    /// # Errors
+    /// If a load cannot be carried out or the journal cannot be written.
+    pub fn carry_out(
+        &mut self,
+        first: &LoadOrder,
+        steering: Steering<'_>,
+        watchers: &Watchers,
+    ) -> Result<Option<Verdict>, CapacityError> {
+        let stop = steering.stop;
+        let mut sight = Sight::open(first).map_err(CapacityError::Watch)?;
+        self.since = Instant::now();
+        let target = &self.order.target;
+        loop {
+            match self.search.next() {
+                Order::Finished(verdict) => return Ok(Some(verdict)),
+                Order::Drain(drain) => {
+                    let title = format!("{target}: left alone for {} s{}", drain.span_s, self.left());
+                    watchers.show(|state| state.title = title);
+                    if !is_silent(drain, stop) {
+                        return Ok(None);
+                    }
+                    self.search.drained();
+                    self.since = Instant::now();
+                }
+                Order::Step(step) => {
+                    if !self.has_baseline(&step, stop, watchers)? {
+                        return Ok(None);
+                    }
+                    let Some(mut seen) = self.offered(&step, (steering, watchers, &mut sight))? else {
+                        return Ok(None);
+                    };
+                    seen.took_s = self.since.elapsed().as_secs_f64();
+                    self.since = Instant::now();
+                    let line = self.search.end(&seen).map(show::step);
+                    let line = line.unwrap_or_default() + &self.left();
+                    watchers.show(|state| state.end_step(line.clone()));
+                    watchers.say(|| line.clone());
+                }
+            }
+            if let Some(file) = &self.order.journal {
+                journal::write(file, &self.order.asked, self.baseline.as_ref(), self.search.journal())?;
+            }
+        }
+    }
+
+    /// What was seen of a step; `None` if it was interrupted.
+    fn offered(
+        &mut self,
+        step: &Step,
+        (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
+    ) -> Result<Option<Seen>, CapacityError> {
+        if let Some(refused) = self.baseline.as_ref().and_then(|baseline| baseline.refuses(step.rate)) {
+            return Ok(Some(refused));
+        }
+        let title = format!("{}: {:.1}/s ({}){}", self.order.target, step.rate, step.purpose, self.left());
+        let notes = &mut self.notes;
+        let warn = |warnings: &[String]| {
+            // Later steps repeat them with other numbers.
+            if notes.is_empty() {
+                watchers.warn(warnings);
+                notes.extend_from_slice(warnings);
+            }
+        };
+        offer::offer(self.order, (step, title), &mut self.search, (steering, watchers, sight), warn)
+    }
+
+    /// Looks for what the tester carries against itself before a step, once the server has answered and if it may matter; false if it
+    /// was interrupted.
+    fn has_baseline(
+        &mut self,
+        step: &Step,
+        stop: &AtomicBool,
+        watchers: &Watchers,
+    ) -> Result<bool, CapacityError> {
+        let is_slow =
+            step.rate < BaselineSearch::FIRST && matches!(self.order.settings.mode, Mode::Sequential(_));
+        if is_slow || self.baseline.is_some() || self.search.steps() == 0 {
+            return Ok(true);
+        }
+        let title = format!("{}: what the tester carries against itself", self.order.target);
+        watchers.show(|state| state.title = title);
+        self.baseline = baseline::find(self.order, stop)?;
+        let unit = self.order.unit();
+        let said = self.baseline.as_ref().map(|baseline| baseline.sentence(unit));
+        if let Some(said) = &said {
+            watchers.say(|| said.clone());
+        }
+        Ok(said.is_some())
+    }
+
+    /// How much of the time for the search is left, as the end of a line.
+    fn left(&self) -> String {
+        let left = self.search.left_s().map(|left| (left - self.since.elapsed().as_secs_f64()).max(0.0));
+        left.map(|left| format!("; {left:.0} s left")).unwrap_or_default()
+    }
+}
+
+/// Offers nothing for a while; whether it was let.
+fn is_silent(drain: Drain, stop: &AtomicBool) -> bool {
+    let end = Instant::now() + Duration::from_secs_f64(drain.span_s);
+    while !stop.load(Ordering::Relaxed) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    false
+}

@@ -1,0 +1,78 @@
+//! What people and Prometheus see of a load or a search while it runs.
+
+use std::cell::RefCell;
+
+use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
+use netrig_sip_tester::metrics::{Metrics, of_load};
+use netrig_sip_tester::screen::{Screen, State};
+
+/// The screen, the metrics and the lines of text of a load or a search while it runs.
+pub struct Watchers {
+    screen: Option<Screen>,
+    metrics: Option<Metrics>,
+    /// What is watched, in words.
+    title: String,
+    /// Prints a line.
+    say: fn(&str),
+    /// Warnings that are shown when the screen is closed.
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Watchers {
+    /// Shows a load on `screen` and `metrics`, and by lines that `say` gets if there is no screen.
+    pub fn new(title: String, screen: Option<Screen>, metrics: Option<Metrics>, say: fn(&str)) -> Self {
+        Self { screen, metrics, title, say, warnings: RefCell::default() }
+    }
+
+    /// Whether somebody can press keys.
+    pub const fn has_screen(&self) -> bool {
+        self.screen.is_some()
+    }
+
+    /// A second is over.
+    pub fn second(&self, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) {
+        self.show(|state| state.second(row, so_far, order));
+        if let Some(metrics) = &self.metrics {
+            metrics.show(of_load(&self.title, row, so_far, order));
+        }
+    }
+
+    /// Closes the screen; the last page of the metrics, if there are any.
+    pub fn finish(mut self) -> Option<String> {
+        self.screen = None;
+        self.metrics.take().map(Metrics::finish)
+    }
+
+    /// Changes what the screen shows, if there is one.
+    pub fn show(&self, change: impl FnOnce(&mut State)) {
+        if let Some(screen) = &self.screen {
+            screen.show(change);
+        }
+    }
+
+    /// Says a line on stderr, where no screen shows the same.
+    pub fn say(&self, line: impl FnOnce() -> String) {
+        if self.screen.is_none() {
+            (self.say)(&line());
+        }
+    }
+
+    fn tell_warnings(&self) {
+        self.warnings.take().iter().for_each(|warning| (self.say)(&format!("warning: {warning}")));
+    }
+
+    /// Warns: when the screen is gone, if there is one.
+    pub fn warn(&self, warnings: &[String]) {
+        self.warnings.borrow_mut().extend_from_slice(warnings);
+        if self.screen.is_none() {
+            self.tell_warnings();
+        }
+    }
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        self.screen = None;
+        self.tell_warnings();
+    }
+}
