@@ -4,7 +4,7 @@
 //! * [`scenario`]: loads of calls that follow a scenario file; [`media`] of their calls.
 //! * [`capacity`]: the search for the highest rate that a server carries.
 //! * [`compare`]: two results, index by index, or purpose by purpose.
-//! * [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for people and for Prometheus.
+//! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for people and for Prometheus.
 //! * [`keep::Keeper`] writes a message log and a capture, [`trace::SipTrace`] reads either, [`ladder::calls`] finds the calls in one,
 //!   and [`ladder::Ladder`] draws them.
 //!
@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod scenario;
 pub mod screen;
 pub mod trace;
+pub mod watchers;
 
 pub use flow::{ExperimentTester, FlowScenario, FlowScenarioError};
 

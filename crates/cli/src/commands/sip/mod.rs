@@ -13,7 +13,6 @@ mod scenario;
 mod serve;
 mod show;
 mod subject;
-mod watchers;
 mod watching;
 
 use std::process::ExitCode;

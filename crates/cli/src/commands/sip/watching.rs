@@ -4,8 +4,8 @@ use clap::Args;
 use netrig_sip_tester::screen::{Hand, Screen, State};
 
 use super::metrics_arguments::MetricsArguments;
-use super::watchers::Watchers;
 use crate::failure::Failure;
+use netrig_sip_tester::watchers::Watchers;
 
 /// How it may be watched.
 #[derive(Debug, Args)]

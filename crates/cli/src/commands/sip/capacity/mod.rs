@@ -1,13 +1,7 @@
 //! `netrig sip capacity`.
 
 mod arguments;
-mod baseline;
-mod drive;
-mod journal;
-mod offer;
 mod settings;
-mod show;
-mod sight;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,23 +11,22 @@ use netrig_core::Duration;
 use netrig_sip::load::{Arrivals, Pace};
 use netrig_sip_net::load::{LoadError, LoadOrder, Offered, Steering};
 use netrig_sip_net::tap::MessageTaps;
-use netrig_sip_tester::capacity::{Settings, Verdict};
+use netrig_sip_tester::capacity::{
+    CapacityError, CapacityOrder, JournalError, SearchDrive, SearchEnd, Settings, Verdict, table,
+};
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
 use netrig_sip_tester::screen::{Hand, State};
 
 use self::arguments::typed_name;
-use self::drive::{CapacityError, CapacityOrder, SearchDrive};
-use self::journal::JournalError;
-use self::show::SearchEnd;
-use super::watchers::Watchers;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::{Span, order_of, work};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
+use netrig_sip_tester::watchers::Watchers;
 
 pub use arguments::Capacity;
-pub use show::CapacityDocument;
+pub use netrig_sip_tester::capacity::CapacityDocument;
 
 /// Looks for the highest rate that a server carries.
 pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
@@ -70,7 +63,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
         let document = CapacityDocument::new(&order, Offered::of(&first), end);
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        print(show::table(&order, end, typed.verbose).trim_end())?;
+        print(table(&order, end, typed.verbose).trim_end())?;
     }
     Ok(exit_code(verdict.as_ref()))
 }

@@ -7,8 +7,8 @@ use netrig_sip_tester::capacity::{
 };
 
 use super::arguments::{Capacity, ModeName, SearchArguments};
-use super::drive::unit_of;
 use crate::commands::sip::subject::{thresholds, work};
+use netrig_sip_tester::capacity::unit_of;
 
 /// The settings of the search, for calls as `order` has them.
 pub fn settings(typed: &Capacity, order: &LoadOrder) -> Settings {

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use super::{Baseline, Journal, ResumeError, Search, Settings, SettingsError};
 use netrig_host::user_file;
-use netrig_sip_tester::capacity::{Baseline, Journal, ResumeError, Search, Settings, SettingsError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

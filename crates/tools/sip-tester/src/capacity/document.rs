@@ -2,21 +2,21 @@
 
 use std::fmt::Write as _;
 
+use super::{
+    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Journal, Mode, Record, Rfc7502Form, Verdict, causes,
+};
+use crate::conformance::GateReport;
 use netrig_sip::load::Work;
 use netrig_sip_net::load::Offered;
 use netrig_sip_net::tap::KeptMessages;
-use netrig_sip_tester::capacity::{
-    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Journal, Mode, Record, Rfc7502Form, Verdict, causes,
-};
-use netrig_sip_tester::conformance::GateReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::drive::CapacityOrder;
-use netrig_sip_tester::keep::kept;
+use crate::keep::kept;
 
 /// A step, in a line.
-pub fn step(record: &Record) -> String {
+pub fn step_text(record: &Record) -> String {
     let Record { purpose, rate, counts, span_s, decision, .. } = record;
     let again = if record.again { ", again" } else { "" };
     let mostly = record.failed_mostly.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -31,6 +31,7 @@ pub fn step(record: &Record) -> String {
 pub struct SearchEnd<'a> {
     /// How the server kept to the rules before, if that was asked for.
     pub gate: Option<&'a GateReport>,
+    /// All steps.
     pub journal: &'a Journal,
     /// Tester limit, if it was measured.
     pub baseline: Option<&'a Baseline>,
@@ -77,7 +78,7 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
             let _ = writeln!(text, "  steps decided by less evidence than was asked for: {weak}");
         }
         for record in journal.steps() {
-            let _ = writeln!(text, "  {}", step(record));
+            let _ = writeln!(text, "  {}", step_text(record));
         }
     }
     if matches!(order.settings.mode, Mode::Rfc7502(_)) {

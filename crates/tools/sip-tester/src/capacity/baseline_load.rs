@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
+use super::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
 use netrig_core::Duration;
 use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
-use netrig_sip_tester::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
 
 use super::drive::{CapacityError, CapacityOrder};
 

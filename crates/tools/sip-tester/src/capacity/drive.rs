@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::{Baseline, BaselineSearch, Drain, Mode, Order, Search, Seen, Settings, Step, Verdict};
 use netrig_core::Fraction;
 use netrig_sip::load::{Scenario, Work};
 use netrig_sip_net::load::{LoadError, LoadOrder, Steering};
-use netrig_sip_tester::capacity::{
-    Baseline, BaselineSearch, Drain, Mode, Order, Search, Seen, Settings, Step, Verdict,
-};
 
+use super::document::step_text;
+use super::journal_file::{self, JournalError};
 use super::sight::Sight;
-use super::{baseline, journal, offer, show};
-use crate::commands::sip::watchers::Watchers;
+use super::{baseline_load, offer};
+use crate::watchers::Watchers;
 
 /// How often a pause between steps looks whether it is interrupted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ pub enum CapacityError {
     NoAnswers,
     /// The journal cannot be used.
     #[error(transparent)]
-    Journal(#[from] journal::JournalError),
+    Journal(#[from] JournalError),
 }
 
 impl CapacityOrder<'_> {
@@ -97,7 +97,7 @@ impl<'a> SearchDrive<'a> {
     /// If the settings cannot be, or the journal is of another search.
     pub fn new(order: &'a CapacityOrder<'a>) -> Result<Self, CapacityError> {
         let (search, baseline) =
-            journal::begun(order.journal.as_deref(), &order.asked, order.settings.clone())?;
+            journal_file::begun(order.journal.as_deref(), &order.asked, order.settings.clone())?;
         Ok(Self { order, search, baseline, notes: Vec::new(), since: Instant::now() })
     }
 
@@ -151,14 +151,14 @@ impl<'a> SearchDrive<'a> {
                     };
                     seen.took_s = self.since.elapsed().as_secs_f64();
                     self.since = Instant::now();
-                    let line = self.search.end(&seen).map(show::step);
+                    let line = self.search.end(&seen).map(step_text);
                     let line = line.unwrap_or_default() + &self.left();
                     watchers.show(|state| state.end_step(line.clone()));
                     watchers.say(|| line.clone());
                 }
             }
             if let Some(file) = &self.order.journal {
-                journal::write(file, &self.order.asked, self.baseline.as_ref(), self.search.journal())?;
+                journal_file::write(file, &self.order.asked, self.baseline.as_ref(), self.search.journal())?;
             }
         }
     }
@@ -199,7 +199,7 @@ impl<'a> SearchDrive<'a> {
         }
         let title = format!("{}: what the tester carries against itself", self.order.target);
         watchers.show(|state| state.title = title);
-        self.baseline = baseline::find(self.order, stop)?;
+        self.baseline = baseline_load::find(self.order, stop)?;
         let unit = self.order.unit();
         let said = self.baseline.as_ref().map(|baseline| baseline.sentence(unit));
         if let Some(said) = &said {

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use super::{Seen, ServerSeen};
 use netrig_host::{ServerReading, ServerWatch, StallWatch};
 use netrig_sip::header::Transport;
 use netrig_sip_net::load::LoadOrder;
-use netrig_sip_tester::capacity::{Seen, ServerSeen};
 
 /// The watches of a search.
 pub struct Sight {

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
+use crate::metrics::{Metrics, of_load};
+use crate::screen::{Screen, State};
 use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
-use netrig_sip_tester::metrics::{Metrics, of_load};
-use netrig_sip_tester::screen::{Screen, State};
 
 /// The screen, the metrics and the lines of text of a load or a search while it runs.
 pub struct Watchers {

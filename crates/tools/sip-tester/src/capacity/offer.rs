@@ -4,18 +4,18 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use super::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 use netrig_core::Duration;
 use netrig_sip::load::Work;
 use netrig_sip_net::load::{
     DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, LoadStage, Next, OutcomeRow, SecondRow, SoFar,
     Steering, run,
 };
-use netrig_sip_tester::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 
 use super::drive::{CapacityError, CapacityOrder};
 use super::sight::Sight;
-use crate::commands::sip::watchers::Watchers;
-use netrig_sip_tester::load_text;
+use crate::load_text;
+use crate::watchers::Watchers;
 
 /// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
 pub fn offer(
