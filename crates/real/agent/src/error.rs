@@ -1,8 +1,10 @@
 //! What can keep an agent from doing what it was told.
 
-use crate::MOST_TRANSFERS;
 use netrig_host::socket::SocketError;
 use netrig_host::sysctl::SysctlError;
+
+/// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
+pub const MOST_TRANSFERS: usize = 256;
 
 /// Why an agent could not do what it was told.
 #[derive(Debug, thiserror::Error)]

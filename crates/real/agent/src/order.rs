@@ -7,6 +7,7 @@ use netrig_traffic::{Application, FlowContext, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::SctpOptions;
+use crate::side::Side;
 use netrig_host::Asked;
 use netrig_host::socket::{TcpOptions, UdpOptions};
 use netrig_sip_net::KeepOrder;
@@ -36,21 +37,6 @@ pub struct RunOrder {
     /// ([`control::order_frames`](crate::control::order_frames)).
     #[serde(skip)]
     pub ends: Vec<EndOrder>,
-}
-
-/// Which end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// The flow's `from`: opens connections or sends datagrams.
-    Client,
-    /// The flow's `to`: listens.
-    Server,
-}
-
-impl Side {
-    /// Both of them.
-    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 }
 
 /// One end of a flow.

@@ -7,12 +7,9 @@ use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::file_transfer::FileTransfer;
 use crate::order::RunOrder;
 use crate::sip_flow::SipEnd;
-use crate::{AgentError, EndReport};
+use crate::{AgentError, EndReport, MOST_TRANSFERS};
 use netrig_host::{Clock, RunSignals, sysctl};
 use netrig_sip_net::FlowTester;
-
-/// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
-pub const MOST_TRANSFERS: usize = 256;
 
 /// A run whose sockets stand, ready to start.
 ///

@@ -14,7 +14,8 @@ use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSett
 use crate::AgentError;
 use crate::end::{EndRemark, EndReport};
 use crate::event_loop::Progress;
-use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
+use crate::order::{CarrierOptions, EndOrder, RunOrder};
+use crate::side::Side;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::tls::{self, Identity, Trust};

@@ -8,8 +8,9 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::{SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
-use crate::order::{EndOrder, Side};
+use crate::order::EndOrder;
 use crate::rtp::RtpStream;
+use crate::side::Side;
 use netrig_host::Clock;
 use netrig_host::Outbox;
 use netrig_host::RealtimeOffset;

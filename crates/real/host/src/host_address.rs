@@ -161,6 +161,36 @@ fn name(number: u32) -> Option<String> {
     index_to_name(any, number).ok()
 }
 
+/// Whether an address is of the public Internet: neither this host's, nor of a link, nor of a private network (RFC 1918, RFC
+/// 6598, RFC 4193), nor for documentation and benchmarks (RFC 5737, RFC 3849, RFC 2544).
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, ..] = v4.octets();
+            let is_shared = a == 100 && (64..128).contains(&b);
+            let is_benchmark = a == 198 && (18..20).contains(&b);
+            !(v4.is_loopback()
+                || v4.is_private()
+                || v4.is_link_local()
+                || v4.is_documentation()
+                || v4 == Ipv4Addr::UNSPECIFIED
+                || is_shared
+                || is_benchmark)
+        }
+        IpAddr::V6(v6) => {
+            if let Some(v4) = v6.to_ipv4_mapped() {
+                return is_public(v4.into());
+            }
+            let is_documentation = v6.segments()[..2] == [0x2001, 0xdb8];
+            !(v6.is_loopback()
+                || v6.is_unspecified()
+                || v6.is_unique_local()
+                || v6.is_unicast_link_local()
+                || is_documentation)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +265,26 @@ mod tests {
         assert!(matches!(read("192.0.2.1%lo"), Err(HostAddressError::NotOfALink(_))));
         for text in ["", "localhost", "%lo", "[::1]", "::1:"] {
             assert_eq!(read(text), Err(HostAddressError::Form), "{text}");
+        }
+    }
+
+    #[test]
+    fn public_addresses_are_told_from_others() {
+        for own in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.1",
+            "100.64.0.1",
+            "198.18.0.1",
+            "192.0.2.1",
+            "::1",
+            "fd00::1",
+        ] {
+            assert!(!is_public(own.parse().unwrap()), "{own}");
+        }
+        for public in ["8.8.8.8", "100.128.0.1", "172.32.0.1", "2606:4700::1", "::ffff:8.8.8.8", "224.0.0.1"]
+        {
+            assert!(is_public(public.parse().unwrap()), "{public}");
         }
     }
 }

@@ -56,7 +56,7 @@ pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp, answered};
 pub use datagram_format::DatagramFormat;
 pub use descriptors::{DescriptorShortage, allowed_descriptors, connections_within};
 pub use entropy::random;
-pub use host_address::{HostAddress, HostAddressError};
+pub use host_address::{HostAddress, HostAddressError, is_public};
 pub use interruptions::{InterruptionCounts, Interruptions};
 pub use lateness::Lateness;
 pub use memory::{Kept, Memory, NoRoom};

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::order::{EndOrder, Side};
+use crate::order::EndOrder;
 use crate::sctp::SctpReport;
+use crate::side::Side;
 use crate::udp::{SocketPassage, UdpReport};
 use netrig_host::Interruptions;
 use netrig_host::Lateness;

@@ -23,8 +23,9 @@ use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatu
 pub use self::faults::SctpReport;
 pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use crate::AgentError;
-use crate::order::{EndOrder, Side};
+use crate::order::EndOrder;
 use crate::roster::{Named, Roster};
+use crate::side::Side;
 use netrig_bulk::sctp_socket::Taken;
 pub(crate) use netrig_bulk::sctp_socket::{PathSocket, Sent};
 use netrig_host::RealtimeOffset;

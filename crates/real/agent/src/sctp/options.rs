@@ -7,7 +7,7 @@ use netrig_transport::Control;
 use netrig_transport::sctp::{Config, PathAddresses};
 use serde::{Deserialize, Serialize};
 
-use crate::Side;
+use crate::side::Side;
 
 /// What an association of netrig's own SCTP is made with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

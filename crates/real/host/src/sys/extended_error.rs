@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::messages::{NAME, decode_name};
+use super::socket_name::{NAME, decode_name};
 
 /// Octets of the structure; the address of who said it follows.
 const LEN: usize = 16;

@@ -5,15 +5,15 @@
 //! what it writes into the buffers is read as bytes.
 
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::extended_error::ExtendedError;
+use super::socket_name::{NAME, decode_name};
 
 /// Messages that one call takes or gives.
 const BATCH: usize = 32;
-/// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
-pub(super) const NAME: usize = size_of::<libc::sockaddr_in6>();
+
 /// Bytes for control messages: three time stamps need 64 of them, TTL and traffic class 48, an error report 64, a length of
 /// segments 24, a count of those without room 24.
 const CONTROL: usize = 232;
@@ -269,24 +269,6 @@ pub(super) fn stamp(content: &[u8]) -> Option<u64> {
 /// The length of each datagram in what the kernel has put together: an `int`.
 fn segment(content: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
-}
-
-/// A `sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
-pub(super) fn decode_name(name: &[u8; NAME]) -> Option<SocketAddr> {
-    let family = i32::from(u16::from_ne_bytes([name[0], name[1]]));
-    let port = u16::from_be_bytes([name[2], name[3]]);
-    match family {
-        libc::AF_INET => {
-            let address: [u8; 4] = *name[4..].first_chunk()?;
-            Some((Ipv4Addr::from(address), port).into())
-        }
-        libc::AF_INET6 => {
-            let address: [u8; 16] = *name[8..].first_chunk()?;
-            let scope = u32::from_ne_bytes(*name[24..].first_chunk()?);
-            Some(SocketAddrV6::new(Ipv6Addr::from(address), port, 0, scope).into())
-        }
-        _ => None,
-    }
 }
 
 /// The bytes of an address as the kernel wants it, and how many count.

@@ -5,6 +5,7 @@ mod kernel_clock;
 mod messages;
 mod options;
 mod scheduling;
+mod socket_name;
 mod stream;
 
 pub use extended_error::{ExtendedError, Origin};

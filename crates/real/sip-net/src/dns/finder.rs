@@ -16,9 +16,9 @@ use netrig_sip::location::{
 
 use super::asker::{Answered, Asker, Asking, DnsCounts};
 use super::cache::Cache;
-use crate::load::is_public;
 use crate::point::source_towards;
 use netrig_host::RealtimeOffset;
+use netrig_host::is_public;
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, Pacer, Watch};
 

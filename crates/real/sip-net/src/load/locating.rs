@@ -3,43 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Instant, Seeds};
-use netrig_sip::location::Hop;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::order::{LoadError, LoadOrder};
-use super::report::micros;
-use super::run::Span;
+use super::order::{LoadError, LoadOrder, Span};
 use crate::dns::{Finder, LocateError, Lookup, locate};
 use netrig_host::Clock;
-
-/// How a load's server was looked for.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LocationRow {
-    /// What was looked for.
-    pub uri: String,
-    /// When: `once`, `per-attempt` or `cached`.
-    pub lookup: &'static str,
-    /// What was found before the load, in the order in which it is tried.
-    pub hops: Vec<String>,
-    /// How long that took, µs.
-    pub took_us: Option<f64>,
-}
-
-impl LocationRow {
-    /// Of a load, if its server is looked for.
-    pub(super) fn of(order: &LoadOrder) -> Option<Self> {
-        let location = order.location.as_ref()?;
-        let found = order.located.as_ref();
-        let hop = |hop: &Hop| format!("{}:{}", hop.transport.name().to_lowercase(), hop.address);
-        Some(Self {
-            uri: location.uri.to_string(),
-            lookup: location.lookup.name(),
-            hops: found.map(|found| found.hops.iter().map(hop).collect()).unwrap_or_default(),
-            took_us: found.map(|found| micros(found.took)),
-        })
-    }
-}
 
 /// Looks for the server of a load, if nobody has and it is not every attempt's affair: of a part of a run when that is under way,
 /// and before its users begin.

@@ -26,6 +26,7 @@ mod report;
 mod reporting;
 mod run;
 mod shard;
+mod shard_tap;
 mod socket;
 mod source_ports;
 mod spool;
@@ -35,15 +36,13 @@ mod wire;
 
 pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
-pub use kind::{FailureKind, TimeLimit};
-pub use locating::LocationRow;
+pub use kind::{FailureKind, TimeLimit, attempt_name};
 pub use offered::{Offered, pace_words};
-pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
+pub use order::{Carrier, Connecting, LoadError, LoadOrder, LoadTls, Reconnecting, Span};
 pub use report::{
-    DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
-    attempt_name,
+    DelayRow, FailureRow, LoadReport, LocationRow, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport,
+    ThresholdRow,
 };
+pub use run::OpenLoad;
 pub use run::{LoadStage, Next, Readiness, run};
-pub use run::{OpenLoad, Span};
-pub use streams::LoadTls;
 pub use tester::{TesterSecond, TesterUse};

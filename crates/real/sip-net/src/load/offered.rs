@@ -7,8 +7,8 @@ use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Portion, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kind::attempt_name;
 use super::order::{Connecting, LoadOrder, Reconnecting};
-use super::report::attempt_name;
 
 /// What a load offers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,17 +1,19 @@
 //! What a load is told.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Plan, PlanError, TemplateError};
 use netrig_sip::location::Kind;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
 
 use super::kind::TimeLimit;
-use super::streams::LoadTls;
 use crate::dns::{Found, LocateError, Location, Lookup, NameSource, Reach};
-use netrig_host::HostAddress;
 use netrig_host::socket::SocketError;
+use netrig_host::{Clock, HostAddress, is_public};
 
 /// Which requests share a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,34 +180,26 @@ impl LoadOrder {
     }
 }
 
-/// Whether an address is of the public Internet: neither this host's, nor of a link, nor of a private network (RFC 1918, RFC
-/// 6598, RFC 4193), nor for documentation and benchmarks (RFC 5737, RFC 3849, RFC 2544).
-pub fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            let is_shared = a == 100 && (64..128).contains(&b);
-            let is_benchmark = a == 198 && (18..20).contains(&b);
-            !(v4.is_loopback()
-                || v4.is_private()
-                || v4.is_link_local()
-                || v4.is_documentation()
-                || v4 == Ipv4Addr::UNSPECIFIED
-                || is_shared
-                || is_benchmark)
-        }
-        IpAddr::V6(v6) => {
-            if let Some(v4) = v6.to_ipv4_mapped() {
-                return is_public(v4.into());
-            }
-            let is_documentation = v6.segments()[..2] == [0x2001, 0xdb8];
-            !(v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_unique_local()
-                || v6.is_unicast_link_local()
-                || is_documentation)
-        }
-    }
+/// How TLS is spoken.
+#[derive(Clone, Debug)]
+pub struct LoadTls {
+    /// To the server.
+    pub client: Arc<ClientConfig>,
+    /// The name that the server's certificate is to have.
+    pub name: ServerName<'static>,
+    /// With a server that calls back; none if nobody is to.
+    pub server: Option<Arc<ServerConfig>>,
+}
+
+/// The run of an experiment of which a load is a part.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Whose time it is.
+    pub clock: Clock,
+    /// When the load begins: until then all is prepared.
+    pub begins: Instant,
+    /// When it ends, whatever is open.
+    pub ends: Instant,
 }
 
 /// Why a load could not be carried out.
@@ -276,26 +270,6 @@ mod tests {
     use netrig_sip::load::{Arrivals, Gaps, Pace, Work};
 
     use super::*;
-
-    #[test]
-    fn public_addresses_are_told_from_others() {
-        for own in [
-            "127.0.0.1",
-            "10.1.2.3",
-            "192.168.0.1",
-            "100.64.0.1",
-            "198.18.0.1",
-            "192.0.2.1",
-            "::1",
-            "fd00::1",
-        ] {
-            assert!(!is_public(own.parse().unwrap()), "{own}");
-        }
-        for public in ["8.8.8.8", "100.128.0.1", "172.32.0.1", "2606:4700::1", "::ffff:8.8.8.8", "224.0.0.1"]
-        {
-            assert!(is_public(public.parse().unwrap()), "{public}");
-        }
-    }
 
     #[test]
     fn what_cannot_be_is_refused_beforehand() {

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
 use netrig_sip::load::{Failure, What};
+use netrig_sip::location::Hop;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::control::Intervention;
-use super::kind::{FailureKind, TimeLimit};
-use super::locating::LocationRow;
+use super::kind::{FailureKind, TimeLimit, attempt_name};
 use super::offered::Offered;
+use super::order::LoadOrder;
 use super::tester::TesterSecond;
 use crate::dns::DnsCounts;
 use crate::tap::{KeptMessages, KeptRecords};
@@ -296,30 +297,6 @@ pub(super) const fn is_of_others(what: What) -> bool {
     matches!(what, What::Answer | What::Notify)
 }
 
-/// What is attempted, as it stands in tables and documents.
-pub const fn attempt_name(what: What) -> &'static str {
-    match what {
-        What::Register => "register",
-        What::Renew => "renew",
-        What::Unregister => "unregister",
-        What::Call => "call",
-        What::EarlyMedia => "early-media",
-        What::DelayedOffer => "delayed-offer",
-        What::Reinvite => "re-invite",
-        What::Prack => "prack",
-        What::Fork => "fork",
-        What::Cancel => "cancel",
-        What::Busy => "busy",
-        What::NoAnswer => "no-answer",
-        What::Redirect => "redirect",
-        What::Options => "options",
-        What::Message => "message",
-        What::Subscribe => "subscribe",
-        What::Notify => "notify",
-        What::Answer => "answer",
-    }
-}
-
 /// All that was measured from the beginning of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct SoFar<'a> {
@@ -488,6 +465,34 @@ fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {
             bound: least,
             kept,
         },
+    }
+}
+
+/// How a load's server was looked for.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LocationRow {
+    /// What was looked for.
+    pub uri: String,
+    /// When: `once`, `per-attempt` or `cached`.
+    pub lookup: &'static str,
+    /// What was found before the load, in the order in which it is tried.
+    pub hops: Vec<String>,
+    /// How long that took, µs.
+    pub took_us: Option<f64>,
+}
+
+impl LocationRow {
+    /// Of a load, if its server is looked for.
+    pub(super) fn of(order: &LoadOrder) -> Option<Self> {
+        let location = order.location.as_ref()?;
+        let found = order.located.as_ref();
+        let hop = |hop: &Hop| format!("{}:{}", hop.transport.name().to_lowercase(), hop.address);
+        Some(Self {
+            uri: location.uri.to_string(),
+            lookup: location.lookup.name(),
+            hops: found.map(|found| found.hops.iter().map(hop).collect()).unwrap_or_default(),
+            took_us: found.map(|found| micros(found.took)),
+        })
     }
 }
 

@@ -7,12 +7,11 @@ use netrig_sip::index::Tally;
 use netrig_sip::load::{CalleeOrder, Failure, Pace, Plan, What, Work};
 
 use super::control::Intervention;
-use super::locating::LocationRow;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::report::{
-    LoadReport, Ratios, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures, is_of_others,
-    judged, outcomes,
+    LoadReport, LocationRow, Ratios, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures,
+    is_of_others, judged, outcomes,
 };
 use super::shard::SecondOfShard;
 use super::spool::Spool;

@@ -12,7 +12,7 @@ use netrig_sip::load::{Course, Pace, Part, Setup};
 
 use super::control::{Control, Steering};
 use super::locating::look_for_server;
-use super::order::{Connecting, LoadError, LoadOrder};
+use super::order::{Connecting, LoadError, LoadOrder, Span};
 use super::report::{LoadReport, SecondRow, SoFar};
 use super::reporting::{Ending, Reporting};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
@@ -101,17 +101,6 @@ fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
     let interventions = shared.control.map(|control| control.interventions(begins, now)).unwrap_or_default();
     let paused = course(shared).paused(Instant::ZERO + (now - begins));
     Ending { interrupted, left, paused, interventions }
-}
-
-/// The run of an experiment of which a load is a part.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// Whose time it is.
-    pub clock: Clock,
-    /// When the load begins: until then all is prepared.
-    pub begins: Instant,
-    /// When it ends, whatever is open.
-    pub ends: Instant,
 }
 
 /// A load whose sockets are open.

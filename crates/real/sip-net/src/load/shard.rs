@@ -14,14 +14,14 @@ use super::attention::{Attention, REST};
 use super::control::Control;
 use super::kind::TimeLimit;
 use super::locating::finder;
-use super::order::{Carrier, Connecting, LoadError, LoadOrder};
-use super::run::Span;
+use super::order::{Carrier, Connecting, LoadError, LoadOrder, Span};
+use super::shard_tap::ShardTap;
 use super::streams::Lost;
 use super::tester::{TesterSecond, TesterUse};
 use super::wire::Wire;
 use crate::dns::Finder;
 use crate::send_batch::OutgoingDatagram;
-use crate::tap::{MessageTap, MessageTaps, PassedMessage};
+use crate::tap::MessageTaps;
 use netrig_host::RealtimeOffset;
 use netrig_host::sys::MESSAGES;
 use netrig_host::usage::processors_of;
@@ -129,35 +129,6 @@ pub(super) struct Shard<'a> {
     /// Who looks for the server of each attempt, if each does.
     finder: Option<Finder>,
     tap: Option<ShardTap>,
-}
-
-/// A tap, and what it needs to know of each message.
-pub(super) struct ShardTap {
-    tap: Box<dyn MessageTap>,
-    clock: Clock,
-    offset: RealtimeOffset,
-}
-
-impl ShardTap {
-    /// A message was sent or received then, at this end.
-    pub(super) fn message(
-        &mut self,
-        (at, transport): (Instant, Transport),
-        is_sent: bool,
-        [local, peer]: [SocketAddr; 2],
-        bytes: &[u8],
-    ) {
-        let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
-        self.tap.message(&PassedMessage {
-            at_ns,
-            is_sent,
-            local,
-            peer,
-            transport,
-            is_of_script: false,
-            bytes,
-        });
-    }
 }
 
 impl<'a> Shard<'a> {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
@@ -14,11 +13,9 @@ use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ServerConfig};
 
-use super::order::{Connecting, LoadError, Reconnecting};
-use super::shard::ShardTap;
+use super::order::{Connecting, LoadError, LoadTls, Reconnecting};
+use super::shard_tap::ShardTap;
 use super::source_ports::SourcePorts;
 use super::tester::TesterSecond;
 use crate::{Bounds, SipStream, StreamError, Turn};
@@ -45,17 +42,6 @@ const LISTENER: u64 = u64::MAX;
 
 /// Of each connection, bytes: all calls of a thread may share one.
 const BOUNDS: Bounds = Bounds { message: LONGEST_MESSAGE, unsent: 64 << 20 };
-
-/// How TLS is spoken.
-#[derive(Clone, Debug)]
-pub struct LoadTls {
-    /// To the server.
-    pub client: Arc<ClientConfig>,
-    /// The name that the server's certificate is to have.
-    pub name: ServerName<'static>,
-    /// With a server that calls back; none if nobody is to.
-    pub server: Option<Arc<ServerConfig>>,
-}
 
 /// Whose requests a connection carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Quantity, Sample, Seeds, quantity};
+use netrig_host::is_public;
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, RealtimeOffset, realtime_nanos};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Pace, Side};
-use netrig_sip_net::load::{DelayRow, TesterReport, TesterSecond, TesterUse, is_public, pace_words};
+use netrig_sip_net::load::{DelayRow, TesterReport, TesterSecond, TesterUse, pace_words};
 use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
 use netrig_sip_net::{ArrivalPath, EndAddress, UserAgentEnd, wait_for_ends};
 

@@ -10,11 +10,11 @@ mod script;
 use std::process::ExitCode;
 
 use netrig_core::Seeds;
+use netrig_host::is_public;
 use netrig_host::{HostAddress, random, tls};
 use netrig_sip::manual::{Change, Desk, Party};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, SipUri, Uri};
-use netrig_sip_net::load::is_public;
 use netrig_sip_net::{Line, LineTls, Transport, server_name};
 use serde::Serialize;
 

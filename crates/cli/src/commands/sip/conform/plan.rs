@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use netrig_host::is_public;
 use netrig_host::{random, tls, user_file};
 use netrig_sip::{Host, Uri};
-use netrig_sip_net::load::is_public;
 use netrig_sip_net::{EndAddress, LineTls, Transport, server_name};
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,

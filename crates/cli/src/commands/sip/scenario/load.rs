@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::{Duration, SpanDistribution};
+use netrig_host::is_public;
 use netrig_host::tls::{self, Identity};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
-use netrig_sip_net::load::is_public;
 use netrig_sip_net::{EndAddress, ListeningPoint, source_towards};
 use netrig_sip_tester::scenario::{
     CallScript, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioLoadError, ScenarioOrder, ScenarioSecond,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use netrig_core::Duration;
+use netrig_host::is_public;
 use netrig_host::user_file;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
@@ -11,7 +12,7 @@ use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, 
 use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
 use netrig_sip_net::dns::{Found, Location};
-use netrig_sip_net::load::{LoadOrder, Reconnecting, is_public};
+use netrig_sip_net::load::{LoadOrder, Reconnecting};
 use serde::Deserialize;
 
 use super::super::serve::users::user_list;
