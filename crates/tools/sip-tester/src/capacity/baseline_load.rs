@@ -8,7 +8,7 @@ use netrig_core::Duration;
 use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 
-use super::drive::{CapacityError, CapacityOrder};
+use super::order::{CapacityError, CapacityOrder};
 
 /// Users registered beforehand, for each registration per second: nobody keeps them waiting.
 const USERS_PER_RATE: f64 = 0.2;

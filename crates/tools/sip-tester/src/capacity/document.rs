@@ -12,7 +12,7 @@ use netrig_sip_net::tap::KeptMessages;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::drive::CapacityOrder;
+use super::order::CapacityOrder;
 use crate::keep::kept;
 
 /// A step, in a line.

@@ -19,6 +19,7 @@ mod journal_file;
 mod judge;
 mod observation;
 mod offer;
+mod order;
 mod rfc7502;
 mod search;
 mod settings;
@@ -32,11 +33,12 @@ pub use baseline::{Baseline, BaselineSearch};
 pub use cause::{CapacityCause, CauseFound, causes};
 pub use decision::{Decision, Outcome, Reason};
 pub use document::{CapacityDocument, SearchEnd, step_text, table};
-pub use drive::{CapacityError, CapacityOrder, SearchDrive, StepLoad, unit_of};
+pub use drive::SearchDrive;
 pub use form::Rfc7502Form;
 pub use journal::{Entry, Journal, Record, ResumeError, Stand};
 pub use journal_file::JournalError;
 pub use observation::{Counts, DelaySeen, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
+pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
 pub use search::{Drain, Order, Progress, Purpose, Search, Step};
 pub use settings::{
     DesignObjective, Evidence, Mode, Recovery, Rfc7502, Sequential, SettingRange, Settings, SettingsError,

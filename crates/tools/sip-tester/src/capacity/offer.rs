@@ -12,7 +12,7 @@ use netrig_sip_net::load::{
     Steering, run,
 };
 
-use super::drive::{CapacityError, CapacityOrder};
+use super::order::{CapacityError, CapacityOrder};
 use super::sight::Sight;
 use crate::load_text;
 use crate::watchers::Watchers;

@@ -3,7 +3,7 @@
 use crate::capacity::{Capacity, Verdict as CapacityVerdict};
 
 use super::document::ComparedCapacity;
-use super::{ComparedIndex, IndexVerdict};
+use super::index::{ComparedIndex, IndexVerdict};
 
 /// The capacity of both.
 pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex {
@@ -39,7 +39,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::document::tests::some_offer;
-    use super::super::{ComparisonSettings, judge};
+    use super::super::index::{ComparisonSettings, judge};
     use super::*;
 
     const SETTINGS: ComparisonSettings = ComparisonSettings { confidence: 0.95, margin: 0.0 };

@@ -9,7 +9,7 @@ use netrig_sip_net::load::{LoadReport, Offered};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ComparisonError;
+use super::error::ComparisonError;
 use crate::capacity::CAPACITY_FORMAT;
 
 /// A result.

@@ -10,7 +10,8 @@ use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
 use netrig_stats::compare::{Alternative, Share, design_effect, proportions, welch};
 
 use super::document::{ComparedDelay, ComparedLoad, ComparedSecond};
-use super::{ComparedIndex, ComparisonError, ComparisonSettings, IndexVerdict};
+use super::error::ComparisonError;
+use super::index::{ComparedIndex, ComparisonSettings, IndexVerdict};
 use crate::load_text::words;
 
 /// Clusters of seconds for the design effect of a share.
@@ -224,7 +225,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::document::tests::some_offer;
-    use super::super::judge;
+    use super::super::index::judge;
     use super::*;
 
     const SETTINGS: ComparisonSettings = ComparisonSettings { confidence: 0.95, margin: 0.0 };

@@ -1,14 +1,13 @@
 //! The screen as a pure function of its state.
 
 use netrig_core::number::{percent, plain};
-use netrig_sip_net::load::{DelayRow, SecondRow, ThresholdRow};
+use netrig_sip_net::load::{DelayRow, SPEEDS, SecondRow, ThresholdRow};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 
-use super::keys;
 use super::state::State;
 use netrig_core::number::micros;
 
@@ -38,6 +37,18 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     }
     tester_box(frame, tester, state);
     frame.render_widget(Paragraph::new(keys(state)).style(Style::new().add_modifier(Modifier::DIM)), foot);
+}
+
+/// What the keys of a load do, in a line.
+fn keys(state: &State) -> String {
+    if state.is_search {
+        return "q: end the search with what is known".to_owned();
+    }
+    let most = SPEEDS.1;
+    format!(
+        "+/-: faster, slower by 10 %   PgUp/PgDn: twice, half (up to {most:.0} times)   space: pause   q: no more \
+         begin   Ctrl-C: end now"
+    )
 }
 
 /// What is tested, how far it is, and what was done to it.

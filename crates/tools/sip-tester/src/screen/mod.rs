@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use netrig_sip_net::load::{Control, SPEEDS};
+use netrig_sip_net::load::Control;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 pub use state::{Deed, State};
@@ -131,16 +131,4 @@ impl Hand {
             }
         }
     }
-}
-
-/// What the keys of a load do, in a line.
-fn keys(state: &State) -> String {
-    if state.is_search {
-        return "q: end the search with what is known".to_owned();
-    }
-    let most = SPEEDS.1;
-    format!(
-        "+/-: faster, slower by 10 %   PgUp/PgDn: twice, half (up to {most:.0} times)   space: pause   q: no more \
-         begin   Ctrl-C: end now"
-    )
 }

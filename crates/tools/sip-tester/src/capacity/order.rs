@@ -1,0 +1,70 @@
+//! What a search over the network is to do.
+
+use std::path::PathBuf;
+
+use netrig_core::{Duration, Fraction};
+use netrig_sip::load::{Scenario, Work};
+use netrig_sip_net::load::{LoadError, LoadOrder};
+
+use super::Settings;
+use super::journal_file::JournalError;
+
+/// A load with this rate (1/s) that starts calls for at most this time (s), and at most this number of calls.
+pub type StepLoad<'a> = dyn Fn(f64, f64, Option<u64>) -> Result<LoadOrder, LoadError> + 'a;
+
+/// What is searched for, and with which loads.
+pub struct CapacityOrder<'a> {
+    /// The server as the user named it.
+    pub target: String,
+    /// What the users of the loads do.
+    pub work: Work,
+    /// The mean time for which a call is held.
+    pub hold: Duration,
+    /// The share that must succeed.
+    pub success: Fraction,
+    /// The statistic of the delays that has a threshold, in words.
+    pub statistic: &'static str,
+    /// The settings of the search.
+    pub settings: Settings,
+    /// The loads of its steps.
+    pub load: Box<StepLoad<'a>>,
+    /// The file in which each step is recorded. A search that was interrupted goes on from there.
+    pub journal: Option<PathBuf>,
+    /// All settings of the loads as text. A journal is continued only by a search with the same text.
+    pub asked: String,
+}
+
+/// Why a search could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CapacityError {
+    /// A load could not be carried out.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The server's host cannot be observed.
+    #[error("cannot start a thread that watches: {0}")]
+    Watch(std::io::Error),
+    /// The answering side of the baseline did not start.
+    #[error("the tester's own answering side did not begin")]
+    NoAnswers,
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl CapacityOrder<'_> {
+    /// What is counted, in the plural.
+    pub const fn unit(&self) -> &'static str {
+        unit_of(self.work)
+    }
+}
+
+/// What is counted, in the plural.
+pub const fn unit_of(work: Work) -> &'static str {
+    match work {
+        Work::Register | Work::ReRegister | Work::Unregister => "registrations",
+        Work::Call(Scenario::Redirect) => "redirects",
+        Work::Call(Scenario::Options | Scenario::Message) => "requests",
+        Work::Call(Scenario::Subscribe { .. }) => "subscriptions",
+        Work::Call(_) => "calls",
+    }
+}
