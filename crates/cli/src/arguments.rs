@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use netrig_core::{Duration, Fraction, Size};
-use netrig_host::SlotLimits;
 use netrig_sim::Simulator;
 use netrig_sip_tester::keep::KeepPolicy;
 
@@ -105,25 +104,6 @@ pub struct Changes {
     /// Substrates, with commas between; `sim` if not given, and `netns` where the simulator can run no point
     #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',')]
     pub on: Vec<String>,
-}
-
-/// How many connections a server takes from where.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct ConnectionLimits {
-    /// Connections from one address (of IPv6 from a /64); loopback addresses have a limit only if it is given
-    #[arg(long, help_heading = "Limits", value_name = "N")]
-    pub connections_per_address: Option<NonZeroUsize>,
-    /// Connections from one /24 of IPv4 or /48 of IPv6; loopback addresses have a limit only if it is given
-    #[arg(long, help_heading = "Limits", value_name = "N")]
-    pub connections_per_group: Option<NonZeroUsize>,
-}
-
-impl ConnectionLimits {
-    /// The limits of a server with what was typed.
-    pub fn of(&self, limits: SlotLimits) -> SlotLimits {
-        let get = |count: Option<NonZeroUsize>| count.map(NonZeroUsize::get);
-        limits.set(get(self.connections_per_address), get(self.connections_per_group))
-    }
 }
 
 /// Where results are kept.

@@ -9,8 +9,10 @@
 mod arguments;
 mod build;
 mod commands;
+mod connection_limits;
 mod coverage;
 mod failure;
+mod input;
 mod interruption;
 mod output;
 mod progress;

@@ -1,5 +1,6 @@
 //! `netrig doctor`.
 
+mod finding;
 mod real_time;
 
 use std::path::{Path, PathBuf};
@@ -7,18 +8,10 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use self::finding::{Finding, fine, found, proc};
 use crate::arguments::Doctor;
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
-
-/// One thing that was looked at.
-struct Finding {
-    what: &'static str,
-    /// What is there.
-    is: String,
-    /// What would spoil a measurement, and what mends it.
-    mend: Option<String>,
-}
 
 /// Says what this machine can do, and what would spoil a measurement on it.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
@@ -54,14 +47,6 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
         "\nsim needs none of this: it runs in virtual time. What only takes longer on a slow machine is no fault.",
     )?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn fine(what: &'static str, is: impl Into<String>) -> Finding {
-    Finding { what, is: is.into(), mend: None }
-}
-
-fn proc(path: &str) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 fn build() -> Finding {
@@ -244,14 +229,6 @@ fn qemu() -> Finding {
         Some(file) => fine("qemu", file.display().to_string()),
         None => fine("qemu", "not installed"),
     }
-}
-
-/// Where a program is: servers are in folders that are not in everybody's path.
-fn found(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/local/sbin"].map(|at| Path::new(at).to_owned()));
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,6 +1,6 @@
 //! What runs in real time need of this machine beside namespaces.
 
-use super::{Finding, fine, found, proc};
+use super::finding::{Finding, fine, found, proc};
 
 /// CAP_SYS_NICE (capabilities(7)).
 const SYS_NICE: u32 = 23;

@@ -4,8 +4,8 @@ use netrig_core::Heading;
 use netrig_experiment::{DeliveryReader, MessageDelivery};
 use netrig_report::delivery as chart;
 
+use super::drawn::Drawn;
 use super::playback::{NodeReader, Playback};
-use super::run_figure::Drawn;
 use crate::failure::Failure;
 
 /// Draws the messages of the association that sent most; `None` if the person interrupts it.

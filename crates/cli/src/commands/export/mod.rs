@@ -2,6 +2,7 @@
 
 mod capture;
 mod delivery;
+mod drawn;
 mod events;
 mod playback;
 mod run_figure;

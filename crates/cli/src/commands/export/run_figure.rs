@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use netrig_report::chart::{Chart, Theme};
+use netrig_report::chart::Theme;
 
 use super::delivery::delivery;
+use super::drawn::Drawn;
 use super::playback::{Playback, interrupted};
 use super::sequence::sequence;
 use super::video::video;
@@ -32,10 +33,4 @@ pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<Exi
     replace(&arguments.out, chart.svg(WIDTH, Theme::Light).as_bytes())?;
     tell(&arguments.out, &format!("{says}: {}", arguments.out.display()))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A figure, and what it shows in numbers.
-pub struct Drawn {
-    pub chart: Chart,
-    pub says: String,
 }

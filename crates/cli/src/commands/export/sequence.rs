@@ -3,8 +3,8 @@
 use netrig_experiment::SequenceReader;
 use netrig_report::sequence as chart;
 
+use super::drawn::Drawn;
 use super::playback::{NodeReader, Playback};
-use super::run_figure::Drawn;
 use crate::failure::Failure;
 
 /// Draws the connection that sent most, in its busier direction; `None` if the person interrupts it.

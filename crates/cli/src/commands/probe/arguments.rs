@@ -1,9 +1,9 @@
 //! What may be typed behind `netrig probe`.
 
-use std::path::PathBuf;
-
 use super::media::arguments::{Transfer, Video, Voice};
-use crate::arguments::ConnectionLimits;
+use super::path_arguments::{Form, KeyPlace, Target};
+use super::typed_train::TypedTrain;
+use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
 use netrig_host::HostAddress;
@@ -89,41 +89,6 @@ pub enum GapsName {
     Poisson,
     /// All the same (RFC 3432)
     Periodic,
-}
-
-/// Where the far end is.
-#[derive(Debug, Args)]
-pub struct Target {
-    /// A name or an address, with a port behind a colon if it is not the usual one: `192.0.2.1:862`, `[2001:db8::1]:862`. An
-    /// address of a link has its interface behind it: `fe80::1%eth0`, `[fe80::1%eth0]:862`
-    #[arg(value_name = "TARGET")]
-    pub target: String,
-    /// Only IPv4
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
-}
-
-/// Where a key is.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-pub struct KeyPlace {
-    /// A file with a key of at least 16 bytes; space around it is left out
-    #[arg(long, help_heading = "Key", value_name = "FILE")]
-    pub key: Option<PathBuf>,
-    /// A variable of the environment with the key
-    #[arg(long, help_heading = "Key", value_name = "NAME")]
-    pub key_env: Option<String>,
-}
-
-/// How it is told.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Form {
-    /// Print one JSON document instead of a table
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `netrig probe owd` and `netrig probe loss`.
@@ -263,7 +228,7 @@ pub struct Train {
         default_value = "11x100B,10x1KB",
         help_heading = "Packets"
     )]
-    pub trains: Vec<super::train::Typed>,
+    pub trains: Vec<TypedTrain>,
     /// Time between two packets
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
     pub interval: Duration,

@@ -3,7 +3,7 @@
 use netrig_host::user_file::read_secret;
 use netrig_probe::stamp::Key;
 
-use super::arguments::KeyPlace;
+use super::path_arguments::KeyPlace;
 use crate::failure::Failure;
 
 /// The key, if one was named.

@@ -6,8 +6,10 @@ use netrig_core::Size;
 use netrig_probe::control::PORT;
 use netrig_probe::path_mtu::{Far, PathMtuOrder, PathMtuReport, path_mtu};
 
-use super::arguments::{Form, Mtu};
-use super::{exit_code, failure, key, target};
+use super::arguments::Mtu;
+use super::ending::{exit_code, failure};
+use super::path_arguments::Form;
+use super::{key, target};
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
 

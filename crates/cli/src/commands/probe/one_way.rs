@@ -6,7 +6,8 @@ use netrig_probe as agent;
 use netrig_probe::{Direction, OneWayOrder, Told, control};
 
 use super::arguments::OneWay;
-use super::{failure, key, target, tell};
+use super::ending::{failure, tell};
+use super::{key, target};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 

@@ -6,7 +6,8 @@ use netrig_probe as agent;
 use netrig_probe::PingOrder;
 
 use super::arguments::Ping;
-use super::{failure, target, tell};
+use super::ending::{failure, tell};
+use super::target;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 

@@ -7,8 +7,9 @@ use netrig_probe::{FarEnd, FarEndOrder, Tally};
 use serde_json::json;
 
 use super::arguments::Reflect;
+use super::ending::failure;
+use super::key;
 use super::target::loopback;
-use super::{failure, key};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 

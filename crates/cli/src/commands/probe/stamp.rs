@@ -7,7 +7,8 @@ use netrig_probe::StampOrder;
 use netrig_probe::stamp::PORT;
 
 use super::arguments::Stamp;
-use super::{failure, key, target, tell};
+use super::ending::{failure, tell};
+use super::{key, target};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSo
 
 use netrig_host::{HostAddress, HostAddressError};
 
-use super::arguments::Target;
+use super::path_arguments::Target;
 use crate::failure::Failure;
 
 /// The target's address; `port` if none was typed.

@@ -6,9 +6,11 @@ use netrig_probe::Measure;
 use netrig_probe::flow::packet::Method;
 use netrig_probe::trace::{Hop, SpeedOrder, TraceOrder, TraceReport, trace as carry_out};
 
-use super::arguments::{Form, MethodName, Trace};
+use super::arguments::{MethodName, Trace};
+use super::ending::{exit_code, failure};
+use super::path_arguments::Form;
 use super::show::{quantity, stamps, written};
-use super::{exit_code, failure, target};
+use super::target;
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
 use netrig_core::number::Unit;

@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use netrig_probe::web::{Url, WebOrder, WebReport, web as carry_out};
 
-use super::arguments::{Form, Target, Web};
+use super::arguments::Web;
+use super::ending::{exit_code, failure};
+use super::path_arguments::{Form, Target};
 use super::show::quantity;
-use super::{exit_code, failure, target};
+use super::target;
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
 use netrig_core::number::Unit;

@@ -7,8 +7,8 @@ use clap::Args;
 use netrig_core::Fraction;
 use netrig_sip_tester::conformance::{ConformanceComparison, ConformanceDocument};
 
-use super::subject::read;
 use crate::failure::{FAILED, Failure, print};
+use crate::input::read;
 use crate::output::terminal_width;
 use netrig_sip_tester::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
 

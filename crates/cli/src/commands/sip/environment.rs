@@ -11,14 +11,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory as _};
+use clap::{Arg, ArgMatches, Args as _, Command};
 use netrig_core::{Duration, Fraction, Size, SpanDistribution};
 use toml::de::{DeTable, DeValue};
 
+use super::capacity::Capacity;
+use super::environment_arguments::EnvironmentArguments;
+use super::load::Load;
 use super::scenario::spelled;
-use super::subject::read;
-use crate::arguments::Arguments;
 use crate::failure::Failure;
+use crate::input::read;
 use crate::output::replace;
 
 /// The verbs that have one.
@@ -52,27 +54,13 @@ const LEFT_OUT: [&str; 15] = [
 /// The table of what belongs to a scenario of its own file, which has no environment: that file says what calls do.
 const SCENARIO: &str = "scenario";
 
-/// The file of settings.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Environment")]
-pub struct EnvironmentArguments {
-    /// Take settings from a file that `--save-environment` has written; flags override it
-    #[arg(long, value_name = "FILE.toml")]
-    pub environment: Option<PathBuf>,
-    /// Write all settings to a file before it begins
-    #[arg(long, value_name = "FILE.toml")]
-    pub save_environment: Option<PathBuf>,
-}
-
-impl EnvironmentArguments {
-    /// Writes the file, if it was asked for.
-    pub fn save(&self) -> Result<(), Failure> {
-        let Some(file) = &self.save_environment else { return Ok(()) };
-        let words = expanded(std::env::args_os().collect())?;
-        let Some(command) = verb_of(&words) else { return Ok(()) };
-        let matches = command.clone().try_get_matches_from(&words[2..]).map_err(Failure::request)?;
-        replace(file, text(&command, &matches).as_bytes())
-    }
+/// Writes the file, if it was asked for.
+pub fn save(arguments: &EnvironmentArguments) -> Result<(), Failure> {
+    let Some(file) = &arguments.save_environment else { return Ok(()) };
+    let words = expanded(std::env::args_os().collect())?;
+    let Some(command) = verb_of(&words) else { return Ok(()) };
+    let matches = command.clone().try_get_matches_from(&words[2..]).map_err(Failure::request)?;
+    replace(file, text(&command, &matches).as_bytes())
 }
 
 /// What was typed, with what stands in the file that `--environment` names.
@@ -94,9 +82,12 @@ fn verb_of(words: &[OsString]) -> Option<Command> {
     if words.get(1)?.to_str()? != "sip" {
         return None;
     }
-    let mut all = Arguments::command();
-    all.build();
-    all.find_subcommand("sip")?.find_subcommand(verb).cloned()
+    let mut command = match verb {
+        "load" => Load::augment_args(Command::new("load")),
+        _ => Capacity::augment_args(Command::new("capacity")),
+    };
+    command.build();
+    Some(command)
 }
 
 /// The key of an argument, and the table it stands in; `None` of what the file does not have.

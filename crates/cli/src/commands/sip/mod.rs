@@ -5,6 +5,7 @@ mod capacity;
 mod comparison;
 mod conform;
 mod environment;
+mod environment_arguments;
 mod keeping;
 pub mod load;
 mod metrics_arguments;

@@ -9,8 +9,8 @@ use netrig_host::HostAddress;
 use netrig_speed::admission::Limits;
 use netrig_speed::protocol;
 
-use crate::arguments::ConnectionLimits;
 use crate::commands::probe::{KeyPlace, Target};
+use crate::connection_limits::ConnectionLimits;
 
 /// `netrig speed`.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use netrig_speed::iperf3::{Document, PORT};
 use netrig_speed::measure::{Iperf3Error, Iperf3Order, Progress, Report, Task, measure_iperf3};
 
 use super::arguments::Measure;
-use super::measure::tasks;
+use super::tasks::tasks;
 use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
 

@@ -6,6 +6,7 @@ mod iperf3;
 mod measure;
 mod serve;
 mod show;
+mod tasks;
 mod tune;
 
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use netrig_core::{Dscp, Duration, Rate, Size};
 use netrig_probe::receiver::MOST_CONNECTIONS;
 
-use super::super::arguments::{Form, KeyPlace, Target};
+use super::super::path_arguments::{Form, KeyPlace, Target};
 
 /// `netrig probe transfer`.
 #[derive(Debug, Args)]

@@ -7,10 +7,10 @@ use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpRepor
 use netrig_traffic::FtpDirection;
 use serde_json::{Value, json};
 
+use super::super::ending::{exit_code, failure};
 use super::super::target::resolve;
-use super::super::{exit_code, failure};
 use super::arguments::Transfer;
-use super::{connect, percent};
+use super::stream::{connect, percent};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 

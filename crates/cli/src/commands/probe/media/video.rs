@@ -12,9 +12,9 @@ use netrig_probe::video::{
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
 
-use super::super::{exit_code, failure};
+use super::super::ending::{exit_code, failure};
 use super::arguments::Video;
-use super::{connect, delay_json, fault, percent};
+use super::stream::{connect, delay_json, fault, percent};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 use crate::output::replace;

@@ -9,9 +9,9 @@ use netrig_probe::voice::{VoiceOrder, call};
 use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
 use serde_json::{Value, json};
 
-use super::super::{exit_code, failure};
+use super::super::ending::{exit_code, failure};
 use super::arguments::{Codec, Voice};
-use super::{connect, delay_json, fault, measured_by, percent};
+use super::stream::{connect, delay_json, fault, measured_by, percent};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 

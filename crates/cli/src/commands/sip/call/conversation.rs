@@ -132,7 +132,7 @@ impl Conversation {
         if self.is_silent {
             return Ok(());
         }
-        if super::keys::is_raw() {
+        if super::raw_keys::is_raw() {
             return print(format!("{}\r", text.trim_end().replace('\n', "\r\n")));
         }
         print(text.trim_end())

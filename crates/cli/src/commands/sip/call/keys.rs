@@ -1,46 +1,18 @@
 //! The call in the hands of a person at a terminal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Wait;
 
 use netrig_core::Duration;
 use netrig_sip::manual::{Draft, Step};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
 use super::conversation::{Conversation, Ended, shown};
 use super::editor::edited;
+use super::raw_keys::RawKeys;
 use crate::failure::Failure;
 
 /// For so long at most a key waits.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Whether keys are read one by one.
-static IS_RAW: AtomicBool = AtomicBool::new(false);
-
-/// Whether keys are read one by one, so that an end of a line is no more than that.
-pub fn is_raw() -> bool {
-    IS_RAW.load(Ordering::Relaxed)
-}
-
-/// Keys one by one, until it is dropped.
-struct Raw;
-
-impl Raw {
-    fn begin() -> Result<Self, Failure> {
-        enable_raw_mode().map_err(|error| Failure::failed(format!("the terminal's keys: {error}")))?;
-        IS_RAW.store(true, Ordering::Relaxed);
-        Ok(Self)
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        IS_RAW.store(false, Ordering::Relaxed);
-        // A terminal that is gone needs nothing.
-        let _ = disable_raw_mode();
-    }
-}
 
 /// The key of each request.
 const fn key_of(step: Step) -> char {
@@ -59,7 +31,7 @@ const fn key_of(step: Step) -> char {
 /// Lets the person choose what is sent, until there is enough.
 pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
     // Keys are read one by one for as long as it is there.
-    let mut raw = Raw::begin()?;
+    let mut raw = RawKeys::begin()?;
     // The request that is shown and not sent.
     let mut drafted: Option<(Draft, bytes::Bytes)> = None;
     let mut offered = String::new();
@@ -84,7 +56,7 @@ pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
             (KeyCode::Char('e'), Some((draft, bytes))) => {
                 drop(raw);
                 let made = edited(&bytes);
-                raw = Raw::begin()?;
+                raw = RawKeys::begin()?;
                 let bytes = match made {
                     Ok(made) => made,
                     Err(why) => {

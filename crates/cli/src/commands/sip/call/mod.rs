@@ -5,6 +5,7 @@ mod conversation;
 mod editor;
 mod keys;
 mod ladder;
+mod raw_keys;
 mod script;
 
 use std::process::ExitCode;

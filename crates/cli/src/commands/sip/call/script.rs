@@ -6,8 +6,8 @@ use netrig_core::Duration;
 use netrig_sip::Status;
 use netrig_sip::manual::{Change, Step};
 
-use crate::commands::sip::subject::read;
 use crate::failure::Failure;
+use crate::input::read;
 
 /// A thing to be done.
 #[derive(Clone, Debug, PartialEq)]

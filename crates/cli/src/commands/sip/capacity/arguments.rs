@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Command, ValueEnum};
 use netrig_core::{Duration, Fraction};
 
-use crate::commands::sip::environment::EnvironmentArguments;
+use crate::commands::sip::environment_arguments::EnvironmentArguments;
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps};
 use crate::commands::sip::subject::Subject;

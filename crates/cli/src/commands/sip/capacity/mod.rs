@@ -19,6 +19,7 @@ use netrig_sip_tester::keep::Keeper;
 use netrig_sip_tester::screen::{Hand, State};
 
 use self::arguments::typed_name;
+use crate::commands::sip::environment;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::{Span, order_of, work};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
@@ -32,7 +33,7 @@ pub use netrig_sip_tester::capacity::CapacityDocument;
 pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     // What cannot be is refused before the first call.
     let first = step(typed, typed.search.start.0, 1.0, Some(1))?;
-    typed.environment.save()?;
+    environment::save(&typed.environment)?;
     let order = order(typed, settings::settings(typed, &first));
     let mut drive = SearchDrive::new(&order).map_err(failure)?;
     let known = drive.search().journal().steps().count();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_core::{Duration, SpanDistribution};
 
-use crate::commands::sip::environment::EnvironmentArguments;
+use crate::commands::sip::environment_arguments::EnvironmentArguments;
 use crate::commands::sip::keeping::{KeepArguments, RecordArguments};
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
 use crate::commands::sip::scenario::LoadScriptArguments;

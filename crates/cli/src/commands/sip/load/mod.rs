@@ -17,6 +17,7 @@ use netrig_sip_tester::load_text;
 use super::keeping::evidence;
 use super::scenario::load_of;
 use super::subject::scenario;
+use crate::commands::sip::environment;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
 use netrig_sip_tester::screen::{Hand, State};
@@ -33,7 +34,7 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
         return Err(Failure::request(format!("{flag} belongs to a scenario: give it with --scenario-file")));
     }
     let order = order::order(arguments)?;
-    arguments.environment.save()?;
+    environment::save(&arguments.environment)?;
     let report = watched(arguments, &order)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;

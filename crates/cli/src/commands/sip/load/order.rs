@@ -7,8 +7,9 @@ use netrig_sip::load::{Arrivals, Gaps, Pace, moments_of};
 use netrig_sip_net::load::LoadOrder;
 
 use super::arguments::{ArrivalArguments, Load};
-use crate::commands::sip::subject::{Span, order_of, read};
+use crate::commands::sip::subject::{Span, order_of};
 use crate::failure::Failure;
+use crate::input::read;
 
 /// What is offered if nothing else is said, 1/s.
 const RATE: f64 = 10.0;

@@ -5,10 +5,10 @@ use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::arguments::ConnectionLimits;
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
+use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Fraction, SpanDistribution};
 use netrig_host::{HostAddress, HostAddressError};

@@ -11,8 +11,8 @@ use netrig_sip_net::dns::{NameServer, NameServerOrder, NameTally};
 use serde::Serialize;
 
 use super::arguments::Dns;
-use crate::commands::sip::subject::read;
 use crate::failure::{Failure, print};
+use crate::input::read;
 use crate::interruption::until_interrupted;
 
 /// The document of `--json`.

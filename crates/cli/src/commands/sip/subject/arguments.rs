@@ -7,7 +7,7 @@ use netrig_core::{Duration, Fraction, Size, SpanDistribution};
 use netrig_host::HostAddress;
 use netrig_sip::settings::ScenarioName;
 
-use super::location::LocationArguments;
+use super::location_arguments::LocationArguments;
 use super::typed::{TypedMix, TypedReconnect, scenarios};
 
 /// A server, what users do with it, and what it has to keep to.

@@ -30,6 +30,19 @@ pub fn target(text: &str) -> Result<(Transport, &str), Failure> {
     }
 }
 
+/// Whether the person has said that this host may be tested.
+pub fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
+    match named {
+        None => Ok(false),
+        Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {
+            Ok(true)
+        }
+        Some(named) => {
+            Err(Failure::request(format!("--i-may-test names `{named}`, and the target is `{host}`")))
+        }
+    }
+}
+
 /// What the load is carried by.
 pub(super) fn carrier(
     typed: &Connections,

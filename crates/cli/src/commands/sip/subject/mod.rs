@@ -3,9 +3,10 @@
 mod arguments;
 mod carrier;
 mod location;
+mod location_arguments;
 mod order;
 mod typed;
 
 pub use arguments::{ConnectionsName, Subject};
-pub use carrier::{client_tls, name_of, target};
-pub use order::{Span, address, may_test, order_of, read, scenario, thresholds, work};
+pub use carrier::{client_tls, may_test, name_of, target};
+pub use order::{Span, address, order_of, scenario, thresholds, work};

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use netrig_core::Duration;
 use netrig_host::is_public;
-use netrig_host::user_file;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
 use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, Work};
@@ -17,10 +16,11 @@ use serde::Deserialize;
 
 use super::super::serve::users::user_list;
 use super::arguments::{CalleeName, LargeRequestsName, Population, StatisticName, Subject};
-use super::carrier::{carrier, target};
+use super::carrier::{carrier, may_test, target};
 use super::location::{Looked, look};
 use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
+use crate::input::read;
 
 /// How long and how often users begin.
 #[derive(Clone, Copy, Debug)]
@@ -158,19 +158,6 @@ pub fn address(host: &str, transport: Transport) -> Result<SocketAddr, Failure> 
     })
 }
 
-/// Whether the person has said that this host may be tested.
-pub fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
-    match named {
-        None => Ok(false),
-        Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {
-            Ok(true)
-        }
-        Some(named) => {
-            Err(Failure::request(format!("--i-may-test names `{named}`, and the target is `{host}`")))
-        }
-    }
-}
-
 /// The scenario, or the mix of them, as it was typed.
 pub fn scenario(subject: &Subject) -> String {
     match &subject.mix {
@@ -215,12 +202,6 @@ pub fn thresholds(subject: &Subject) -> Thresholds {
         StatisticName::Each => Statistic::Each,
     };
     Thresholds { statistic, success: subject.judge.success.get(), ..Thresholds::default() }
-}
-
-/// The contents of a file.
-pub fn read(path: &Path) -> Result<String, Failure> {
-    user_file::read_text(path, user_file::LONGEST_DATA)
-        .map_err(|error| Failure::request(format!("cannot read {}: {error}", path.display())))
 }
 
 /// The messages of a file that are the user's own.

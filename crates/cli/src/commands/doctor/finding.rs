@@ -1,0 +1,28 @@
+//! What was found of this machine.
+
+use std::path::{Path, PathBuf};
+
+/// One thing that was looked at.
+pub struct Finding {
+    pub what: &'static str,
+    /// What is there.
+    pub is: String,
+    /// What would spoil a measurement, and what mends it.
+    pub mend: Option<String>,
+}
+
+pub fn fine(what: &'static str, is: impl Into<String>) -> Finding {
+    Finding { what, is: is.into(), mend: None }
+}
+
+pub fn proc(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Where a program is: servers are in folders that are not in everybody's path.
+pub fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(|at| Path::new(at).to_owned()));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}

@@ -1,0 +1,106 @@
+//! What transfers, calls and video of a path have in common: the far end, and what is said of a stream.
+
+use netrig_core::Duration;
+use netrig_probe::control::PORT;
+use netrig_probe::receiver::Remote;
+use netrig_probe::{Delay, Stream};
+use serde_json::{Value, json};
+
+use super::super::ending::failure;
+use super::super::key;
+use super::super::path_arguments::{KeyPlace, Target};
+use super::super::target::resolve;
+use crate::failure::Failure;
+
+/// The receiver that was named.
+pub fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
+    Remote::connect(resolve(target, PORT)?, key::read(place)?.as_ref()).map_err(failure)
+}
+
+/// What of a stream is the tester's own fault: what a socket of either end had no room for, a clock that was stepped, and
+/// what left later than `bearable`.
+pub fn fault(stream: &Stream, bearable: Duration) -> Option<String> {
+    if stream.no_room > 0 {
+        let packets = stream.no_room;
+        return Some(format!(
+            "the sending socket had no room for {packets} packets: they never left this host"
+        ));
+    }
+    if stream.dropped > 0 {
+        return Some(format!(
+            "the receiving socket had no room for {} packets that had reached its host",
+            stream.dropped
+        ));
+    }
+    if let Some(step) = stream.stepped {
+        return Some(format!("the wall clock of the far end was stepped by {} s", step.as_secs_f64()));
+    }
+    let late = || {
+        format!(
+            "packets left up to {:.1} ms late: this machine is too busy",
+            stream.latest.as_secs_f64() * 1e3
+        )
+    };
+    (stream.latest > bearable).then(late)
+}
+
+/// What delays are measured by, in words.
+pub fn measured_by(delay: Delay) -> String {
+    match delay {
+        Delay::OneClock => "one clock at both ends".to_owned(),
+        Delay::Assumed { within_s } => format!(
+            "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {:.1} ms at most",
+            within_s * 1e3
+        ),
+    }
+}
+
+pub fn delay_json(delay: Delay) -> Value {
+    match delay {
+        Delay::OneClock => json!({ "clock": "one", "error_s": 0.0 }),
+        Delay::Assumed { within_s } => json!({ "clock": "assumed", "error_s": within_s }),
+    }
+}
+
+/// A share as a percentage.
+pub fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_probe::icmp_error::IcmpErrors;
+
+    use super::*;
+
+    const BEARABLE: Duration = Duration::from_millis(20);
+
+    fn stream() -> Stream {
+        Stream {
+            sent: 2,
+            no_room: 0,
+            came: Vec::new(),
+            delay: Delay::OneClock,
+            latest: BEARABLE,
+            dropped: 0,
+            icmp_errors: IcmpErrors::default(),
+            stepped: None,
+        }
+    }
+
+    /// Loss on the path is what is measured; what either host did is not.
+    #[test]
+    fn what_the_tester_did_makes_a_stream_invalid() {
+        assert_eq!(fault(&stream(), BEARABLE), None);
+        let late = BEARABLE + Duration::from_nanos(1);
+        for (stream, says) in [
+            (Stream { no_room: 1, ..stream() }, "the sending socket had no room for 1 packets"),
+            (Stream { dropped: 3, ..stream() }, "the receiving socket had no room for 3 packets"),
+            (Stream { stepped: Some(Duration::from_millis(1500)), ..stream() }, "was stepped by 1.5 s"),
+            (Stream { latest: late, ..stream() }, "packets left up to 20.0 ms late"),
+        ] {
+            let told = fault(&stream, BEARABLE).expect(says);
+            assert!(told.contains(says), "{told}");
+        }
+    }
+}

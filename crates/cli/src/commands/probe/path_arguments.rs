@@ -1,0 +1,40 @@
+//! Arguments that several probes have in common.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Where the far end is.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// A name or an address, with a port behind a colon if it is not the usual one: `192.0.2.1:862`, `[2001:db8::1]:862`. An
+    /// address of a link has its interface behind it: `fe80::1%eth0`, `[fe80::1%eth0]:862`
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+}
+
+/// How it is told.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Form {
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where a key is.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct KeyPlace {
+    /// A file with a key of at least 16 bytes; space around it is left out
+    #[arg(long, help_heading = "Key", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// A variable of the environment with the key
+    #[arg(long, help_heading = "Key", value_name = "NAME")]
+    pub key_env: Option<String>,
+}
