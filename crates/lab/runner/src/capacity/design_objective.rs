@@ -2,8 +2,9 @@
 //! is the highest step below the first in which too large a share of the scenarios was handled inadequately.
 
 use super::decision::Reason;
-use super::search::{Procedure, Purpose, Wanted};
+use super::procedure::{Procedure, Wanted};
 use super::settings::{DesignObjective, Settings};
+use super::step::Purpose;
 use super::verdict::{Capacity, Verdict};
 
 #[derive(Debug)]

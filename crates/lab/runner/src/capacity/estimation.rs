@@ -9,8 +9,9 @@
 use netrig_stats::fit::pass_curve;
 
 use super::decision::Reason;
-use super::search::{Drain, Procedure, Purpose, Wanted};
+use super::procedure::{Procedure, Wanted};
 use super::settings::{Sequential, Settings};
+use super::step::{Drain, Purpose};
 use super::verdict::{Capacity, HeldRate, Verdict};
 
 /// So many failed long steps show that the server holds its rate for seconds only.

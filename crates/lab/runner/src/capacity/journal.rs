@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::decision::{Decision, Outcome, Reason};
 use super::observation::{Counts, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
-use super::search::{Criterion, Drain, Purpose, Step};
 use super::settings::{Settings, SettingsError};
+use super::step::{Criterion, Drain, Purpose, Step};
 
 /// A search so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -12,8 +12,8 @@ use netrig_stats::sequential::{Judgement, ProportionTest};
 
 use super::decision::{Decision, Outcome, Reason};
 use super::observation::{Counts, Seen};
-use super::search::{Criterion, Step};
 use super::settings::{Sequential, Settings, Threshold};
+use super::step::{Criterion, Step};
 
 /// Fewer open calls are never too many at once.
 const FEWEST_OVERDUE: u64 = 3;

@@ -14,9 +14,11 @@ mod form;
 mod journal;
 mod judge;
 mod observation;
+mod procedure;
 mod rfc7502;
 mod search;
 mod settings;
+mod step;
 mod verdict;
 
 pub use baseline::{Baseline, BaselineSearch};
@@ -25,9 +27,10 @@ pub use decision::{Decision, Outcome, Reason};
 pub use form::Rfc7502Form;
 pub use journal::{Entry, Journal, Record, ResumeError, Stand};
 pub use observation::{Counts, DelaySeen, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
-pub use search::{Drain, Order, Progress, Purpose, Search, Step};
+pub use search::{Order, Progress, Search};
 pub use settings::{
     DesignObjective, Evidence, Mode, Recovery, Rfc7502, Sequential, SettingRange, Settings, SettingsError,
     Statistic, Threshold,
 };
+pub use step::{Drain, Purpose, Step};
 pub use verdict::{Capacity, HeldRate, RateInterval, Verdict};

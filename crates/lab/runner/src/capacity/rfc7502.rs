@@ -6,8 +6,9 @@
 //! the highest rate allowed, for the pseudo-code would go on for ever.
 
 use super::decision::Reason;
-use super::search::{Drain, Procedure, Purpose, Wanted};
+use super::procedure::{Procedure, Wanted};
 use super::settings::{Rfc7502, Settings};
+use super::step::{Drain, Purpose};
 use super::verdict::{Capacity, Verdict};
 
 /// So many successes without a new highest: "we've converged".

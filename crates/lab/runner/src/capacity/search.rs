@@ -1,18 +1,15 @@
 //! A search for a capacity: it says what to offer next, and is told what came of it.
 
-use std::fmt;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::decision::{Decision, Outcome, Reason};
 use super::design_objective::Climb;
 use super::estimation::Estimation;
 use super::journal::{Entry, Journal, Record, ResumeError};
 use super::judge::{Running, is_unanswered};
 use super::observation::Seen;
+use super::procedure::{Procedure, Wanted};
 use super::rfc7502::Converging;
-use super::settings::{Mode, Sequential, Settings, SettingsError};
+use super::settings::{Mode, Settings, SettingsError};
+use super::step::{Criterion, Drain, Purpose, Step, counted, spans};
 use super::verdict::Verdict;
 
 /// What is to be done next.
@@ -27,76 +24,6 @@ pub enum Order {
     Finished(Verdict),
 }
 
-/// A step: calls at one rate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// Per second.
-    pub rate: f64,
-    /// Why this rate.
-    pub purpose: Purpose,
-    /// Whether it is another attempt, because the one before did not count.
-    pub again: bool,
-    /// It is not decided sooner, s.
-    pub least_s: f64,
-    /// It is over after so long, s.
-    pub at_most_s: f64,
-    /// It is over after so many calls, if it says so.
-    pub calls: Option<u64>,
-    /// How long open calls are waited for, beyond what one lasts by itself, if it is over without having been
-    /// decided, s.
-    pub linger_s: f64,
-    /// What decides it.
-    pub(super) criterion: Criterion,
-}
-
-/// Silence.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Drain {
-    /// How long, s.
-    pub span_s: f64,
-    /// The rate of the step after which it is wanted.
-    pub after: f64,
-}
-
-/// Why a rate is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Purpose {
-    /// To find a rate that passes and one that fails.
-    Ramp,
-    /// In the middle of the interval that the steps so far leave.
-    Between,
-    /// To see whether the only rate that failed fails again.
-    Recheck,
-    /// To see whether the upper end of the interval fails.
-    UpperEnd,
-    /// To see whether a rate holds for long.
-    Confirmation,
-    /// To see whether the server has recovered.
-    Recovery,
-    /// RFC 7502: `send_traffic`.
-    Traffic,
-    /// TS 186 008: the next step of load.
-    Load,
-}
-
-/// What decides a step.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Criterion {
-    /// The sequential test, the thresholds, and whether the server keeps up.
-    Sequential(Sequential),
-    /// So many calls, all of which succeed.
-    Clean {
-        /// How many.
-        calls: u64,
-    },
-    /// The share of what was handled inadequately is below this.
-    Objective {
-        /// The share.
-        share: f64,
-    },
-}
-
 /// What a driver does after an observation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
@@ -109,44 +36,6 @@ pub enum Progress {
         /// How long to wait at most, beyond what a call lasts by itself, s.
         linger_s: f64,
     },
-}
-
-/// What a mode wants next.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wanted {
-    /// A step.
-    Step {
-        /// Its rate.
-        rate: f64,
-        /// Why.
-        purpose: Purpose,
-    },
-    /// Silence.
-    Drain(Drain),
-    /// It has found what it looked for.
-    Finished(Verdict),
-}
-
-/// How a mode finds its way: each is told what became of what it wanted, and nothing else.
-pub(super) trait Procedure: fmt::Debug + Send {
-    /// The next.
-    fn wanted(&self) -> Wanted;
-    /// The step that was wanted passed or failed.
-    fn decided(&mut self, passed: bool);
-    /// The step that was wanted did not count, and is to be tried again; whether the procedure wants the server to recover before.
-    fn spoilt(&mut self) -> bool {
-        false
-    }
-    /// The step that was wanted did not count, however often it was tried.
-    fn limited(&mut self, reason: &Reason);
-    /// The silence that was wanted is over.
-    fn drained(&mut self);
-    /// The last step, attempt or pause has taken so long, s. It is told after what the step has shown.
-    fn spent(&mut self, _span_s: f64) {}
-    /// How much of the time for all steps is left, s; `None` if the time does not end the search.
-    fn left_s(&self) -> Option<f64> {
-        None
-    }
 }
 
 /// A search for a capacity. It opens no socket, asks no clock and knows no SIP: whoever drives it carries its orders
@@ -401,48 +290,6 @@ impl Search {
             calls,
             linger_s: self.settings.linger_s,
             criterion,
-        }
-    }
-}
-
-/// A step of so many calls, with time to spare for arrivals that are left to chance.
-fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
-    let span_s = calls as f64 / rate;
-    (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
-}
-
-/// How long a sequential test may take: beyond the shortest span three times as many calls as it needs at best,
-/// within the settings.
-fn spans(sequential: &Sequential, rate: f64, purpose: Purpose) -> (f64, f64, Option<u64>, Criterion) {
-    let clean = sequential.test.test().map_or(0, |test| test.fewest_clean()) as f64;
-    let (least_s, most_s) = match purpose {
-        Purpose::Confirmation => (sequential.confirm_s.max(sequential.least_s), sequential.most_s),
-        // Most steps of a ramp are far from the capacity.
-        Purpose::Ramp => (sequential.least_s, sequential.most_s / 2.0),
-        _ => (sequential.least_s, sequential.most_s),
-    };
-    let at_most_s = (least_s + 3.0 * clean / rate).min(least_s.max(most_s));
-    (least_s, at_most_s, None, Criterion::Sequential(sequential.clone()))
-}
-
-impl Purpose {
-    /// Whether it asks whether the server has recovered.
-    pub const fn is_probe(self) -> bool {
-        matches!(self, Self::Recovery)
-    }
-}
-
-impl fmt::Display for Purpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ramp => f.write_str("ramp"),
-            Self::Between => f.write_str("between the ends"),
-            Self::Recheck => f.write_str("does it fail again?"),
-            Self::UpperEnd => f.write_str("does the upper end fail?"),
-            Self::Confirmation => f.write_str("does it hold for long?"),
-            Self::Recovery => f.write_str("has the server recovered?"),
-            Self::Traffic => f.write_str("send_traffic of RFC 7502"),
-            Self::Load => f.write_str("step of load"),
         }
     }
 }
