@@ -3,8 +3,9 @@
 use netrig_experiment::{Accord, Agreement};
 
 use crate::Report;
+use crate::columns::{Sheet, response_unit};
 use crate::number::{Estimate, Unit, plain};
-use crate::sheet::{Sheet, counted, response_unit, words};
+use crate::wording::{counted, words};
 
 /// Two substrates, and all that was compared between them.
 pub(crate) struct Couple<'a> {

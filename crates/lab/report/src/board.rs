@@ -4,8 +4,9 @@
 use netrig_experiment::{ClaimPoint, ClaimResult, Exhibit, Level, Verdict};
 
 use crate::Report;
+use crate::columns::{in_order, is_ratio};
 use crate::number::{Estimate, Unit, as_given, p_value};
-use crate::sheet::{in_order, is_ratio, level_in_words};
+use crate::wording::level_in_words;
 
 /// Places that are named; the others are counted.
 const NAMED: usize = 4;

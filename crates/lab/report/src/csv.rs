@@ -6,7 +6,7 @@ use csv::{Terminator, WriterBuilder};
 use netrig_experiment::{LevelUnit, ResponseResult};
 
 use crate::Report;
-use crate::sheet::word;
+use crate::wording::word;
 
 /// Columns that are not factors.
 const BEFORE: [&str; 1] = ["substrate"];

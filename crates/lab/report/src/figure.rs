@@ -8,9 +8,10 @@ use netrig_experiment::{
 
 use crate::Report;
 use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
+use crate::columns::is_asked_for;
 use crate::number::{Estimate, Unit, as_given, percent};
 use crate::prose;
-use crate::sheet::{is_asked_for, level_in_words, replications, sentence, words};
+use crate::wording::{level_in_words, replications, sentence, words};
 
 /// Levels up to which each has its tick.
 const MOST_LEVELS: usize = 12;

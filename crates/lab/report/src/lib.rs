@@ -14,9 +14,11 @@
 mod agreement;
 mod board;
 pub mod chart;
+mod columns;
 mod csv;
 mod delivery;
 mod figure;
+mod formats;
 mod html;
 mod json;
 mod markdown;
@@ -24,10 +26,10 @@ pub mod number;
 mod prose;
 mod report;
 mod sequence;
-mod sheet;
 mod terminal;
 mod text_table;
 mod warnings;
+mod wording;
 
 pub use delivery::delivery;
 pub use report::{Picture, Report};

@@ -5,11 +5,12 @@ use netrig_experiment::Agreement;
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::ClaimLine;
+use crate::columns::Sheet;
 use crate::number::percent;
 use crate::prose;
-use crate::sheet::{Sheet, replications, sign, tally, unit_words, words};
 use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
+use crate::wording::{replications, sign, tally, unit_words, words};
 
 pub(crate) fn text(report: &Report<'_>) -> String {
     let results = report.results;

@@ -5,11 +5,12 @@ use netrig_experiment::{Accord, Agreement, Verdict};
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::{ClaimLine, Seen};
+use crate::columns::Sheet;
 use crate::number::percent;
 use crate::prose;
-use crate::sheet::{Sheet, replications, sign, tally};
 use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
+use crate::wording::{replications, sign, tally};
 
 /// Points beyond which the derived tables are shown in their place.
 const MOST_POINTS: usize = 40;

@@ -3,8 +3,9 @@
 use netrig_experiment::{Status, TableCell, TableResult, TableRow};
 
 use crate::Report;
+use crate::columns::{Sheet, column_units};
 use crate::number::{Estimate, Unit, as_given, relative};
-use crate::sheet::{Sheet, column_units, word};
+use crate::wording::word;
 
 /// Headings and rows of text. The first `keys` columns say where a row is, the others are numbers.
 pub(crate) struct TextTable {

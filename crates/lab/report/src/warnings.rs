@@ -6,7 +6,7 @@ use netrig_experiment::{PointResult, RunValue, Status};
 use serde::Serialize;
 
 use crate::Report;
-use crate::sheet::{counted, word, words};
+use crate::wording::{counted, word, words};
 
 /// One reason to doubt results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

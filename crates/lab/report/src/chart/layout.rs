@@ -1,21 +1,15 @@
 //! Where everything is.
 
-use super::panels::Panels;
-use super::text::{lines, shortened, width};
-use super::{Axis, AxisKind, Chart, Layer, Marks, Scale, Words};
-
-/// Sizes of type, pixels.
-pub(crate) const TITLE: f64 = 16.0;
-pub(crate) const LABEL: f64 = 12.5;
-pub(crate) const SMALL: f64 = 11.5;
+use super::content::{Axis, AxisKind, Chart, Layer, Marks};
+use super::panels::{Area, Panels};
+use super::scale::Scale;
+use super::text::{BOLD, LABEL, SMALL, TITLE, lines, shortened, width};
 
 /// Around the drawing.
 pub(crate) const MARGIN: f64 = 14.0;
 const LEGEND_ROW: f64 = 20.0;
 /// From the left of a legend's entry to its words.
 pub(crate) const KEY: f64 = 34.0;
-/// How many times wider bold letters are.
-pub(crate) const BOLD: f64 = 1.12;
 /// From the frame to the first and the last level: a share of the panel's width, at most so much, and at least so much
 /// beside what a paper says of the whole axis, whose mark stands at its end.
 const INSET: (f64, f64) = (0.1, 28.0);
@@ -23,22 +17,6 @@ const BESIDE_LEVEL: f64 = 24.0;
 /// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
 const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
-
-/// A rectangle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Area {
-    pub left: f64,
-    pub top: f64,
-    pub width: f64,
-    pub height: f64,
-}
-
-impl Area {
-    /// Whether a vertical place lies inside.
-    pub fn has(&self, y: f64) -> bool {
-        (self.top - 1.0..=self.top + self.height + 1.0).contains(&y)
-    }
-}
 
 /// A panel: its plot area and its scales.
 pub(crate) struct Frame {
@@ -79,6 +57,13 @@ pub(crate) enum Under {
     Lines(u32),
     /// Slanted: a word is wider than its place.
     Slanted,
+}
+
+/// Where title and caption stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    Inside,
+    Outside,
 }
 
 /// The whole figure.
@@ -183,12 +168,6 @@ fn under(axis: &Axis, plot: f64) -> (Under, f64) {
 /// A label that is to be slanted below `x`, shortened so that it starts inside the drawing.
 pub(crate) fn slanted(label: &str, x: f64) -> String {
     shortened(label, LONGEST_SLANTED.min((x - 4.0) / SLANT.1) / SMALL)
-}
-
-/// A panel's title in lines.
-pub(crate) fn heading(title: &str, plot: f64) -> Vec<String> {
-    let room = plot / (LABEL * BOLD);
-    lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }
 
 fn has(chart: &Chart, marks: Marks) -> bool {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::draw::{Drawing, put};
+use super::canvas::{Canvas, put};
+use super::content::{AxisKind, Chart, Layer, Mark, Marks};
 use super::layout::Frame;
-use super::{AxisKind, Chart, Layer, Mark, Marks};
 use netrig_core::xml::escaped;
 
 /// Marks that are nearer to each other than this touch, in pixels.
@@ -49,53 +49,53 @@ impl Marker {
         self.beside.iter().position(|s| Some(*s) == series).map_or(0.0, |n| (n as f64 - middle) * self.apart)
     }
 
-    pub fn layer(&self, drawing: &mut Drawing<'_>, layer: &Layer, frame: &Frame) {
+    pub fn layer(&self, canvas: &mut Canvas, layer: &Layer, frame: &Frame) {
         let n = layer.series;
         let offset = if matches!(layer.marks, Marks::Measured | Marks::Paper) { self.offset(n) } else { 0.0 };
         let placed = placed(layer, frame).map(|(x, y, mark)| (x + offset, y, mark));
         let placed: Vec<_> = placed.collect();
         match n {
             Some(n) => {
-                put!(drawing, r#"<g class="series" data-series="{n}">"#);
+                put!(canvas, r#"<g class="series" data-series="{n}">"#);
             }
-            None => drawing.out.push_str("<g class=\"series\">\n"),
+            None => canvas.out.push_str("<g class=\"series\">\n"),
         }
         match layer.marks {
             Marks::Measured => {
                 if self.joins {
-                    drawing.line(n, "line", &placed, r#" stroke-width="1.8""#);
+                    canvas.line(n, "line", &placed, r#" stroke-width="1.8""#);
                 }
                 for (x, _, mark) in &placed {
-                    drawing.interval(n, *x, mark, frame);
+                    canvas.interval(n, *x, mark, frame);
                 }
                 for (x, y, mark) in &placed {
-                    drawing.shape(n, (*x, *y), true, &mark.says);
+                    canvas.shape(n, (*x, *y), true, &mark.says);
                 }
             }
             Marks::Paper => {
                 for (x, y, mark) in &placed {
-                    drawing.shape(n, (*x, *y), false, &mark.says);
+                    canvas.shape(n, (*x, *y), false, &mark.says);
                 }
             }
-            Marks::PaperLevel => drawing.levels(layer, frame),
+            Marks::PaperLevel => canvas.levels(layer, frame),
             Marks::Theory(curve) => {
                 let inside: Vec<_> = placed.into_iter().filter(|(_, y, _)| frame.area.has(*y)).collect();
-                drawing.line(
+                canvas.line(
                     n,
                     "theory",
                     &inside,
                     &format!(r#" stroke-width="1.6" stroke-dasharray="{}""#, dashes(curve)),
                 );
             }
-            Marks::Trace => drawing.steps(n, &thinned(&placed)),
-            Marks::Bars => drawing.bars(n, &distinct(&placed), frame),
+            Marks::Trace => canvas.steps(n, &thinned(&placed)),
+            Marks::Bars => canvas.bars(n, &distinct(&placed), frame),
             Marks::Events => {
                 for (x, y, mark) in distinct(&placed) {
-                    drawing.shape(n, (x, y), true, &mark.says);
+                    canvas.shape(n, (x, y), true, &mark.says);
                 }
             }
         }
-        drawing.out.push_str("</g>\n");
+        canvas.out.push_str("</g>\n");
     }
 }
 
@@ -180,7 +180,7 @@ fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     placed.iter().copied().filter(|(x, y, _)| seen.insert((x.round() as i64, y.round() as i64))).collect()
 }
 
-impl Drawing<'_> {
+impl Canvas {
     fn levels(&mut self, layer: &Layer, frame: &Frame) {
         let (left, right) = (frame.area.left, frame.area.left + frame.area.width);
         let (colour, hue) = self.ink(layer.series);

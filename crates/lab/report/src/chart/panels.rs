@@ -1,8 +1,7 @@
 //! How the panels of a figure stand: side by side as many as there is room for, or in a grid.
 
-use super::layout::{Area, LABEL, heading};
-use super::text::shortened;
-use super::{Chart, Grid};
+use super::content::{Chart, Grid};
+use super::text::{BOLD, LABEL, lines, shortened};
 
 /// A line of a panel's title.
 pub(crate) const PANEL_LINE: f64 = 16.0;
@@ -14,6 +13,22 @@ const OVER: f64 = 12.0;
 const NARROWEST: f64 = 96.0;
 /// A panel beside others is at least about so wide.
 const NARROW: f64 = 165.0;
+
+/// A rectangle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Area {
+    /// Whether a vertical place lies inside.
+    pub fn has(&self, y: f64) -> bool {
+        (self.top - 1.0..=self.top + self.height + 1.0).contains(&y)
+    }
+}
 
 /// Where each panel stands.
 pub(crate) struct Panels<'a> {
@@ -98,7 +113,7 @@ impl<'a> Panels<'a> {
     pub fn row_title(&self, n: usize) -> String {
         let last = (n + 1).is_multiple_of(self.columns);
         let title = self.grid.filter(|_| last).and_then(|grid| grid.rows.get(n / self.columns));
-        title.map_or_else(String::new, |title| shortened(title, self.plot.1 / (LABEL * super::layout::BOLD)))
+        title.map_or_else(String::new, |title| shortened(title, self.plot.1 / (LABEL * BOLD)))
     }
 
     /// Whether panel `n` begins a row: the vertical axis is labelled there.
@@ -121,4 +136,10 @@ fn columns(panels: usize, width: f64) -> usize {
         _ => 4,
     };
     wanted.min(((width / NARROW) as usize).max(1))
+}
+
+/// A panel's title in lines.
+fn heading(title: &str, plot: f64) -> Vec<String> {
+    let room = plot / (LABEL * BOLD);
+    lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }

@@ -1,6 +1,6 @@
 //! From values to places on an axis, and where its ticks are.
 
-use super::AxisKind;
+use super::content::AxisKind;
 use crate::number::{as_given, tick};
 
 /// Maps values to a span of pixels.

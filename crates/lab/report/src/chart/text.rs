@@ -1,5 +1,12 @@
 //! How much room words take in a drawing.
 
+/// Sizes of type, pixels.
+pub(crate) const TITLE: f64 = 16.0;
+pub(crate) const LABEL: f64 = 12.5;
+pub(crate) const SMALL: f64 = 11.5;
+/// How many times wider bold letters are.
+pub(crate) const BOLD: f64 = 1.12;
+
 /// About how wide `text` is, in multiples of the font's size: as in DejaVu Sans, the widest of the fonts that are
 /// asked for.
 pub(crate) fn width(text: &str) -> f64 {

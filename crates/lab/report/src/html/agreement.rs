@@ -2,12 +2,13 @@
 
 use netrig_experiment::{Accord, Agreement, Verdict};
 
+use super::elements::{details, headings, judged, table, verdict_class};
 use super::points::OPEN;
-use super::{details, headings, judged, table, verdict_class};
 use crate::Report;
 use crate::agreement::{Couple, Numbers, accord_sign};
+use crate::columns::Sheet;
 use crate::number::Estimate;
-use crate::sheet::{Sheet, counted};
+use crate::wording::counted;
 use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {

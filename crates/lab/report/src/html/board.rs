@@ -2,8 +2,8 @@
 
 use netrig_experiment::ClaimPoint;
 
+use super::elements::{aside, headings, table, verdict, verdict_class};
 use super::interval::Scale;
-use super::{aside, headings, table, verdict, verdict_class};
 use crate::Report;
 use crate::board::{ClaimLine, Decided, Seen};
 use netrig_core::xml::Markup;

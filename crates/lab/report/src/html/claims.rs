@@ -2,12 +2,13 @@
 
 use netrig_experiment::{ClaimPoint, ClaimResult};
 
+use super::elements::{details, headings, table, verdict, verdict_class};
 use super::interval::Scale;
-use super::{details, headings, table, verdict, verdict_class};
 use crate::Report;
 use crate::board::{claim_unit, contrast};
+use crate::columns::{in_order, is_ratio};
 use crate::number::{Estimate, Unit, p_value};
-use crate::sheet::{in_order, is_ratio, level_in_words, sentence};
+use crate::wording::{level_in_words, sentence};
 use netrig_core::xml::Markup;
 
 /// Comparisons up to which they stand open.

@@ -6,10 +6,10 @@ use netrig_core::Dscp;
 use netrig_experiment::{IntervalMethod, LinkSettings, LinkSpec, Replications, Scenario, WarmUp};
 use netrig_store::Provenance;
 
-use super::{details, factor_heading, headings, substrates, table};
+use super::elements::{details, factor_heading, headings, table};
 use crate::Report;
 use crate::number::percent;
-use crate::sheet::words;
+use crate::wording::words;
 use netrig_core::xml::Markup;
 
 pub(super) fn definitions(m: &mut Markup, report: &Report<'_>) {
@@ -228,7 +228,7 @@ pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
             }
         };
         say("netrig", &results.build);
-        let substrates = substrates(report);
+        let substrates = report.substrates();
         say("Substrates", &substrates.join(", "));
         let whose = |name: &&str| Some(format!("{name}: {}", transports(name)?));
         say("Transports", &substrates.iter().filter_map(whose).collect::<Vec<_>>().join("; "));

@@ -4,10 +4,10 @@ use data_encoding::BASE64;
 use netrig_core::quantity;
 use netrig_experiment::{FigureData, FigureSpec};
 
-use super::{aside, details, headings, table};
+use super::elements::{aside, details, headings, table};
 use crate::chart::{Chart, Marks};
 use crate::figure;
-use crate::sheet::{level_in_words, words};
+use crate::wording::{level_in_words, words};
 use crate::{Picture, Report};
 use netrig_core::xml::Markup;
 
@@ -38,7 +38,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
 }
 
 fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, note: Option<&str>) {
-    let chart = report.chart(data);
+    let chart = figure::chart(report, data);
     m.inside("figure", &[("aria-labelledby", heading)], |m| {
         m.element("h3", &[("id", heading)], &chart.title);
         let drawn = |m: &mut Markup, class: &str, plot: &str| {
@@ -57,7 +57,7 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
         }
         m.element("figcaption", &[], &chart.caption);
         pictures(m, report.pictures.get(&data.id).map_or(&[], Vec::as_slice));
-        super::note(m, note);
+        super::elements::note(m, note);
         let sources = sources(data);
         if !sources.is_empty() {
             m.element("p", &[("class", "muted")], sources);

@@ -4,19 +4,18 @@ mod agreement;
 mod board;
 mod claims;
 mod design;
+mod elements;
 mod figures;
 mod interval;
 mod points;
 mod tables;
 mod warnings;
 
-use netrig_experiment::Verdict;
-
 use crate::Report;
 use crate::chart::{Palette, Theme};
 use crate::number::percent;
 use crate::prose;
-use crate::sheet::{counted, counts, sign, unit_words, words};
+use crate::wording::{counted, counts};
 use netrig_core::xml::Markup;
 
 const STYLE: &str = include_str!("style.css");
@@ -163,10 +162,10 @@ fn tally(m: &mut Markup, report: &Report<'_>) {
     m.inside("ul", &[("class", "tally"), ("aria-label", &label)], |m| {
         m.element("li", &[], format!("{label}:"));
         for (count, verdict) in counts(report) {
-            m.inside("li", &[("class", &verdict_class(verdict))], |m| {
+            m.inside("li", &[("class", &elements::verdict_class(verdict))], |m| {
                 m.element("strong", &[], count);
                 m.text(" ");
-                self::verdict(m, "span", verdict);
+                elements::verdict(m, "span", verdict);
             });
         }
     });
@@ -185,118 +184,13 @@ fn facts(report: &Report<'_>) -> String {
         "{}, {} on {}; intervals hold with {} confidence; netrig {}",
         counted(points, "point"),
         counted(runs, "run"),
-        substrates(report).join(" and "),
+        report.substrates().join(" and "),
         percent(results.confidence),
         results.build,
     )
 }
 
-/// The substrates, each once, in the order of the results.
-fn substrates<'a>(report: &'a Report<'_>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for point in &report.results.points {
-        if !names.contains(&point.substrate.as_str()) {
-            names.push(&point.substrate);
-        }
-    }
-    names
-}
-
 /// The words of the study's README.
 fn about(m: &mut Markup, report: &Report<'_>) {
     m.inside("div", &[("class", "readme")], |m| m.raw(&prose::markup(report.readme)));
-}
-
-/// The head of a table, a row of headings.
-fn headings(m: &mut Markup, names: impl IntoIterator<Item = String>) {
-    m.inside("thead", &[], |m| {
-        m.inside("tr", &[], |m| {
-            for name in names {
-                m.element("th", &[("scope", "col")], name);
-            }
-        });
-    });
-}
-
-/// A table that scrolls by itself where the page is narrow, with its caption.
-fn table(m: &mut Markup, class: &str, caption: &str, rows: impl FnOnce(&mut Markup)) {
-    // A region that scrolls must be reachable by keyboard (WCAG 2.1.1), and then it needs a name.
-    m.inside(
-        "div",
-        &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)],
-        |m| {
-            m.inside("table", &[("class", class)], |m| {
-                m.element("caption", &[], caption);
-                rows(m);
-            });
-        },
-    );
-}
-
-/// Something that opens when it is wanted.
-fn details(m: &mut Markup, summary: &str, open: bool, inner: impl FnOnce(&mut Markup)) {
-    let attributes: &[(&str, &str)] = if open { &[("open", "open")] } else { &[] };
-    m.inside("details", attributes, |m| {
-        m.element("summary", &[], summary);
-        inner(m);
-    });
-}
-
-/// What a study says under a figure or a table, in Markdown.
-fn note(m: &mut Markup, note: Option<&str>) {
-    if let Some(note) = note {
-        m.inside("div", &[("class", "note")], |m| m.raw(&prose::markup(note)));
-    }
-}
-
-/// A verdict as a sign and a word; its colour comes from the class.
-fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
-    judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
-}
-
-/// A sign and a word in the colour of a class of verdicts.
-fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &str) {
-    m.inside(tag, &[("class", &format!("verdict {class}"))], |m| {
-        m.element("span", &[("aria-hidden", "true")], sign);
-        m.text(format!(" {word}"));
-    });
-}
-
-/// The class that gives something the colour of a verdict.
-fn verdict_class(verdict: Verdict) -> String {
-    verdict.name().replace(' ', "-")
-}
-
-/// The definitions of `responses`, each once, and of further `terms`, in the margin of where they are used.
-fn aside<'a>(
-    m: &mut Markup,
-    report: &Report<'_>,
-    responses: impl IntoIterator<Item = &'a str>,
-    terms: &[(String, String)],
-) {
-    let mut said: Vec<(String, String)> = Vec::new();
-    for name in responses {
-        let Some(spec) = report.experiment.design.response(name) else { continue };
-        let definition =
-            format!("{} ({} of {}, {})", spec.definition(), spec.metric, spec.of, unit_words(spec.unit()));
-        if said.iter().all(|(known, _)| *known != words(name)) {
-            said.push((words(name), definition));
-        }
-    }
-    if said.is_empty() && terms.is_empty() {
-        return;
-    }
-    m.inside("aside", &[("aria-label", "Definitions")], |m| {
-        m.inside("dl", &[], |m| {
-            for (term, definition) in terms.iter().chain(&said) {
-                m.element("dt", &[], term);
-                m.element("dd", &[], definition);
-            }
-        });
-    });
-}
-
-/// Headings of factors as words.
-fn factor_heading(name: &str) -> String {
-    words(name)
 }

@@ -2,10 +2,12 @@
 
 use netrig_experiment::{PointResult, Status};
 
-use super::{aside, details, factor_heading, headings, table, tables};
+use super::elements::{aside, details, factor_heading, headings, table};
+use super::tables;
 use crate::Report;
+use crate::columns::Sheet;
 use crate::number::Estimate;
-use crate::sheet::{Sheet, replications, word, words};
+use crate::wording::{replications, word, words};
 use netrig_core::xml::Markup;
 
 /// Points up to which the table stands open.

@@ -2,10 +2,11 @@
 
 use netrig_experiment::{PaperCell, TableCell, TableResult};
 
-use super::{aside, factor_heading, table};
+use super::elements::{aside, factor_heading, table};
 use crate::Report;
+use crate::columns::column_units;
 use crate::number::{Estimate, Unit, as_given, relative};
-use crate::sheet::{column_units, replications, words};
+use crate::wording::{replications, words};
 use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -66,7 +67,7 @@ fn one(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
         });
     });
     let spec = report.experiment.design.table(&result.id);
-    super::note(m, spec.and_then(|spec| spec.note.as_deref()));
+    super::elements::note(m, spec.and_then(|spec| spec.note.as_deref()));
 }
 
 fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]) {
