@@ -3,30 +3,30 @@
 use netrig_experiment::{Accord, Agreement};
 
 use crate::Report;
-use crate::columns::{Sheet, response_unit};
+use crate::columns::{PointColumns, response_unit};
 use crate::number::{Estimate, Unit, plain};
 use crate::wording::{counted, words};
 
 /// Two substrates, and all that was compared between them.
-pub(crate) struct Couple<'a> {
+pub(crate) struct SubstratePair<'a> {
     pub of: &'a [String; 2],
     pub entries: Vec<&'a Agreement>,
     /// Whether entries without factors are of all points together; without factors there is but one point.
     has_points: bool,
 }
 
-impl<'a> Couple<'a> {
-    /// Every couple of the results, in their order.
+impl<'a> SubstratePair<'a> {
+    /// Every pair of the results, in their order.
     pub fn all(report: &'a Report<'_>) -> Vec<Self> {
         let has_points = !report.experiment.design.factors.is_empty();
-        let mut couples: Vec<Self> = Vec::new();
+        let mut pairs: Vec<Self> = Vec::new();
         for entry in &report.results.agreement {
-            match couples.iter_mut().find(|couple| *couple.of == entry.of) {
-                Some(couple) => couple.entries.push(entry),
-                None => couples.push(Self { of: &entry.of, entries: vec![entry], has_points }),
+            match pairs.iter_mut().find(|pair| *pair.of == entry.of) {
+                Some(pair) => pair.entries.push(entry),
+                None => pairs.push(Self { of: &entry.of, entries: vec![entry], has_points }),
             }
         }
-        couples
+        pairs
     }
 
     /// `netns against sim`.
@@ -86,7 +86,7 @@ impl<'a> Couple<'a> {
     }
 
     /// Where an entry is: `probe = udp, rate = 6 Mbit/s`, by the factors that vary.
-    pub fn place(&self, entry: &Agreement, sheet: &Sheet<'_>) -> String {
+    pub fn place(&self, entry: &Agreement, sheet: &PointColumns<'_>) -> String {
         if self.is_of_all(entry) {
             return "all points".to_owned();
         }
@@ -97,7 +97,7 @@ impl<'a> Couple<'a> {
 }
 
 /// The numbers of an entry, written.
-pub(crate) struct Numbers {
+pub(crate) struct AgreementNumbers {
     /// The response with the unit of its means: `loss (%)`.
     pub response: String,
     /// The two means.
@@ -110,7 +110,7 @@ pub(crate) struct Numbers {
     pub within: String,
 }
 
-impl Numbers {
+impl AgreementNumbers {
     pub fn of(report: &Report<'_>, entry: &Agreement) -> Self {
         let unit = response_unit(report, &entry.response);
         let nothing = || "–".to_owned();

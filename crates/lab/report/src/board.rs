@@ -18,15 +18,15 @@ pub(crate) struct ClaimLine<'a> {
     /// Where it was tested, if others were tested elsewhere.
     pub substrate: Option<&'a str>,
     /// The comparison on which the verdict hangs; `None` if nothing was compared.
-    pub decided: Option<Decided<'a>>,
+    pub decided: Option<DecidingComparison<'a>>,
     /// `fails at 2 of 3 places: down for 5 s, down for 10 s`; empty if there is one place only.
     pub places: String,
     /// Where it can be seen.
-    pub seen: Seen<'a>,
+    pub seen: ClaimExhibit<'a>,
 }
 
 /// A comparison in words.
-pub(crate) struct Decided<'a> {
+pub(crate) struct DecidingComparison<'a> {
     pub point: &'a ClaimPoint,
     /// What the estimate is of: `sctp / tcp`; empty for a value by itself.
     pub what: String,
@@ -38,14 +38,14 @@ pub(crate) struct Decided<'a> {
 
 /// Where a claim can be seen, with its place among the figures or tables of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum ClaimExhibit<'a> {
     Figure(usize, &'a str),
     Table(usize, &'a str),
     /// Only in the list of all responses.
     Responses,
 }
 
-impl Seen<'_> {
+impl ClaimExhibit<'_> {
     /// What leads there.
     pub fn name(&self) -> &str {
         match self {
@@ -66,7 +66,7 @@ impl<'a> ClaimLine<'a> {
     fn new(report: &'a Report<'_>, claim: &'a ClaimResult, several: bool) -> Self {
         let unit = claim_unit(claim);
         let ratio = is_ratio(report, claim);
-        let decided = claim.decided_by.as_ref().map(|point| Decided {
+        let decided = claim.decided_by.as_ref().map(|point| DecidingComparison {
             point,
             what: point.compared.as_ref().map_or_else(String::new, |levels| contrast(levels, ratio)),
             estimate: Estimate::of_claim(point)
@@ -151,20 +151,20 @@ fn place(point: &ClaimPoint, varied: &[&str]) -> String {
 }
 
 /// Where a claim can be seen in this report.
-fn seen<'a>(report: &'a Report<'_>, claim: &ClaimResult) -> Seen<'a> {
+fn seen<'a>(report: &'a Report<'_>, claim: &ClaimResult) -> ClaimExhibit<'a> {
     let design = &report.experiment.design;
     let spec = design.claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
     let found = match spec.and_then(|spec| design.exhibit(spec)) {
         Some(Exhibit::Figure(name)) => {
             let place = report.figures.iter().position(|figure| figure.id == name);
-            place.map(|place| Seen::Figure(place, &report.figures[place].id))
+            place.map(|place| ClaimExhibit::Figure(place, &report.figures[place].id))
         }
         Some(Exhibit::Table(name)) => {
             let tables = &report.results.tables;
             let place = tables.iter().position(|t| t.id == name && t.substrate == claim.substrate);
-            place.map(|place| Seen::Table(place, &tables[place].id))
+            place.map(|place| ClaimExhibit::Table(place, &tables[place].id))
         }
         None => None,
     };
-    found.unwrap_or(Seen::Responses)
+    found.unwrap_or(ClaimExhibit::Responses)
 }

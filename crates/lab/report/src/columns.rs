@@ -6,7 +6,7 @@ use crate::Report;
 use crate::number::Unit;
 
 /// The columns of a table of points.
-pub(crate) struct Sheet<'a> {
+pub(crate) struct PointColumns<'a> {
     /// Whether points of more than one substrate are in it.
     pub substrates: bool,
     /// Factors whose levels differ from point to point, in the order of the file.
@@ -17,7 +17,7 @@ pub(crate) struct Sheet<'a> {
     pub responses: Vec<(&'a str, Unit)>,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> PointColumns<'a> {
     /// The columns for the points of a report.
     pub fn new(report: &'a Report<'_>) -> Self {
         let (design, points) = (&report.experiment.design, &report.results.points);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_core::Instant;
 use netrig_experiment::MessageDelivery;
 
-use crate::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel};
+use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 
 /// Streams that a figure has room for.
 const MOST_STREAMS: usize = 12;
@@ -52,9 +52,9 @@ fn layer(
     let bar = |message: &&MessageDelivery| {
         let (from, to) = span(message);
         let since_sent = |at: Instant| at.since(message.sent).as_secs_f64();
-        let bar = Mark {
+        let bar = ChartMark {
             interval: Some((since_sent(from), since_sent(to))),
-            ..Mark::at(message.sent.as_secs_f64(), since_sent(to))
+            ..ChartMark::at(message.sent.as_secs_f64(), since_sent(to))
         };
         (from < to).then_some(bar)
     };

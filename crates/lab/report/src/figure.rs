@@ -7,7 +7,7 @@ use netrig_experiment::{
 };
 
 use crate::Report;
-use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
+use crate::chart::{self, Axis, AxisKind, Chart, ChartMark, Layer, Marks};
 use crate::columns::is_asked_for;
 use crate::number::{Estimate, Unit, as_given, percent};
 use crate::prose;
@@ -23,7 +23,7 @@ pub(crate) fn width(chart: &Chart) -> f64 {
 
 /// The chart of a figure.
 pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
-    let builder = Builder::new(report, figure);
+    let builder = ChartBuilder::new(report, figure);
     let zero = builder.starts_at_zero();
     let y_axis = if figure.y.log { AxisKind::Log } else { AxisKind::Linear { zero } };
     Chart {
@@ -34,7 +34,7 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
         series: builder.legend(),
         theory: builder.theory(),
         panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
-        grid: figure.grid.as_ref().map(Builder::grid),
+        grid: figure.grid.as_ref().map(ChartBuilder::grid),
         note: builder.spec.and_then(|spec| spec.note.as_deref()).map(prose::plain).unwrap_or_default(),
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn is_empty(figure: &FigureData) -> bool {
     figure.panels.iter().all(|panel| panel.series.is_empty() && panel.paper.is_empty())
 }
 
-struct Builder<'a> {
+struct ChartBuilder<'a> {
     report: &'a Report<'a>,
     figure: &'a FigureData,
     spec: Option<&'a FigureSpec>,
@@ -70,7 +70,7 @@ struct Builder<'a> {
 /// Values that differ by less than this share of themselves hardly differ.
 const HARDLY: f64 = 0.02;
 
-impl<'a> Builder<'a> {
+impl<'a> ChartBuilder<'a> {
     fn new(report: &'a Report<'a>, figure: &'a FigureData) -> Self {
         let figures = &report.experiment.design.figures;
         let spec = figures.iter().find(|(id, _)| *id == figure.id).map(|(_, spec)| spec);
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
             };
             let of_series = panel.series.iter().find(|series| is_of(&series.legend));
             let series = of_series.and_then(|series| self.series(&series.legend));
-            let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
+            let points = line.points.iter().map(|(x, y)| ChartMark::at(*x, self.y.convert(*y))).collect();
             (line.label.clone(), Layer { series, marks, points })
         };
         let bound = |bound: &PaperThreshold| {
@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
             let is_of = |legend: &&&Legend| bound.response.is_some() && legend.response == bound.response;
             let series = self.legends.iter().find(is_of).and_then(|legend| self.series(legend));
             let (first, last) = ends(values_across(panel));
-            let points = [first, last].map(|x| Mark::at(x, self.y.convert(bound.y))).to_vec();
+            let points = [first, last].map(|x| ChartMark::at(x, self.y.convert(bound.y))).to_vec();
             (format!("threshold{of}, {value}{place}"), Layer { series, marks, points })
         };
         panel.theory.iter().map(curve).chain(panel.thresholds.iter().map(bound)).collect()
@@ -288,9 +288,9 @@ impl<'a> Builder<'a> {
         claims.flat_map(|claim| claim.points.iter().filter(of_panel).filter_map(span)).collect()
     }
 
-    fn grid(grid: &Grid) -> chart::Grid {
+    fn grid(grid: &Grid) -> chart::PanelGrid {
         let headings = |points: &[Point]| points.iter().map(heading).collect();
-        chart::Grid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
+        chart::PanelGrid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
     }
 
     fn marks(&self) -> Marks {
@@ -308,12 +308,12 @@ impl<'a> Builder<'a> {
         exactly.or_else(|| self.legends.iter().position(|known| known.is_same_line(legend)))
     }
 
-    fn measured(&self, point: &FigurePoint) -> Mark {
+    fn measured(&self, point: &FigurePoint) -> ChartMark {
         let interval = point.low.zip(point.high);
         let says = Estimate { value: point.y, interval, n: point.n }.says(&self.y);
         let interval = shown_low(point).zip(point.high);
         let interval = interval.map(|(low, high)| (self.y.convert(low), self.y.convert(high)));
-        Mark {
+        ChartMark {
             x: point.x,
             y: self.y.convert(point.y),
             interval,
@@ -321,14 +321,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn paper(&self, point: &PaperPoint) -> Mark {
+    fn paper(&self, point: &PaperPoint) -> ChartMark {
         let about = if point.approximate { "≈ " } else { "" };
         let value = self.y.behind(&as_given(self.y.convert(point.y)));
         let place = if point.place.is_empty() { String::new() } else { format!(" ({})", point.place) };
         let at = point.x.map_or_else(|| "everywhere".to_owned(), |x| self.at(x));
         let says = format!("{at}: the paper has {about}{value}{place}");
         // What holds for the whole axis has no place on it.
-        Mark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
+        ChartMark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
     }
 
     /// Where a point stands, in words.

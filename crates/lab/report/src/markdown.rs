@@ -3,9 +3,9 @@
 use netrig_experiment::Agreement;
 
 use crate::Report;
-use crate::agreement::{Couple, Numbers, accord_sign};
+use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
 use crate::board::ClaimLine;
-use crate::columns::Sheet;
+use crate::columns::PointColumns;
 use crate::number::percent;
 use crate::prose;
 use crate::text_table::{TextTable, padded};
@@ -38,14 +38,14 @@ pub(crate) fn text(report: &Report<'_>) -> String {
             out += &format!("\n{}\n", escaped(&prose::plain(note)));
         }
     }
-    let sheet = Sheet::new(report);
-    let couples = Couple::all(report);
-    if !couples.is_empty() {
+    let sheet = PointColumns::new(report);
+    let pairs = SubstratePair::all(report);
+    if !pairs.is_empty() {
         out += "\n## Agreement of substrates\n";
     }
-    for couple in &couples {
-        out += &format!("\n{}.\n\n", escaped(&couple.tally(report).unwrap_or_else(|| couple.name())));
-        out += &aligned(&agreement(report, couple, &sheet));
+    for pair in &pairs {
+        out += &format!("\n{}.\n\n", escaped(&pair.tally(report).unwrap_or_else(|| pair.name())));
+        out += &aligned(&agreement(report, pair, &sheet));
     }
     out += "\n## Responses\n\n";
     if !sheet.constants.is_empty() {
@@ -67,22 +67,23 @@ pub(crate) fn text(report: &Report<'_>) -> String {
 }
 
 /// Every comparison of two substrates.
-fn agreement(report: &Report<'_>, couple: &Couple<'_>, sheet: &Sheet<'_>) -> TextTable {
-    let [first, second] = couple.of;
+fn agreement(report: &Report<'_>, pair: &SubstratePair<'_>, sheet: &PointColumns<'_>) -> TextTable {
+    let [first, second] = pair.of;
     let derived = [format!("{second} / {first}"), format!("{second} − {first}")];
     let headings = ["verdict", "response", "at", first, second].map(str::to_owned).into_iter();
     let row = |entry: &&Agreement| {
-        let Numbers { response, means, ratio, difference, within } = Numbers::of(report, entry);
+        let AgreementNumbers { response, means, ratio, difference, within } =
+            AgreementNumbers::of(report, entry);
         let verdict = entry.asked.as_ref().map(|asked| asked.verdict);
         let verdict = verdict.map(|verdict| format!("{} {}", accord_sign(verdict), verdict.name()));
-        let keys = [verdict.unwrap_or_default(), response, couple.place(entry, sheet)];
+        let keys = [verdict.unwrap_or_default(), response, pair.place(entry, sheet)];
         keys.into_iter().chain(means).chain([ratio, difference, within]).collect()
     };
     TextTable {
         keys: 3,
         beside: Vec::new(),
         headings: headings.chain(derived).chain(["within".to_owned()]).collect(),
-        rows: couple.entries.iter().map(row).collect(),
+        rows: pair.entries.iter().map(row).collect(),
     }
 }
 

@@ -124,15 +124,15 @@ impl Estimate {
     }
 
     /// Written in `unit`.
-    pub fn written(&self, unit: &Unit) -> Written {
+    pub fn written(&self, unit: &Unit) -> WrittenEstimate {
         let value = unit.convert(self.value);
         let Some((low, high)) = self.interval.map(|(low, high)| (unit.convert(low), unit.convert(high)))
         else {
-            return Written { value: plain(value), interval: None };
+            return WrittenEstimate { value: plain(value), interval: None };
         };
         let half = (high - low) / 2.0;
         if half <= 0.0 {
-            return Written { value: plain(value), interval: Some("± 0".into()) };
+            return WrittenEstimate { value: plain(value), interval: Some("± 0".into()) };
         }
         let place = last_place(value, half);
         let power = if place < -MOST_DECIMALS { exponent(value.abs().max(half)) } else { 0 };
@@ -146,7 +146,7 @@ impl Estimate {
             (true, false) => format!("± {}", write(half)),
             (false, _) => format!("[{}, {}]", write(low), write(high)),
         };
-        Written { value: write(value), interval: Some(interval) }
+        WrittenEstimate { value: write(value), interval: Some(interval) }
     }
 
     /// Everything about it in one line, for somebody who points at it: `54.01 ± 0.12 KB/s, n = 10`.
@@ -157,14 +157,14 @@ impl Estimate {
 
 /// A number and its interval as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenEstimate {
     /// `54.01`.
     pub value: String,
     /// `± 0.12`, or `[53.89, 54.31]` where the value is not in the middle; absent without an interval.
     pub interval: Option<String>,
 }
 
-impl std::fmt::Display for Written {
+impl std::fmt::Display for WrittenEstimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.interval {
             Some(interval) => write!(f, "{} {interval}", self.value),

@@ -2,7 +2,7 @@
 
 use netrig_experiment::{Numbered, Numbers, Sequence};
 
-use crate::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel};
+use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 
 /// The figure of one direction of a connection. `at` says where it was seen, `caption` of which run it is.
 pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
@@ -61,22 +61,22 @@ fn window_beyond(seen: &Sequence) -> Option<u64> {
     Some(window.saturating_sub(highest)).filter(|beyond| *beyond > highest - lowest)
 }
 
-fn line(points: &[(netrig_core::Instant, u64)]) -> Vec<Mark> {
-    points.iter().map(|(at, number)| Mark::at(at.as_secs_f64(), *number as f64)).collect()
+fn line(points: &[(netrig_core::Instant, u64)]) -> Vec<ChartMark> {
+    points.iter().map(|(at, number)| ChartMark::at(at.as_secs_f64(), *number as f64)).collect()
 }
 
-fn bars(spans: &[Numbered]) -> Vec<Mark> {
-    let bar = |span: &Numbered| Mark {
+fn bars(spans: &[Numbered]) -> Vec<ChartMark> {
+    let bar = |span: &Numbered| ChartMark {
         interval: Some((span.from as f64, span.to as f64)),
-        ..Mark::at(span.at.as_secs_f64(), span.from as f64)
+        ..ChartMark::at(span.at.as_secs_f64(), span.from as f64)
     };
     spans.iter().map(bar).collect()
 }
 
-fn events(spans: &[Numbered]) -> Vec<Mark> {
-    let event = |span: &Numbered| Mark {
+fn events(spans: &[Numbered]) -> Vec<ChartMark> {
+    let event = |span: &Numbered| ChartMark {
         says: format!("{} to {} again at {}", span.from, span.to, span.at),
-        ..Mark::at(span.at.as_secs_f64(), span.from as f64)
+        ..ChartMark::at(span.at.as_secs_f64(), span.from as f64)
     };
     spans.iter().map(event).collect()
 }

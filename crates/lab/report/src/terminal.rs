@@ -3,9 +3,9 @@
 use netrig_experiment::{Accord, Agreement, Verdict};
 
 use crate::Report;
-use crate::agreement::{Couple, Numbers, accord_sign};
-use crate::board::{ClaimLine, Seen};
-use crate::columns::Sheet;
+use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
+use crate::board::{ClaimExhibit, ClaimLine};
+use crate::columns::PointColumns;
 use crate::number::percent;
 use crate::prose;
 use crate::text_table::{TextTable, padded};
@@ -20,7 +20,7 @@ const INDENT: usize = 16;
 
 pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
     let width = width.max(40);
-    let sheet = Sheet::new(report);
+    let sheet = PointColumns::new(report);
     let mut out = heading(report, &sheet, width);
     let points = report.results.points.len();
     if points <= MOST_POINTS || report.results.tables.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
     out
 }
 
-fn heading(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
+fn heading(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> String {
     let results = report.results;
     let counts =
         results.points.iter().flat_map(|point| point.responses.values()).map(|r| r.n).filter(|n| *n > 0);
@@ -125,17 +125,15 @@ fn troubles(report: &Report<'_>, width: usize) -> String {
 }
 
 /// How many points agree as the file asks, and those that do not or cannot be told; nothing if it asks nothing.
-fn agreement(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
+fn agreement(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> String {
     let mut out = String::new();
-    for couple in Couple::all(report) {
-        let Some(tally) = couple.tally(report) else { continue };
+    for pair in SubstratePair::all(report) {
+        let Some(tally) = pair.tally(report) else { continue };
         out += &format!("\n{}\n", wrapped(&printable(&tally), width, 2));
-        let mut open = couple.open();
+        let mut open = pair.open();
         let shown = open.by_ref().take(MOST_POINTS);
         out.extend(
-            shown.map(|entry| {
-                disagreement(report, entry, &couple.place(entry, sheet), couple.of, width) + "\n"
-            }),
+            shown.map(|entry| disagreement(report, entry, &pair.place(entry, sheet), pair.of, width) + "\n"),
         );
         match open.count() {
             0 => {}
@@ -153,7 +151,7 @@ fn disagreement(
     [first, second]: &[String; 2],
     width: usize,
 ) -> String {
-    let Numbers { response, means, ratio, difference, .. } = Numbers::of(report, entry);
+    let AgreementNumbers { response, means, ratio, difference, .. } = AgreementNumbers::of(report, entry);
     let accord = entry.asked.as_ref().map_or(Accord::Inconclusive, |asked| asked.verdict);
     let verdict = padded(&format!("{} {}", accord_sign(accord), accord.name()), INDENT, false);
     let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
@@ -187,7 +185,7 @@ fn claim(line: &ClaimLine<'_>, width: usize) -> String {
         }
     }
     said.extend((!line.places.is_empty()).then(|| line.places.clone()));
-    if line.seen != Seen::Responses {
+    if line.seen != ClaimExhibit::Responses {
         said.push(format!("see {}", line.seen.name()));
     }
     let said = format!("{}{}", " ".repeat(INDENT), printable(&said.join("; ")));

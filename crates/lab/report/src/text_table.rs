@@ -3,7 +3,7 @@
 use netrig_experiment::{Status, TableCell, TableResult, TableRow};
 
 use crate::Report;
-use crate::columns::{Sheet, column_units};
+use crate::columns::{PointColumns, column_units};
 use crate::number::{Estimate, Unit, as_given, relative};
 use crate::wording::word;
 
@@ -18,7 +18,7 @@ pub(crate) struct TextTable {
 
 impl TextTable {
     /// Every response at every point; factors that have one level everywhere are left to the words around it.
-    pub fn of_points(report: &Report<'_>, sheet: &Sheet<'_>) -> Self {
+    pub fn of_points(report: &Report<'_>, sheet: &PointColumns<'_>) -> Self {
         let substrate = sheet.substrates.then(|| "substrate".to_owned());
         let keys = substrate.into_iter().chain(sheet.varied.iter().map(|name| (*name).to_owned()));
         let keys: Vec<String> = keys.collect();

@@ -12,8 +12,8 @@ use crate::record::{point_runs, record};
 
 /// The runs of a plan on one substrate.
 pub(crate) struct Agenda<'a> {
-    scope: &'a Scope<'a>,
-    past: Past,
+    scope: &'a SubstratePlan<'a>,
+    past: EarlierRuns,
     points: Vec<PointState>,
     /// What waits, by replication and then by the point's place: every point has its first replication
     /// before any has its second, so an interrupted sweep has seen everything.
@@ -30,7 +30,7 @@ pub(crate) struct Agenda<'a> {
 
 /// What is made of runs in the store that failed or do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Past {
+pub(crate) enum EarlierRuns {
     /// They are tried again.
     TriedAgain,
     /// They stand: nothing is run, and what is said is what was said when they ended.
@@ -38,7 +38,7 @@ pub(crate) enum Past {
 }
 
 /// What the runs of one substrate have in common.
-pub(crate) struct Scope<'a> {
+pub(crate) struct SubstratePlan<'a> {
     pub(crate) substrate: &'a dyn Substrate,
     pub(crate) plan: &'a Plan,
     pub(crate) rule: &'a StoppingRule,
@@ -55,11 +55,11 @@ struct PointState {
     records: Vec<RunRecord>,
     /// Those that failed, by replication.
     failures: BTreeMap<u32, String>,
-    verdict: Option<Closed>,
+    verdict: Option<PointEnd>,
 }
 
 /// Why a point gets no more runs.
-enum Closed {
+enum PointEnd {
     /// Replications 1 to so many decide.
     Enough(u32),
     /// It cannot be run.
@@ -68,14 +68,18 @@ enum Closed {
 
 /// A run to be carried out.
 #[derive(Debug)]
-pub(crate) struct Errand {
+pub(crate) struct PendingRun {
     pub(crate) identity: String,
     pub(crate) run: Run,
 }
 
 impl<'a> Agenda<'a> {
     /// Everything that the plan wants and the store does not have.
-    pub(crate) fn new(scope: &'a Scope<'a>, past: Past, store: &Store) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        scope: &'a SubstratePlan<'a>,
+        past: EarlierRuns,
+        store: &Store,
+    ) -> Result<Self, StoreError> {
         let mut agenda = Self {
             scope,
             past,
@@ -92,7 +96,7 @@ impl<'a> Agenda<'a> {
                 asked: 0,
                 records: Vec::new(),
                 failures: BTreeMap::new(),
-                verdict: scope.refusal(place).map(|(status, why)| Closed::Refused(status, why)),
+                verdict: scope.refusal(place).map(|(status, why)| PointEnd::Refused(status, why)),
             });
             agenda.advance(place, store)?;
         }
@@ -105,14 +109,14 @@ impl<'a> Agenda<'a> {
     }
 
     /// What is to be run next. Another process may have recorded it since we asked: then it is found now.
-    pub(crate) fn next(&mut self, store: &Store) -> Result<Option<Errand>, StoreError> {
+    pub(crate) fn next(&mut self, store: &Store) -> Result<Option<PendingRun>, StoreError> {
         while let Some(((replication, place), identity)) = self.take() {
             if let Some(stored) = self.stored(store, &identity)? {
                 self.found(&stored, store)?;
                 continue;
             }
             match self.scope.plan.run(place, replication) {
-                Ok(run) => return Ok(Some(Errand { identity, run })),
+                Ok(run) => return Ok(Some(PendingRun { identity, run })),
                 Err(problem) => {
                     self.ended(&identity, &End::Failed(problem.to_string()), &BTreeMap::new(), store)?;
                 }
@@ -215,7 +219,7 @@ impl<'a> Agenda<'a> {
 
     /// The run, if the store has it and it is not to be tried again.
     fn stored(&self, store: &Store, identity: &str) -> Result<Option<StoredRun>, StoreError> {
-        Ok(store.run(identity)?.filter(|run| self.past == Past::Stands || run.end.is_valid()))
+        Ok(store.run(identity)?.filter(|run| self.past == EarlierRuns::Stands || run.end.is_valid()))
     }
 
     /// Looks for a run in the store, and lets it wait if it is not there.
@@ -244,7 +248,7 @@ impl<'a> Agenda<'a> {
     /// wants it too.
     fn close(&mut self, place: usize, last: u32) {
         let asked = self.points[place].asked;
-        self.points[place].verdict = Some(Closed::Enough(last));
+        self.points[place].verdict = Some(PointEnd::Enough(last));
         for replication in last.saturating_add(1)..=asked {
             let Some(identity) = self.waiting.remove(&(replication, place)) else { continue };
             let Some(others) = self.wanted_by.get_mut(&identity) else { continue };
@@ -267,7 +271,7 @@ impl<'a> Agenda<'a> {
     }
 }
 
-impl Scope<'_> {
+impl SubstratePlan<'_> {
     /// Why the point cannot be run, if it cannot.
     fn refusal(&self, place: usize) -> Option<(Status, String)> {
         match self.plan.run(place, 1) {
@@ -305,12 +309,12 @@ impl PointState {
         // Without a gap: who finished first plays no part, also when we were interrupted.
         let in_a_row = (1..).zip(&self.records).take_while(|(n, record)| record.replication == *n).count();
         self.records.truncate(in_a_row);
-        if let Some(Closed::Enough(last)) = self.verdict {
+        if let Some(PointEnd::Enough(last)) = self.verdict {
             self.records.retain(|record| record.replication <= last);
         }
         let Self { point, records, failures, verdict, asked: _ } = self;
         match verdict {
-            Some(Closed::Refused(status, why)) => {
+            Some(PointEnd::Refused(status, why)) => {
                 PointRuns { substrate: substrate.to_owned(), point, status, why: Some(why), runs: records }
             }
             _ => point_runs(substrate, point, records, &failures),

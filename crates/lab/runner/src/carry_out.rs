@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
 use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store, StoredRun};
 
-use crate::agenda::{Agenda, Errand, Past, Scope};
-use crate::execution::Executed;
+use crate::agenda::{Agenda, EarlierRuns, PendingRun, SubstratePlan};
+use crate::execution::ExecutedRun;
 use crate::progress::time_left;
-use crate::workers::{Bench, Workers};
-use crate::{Event, Progress, RunnerError, Tally};
+use crate::workers::{WorkerContext, Workers};
+use crate::{ProgressListener, RunEvent, RunTally, RunnerError};
 
 /// What is to be carried out, and how.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct PlanRequest<'a> {
     /// The experiment, with the levels, the replications and the seed that are wanted.
     pub experiment: &'a Experiment,
     /// The text of its file, for the store.
@@ -37,7 +37,7 @@ pub struct Request<'a> {
 
 /// What came out.
 #[derive(Clone, Debug, Default)]
-pub struct Ended {
+pub struct PlanOutcome {
     /// Every point on every substrate: substrate by substrate, in the order of the plan.
     pub points: Vec<PointRuns>,
     /// Whether it was cancelled before everything was done. What was done is in the store and in `points`.
@@ -55,18 +55,18 @@ pub struct Ended {
 ///
 /// # Errors
 /// If the store fails, the rule to stop by makes no sense, or there are no threads. Runs that fail, points
-/// that a substrate cannot run, and being cancelled are no errors: [`Ended`] has them.
+/// that a substrate cannot run, and being cancelled are no errors: [`PlanOutcome`] has them.
 pub fn carry_out(
-    request: &Request<'_>,
+    request: &PlanRequest<'_>,
     store: &mut Store,
-    progress: &mut dyn Progress,
-) -> Result<Ended, RunnerError> {
-    let wanted = Wanted::new(request.experiment)?;
-    let place = Place {
+    progress: &mut dyn ProgressListener,
+) -> Result<PlanOutcome, RunnerError> {
+    let wanted = PreparedPlan::new(request.experiment)?;
+    let place = StoreIds {
         experiment: store.add_experiment(&request.experiment.design.name, request.file)?,
         provenance: store.add_provenance(request.provenance)?,
     };
-    let mut ended = Ended::default();
+    let mut ended = PlanOutcome::default();
     for substrate in request.substrates {
         let scope = wanted.on(*substrate, &request.provenance.build);
         let mut sweep = Sweep::new(request, &scope, place, store, progress)?;
@@ -89,12 +89,12 @@ pub fn found(
     substrates: &[&dyn Substrate],
     build: &str,
     store: &Store,
-) -> Result<Ended, RunnerError> {
-    let wanted = Wanted::new(experiment)?;
-    let mut ended = Ended::default();
+) -> Result<PlanOutcome, RunnerError> {
+    let wanted = PreparedPlan::new(experiment)?;
+    let mut ended = PlanOutcome::default();
     for substrate in substrates {
         let scope = wanted.on(*substrate, build);
-        ended.add(Agenda::new(&scope, Past::Stands, store)?);
+        ended.add(Agenda::new(&scope, EarlierRuns::Stands, store)?);
     }
     Ok(ended)
 }
@@ -110,12 +110,12 @@ pub fn first_that_count(
     build: &str,
     store: &Store,
 ) -> Result<Vec<Option<(Run, StoredRun)>>, RunnerError> {
-    let wanted = Wanted::new(experiment)?;
+    let wanted = PreparedPlan::new(experiment)?;
     let scope = wanted.on(substrate, build);
     (0..wanted.plan.len()).map(|place| Ok(scope.first_that_counts(place, store)?)).collect()
 }
 
-impl Ended {
+impl PlanOutcome {
     /// Adds what came out on one substrate.
     fn add(&mut self, agenda: Agenda<'_>) {
         self.interrupted |= agenda.waiting() > 0;
@@ -125,22 +125,22 @@ impl Ended {
 }
 
 /// What an experiment asks for, whatever it runs on.
-struct Wanted {
+struct PreparedPlan {
     plan: Plan,
     rule: StoppingRule,
     reduction: String,
 }
 
-impl Wanted {
+impl PreparedPlan {
     fn new(experiment: &Experiment) -> Result<Self, RunnerError> {
         let design = &experiment.design;
         let rule = StoppingRule::new(&design.replications, design.confidence)?;
         Ok(Self { plan: experiment.plan(), rule, reduction: description(experiment) })
     }
 
-    fn on<'a>(&'a self, substrate: &'a dyn Substrate, build: &'a str) -> Scope<'a> {
+    fn on<'a>(&'a self, substrate: &'a dyn Substrate, build: &'a str) -> SubstratePlan<'a> {
         let Self { plan, rule, reduction } = self;
-        Scope { substrate, plan, rule, reduction, build }
+        SubstratePlan { substrate, plan, rule, reduction, build }
     }
 }
 
@@ -165,20 +165,20 @@ fn description(experiment: &Experiment) -> String {
 
 /// Where the runs belong in the store.
 #[derive(Clone, Copy)]
-struct Place {
+struct StoreIds {
     experiment: ExperimentId,
     provenance: ProvenanceId,
 }
 
 /// The runs on one substrate.
 struct Sweep<'a> {
-    request: &'a Request<'a>,
-    scope: &'a Scope<'a>,
-    place: Place,
+    request: &'a PlanRequest<'a>,
+    scope: &'a SubstratePlan<'a>,
+    place: StoreIds,
     agenda: Agenda<'a>,
     store: &'a mut Store,
-    progress: &'a mut dyn Progress,
-    tally: Tally,
+    progress: &'a mut dyn ProgressListener,
+    tally: RunTally,
     /// What all runs took together.
     busy: Duration,
     /// Runs that were cancelled.
@@ -189,16 +189,16 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     fn new(
-        request: &'a Request<'a>,
-        scope: &'a Scope<'a>,
-        place: Place,
+        request: &'a PlanRequest<'a>,
+        scope: &'a SubstratePlan<'a>,
+        place: StoreIds,
         store: &'a mut Store,
-        progress: &'a mut dyn Progress,
+        progress: &'a mut dyn ProgressListener,
     ) -> Result<Self, RunnerError> {
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = request.jobs.unwrap_or_else(processors).min(scope.substrate.parallelism()).get();
         let start = Instant::now();
-        let agenda = Agenda::new(scope, Past::TriedAgain, store)?;
+        let agenda = Agenda::new(scope, EarlierRuns::TriedAgain, store)?;
         Ok(Self {
             request,
             scope,
@@ -206,7 +206,7 @@ impl<'a> Sweep<'a> {
             agenda,
             store,
             progress,
-            tally: Tally::default(),
+            tally: RunTally::default(),
             busy: Duration::ZERO,
             lost: 0,
             jobs,
@@ -215,12 +215,12 @@ impl<'a> Sweep<'a> {
     }
 
     fn run(&mut self) -> Result<(), RunnerError> {
-        self.tell(&Event::Began { substrate: self.scope.substrate.name() }, 0);
+        self.tell(&RunEvent::Began { substrate: self.scope.substrate.name() }, 0);
         if self.agenda.waiting() == 0 {
             return Ok(());
         }
         let halt = AtomicBool::new(false);
-        let bench = Bench {
+        let bench = WorkerContext {
             substrate: self.scope.substrate,
             experiment: self.request.experiment,
             traced: self.request.traced,
@@ -246,7 +246,7 @@ impl<'a> Sweep<'a> {
                 let run = errand.run.clone();
                 workers.give(errand);
                 self.tell(
-                    &Event::Started { point: &run.point, replication: run.replication },
+                    &RunEvent::Started { point: &run.point, replication: run.replication },
                     workers.running(),
                 );
             }
@@ -256,15 +256,20 @@ impl<'a> Sweep<'a> {
             match workers.take() {
                 Some((errand, Some(executed))) => self.record(errand, executed, workers.running())?,
                 Some((_, None)) => self.lost += 1,
-                None => self.tell(&Event::Tick, workers.running()),
+                None => self.tell(&RunEvent::Tick, workers.running()),
             }
         }
     }
 
     /// Records a run that ended, and lets the agenda draw its conclusions.
-    fn record(&mut self, errand: Errand, executed: Executed, running: usize) -> Result<(), RunnerError> {
-        let Errand { identity, run: Run { point, replication, seed, scenario: _ } } = errand;
-        let Executed { end, responses, series, notes, took } = executed;
+    fn record(
+        &mut self,
+        errand: PendingRun,
+        executed: ExecutedRun,
+        running: usize,
+    ) -> Result<(), RunnerError> {
+        let PendingRun { identity, run: Run { point, replication, seed, scenario: _ } } = errand;
+        let ExecutedRun { end, responses, series, notes, took } = executed;
         let entry = Entry {
             experiment: self.place.experiment,
             point,
@@ -297,7 +302,7 @@ impl<'a> Sweep<'a> {
         self.tally.failed += u64::from(matches!(end, End::Failed(_)));
         self.busy += took;
         let (point, why) = (&entry.point, end.why());
-        self.tell(&Event::Ended { point, replication, took, why }, running);
+        self.tell(&RunEvent::Ended { point, replication, took, why }, running);
         Ok(())
     }
 
@@ -307,7 +312,7 @@ impl<'a> Sweep<'a> {
         Ok(self.agenda.file(self.place.experiment, self.store)?)
     }
 
-    fn tell(&mut self, event: &Event<'_>, running: usize) {
+    fn tell(&mut self, event: &RunEvent<'_>, running: usize) {
         self.tally.found = self.agenda.found;
         self.tally.running = running as u64;
         self.tally.waiting = self.agenda.waiting();

@@ -12,7 +12,7 @@ use netrig_store::{End, NoteLine, Response, Series};
 
 /// What became of a run.
 #[derive(Debug)]
-pub(crate) struct Executed {
+pub(crate) struct ExecutedRun {
     pub(crate) end: End,
     pub(crate) responses: BTreeMap<String, Response>,
     pub(crate) series: Vec<Series>,
@@ -27,12 +27,12 @@ pub(crate) fn execute(
     run: &Run,
     traced: bool,
     cancel: &AtomicBool,
-) -> Option<Executed> {
+) -> Option<ExecutedRun> {
     let start = Instant::now();
     // Unwind safe: all that the closure can leave half done is its own, and is dropped with it.
     let caught = catch_unwind(AssertUnwindSafe(|| attempt(substrate, experiment, run, traced, cancel)));
     let took = start.elapsed();
-    let failed = |why| Executed {
+    let failed = |why| ExecutedRun {
         end: End::Failed(why),
         responses: BTreeMap::new(),
         series: Vec::new(),
@@ -40,7 +40,7 @@ pub(crate) fn execute(
         took,
     };
     match caught {
-        Ok(Ok(executed)) => Some(Executed { took, ..executed }),
+        Ok(Ok(executed)) => Some(ExecutedRun { took, ..executed }),
         Ok(Err(RunError::Cancelled)) => None,
         Ok(Err(error)) => Some(failed(error.to_string())),
         Err(panic) => Some(failed(format!("a bug in netrig stopped the run: {}", message(&*panic)))),
@@ -53,15 +53,19 @@ fn attempt(
     run: &Run,
     traced: bool,
     cancel: &AtomicBool,
-) -> Result<Executed, RunError> {
+) -> Result<ExecutedRun, RunError> {
     let responses = &experiment.design.responses;
-    let mut both = Both {
+    let mut both = RunSink {
         reduction: Reduction::new(responses, experiment.warm_up, &run.scenario),
         trace: Trace::new(),
-        keeps: if traced { Keeps::All } else { Keeps::what_cannot_be_had_later(substrate, experiment, run) },
+        keeps: if traced {
+            TraceSelection::All
+        } else {
+            TraceSelection::what_cannot_be_had_later(substrate, experiment, run)
+        },
     };
     let mut outcome = substrate.run(run, &mut both, cancel)?;
-    let Both { reduction, trace, .. } = both;
+    let RunSink { reduction, trace, .. } = both;
     if reduction.asks_for_times() {
         outcome.invalid = outcome.invalid.or(outcome.moved.take());
     }
@@ -73,7 +77,7 @@ fn attempt(
     let responses = responses.iter().filter_map(|(name, spec)| {
         Some((name.clone(), Response { unit: spec.unit().to_owned(), measured: measured.remove(name)? }))
     });
-    Ok(Executed {
+    Ok(ExecutedRun {
         responses: responses.collect(),
         series: series(&trace, &run.scenario),
         notes: notes(&trace, &run.scenario),
@@ -101,21 +105,21 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// The reduction, and the trace of what is kept.
-struct Both {
+struct RunSink {
     reduction: Reduction,
     trace: Trace,
-    keeps: Keeps,
+    keeps: TraceSelection,
 }
 
 /// What of a run is kept beside its responses.
-enum Keeps {
+enum TraceSelection {
     /// Time series and time line, for that was asked for.
     All,
     /// These quantities of these subjects, by name.
     Some(BTreeSet<(Subject, &'static str)>),
 }
 
-impl Keeps {
+impl TraceSelection {
     /// What pictures in a report are made of. Of a video they are those of the packets that came; a figure over time is drawn
     /// of the run that was measured, and a run in real time is not made again.
     fn what_cannot_be_had_later(substrate: &dyn Substrate, experiment: &Experiment, run: &Run) -> Self {
@@ -148,7 +152,7 @@ impl Keeps {
 /// What tells which packets of a video came, and when.
 static VIDEO: [&Quantity; 3] = [&quantity::DATAGRAMS_SENT, &quantity::MEDIA_NUMBER, &quantity::MEDIA_DELAY];
 
-impl Sink for Both {
+impl Sink for RunSink {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         self.reduction.sample(subject, sample);
         if self.keeps.takes(subject, sample.quantity) {
@@ -176,7 +180,7 @@ impl Sink for Both {
     }
 
     fn wants_notes(&self) -> bool {
-        matches!(self.keeps, Keeps::All)
+        matches!(self.keeps, TraceSelection::All)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Results never depend on how many workers there are or on who finished first: replications are judged in
 //! their order, 1 to n, and what was run beyond a decision plays no part. A run that panics, fails or does
 //! not account for its packets costs that run and no other. The runner knows substrates only as
-//! [`Substrate`](netrig_experiment::Substrate), and prints nothing: [`Progress`] is told.
+//! [`Substrate`](netrig_experiment::Substrate), and prints nothing: [`ProgressListener`] is told.
 //!
 //! Start from [`carry_out`], or from [`found`] if nothing is to be run.
 #![forbid(unsafe_code)]
@@ -25,11 +25,11 @@ mod record;
 mod recorded;
 mod workers;
 
-pub use carry_out::{Ended, Request, carry_out, first_that_count, found};
+pub use carry_out::{PlanOutcome, PlanRequest, carry_out, first_that_count, found};
 pub use error::RunnerError;
 pub use machine::provenance;
-pub use progress::{Event, Progress, Tally};
-pub use recorded::{Kept, recorded};
+pub use progress::{ProgressListener, RunEvent, RunTally};
+pub use recorded::{StoredResults, recorded};
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

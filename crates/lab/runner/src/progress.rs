@@ -5,18 +5,18 @@ use std::time::Duration;
 use netrig_experiment::Point;
 
 /// Is told what happens, on the thread that called [`carry_out`](crate::carry_out). `()` does not listen.
-pub trait Progress {
+pub trait ProgressListener {
     /// Something happened, and how far we are now.
-    fn event(&mut self, event: &Event<'_>, tally: &Tally);
+    fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally);
 }
 
-impl Progress for () {
-    fn event(&mut self, _: &Event<'_>, _: &Tally) {}
+impl ProgressListener for () {
+    fn event(&mut self, _: &RunEvent<'_>, _: &RunTally) {}
 }
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event<'a> {
+pub enum RunEvent<'a> {
     /// A substrate's turn has come, and the store was asked what it has.
     Began {
         /// The substrate.
@@ -46,7 +46,7 @@ pub enum Event<'a> {
 
 /// How far the runs on one substrate are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct RunTally {
     /// Runs that the store had already.
     pub found: u64,
     /// Runs that ended since we began.
@@ -63,7 +63,7 @@ pub struct Tally {
     pub left: Option<Duration>,
 }
 
-impl Tally {
+impl RunTally {
     /// Runs that are known to be wanted, done or not.
     pub const fn total(&self) -> u64 {
         self.found + self.ran + self.running + self.waiting
@@ -73,7 +73,7 @@ impl Tally {
 /// What is left, from what runs took so far: `busy` is the sum over `ran` runs, and `jobs` go on at once.
 /// Those that are running count half. Points take their turns round by round, so after the first round the
 /// mean is over all of them.
-pub(crate) fn time_left(tally: &Tally, busy: Duration, jobs: usize) -> Option<Duration> {
+pub(crate) fn time_left(tally: &RunTally, busy: Duration, jobs: usize) -> Option<Duration> {
     if tally.ran == 0 {
         return None;
     }
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn time_left_is_the_mean_times_what_waits_over_the_workers() {
-        let tally = Tally { ran: 4, running: 2, waiting: 9, ..Tally::default() };
+        let tally = RunTally { ran: 4, running: 2, waiting: 9, ..RunTally::default() };
         assert_eq!(time_left(&tally, Duration::from_secs(8), 2), Some(Duration::from_secs(10)));
-        assert_eq!(time_left(&Tally { ran: 0, ..tally }, Duration::ZERO, 2), None);
+        assert_eq!(time_left(&RunTally { ran: 0, ..tally }, Duration::ZERO, 2), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::record::{point_runs, record};
 
 /// What a store has of one version of an experiment's file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct StoredResults {
     /// All points that it has runs of, in the order of the levels in the design, substrate by substrate.
     pub points: Vec<PointRuns>,
     /// The runs behind them.
@@ -30,14 +30,14 @@ pub fn recorded(
     version: ExperimentId,
     build: Option<&str>,
     wanted: impl Fn(&Replication) -> bool,
-) -> Result<Kept, StoreError> {
+) -> Result<StoredResults, StoreError> {
     let mut replications = store.replications(version)?;
     match build {
         Some(build) => replications.retain(|replication| replication.build == build),
         None => retain_latest_build(&mut replications),
     }
     replications.retain(wanted);
-    Ok(Kept { points: point_by_point(&replications, design), runs: replications })
+    Ok(StoredResults { points: point_by_point(&replications, design), runs: replications })
 }
 
 /// Leaves of each substrate the runs of the build that made the last one.

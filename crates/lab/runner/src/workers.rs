@@ -9,26 +9,26 @@ use std::time::Duration;
 use netrig_experiment::{Experiment, Substrate};
 
 use crate::RunnerError;
-use crate::agenda::Errand;
-use crate::execution::{Executed, execute};
+use crate::agenda::PendingRun;
+use crate::execution::{ExecutedRun, execute};
 
 /// How long [`Workers::take`] waits.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A pool of workers, each with at most one run.
 pub(crate) struct Workers {
-    errands: Sender<Errand>,
-    results: Receiver<Brought>,
+    errands: Sender<PendingRun>,
+    results: Receiver<WorkerResult>,
     running: usize,
     jobs: usize,
 }
 
 /// What a worker brings back: the errand, and what came of it unless it was cancelled.
-pub(crate) type Brought = (Errand, Option<Executed>);
+pub(crate) type WorkerResult = (PendingRun, Option<ExecutedRun>);
 
 /// What the workers of a pool share.
 #[derive(Clone, Copy)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct WorkerContext<'a> {
     pub(crate) substrate: &'a dyn Substrate,
     pub(crate) experiment: &'a Experiment,
     pub(crate) traced: bool,
@@ -40,7 +40,7 @@ impl Workers {
     /// `jobs` workers. They end when the pool is dropped.
     pub(crate) fn start<'scope, 'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
-        bench: Bench<'scope>,
+        bench: WorkerContext<'scope>,
         jobs: usize,
     ) -> Result<Self, RunnerError> {
         let (errands, queue) = channel();
@@ -67,7 +67,7 @@ impl Workers {
     }
 
     /// Gives a worker something to do.
-    pub(crate) fn give(&mut self, errand: Errand) {
+    pub(crate) fn give(&mut self, errand: PendingRun) {
         // Workers never hang up before we do: a run that panics is caught.
         if self.errands.send(errand).is_ok() {
             self.running += 1;
@@ -75,14 +75,14 @@ impl Workers {
     }
 
     /// What the next worker brings, or nothing if none does for a tenth of a second.
-    pub(crate) fn take(&mut self) -> Option<Brought> {
+    pub(crate) fn take(&mut self) -> Option<WorkerResult> {
         let brought = self.results.recv_timeout(TICK).ok()?;
         self.running -= 1;
         Some(brought)
     }
 }
 
-fn work(bench: Bench<'_>, queue: &Mutex<Receiver<Errand>>, bring: &Sender<Brought>) {
+fn work(bench: WorkerContext<'_>, queue: &Mutex<Receiver<PendingRun>>, bring: &Sender<WorkerResult>) {
     loop {
         // Whoever holds the lock waits for the next errand; the others wait for the lock.
         let errand = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -19,14 +19,14 @@ pub struct Chart {
     /// At least one; of a grid row by row.
     pub panels: Vec<Panel>,
     /// The headings of its rows and columns, if it is a grid; else panels stand side by side as there is room.
-    pub grid: Option<Grid>,
+    pub grid: Option<PanelGrid>,
     /// Further words under it, without marks.
     pub note: String,
 }
 
 /// The headings of a grid of panels, which has a panel for each pair of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct PanelGrid {
     /// Of each row: `upload`.
     pub rows: Vec<String>,
     /// Of each column; one without words if only rows are told apart.
@@ -77,7 +77,7 @@ pub struct Layer {
     /// How it is drawn.
     pub marks: Marks,
     /// From left to right.
-    pub points: Vec<Mark>,
+    pub points: Vec<ChartMark>,
 }
 
 /// How a layer is drawn.
@@ -101,7 +101,7 @@ pub enum Marks {
 
 /// One point.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
+pub struct ChartMark {
     /// Horizontal.
     pub x: f64,
     /// Vertical.
@@ -112,7 +112,7 @@ pub struct Mark {
     pub says: String,
 }
 
-impl Mark {
+impl ChartMark {
     /// A point without interval or words.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, interval: None, says: String::new() }

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use super::canvas::{Canvas, put};
 use super::content::{AxisKind, Chart, Marks, Panel};
-use super::layout::{Entry, Frame, KEY, Key, Layout, MARGIN, Under, Words, slanted};
+use super::layout::{
+    CaptionPlacement, ChartLayout, KEY, LegendEntry, LegendKey, MARGIN, PanelFrame, TickLabels, slanted,
+};
 use super::marks::{Marker, dashes, taken};
 use super::panels::PANEL_LINE;
 use super::text::{LABEL, SMALL, TITLE, lines, shortened, width};
@@ -16,12 +18,12 @@ impl Chart {
     ///
     /// Every mark also carries a class, so that a page can colour it anew for its own theme.
     pub fn svg(&self, width: f64, theme: Theme) -> String {
-        Drawing::new(self, width, theme, Words::Inside).finish()
+        Drawing::new(self, width, theme, CaptionPlacement::Inside).finish()
     }
 
     /// The same for a page that says title and caption itself, and gives each class its colour and its strokes.
     pub fn plot(&self, width: f64) -> String {
-        let drawing = Drawing::new(self, width, Theme::Light, Words::Outside).finish();
+        let drawing = Drawing::new(self, width, Theme::Light, CaptionPlacement::Outside).finish();
         STYLED.iter().fold(without_colours(&drawing), |svg, styled| svg.replace(styled, ""))
     }
 }
@@ -45,15 +47,15 @@ fn without_colours(svg: &str) -> String {
 /// The drawing of one chart in one theme.
 struct Drawing<'a> {
     chart: &'a Chart,
-    layout: Layout,
+    layout: ChartLayout,
     canvas: Canvas,
 }
 
 const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif";
 
 impl<'a> Drawing<'a> {
-    pub fn new(chart: &'a Chart, width: f64, theme: Theme, words: Words) -> Self {
-        let layout = Layout::new(chart, width, keys(chart), words);
+    pub fn new(chart: &'a Chart, width: f64, theme: Theme, words: CaptionPlacement) -> Self {
+        let layout = ChartLayout::new(chart, width, keys(chart), words);
         Self { chart, layout, canvas: Canvas::new(theme.palette()) }
     }
 
@@ -100,10 +102,10 @@ impl<'a> Drawing<'a> {
     }
 
     fn legend(&mut self) {
-        for Entry { left, middle, key, name } in std::mem::take(&mut self.layout.legend) {
+        for LegendEntry { left, middle, key, name } in std::mem::take(&mut self.layout.legend) {
             let (ink, centre) = (self.canvas.palette.text, left + 13.0);
             match key {
-                Key::Series(n) => {
+                LegendKey::Series(n) => {
                     put!(self.canvas, r#"<g class="key" data-series="{n}">"#);
                     let (colour, hue) = self.canvas.ink(Some(n));
                     if self.joined(n) {
@@ -116,13 +118,13 @@ impl<'a> Drawing<'a> {
                         self.canvas.shape(Some(n), (centre, middle), true, "");
                     }
                 }
-                Key::Paper => {
+                LegendKey::Paper => {
                     put!(
                         self.canvas,
                         r#"<g class="key"><circle class="paper ink" cx="{centre:.1}" cy="{middle:.1}" r="5.5" fill="none" stroke="{ink}" stroke-width="1.6"/>"#
                     );
                 }
-                Key::Theory(curve) => {
+                LegendKey::Theory(curve) => {
                     let dashes = dashes(curve);
                     put!(
                         self.canvas,
@@ -159,7 +161,7 @@ impl<'a> Drawing<'a> {
             .map(|l| l.marks)
     }
 
-    fn spans(&mut self, panel: &Panel, frame: &Frame) {
+    fn spans(&mut self, panel: &Panel, frame: &PanelFrame) {
         let (left, right) = (frame.area.left, frame.area.left + frame.area.width);
         let mut free_from = left;
         for (from, to, word) in &panel.spans {
@@ -181,7 +183,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn axes(&mut self, frame: &Frame) {
+    fn axes(&mut self, frame: &PanelFrame) {
         let area = frame.area;
         let (left, right, bottom) = (area.left, area.left + area.width, area.top + area.height);
         let (grid, axis) = (self.canvas.palette.grid, self.canvas.palette.axis);
@@ -211,7 +213,7 @@ impl<'a> Drawing<'a> {
 
     fn label_under(&mut self, label: &str, x: f64, y: f64) {
         match self.layout.under {
-            Under::Lines(room) => {
+            TickLabels::Lines(room) => {
                 for (row, line) in lines(label, f64::from(room) / SMALL).iter().enumerate() {
                     self.canvas.text(
                         "muted tick",
@@ -223,7 +225,7 @@ impl<'a> Drawing<'a> {
                     );
                 }
             }
-            Under::Slanted => {
+            TickLabels::Slanted => {
                 let turn = format!(r#" transform="rotate(-35 {x:.1} {y:.1})""#);
                 self.canvas.text("muted tick", (x, y), SMALL, "end", &turn, &slanted(label, x));
             }
@@ -231,7 +233,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// What is special of a panel: over it, and of a grid's row beside its last.
-    fn titles(&mut self, frame: &Frame) {
+    fn titles(&mut self, frame: &PanelFrame) {
         let area = frame.area;
         for (n, line) in frame.title.iter().rev().enumerate() {
             let at = (area.left, area.top - 6.0 - n as f64 * PANEL_LINE);
@@ -257,7 +259,7 @@ impl<'a> Drawing<'a> {
 }
 
 /// How far below the panel's upper edge a line of words finds nothing drawn between these two pixels; 0 if it does nowhere.
-fn free_below(panel: &Panel, frame: &Frame, across: (f64, f64)) -> f64 {
+fn free_below(panel: &Panel, frame: &PanelFrame, across: (f64, f64)) -> f64 {
     let taken: Vec<_> = panel.layers.iter().flat_map(|layer| taken(layer, frame, across)).collect();
     let line = SMALL + 6.0;
     let is_free = |below: &f64| {
@@ -269,16 +271,17 @@ fn free_below(panel: &Panel, frame: &Frame, across: (f64, f64)) -> f64 {
 }
 
 /// What the legend explains: the series, and the marks that are not netrig's own.
-fn keys(chart: &Chart) -> Vec<(Key, String)> {
-    let named = |(n, name): (usize, &String)| (!name.is_empty()).then(|| (Key::Series(n), name.clone()));
+fn keys(chart: &Chart) -> Vec<(LegendKey, String)> {
+    let named =
+        |(n, name): (usize, &String)| (!name.is_empty()).then(|| (LegendKey::Series(n), name.clone()));
     let mut keys: Vec<_> = chart.series.iter().enumerate().filter_map(named).collect();
     let has =
         |marks| chart.panels.iter().flat_map(|p| &p.layers).any(|l| l.marks == marks && !l.points.is_empty());
     if has(Marks::Paper) || has(Marks::PaperLevel) {
-        keys.push((Key::Paper, "hollow: the paper's value".into()));
+        keys.push((LegendKey::Paper, "hollow: the paper's value".into()));
     }
     let dashed = if chart.theory.len() > 1 { "theory" } else { "dashed" };
-    let curve = |(n, name): (usize, &String)| (Key::Theory(n), format!("{dashed}: {name}"));
+    let curve = |(n, name): (usize, &String)| (LegendKey::Theory(n), format!("{dashed}: {name}"));
     keys.extend(chart.theory.iter().enumerate().map(curve));
     keys
 }

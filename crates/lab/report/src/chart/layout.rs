@@ -19,7 +19,7 @@ const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
 
 /// A panel: its plot area and its scales.
-pub(crate) struct Frame {
+pub(crate) struct PanelFrame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
@@ -34,16 +34,16 @@ pub(crate) struct Frame {
 }
 
 /// An entry of the legend.
-pub(crate) struct Entry {
+pub(crate) struct LegendEntry {
     pub left: f64,
     pub middle: f64,
-    pub key: Key,
+    pub key: LegendKey,
     pub name: String,
 }
 
 /// What an entry of the legend explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum LegendKey {
     Series(usize),
     Paper,
     /// A curve, by its place among the theory's.
@@ -52,7 +52,7 @@ pub(crate) enum Key {
 
 /// How the labels under a panel stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Under {
+pub(crate) enum TickLabels {
     /// In lines, each at most so many pixels wide.
     Lines(u32),
     /// Slanted: a word is wider than its place.
@@ -61,32 +61,32 @@ pub(crate) enum Under {
 
 /// Where title and caption stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Words {
+pub(crate) enum CaptionPlacement {
     Inside,
     Outside,
 }
 
 /// The whole figure.
-pub(crate) struct Layout {
+pub(crate) struct ChartLayout {
     pub width: f64,
     pub height: f64,
     pub title: Vec<String>,
     pub caption: Vec<String>,
     pub caption_top: f64,
-    pub legend: Vec<Entry>,
-    pub frames: Vec<Frame>,
+    pub legend: Vec<LegendEntry>,
+    pub frames: Vec<PanelFrame>,
     /// All panels together.
     pub plots: Area,
     /// From the last horizontal axis to the top of its title.
     pub under_axis: f64,
-    pub under: Under,
+    pub under: TickLabels,
 }
 
-impl Layout {
-    pub fn new(chart: &Chart, total: f64, keys: Vec<(Key, String)>, words: Words) -> Self {
+impl ChartLayout {
+    pub fn new(chart: &Chart, total: f64, keys: Vec<(LegendKey, String)>, words: CaptionPlacement) -> Self {
         let inner = total - 2.0 * MARGIN;
         let said = |text: &str, size: f64| {
-            if words == Words::Inside { lines(text, inner / size) } else { Vec::new() }
+            if words == CaptionPlacement::Inside { lines(text, inner / size) } else { Vec::new() }
         };
         let title = said(&chart.title, TITLE * BOLD);
         let caption = [said(&chart.caption, SMALL), said(&chart.note, SMALL)].concat();
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-fn legend(keys: Vec<(Key, String)>, top: f64, inner: f64) -> (Vec<Entry>, f64) {
+fn legend(keys: Vec<(LegendKey, String)>, top: f64, inner: f64) -> (Vec<LegendEntry>, f64) {
     if keys.is_empty() {
         return (Vec::new(), top);
     }
@@ -128,7 +128,7 @@ fn legend(keys: Vec<(Key, String)>, top: f64, inner: f64) -> (Vec<Entry>, f64) {
         if left > MARGIN && left + wide > MARGIN + inner {
             (left, row) = (MARGIN, row + 1.0);
         }
-        entries.push(Entry { left, middle: top + (row + 0.5) * LEGEND_ROW, key, name });
+        entries.push(LegendEntry { left, middle: top + (row + 0.5) * LEGEND_ROW, key, name });
         left += wide;
     }
     (entries, top + (row + 1.0) * LEGEND_ROW + 4.0)
@@ -152,17 +152,17 @@ fn last_label(chart: &Chart) -> f64 {
 }
 
 /// How the tick labels under a panel stand, and their height.
-fn under(axis: &Axis, plot: f64) -> (Under, f64) {
-    let AxisKind::Categories(names) = &axis.scale else { return (Under::Lines(u32::MAX), SMALL + 14.0) };
+fn under(axis: &Axis, plot: f64) -> (TickLabels, f64) {
+    let AxisKind::Categories(names) = &axis.scale else { return (TickLabels::Lines(u32::MAX), SMALL + 14.0) };
     let room = plot / names.len().max(1) as f64 - 6.0;
     let too_wide = |line: &String| width(line) * SMALL > room;
     let wrapped: Vec<Vec<String>> = names.iter().map(|name| lines(name, room / SMALL)).collect();
     if wrapped.iter().flatten().any(too_wide) {
         let longest = names.iter().map(|name| width(name) * SMALL).fold(0.0, f64::max).min(LONGEST_SLANTED);
-        return (Under::Slanted, longest * SLANT.0 + SMALL + 14.0);
+        return (TickLabels::Slanted, longest * SLANT.0 + SMALL + 14.0);
     }
     let rows = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    (Under::Lines(room as u32), rows as f64 * SMALL * 1.25 + 14.0)
+    (TickLabels::Lines(room as u32), rows as f64 * SMALL * 1.25 + 14.0)
 }
 
 /// A label that is to be slanted below `x`, shortened so that it starts inside the drawing.
@@ -174,7 +174,7 @@ fn has(chart: &Chart, marks: Marks) -> bool {
     chart.panels.iter().flat_map(|panel| &panel.layers).any(|layer| layer.marks == marks)
 }
 
-fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
+fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> PanelFrame {
     let area = panels.area(n);
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
     // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
@@ -188,7 +188,7 @@ fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
         x.thin(|label| width(label) * SMALL + 8.0);
     }
     y.thin(|_| SMALL * 1.3);
-    Frame {
+    PanelFrame {
         area,
         x,
         y,

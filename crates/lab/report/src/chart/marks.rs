@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::canvas::{Canvas, put};
-use super::content::{AxisKind, Chart, Layer, Mark, Marks};
-use super::layout::Frame;
+use super::content::{AxisKind, Chart, ChartMark, Layer, Marks};
+use super::layout::PanelFrame;
 use netrig_core::xml::escaped;
 
 /// Marks that are nearer to each other than this touch, in pixels.
@@ -22,10 +22,10 @@ pub(super) struct Marker {
 }
 
 /// A mark and its pixel.
-type Placed<'a> = (f64, f64, &'a Mark);
+type Placed<'a> = (f64, f64, &'a ChartMark);
 
 impl Marker {
-    pub fn new(chart: &Chart, frames: &[Frame]) -> Self {
+    pub fn new(chart: &Chart, frames: &[PanelFrame]) -> Self {
         let measured = || {
             let panels = chart.panels.iter().zip(frames);
             panels.flat_map(|(panel, frame)| panel.layers.iter().map(move |layer| (layer, frame)))
@@ -49,7 +49,7 @@ impl Marker {
         self.beside.iter().position(|s| Some(*s) == series).map_or(0.0, |n| (n as f64 - middle) * self.apart)
     }
 
-    pub fn layer(&self, canvas: &mut Canvas, layer: &Layer, frame: &Frame) {
+    pub fn layer(&self, canvas: &mut Canvas, layer: &Layer, frame: &PanelFrame) {
         let n = layer.series;
         let offset = if matches!(layer.marks, Marks::Measured | Marks::Paper) { self.offset(n) } else { 0.0 };
         let placed = placed(layer, frame).map(|(x, y, mark)| (x + offset, y, mark));
@@ -105,19 +105,19 @@ pub(super) fn dashes(curve: usize) -> &'static str {
     DASHES[curve % DASHES.len()]
 }
 
-fn placed<'a>(layer: &'a Layer, frame: &'a Frame) -> impl Iterator<Item = Placed<'a>> {
+fn placed<'a>(layer: &'a Layer, frame: &'a PanelFrame) -> impl Iterator<Item = Placed<'a>> {
     layer.points.iter().filter_map(|mark| Some((frame.x.place(mark.x)?, frame.y.place(mark.y)?, mark)))
 }
 
 /// Pixels between the two nearest levels of a layer.
-fn spacing(layer: &Layer, frame: &Frame) -> f64 {
+fn spacing(layer: &Layer, frame: &PanelFrame) -> f64 {
     let mut across: Vec<f64> = placed(layer, frame).map(|(x, ..)| x).collect();
     across.sort_by(f64::total_cmp);
     across.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min)
 }
 
 /// Whether marks or intervals of two measured series lie on each other.
-fn overlap(layers: &[Layer], frame: &Frame) -> bool {
+fn overlap(layers: &[Layer], frame: &PanelFrame) -> bool {
     let measured = || layers.iter().filter(|layer| layer.marks == Marks::Measured);
     let extents = || {
         measured().flat_map(|layer| placed(layer, frame).map(|one| (one.0, extent(one, frame), layer.series)))
@@ -128,7 +128,7 @@ fn overlap(layers: &[Layer], frame: &Frame) -> bool {
 }
 
 /// From the highest to the lowest pixel of a mark and its interval.
-fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
+fn extent((_, y, mark): Placed<'_>, frame: &PanelFrame) -> (f64, f64) {
     let foot = frame.area.top + frame.area.height;
     let ends = mark
         .interval
@@ -139,7 +139,7 @@ fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
 
 /// From where to where, downwards, a layer is drawn between two pixels of the horizontal axis: its marks with their intervals, and
 /// the lines between them.
-pub(super) fn taken(layer: &Layer, frame: &Frame, (left, right): (f64, f64)) -> Vec<(f64, f64)> {
+pub(super) fn taken(layer: &Layer, frame: &PanelFrame, (left, right): (f64, f64)) -> Vec<(f64, f64)> {
     if layer.marks == Marks::PaperLevel {
         let levels = layer.points.iter().filter_map(|mark| frame.y.place(mark.y));
         return levels.map(|y| (y - 1.0, y + 1.0)).collect();
@@ -181,7 +181,7 @@ fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
 }
 
 impl Canvas {
-    fn levels(&mut self, layer: &Layer, frame: &Frame) {
+    fn levels(&mut self, layer: &Layer, frame: &PanelFrame) {
         let (left, right) = (frame.area.left, frame.area.left + frame.area.width);
         let (colour, hue) = self.ink(layer.series);
         for mark in &layer.points {
@@ -221,7 +221,7 @@ impl Canvas {
     }
 
     /// An interval whose lower end is not on the axis, as 0 is not on a logarithmic one, runs down to the frame and has no foot.
-    fn interval(&mut self, n: Option<usize>, x: f64, mark: &Mark, frame: &Frame) {
+    fn interval(&mut self, n: Option<usize>, x: f64, mark: &ChartMark, frame: &PanelFrame) {
         let Some((low, high)) = mark.interval else { return };
         let Some(high) = frame.y.place(high) else { return };
         let (left, right) = (x - 4.0, x + 4.0);
@@ -237,7 +237,7 @@ impl Canvas {
     }
 
     /// Bars over the marks' intervals, in one path; the shortest can still be seen.
-    fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &Frame) {
+    fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &PanelFrame) {
         let mut path = String::new();
         for (x, y, mark) in placed {
             let (top, bottom) = extent((*x, *y, mark), frame);
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn a_long_trace_keeps_its_extremes_in_every_column() {
-        let marks: Vec<Mark> =
-            (0..100_000).map(|n| Mark::at(f64::from(n), f64::from(n * 7919 % 1000))).collect();
+        let marks: Vec<ChartMark> =
+            (0..100_000).map(|n| ChartMark::at(f64::from(n), f64::from(n * 7919 % 1000))).collect();
         let placed: Vec<Placed<'_>> = marks.iter().map(|mark| (mark.x / 1000.0, mark.y, mark)).collect();
         let kept = thinned(&placed);
         assert!(kept.len() <= 400, "{}", kept.len());

@@ -12,6 +12,6 @@ mod scale;
 mod text;
 mod theme;
 
-pub use content::{Axis, AxisKind, Chart, Grid, Layer, Mark, Marks, Panel};
+pub use content::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel, PanelGrid};
 pub use scale::Scale;
 pub use theme::{Palette, Theme, contrast};

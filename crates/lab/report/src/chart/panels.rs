@@ -1,6 +1,6 @@
 //! How the panels of a figure stand: side by side as many as there is room for, or in a grid.
 
-use super::content::{Chart, Grid};
+use super::content::{Chart, PanelGrid};
 use super::text::{BOLD, LABEL, lines, shortened};
 
 /// A line of a panel's title.
@@ -32,7 +32,7 @@ impl Area {
 
 /// Where each panel stands.
 pub(crate) struct Panels<'a> {
-    grid: Option<&'a Grid>,
+    grid: Option<&'a PanelGrid>,
     count: usize,
     columns: usize,
     /// Width and height of each plot.
@@ -53,11 +53,11 @@ impl<'a> Panels<'a> {
     pub fn new(chart: &'a Chart, (left, right): (f64, f64), top: f64, labels: f64) -> Self {
         let gap = GAP.max(labels);
         let beside =
-            |grid: &&Grid| if grid.rows.iter().any(|row| !row.is_empty()) { PANEL_LINE } else { 0.0 };
+            |grid: &&PanelGrid| if grid.rows.iter().any(|row| !row.is_empty()) { PANEL_LINE } else { 0.0 };
         let wide = |columns: usize, right: f64| {
             (right - left - gap * (columns as f64 - 1.0)) / columns.max(1) as f64
         };
-        let roomy = |grid: &&Grid| wide(grid.columns.len(), right - beside(grid)) >= NARROWEST;
+        let roomy = |grid: &&PanelGrid| wide(grid.columns.len(), right - beside(grid)) >= NARROWEST;
         let grid = chart.grid.as_ref().filter(roomy);
         let count = chart.panels.len();
         let columns = grid.map_or_else(|| columns(count, right - left), |grid| grid.columns.len().max(1));

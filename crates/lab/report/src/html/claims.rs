@@ -3,7 +3,7 @@
 use netrig_experiment::{ClaimPoint, ClaimResult};
 
 use super::elements::{details, headings, table, verdict, verdict_class};
-use super::interval::Scale;
+use super::interval::IntervalScale;
 use crate::Report;
 use crate::board::{claim_unit, contrast};
 use crate::columns::{in_order, is_ratio};
@@ -60,7 +60,7 @@ fn facts(claim: &ClaimResult, several: bool) -> String {
 /// What the data say of one claim: its comparisons as a table.
 fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
     let points = in_order(report, claim);
-    let shown = Shown::new(report, claim, &points);
+    let shown = ComparisonTable::new(report, claim, &points);
     let summary = match points.len() {
         1 => "What decided it".to_owned(),
         count => format!("The {count} comparisons that decided it"),
@@ -82,7 +82,7 @@ fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
 }
 
 /// How the comparisons of a claim are shown.
-struct Shown<'a> {
+struct ComparisonTable<'a> {
     /// Factors whose levels say which comparison it is; those that have one level everywhere say nothing.
     factors: Vec<&'a str>,
     /// What the estimates are of, with their unit.
@@ -91,10 +91,10 @@ struct Shown<'a> {
     compared: bool,
     ratio: bool,
     unit: Unit,
-    scale: Scale,
+    scale: IntervalScale,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ComparisonTable<'a> {
     fn new(report: &'a Report<'_>, claim: &ClaimResult, points: &[&ClaimPoint]) -> Self {
         let ratio = is_ratio(report, claim);
         let unit = claim_unit(claim);
@@ -108,7 +108,7 @@ impl<'a> Shown<'a> {
             Some(levels) => contrast(levels, ratio),
             None => "estimate".to_owned(),
         };
-        let scale = Scale::new(points, DRAWN);
+        let scale = IntervalScale::new(points, DRAWN);
         Self { factors, heading: unit.heading(&what), compared: !same, ratio, unit, scale }
     }
 

@@ -5,7 +5,7 @@ use netrig_experiment::ClaimPoint;
 use netrig_core::xml::Markup;
 
 /// The scale on which all comparisons of a claim are drawn under each other.
-pub(super) struct Scale {
+pub(super) struct IntervalScale {
     low: f64,
     high: f64,
     width: f64,
@@ -14,7 +14,7 @@ pub(super) struct Scale {
 /// The height of a drawing, pixels.
 const HEIGHT: f64 = 14.0;
 
-impl Scale {
+impl IntervalScale {
     /// A scale for these comparisons, drawn `width` pixels wide.
     pub fn new(points: &[&ClaimPoint], width: f64) -> Self {
         let ends = points.iter().flat_map(|point| {

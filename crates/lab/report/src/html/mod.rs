@@ -73,7 +73,7 @@ fn body(m: &mut Markup, report: &Report<'_>) {
     let sections = sections(report);
     m.inside("nav", &[("aria-label", "Contents")], |m| contents(m, report, &sections));
     m.inside("main", &[], |m| {
-        for Section { id, title, write } in sections {
+        for PageSection { id, title, write } in sections {
             m.inside("section", &[("id", id), ("aria-labelledby", &format!("{id}-title"))], |m| {
                 m.element("h2", &[("id", &format!("{id}-title"))], title);
                 write(m, report);
@@ -85,9 +85,9 @@ fn body(m: &mut Markup, report: &Report<'_>) {
 }
 
 /// The sections, and the tables and figures in them.
-fn contents(m: &mut Markup, report: &Report<'_>, sections: &[Section]) {
+fn contents(m: &mut Markup, report: &Report<'_>, sections: &[PageSection]) {
     m.inside("ul", &[], |m| {
-        for Section { id, title, .. } in sections {
+        for PageSection { id, title, .. } in sections {
             let parts: Vec<&str> = match *id {
                 "tables" => report.results.tables.iter().map(|table| table.title.as_str()).collect(),
                 "figures" => report.figures.iter().map(|figure| figure.title.as_str()).collect(),
@@ -108,19 +108,19 @@ fn contents(m: &mut Markup, report: &Report<'_>, sections: &[Section]) {
     });
 }
 
-struct Section {
+struct PageSection {
     id: &'static str,
     title: &'static str,
     write: fn(&mut Markup, &Report<'_>),
 }
 
 /// What the report has something to say about, the most important first.
-fn sections(report: &Report<'_>) -> Vec<Section> {
+fn sections(report: &Report<'_>) -> Vec<PageSection> {
     let results = report.results;
     let mut sections = Vec::new();
     let mut add = |wanted: bool, id, title, write: fn(&mut Markup, &Report<'_>)| {
         if wanted {
-            sections.push(Section { id, title, write });
+            sections.push(PageSection { id, title, write });
         }
     };
     add(!results.claims.is_empty(), "claims", "Verdicts", board::section);

@@ -5,7 +5,7 @@ use netrig_experiment::{PointResult, Status};
 use super::elements::{aside, details, factor_heading, headings, table};
 use super::tables;
 use crate::Report;
-use crate::columns::Sheet;
+use crate::columns::PointColumns;
 use crate::number::Estimate;
 use crate::wording::{replications, word, words};
 use netrig_core::xml::Markup;
@@ -14,7 +14,7 @@ use netrig_core::xml::Markup;
 pub(super) const OPEN: usize = 24;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
-    let sheet = Sheet::new(report);
+    let sheet = PointColumns::new(report);
     let points = &report.results.points;
     if !sheet.constants.is_empty() {
         let constants: Vec<String> =
@@ -33,7 +33,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     });
 }
 
-fn rows(m: &mut Markup, points: &[PointResult], sheet: &Sheet<'_>, same: bool) {
+fn rows(m: &mut Markup, points: &[PointResult], sheet: &PointColumns<'_>, same: bool) {
     let substrate = sheet.substrates.then(|| "substrate".to_owned());
     let factors = sheet.varied.iter().map(|name| factor_heading(name));
     let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
@@ -45,7 +45,7 @@ fn rows(m: &mut Markup, points: &[PointResult], sheet: &Sheet<'_>, same: bool) {
     });
 }
 
-fn row(m: &mut Markup, point: &PointResult, sheet: &Sheet<'_>, same: bool) {
+fn row(m: &mut Markup, point: &PointResult, sheet: &PointColumns<'_>, same: bool) {
     if sheet.substrates {
         m.element("th", &[("scope", "row")], &point.substrate);
     }

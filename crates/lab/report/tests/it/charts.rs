@@ -1,7 +1,9 @@
 //! Every figure of a report: words, units, contrast, and labels that do not lie on each other.
 
 use netrig_experiment::Amount;
-use netrig_report::chart::{Axis, AxisKind, Chart, Grid, Layer, Mark, Marks, Panel, Theme, contrast};
+use netrig_report::chart::{
+    Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel, PanelGrid, Theme, contrast,
+};
 use roxmltree::{Document, Node};
 
 use super::fixture::{self, Study};
@@ -232,9 +234,9 @@ fn crowded(panels: usize, series: usize, x: AxisKind) -> Chart {
         series: Some(n),
         marks: Marks::Measured,
         points: (0..6)
-            .map(|x| Mark {
+            .map(|x| ChartMark {
                 interval: Some((990.0, 1_010.0)),
-                ..Mark::at(f64::from(x) + 1.0, 1000.0 + n as f64)
+                ..ChartMark::at(f64::from(x) + 1.0, 1000.0 + n as f64)
             })
             .collect(),
     };
@@ -299,7 +301,7 @@ fn crowded_charts_keep_their_words_apart() {
 #[test]
 fn the_words_of_a_span_do_not_lie_on_a_line() {
     let chart = |values: [f64; 2]| {
-        let points = [1.0, 9.0].iter().zip(values).map(|(x, y)| Mark::at(*x, y)).collect();
+        let points = [1.0, 9.0].iter().zip(values).map(|(x, y)| ChartMark::at(*x, y)).collect();
         let layer = Layer { series: Some(0), marks: Marks::Measured, points };
         let axis = |title: &str| Axis { title: title.into(), scale: AxisKind::Linear { zero: true } };
         let spans = vec![(4.0, 6.0, "knee: 5".to_owned())];
@@ -335,7 +337,7 @@ fn the_words_of_a_span_do_not_lie_on_a_line() {
 /// On a logarithmic axis an interval that reaches below zero is drawn as far as there is an axis, and not left out.
 #[test]
 fn an_interval_beyond_a_logarithmic_axis_runs_down_to_the_frame() {
-    let mark = |x, low| Mark { interval: Some((low, 20.0)), ..Mark::at(x, 10.0) };
+    let mark = |x, low| ChartMark { interval: Some((low, 20.0)), ..ChartMark::at(x, 10.0) };
     let layer =
         Layer { series: Some(0), marks: Marks::Measured, points: vec![mark(1.0, 5.0), mark(9.0, -5.0)] };
     let axis = |scale| Axis { title: "y".into(), scale };
@@ -366,7 +368,7 @@ fn an_interval_beyond_a_logarithmic_axis_runs_down_to_the_frame() {
 /// A crowded chart whose panels stand in a grid.
 fn grid_of(rows: usize, columns: usize, x: AxisKind) -> Chart {
     let titles = |n: usize, what: &str| (0..n).map(|n| format!("{what} {n}, path max retrans 5")).collect();
-    let grid = Grid { rows: titles(rows, "download"), columns: titles(columns, "phone") };
+    let grid = PanelGrid { rows: titles(rows, "download"), columns: titles(columns, "phone") };
     Chart { grid: Some(grid), note: "A note of *some* length. ".repeat(9), ..crowded(rows * columns, 2, x) }
 }
 

@@ -58,16 +58,16 @@ impl Baseline {
 }
 
 /// The search for a baseline: a ramp by factors of two, and a bisection of what it leaves open. As
-/// [`Search`](super::Search) it opens no socket and asks no clock.
+/// [`CapacitySearch`](super::CapacitySearch) it opens no socket and asks no clock.
 ///
 /// ```
-/// use netrig_runner::capacity::{BaselineSearch, Counts, Seen};
+/// use netrig_runner::capacity::{BaselineSearch, CallCounts, Seen};
 /// let mut search = BaselineSearch::new(100.0, (1.0, 1e6));
 /// // A tester that carries 9000 calls per second against itself.
 /// while let Some(rate) = search.next() {
 ///     let begun = (rate * BaselineSearch::SPAN_S) as u64;
 ///     let failed = if rate > 9000.0 { begun / 10 } else { 0 };
-///     let counts = Counts { begun, succeeded: begun - failed, failed, ..Counts::default() };
+///     let counts = CallCounts { begun, succeeded: begun - failed, failed, ..CallCounts::default() };
 ///     search.told(&Seen { span_s: BaselineSearch::SPAN_S, counts, ..Seen::default() });
 /// }
 /// assert_eq!(search.found().carried, Some(8409.0));

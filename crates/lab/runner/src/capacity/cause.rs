@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Outcome, Reason};
-use super::journal::{Journal, Record};
+use super::decision::{StepOutcome, StepReason};
+use super::journal::{SearchJournal, StepRecord};
 use super::observation::ServerSeen;
 
 /// A thread that ran for this share of a step had a processor to itself. So had all threads that ran for this share of all
@@ -102,9 +102,10 @@ pub struct CauseFound {
 
 /// What limited the server in the steps that failed: the most frequent cause, shown by the lowest rate that failed of it; then the
 /// stalls of the machine, if they mattered.
-pub fn causes(journal: &Journal) -> Vec<CauseFound> {
-    let failed =
-        journal.steps().filter(|step| step.decision.outcome == Outcome::Failed && !step.purpose.is_probe());
+pub fn causes(journal: &SearchJournal) -> Vec<CauseFound> {
+    let failed = journal
+        .steps()
+        .filter(|step| step.decision.outcome == StepOutcome::Failed && !step.purpose.is_probe());
     let shown: Vec<_> =
         failed.filter_map(|step| Some((CapacityCause::of(step.server.as_ref()?), step))).collect();
     let alike = |one: &CapacityCause, other: &CapacityCause| {
@@ -112,7 +113,7 @@ pub fn causes(journal: &Journal) -> Vec<CauseFound> {
     };
     let often = |cause: &CapacityCause| shown.iter().filter(|(other, _)| alike(cause, other)).count();
     // Of two that are as frequent, the one that a lower rate shows.
-    let by = |(one, a): &&(CapacityCause, &Record), (other, b): &&(CapacityCause, &Record)| {
+    let by = |(one, a): &&(CapacityCause, &StepRecord), (other, b): &&(CapacityCause, &StepRecord)| {
         often(one).cmp(&often(other)).then(b.rate.total_cmp(&a.rate))
     };
     let main = shown.iter().max_by(by).map(|(cause, step)| {
@@ -123,12 +124,12 @@ pub fn causes(journal: &Journal) -> Vec<CauseFound> {
     main.into_iter().chain(stalls(journal)).collect()
 }
 
-fn stalls(journal: &Journal) -> Option<CauseFound> {
+fn stalls(journal: &SearchJournal) -> Option<CauseFound> {
     let count = journal.steps().map(|step| step.stalls.count).sum();
     let longest_s = journal.steps().map(|step| step.stalls.longest_s).fold(0.0, f64::max);
-    let is_spoilt = |step: &&Record| matches!(step.decision.reason, Reason::Stalled { .. });
+    let is_spoilt = |step: &&StepRecord| matches!(step.decision.reason, StepReason::Stalled { .. });
     let repeated = journal.steps().filter(is_spoilt).count() as u64;
-    let sum = |of: fn(&Record) -> f64| journal.steps().map(of).sum::<f64>();
+    let sum = |of: fn(&StepRecord) -> f64| journal.steps().map(of).sum::<f64>();
     let is_told = repeated > 0 || sum(|step| step.stalls.total_s) > STALLED * sum(|step| step.span_s);
     let cause = CapacityCause::Stalls { count, longest_s, repeated };
     (count > 0 && is_told).then_some(CauseFound { cause, rate: None, dropped: 0, receive_buffer: 0 })

@@ -5,12 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::settings::Statistic;
+use super::settings::DelayStatistic;
 
 /// What a step says of its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum StepOutcome {
     /// The server carries it.
     Passed,
     /// It does not.
@@ -21,17 +21,17 @@ pub enum Outcome {
 
 /// How a step ended, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Decision {
+pub struct StepDecision {
     /// What it says of the rate.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
     /// Why.
-    pub reason: Reason,
+    pub reason: StepReason,
 }
 
 /// Why a step passed, failed or does not count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reason {
+pub enum StepReason {
     /// Passed: the sequential test accepts, every threshold is kept, the server keeps up.
     Shown,
     /// Passed: as [`Shown`](Self::Shown), but the longest span was over before the test had decided. The stated risks
@@ -53,7 +53,7 @@ pub enum Reason {
         /// Which delay.
         delay: String,
         /// What of it.
-        statistic: Statistic,
+        statistic: DelayStatistic,
         /// What it was.
         was_s: f64,
         /// The most that it might be.
@@ -110,21 +110,21 @@ pub enum Reason {
 /// Why a call failed of which nothing is known.
 pub(super) const SILENCE: &str = "no response, and no error from the network";
 
-impl Decision {
-    pub(super) const fn passed(reason: Reason) -> Self {
-        Self { outcome: Outcome::Passed, reason }
+impl StepDecision {
+    pub(super) const fn passed(reason: StepReason) -> Self {
+        Self { outcome: StepOutcome::Passed, reason }
     }
 
-    pub(super) const fn failed(reason: Reason) -> Self {
-        Self { outcome: Outcome::Failed, reason }
+    pub(super) const fn failed(reason: StepReason) -> Self {
+        Self { outcome: StepOutcome::Failed, reason }
     }
 
-    pub(super) const fn invalid(reason: Reason) -> Self {
-        Self { outcome: Outcome::Invalid, reason }
+    pub(super) const fn invalid(reason: StepReason) -> Self {
+        Self { outcome: StepOutcome::Invalid, reason }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Passed => "passed",
@@ -134,13 +134,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl fmt::Display for Decision {
+impl fmt::Display for StepDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.outcome, self.reason)
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for StepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shown => f.write_str("enough succeed, every threshold is kept"),

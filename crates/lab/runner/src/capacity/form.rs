@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::journal::Journal;
+use super::journal::SearchJournal;
 use super::settings::Mode;
 use super::verdict::Verdict;
 
@@ -57,7 +57,7 @@ pub struct Rfc7502Form {
 impl Rfc7502Form {
     /// What the search itself knows: the first rate, the sessions attempted, and what it did differently from the RFC.
     /// What was measured is filled in by whoever knows what it was: see [`measured`](Self::measured).
-    pub fn of(journal: &Journal) -> Self {
+    pub fn of(journal: &SearchJournal) -> Self {
         let notes = match journal.settings.mode {
             Mode::Rfc7502(_) => None,
             _ => Some("the rate was not found by the algorithm of section 4.10".to_owned()),

@@ -3,27 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Decision, Outcome, Reason};
-use super::observation::{Counts, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
-use super::settings::{Settings, SettingsError};
-use super::step::{Criterion, Drain, Purpose, Step};
+use super::decision::{StepDecision, StepOutcome, StepReason};
+use super::observation::{CallCounts, JudgedThreshold, Seen, ServerSeen, StallsSeen, TesterSeen};
+use super::settings::{SearchSettings, SearchSettingsError};
+use super::step::{Criterion, Drain, LoadStep, Purpose};
 
 /// A search so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Journal {
+pub struct SearchJournal {
     /// What it was told.
-    pub settings: Settings,
+    pub settings: SearchSettings,
     /// What was done, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SearchEntry>,
 }
 
 /// Something that was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Entry {
+pub enum SearchEntry {
     /// Calls at one rate.
-    Step(Box<Record>),
+    Step(Box<StepRecord>),
     /// Silence.
     Drain(Drain),
 }
@@ -31,7 +31,7 @@ pub enum Entry {
 /// A step as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct StepRecord {
     /// Why this rate.
     pub purpose: Purpose,
     /// Whether it was another attempt, because the one before did not count.
@@ -43,16 +43,16 @@ pub struct Record {
     /// How long, s.
     pub span_s: f64,
     /// What became of them; those that are open here count as failed.
-    pub counts: Counts,
+    pub counts: CallCounts,
     /// Why most of those that failed did, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_mostly: Option<String>,
     /// The share that succeeded.
     pub success: f64,
     /// Where the sequential test stood, if there was one.
-    pub test: Option<Stand>,
+    pub test: Option<SequentialTestState>,
     /// Each threshold with its value.
-    pub thresholds: Vec<Judged>,
+    pub thresholds: Vec<JudgedThreshold>,
     /// The tester's record of itself.
     pub tester: TesterSeen,
     /// What this host's kernel counted of the server.
@@ -63,12 +63,12 @@ pub struct Record {
     /// From the step's beginning until its last call was known or given up, s.
     pub took_s: f64,
     /// How it ended, and why.
-    pub decision: Decision,
+    pub decision: StepDecision,
 }
 
 /// Where a sequential test stands: the log of the likelihood ratio, and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stand {
+pub struct SequentialTestState {
     /// The log of how much likelier these failures are of a bad server than of a good one.
     pub log_ratio: f64,
     /// At or below it the step passes.
@@ -86,7 +86,7 @@ pub enum ResumeError {
     OtherSettings,
     /// The settings make no search.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] SearchSettingsError),
     /// The search would have done something else.
     #[error("entry {entry} of the journal is not what the search does there")]
     OtherOrder {
@@ -95,14 +95,19 @@ pub enum ResumeError {
     },
 }
 
-impl Record {
-    pub(super) fn new(settings: &Settings, step: &Step, seen: &Seen, decision: Decision) -> Self {
+impl StepRecord {
+    pub(super) fn new(
+        settings: &SearchSettings,
+        step: &LoadStep,
+        seen: &Seen,
+        decision: StepDecision,
+    ) -> Self {
         let counts = seen.counts;
         let test = match &step.criterion {
             Criterion::Sequential(sequential) => sequential.test.test().map(|test| {
                 let (accept, reject) = test.bounds();
                 let failures = counts.failed + counts.open();
-                Stand { log_ratio: test.log_ratio(failures, counts.begun), accept, reject }
+                SequentialTestState { log_ratio: test.log_ratio(failures, counts.begun), accept, reject }
             }),
             _ => None,
         };
@@ -126,29 +131,30 @@ impl Record {
     }
 
     /// Whether this is what the step was.
-    pub(super) fn is_of(&self, step: &Step) -> bool {
+    pub(super) fn is_of(&self, step: &LoadStep) -> bool {
         (self.rate, self.purpose, self.again) == (step.rate, step.purpose, step.again)
     }
 }
 
-impl Journal {
+impl SearchJournal {
     /// The steps, in order.
-    pub fn steps(&self) -> impl Iterator<Item = &Record> {
+    pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Step(record) => Some(record.as_ref()),
-            Entry::Drain(_) => None,
+            SearchEntry::Step(record) => Some(record.as_ref()),
+            SearchEntry::Drain(_) => None,
         })
     }
 
     /// How many steps were decided by less evidence than the settings ask for.
     pub fn by_share(&self) -> usize {
-        let is_weak = |reason: &Reason| matches!(reason, Reason::ByShare | Reason::FailuresByShare);
+        let is_weak =
+            |reason: &StepReason| matches!(reason, StepReason::ByShare | StepReason::FailuresByShare);
         self.steps().filter(|record| is_weak(&record.decision.reason)).count()
     }
 
     /// Calls begun in steps that count.
     pub fn calls(&self) -> u64 {
-        let counts = self.steps().filter(|record| record.decision.outcome != Outcome::Invalid);
+        let counts = self.steps().filter(|record| record.decision.outcome != StepOutcome::Invalid);
         counts.map(|record| record.counts.begun).sum()
     }
 }

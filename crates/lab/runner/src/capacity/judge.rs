@@ -10,10 +10,10 @@
 
 use netrig_stats::sequential::{Judgement, ProportionTest};
 
-use super::decision::{Decision, Outcome, Reason};
-use super::observation::{Counts, Seen};
-use super::settings::{Sequential, Settings, Threshold};
-use super::step::{Criterion, Step};
+use super::decision::{StepDecision, StepOutcome, StepReason};
+use super::observation::{CallCounts, Seen};
+use super::settings::{SearchSettings, Sequential, Threshold};
+use super::step::{Criterion, LoadStep};
 
 /// Fewer open calls are never too many at once.
 const FEWEST_OVERDUE: u64 = 3;
@@ -32,18 +32,23 @@ const AT_WORK: f64 = 0.1;
 
 /// A step that goes on.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Running {
+pub(super) struct RunningStep {
     /// Span, calls begun and open calls at every observation.
     history: Vec<(f64, u64, u64)>,
     /// What was decided while it went on.
-    decided: Option<Decision>,
+    decided: Option<StepDecision>,
     /// What was seen before the machine stalled for the first time, and how many looks there were until then.
     before_stall: Option<(Seen, usize)>,
 }
 
-impl Running {
+impl RunningStep {
     /// A look at the step; the decision, once there is one.
-    pub fn observe(&mut self, settings: &Settings, step: &Step, seen: &Seen) -> Option<&Decision> {
+    pub fn observe(
+        &mut self,
+        settings: &SearchSettings,
+        step: &LoadStep,
+        seen: &Seen,
+    ) -> Option<&StepDecision> {
         self.history.push((seen.span_s, seen.counts.begun, seen.counts.open()));
         if seen.stalls.count == 0 {
             self.before_stall = Some((seen.clone(), self.history.len()));
@@ -54,12 +59,12 @@ impl Running {
         if self.decided.is_none() {
             let decision = match &step.criterion {
                 Criterion::Sequential(sequential) => {
-                    Look { settings, sequential, step, seen, running: self }.decide()
+                    StepLook { settings, sequential, step, seen, running: self }.decide()
                 }
                 Criterion::Clean { calls } => clean(*calls, seen),
                 Criterion::Objective { .. } => None,
             };
-            let is_failed = decision.as_ref().is_some_and(|decision| decision.outcome == Outcome::Failed);
+            let is_failed = decision.as_ref().is_some_and(|decision| decision.outcome == StepOutcome::Failed);
             self.decided = tester(step, seen, is_failed).or(decision);
         }
         self.decided.as_ref()
@@ -67,7 +72,7 @@ impl Running {
 
     /// The decision on the part of a step before the machine stalled for the first time, and that part. `None` if it was shorter than the
     /// step is to be, or if the step is decided in another way. Calls that had no time to end are left out of it.
-    fn before_stall(&self, settings: &Settings, step: &Step) -> Option<(Decision, Seen)> {
+    fn before_stall(&self, settings: &SearchSettings, step: &LoadStep) -> Option<(StepDecision, Seen)> {
         let (seen, looks) = self.before_stall.as_ref()?;
         let Criterion::Sequential(sequential) = &step.criterion else { return None };
         if seen.span_s < step.least_s || step.purpose.is_probe() || is_short(step, seen) {
@@ -76,23 +81,29 @@ impl Running {
         let mut seen = seen.clone();
         seen.counts.begun -= seen.counts.open().saturating_sub(seen.counts.overdue);
         let running = Self { history: self.history[..*looks].to_vec(), ..Self::default() };
-        let decision = Look { settings, sequential, step, seen: &seen, running: &running }.conclude(false);
+        let decision =
+            StepLook { settings, sequential, step, seen: &seen, running: &running }.conclude(false);
         Some((decision, seen))
     }
 
     /// The end of the step: no call is begun any more, and those that are open have been waited for. With the decision comes the part of
     /// what was seen on which it rests, if that is not all.
-    pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> (Decision, Option<Seen>) {
+    pub fn end(
+        self,
+        settings: &SearchSettings,
+        step: &LoadStep,
+        seen: &Seen,
+    ) -> (StepDecision, Option<Seen>) {
         if let Some(why) = &seen.unprepared {
             let reason = match seen.received {
-                Some(0) => Reason::Unanswered { calls: 0, why: Some(why.clone()) },
-                _ => Reason::Unprepared(why.clone()),
+                Some(0) => StepReason::Unanswered { calls: 0, why: Some(why.clone()) },
+                _ => StepReason::Unprepared(why.clone()),
             };
-            return (Decision::failed(reason), None);
+            return (StepDecision::failed(reason), None);
         }
         let before_stall = self.before_stall(settings, step);
         let decision = self.judged(settings, step, seen);
-        let is_failed = decision.outcome == Outcome::Failed;
+        let is_failed = decision.outcome == StepOutcome::Failed;
         // How fast a counted number of calls was offered, only the tester's faults say.
         let is_timed = step.calls.is_none() || step.purpose.is_probe();
         let is_carried = !is_short(step, seen) && (is_timed || seen.tester.faults.is_empty());
@@ -100,11 +111,11 @@ impl Running {
         let is_silent = has_waited && 2.0 * seen.stalls.total_s < seen.span_s;
         let decision = match decision.outcome {
             // A server that carries a rate although the machine stalled carries it.
-            Outcome::Passed if is_carried => decision,
+            StepOutcome::Passed if is_carried => decision,
             // Neither stalls nor faults of the tester explain that nothing came at all.
             _ if is_silent && is_unanswered(seen) => {
                 let (calls, why) = (seen.counts.begun, seen.failed_mostly.clone());
-                Decision::failed(Reason::Unanswered { calls, why })
+                StepDecision::failed(StepReason::Unanswered { calls, why })
             }
             _ if is_spoilt(step, seen) => {
                 let stalls = seen.stalls;
@@ -112,7 +123,10 @@ impl Running {
                     let took_s = seen.took_s.max(seen.span_s);
                     return (decision, Some(Seen { stalls, took_s, ..part }));
                 }
-                Decision::invalid(Reason::Stalled { count: stalls.count, longest_s: stalls.longest_s })
+                StepDecision::invalid(StepReason::Stalled {
+                    count: stalls.count,
+                    longest_s: stalls.longest_s,
+                })
             }
             _ => tester(step, seen, true).unwrap_or(decision),
         };
@@ -120,12 +134,12 @@ impl Running {
     }
 
     /// Judges the server, without regard to the tester and to stalls of the machine.
-    fn judged(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
+    fn judged(self, settings: &SearchSettings, step: &LoadStep, seen: &Seen) -> StepDecision {
         match (&step.criterion, &self.decided) {
             // A failure that is known does not go away by waiting.
-            (_, Some(decided)) if decided.outcome != Outcome::Passed => decided.clone(),
+            (_, Some(decided)) if decided.outcome != StepOutcome::Passed => decided.clone(),
             (Criterion::Sequential(sequential), _) => {
-                Look { settings, sequential, step, seen, running: &self }.conclude(self.decided.is_some())
+                StepLook { settings, sequential, step, seen, running: &self }.conclude(self.decided.is_some())
             }
             (Criterion::Clean { calls }, _) => conclude_clean(*calls, settings, seen, step),
             (Criterion::Objective { share }, _) => objective(*share, step, seen),
@@ -155,14 +169,14 @@ pub(super) fn is_unanswered(seen: &Seen) -> bool {
 
 /// Whether stalls of the machine may explain why a step did not pass: they may unless more calls failed than a server at nine tenths
 /// of its capacity has open when it has caught up with them.
-fn is_spoilt(step: &Step, seen: &Seen) -> bool {
-    let Counts { failed, overdue, again, .. } = seen.counts;
+fn is_spoilt(step: &LoadStep, seen: &Seen) -> bool {
+    let CallCounts { failed, overdue, again, .. } = seen.counts;
     let most = CATCHING_UP * step.rate * seen.stalls.total_s;
     seen.stalls.count > 0 && (failed.max(overdue).max(again) as f64 <= most || is_short(step, seen))
 }
 
 /// Whether fewer calls were begun than were asked for.
-fn is_short(step: &Step, seen: &Seen) -> bool {
+fn is_short(step: &LoadStep, seen: &Seen) -> bool {
     let asked = step.rate * seen.span_s;
     let (share, deviations) = SHORT;
     let least = asked - (share * asked).max(deviations * asked.sqrt());
@@ -172,7 +186,7 @@ fn is_short(step: &Step, seen: &Seen) -> bool {
 /// Whether the tester was the limit: it offered less than it was asked for, or had faults of its own where those count. They do not if
 /// the step passes: a server that carries what was offered carries it, however late the tester was. While the machine stalls the
 /// tester offers less through no fault of its own.
-fn tester(step: &Step, seen: &Seen, faults_count: bool) -> Option<Decision> {
+fn tester(step: &LoadStep, seen: &Seen, faults_count: bool) -> Option<StepDecision> {
     let is_short = is_short(step, seen);
     if !(is_short && seen.stalls.count == 0 || faults_count && !seen.tester.faults.is_empty()) {
         return None;
@@ -181,75 +195,75 @@ fn tester(step: &Step, seen: &Seen, faults_count: bool) -> Option<Decision> {
     if is_short {
         faults.push(format!("{:.1} per second were offered, {} were asked for", seen.offered(), step.rate));
     }
-    Some(Decision::invalid(Reason::Tester(faults)))
+    Some(StepDecision::invalid(StepReason::Tester(faults)))
 }
 
 /// Every call must succeed: the first that does not decides.
-fn clean(calls: u64, seen: &Seen) -> Option<Decision> {
+fn clean(calls: u64, seen: &Seen) -> Option<StepDecision> {
     let counts = seen.counts;
     if counts.failed > 0 {
-        return Some(Decision::failed(Reason::NotAll));
+        return Some(StepDecision::failed(StepReason::NotAll));
     }
-    (counts.begun >= calls && counts.open() == 0).then(|| Decision::passed(Reason::AllSucceeded))
+    (counts.begun >= calls && counts.open() == 0).then(|| StepDecision::passed(StepReason::AllSucceeded))
 }
 
-fn conclude_clean(calls: u64, settings: &Settings, seen: &Seen, step: &Step) -> Decision {
+fn conclude_clean(calls: u64, settings: &SearchSettings, seen: &Seen, step: &LoadStep) -> StepDecision {
     let counts = seen.counts;
     if counts.failed > 0 || counts.open() > 0 {
-        return Decision::failed(Reason::NotAll);
+        return StepDecision::failed(StepReason::NotAll);
     }
     if counts.begun < calls {
-        return Decision::invalid(Reason::CutShort);
+        return StepDecision::invalid(StepReason::CutShort);
     }
     // RFC 7502 binds no delays; a server that answers late has not recovered.
     let broken = if step.purpose.is_probe() { broken(&settings.thresholds, seen) } else { None };
-    broken.map_or(Decision::passed(Reason::AllSucceeded), Decision::failed)
+    broken.map_or(StepDecision::passed(StepReason::AllSucceeded), StepDecision::failed)
 }
 
 /// A scenario is handled inadequately if it failed, did not end, or was late.
-fn objective(share: f64, step: &Step, seen: &Seen) -> Decision {
+fn objective(share: f64, step: &LoadStep, seen: &Seen) -> StepDecision {
     let counts = seen.counts;
     let calls = counts.failed + counts.open() + counts.late;
     if (calls as f64) >= share * counts.begun as f64 && calls > 0 {
-        return Decision::failed(Reason::NotObjective { calls });
+        return StepDecision::failed(StepReason::NotObjective { calls });
     }
     if seen.span_s < step.least_s || counts.begun == 0 {
-        return Decision::invalid(Reason::CutShort);
+        return StepDecision::invalid(StepReason::CutShort);
     }
-    Decision::passed(Reason::Objective)
+    StepDecision::passed(StepReason::Objective)
 }
 
 /// The first threshold that was not kept.
-fn broken(thresholds: &[Threshold], seen: &Seen) -> Option<Reason> {
+fn broken(thresholds: &[Threshold], seen: &Seen) -> Option<StepReason> {
     let judged = seen.judged(thresholds).into_iter().find(|judged| !judged.kept)?;
     let Threshold { delay, statistic, most_s } = judged.threshold;
-    Some(Reason::Threshold { delay, statistic, was_s: judged.was_s?, most_s })
+    Some(StepReason::Threshold { delay, statistic, was_s: judged.was_s?, most_s })
 }
 
 /// A look at a step that a sequential test decides.
-struct Look<'a> {
-    settings: &'a Settings,
+struct StepLook<'a> {
+    settings: &'a SearchSettings,
     sequential: &'a Sequential,
-    step: &'a Step,
+    step: &'a LoadStep,
     seen: &'a Seen,
-    running: &'a Running,
+    running: &'a RunningStep,
 }
 
-impl Look<'_> {
+impl StepLook<'_> {
     /// While the step goes on.
-    fn decide(&self) -> Option<Decision> {
+    fn decide(&self) -> Option<StepDecision> {
         let (counts, test) = (self.seen.counts, self.sequential.test.test()?);
         // What the step's shortest span will still bring could all succeed.
         let expected = counts.begun.max((self.step.rate * self.step.least_s) as u64);
         if test.judge(counts.failed, expected) == Judgement::Reject {
-            return Some(Decision::failed(Reason::Failures));
+            return Some(StepDecision::failed(StepReason::Failures));
         }
         if let Some(reason) = self.again(expected) {
-            return Some(Decision::failed(reason));
+            return Some(StepDecision::failed(reason));
         }
         let many = counts.overdue as f64 > self.sequential.overdue * expected as f64;
         if many && counts.overdue >= FEWEST_OVERDUE {
-            return Some(Decision::failed(Reason::Overdue { calls: counts.overdue }));
+            return Some(StepDecision::failed(StepReason::Overdue { calls: counts.overdue }));
         }
         if self.seen.span_s < self.step.least_s {
             return None;
@@ -259,38 +273,40 @@ impl Look<'_> {
             return None;
         }
         if let Some(reason) = broken(&self.settings.thresholds, self.seen) {
-            return Some(Decision::failed(reason));
+            return Some(StepDecision::failed(reason));
         }
-        self.backlog().is_none().then(|| Decision::passed(Reason::Shown))
+        self.backlog().is_none().then(|| StepDecision::passed(StepReason::Shown))
     }
 
     /// When it is over; `decided` says whether it passed while it went on. The calls that were young then are later
     /// ones than the test has asked for: they must not contradict it.
-    fn conclude(&self, decided: bool) -> Decision {
+    fn conclude(&self, decided: bool) -> StepDecision {
         let counts = self.seen.counts;
-        let Some(test) = self.sequential.test.test() else { return Decision::invalid(Reason::CutShort) };
+        let Some(test) = self.sequential.test.test() else {
+            return StepDecision::invalid(StepReason::CutShort);
+        };
         let judgement = test.judge(counts.failed + counts.open(), counts.begun);
         if judgement == Judgement::Reject {
-            return Decision::failed(Reason::Failures);
+            return StepDecision::failed(StepReason::Failures);
         }
         if let Some(reason) = self.again(counts.begun) {
-            return Decision::failed(reason);
+            return StepDecision::failed(reason);
         }
         if !decided && self.seen.span_s < self.step.least_s {
-            return Decision::invalid(Reason::CutShort);
+            return StepDecision::invalid(StepReason::CutShort);
         }
         if let Some(reason) = broken(&self.settings.thresholds, self.seen) {
-            return Decision::failed(reason);
+            return StepDecision::failed(reason);
         }
         if let Some(reason) = self.backlog() {
-            return Decision::failed(reason);
+            return StepDecision::failed(reason);
         }
         match judgement {
-            Judgement::Accept => Decision::passed(Reason::Shown),
+            Judgement::Accept => StepDecision::passed(StepReason::Shown),
             _ if self.is_nearer_good(&test) => {
-                Decision::passed(if decided { Reason::Shown } else { Reason::ByShare })
+                StepDecision::passed(if decided { StepReason::Shown } else { StepReason::ByShare })
             }
-            _ => Decision::failed(Reason::FailuresByShare),
+            _ => StepDecision::failed(StepReason::FailuresByShare),
         }
     }
 
@@ -301,18 +317,18 @@ impl Look<'_> {
     }
 
     /// Whether too many requests were sent again, of so many calls.
-    fn again(&self, calls: u64) -> Option<Reason> {
+    fn again(&self, calls: u64) -> Option<StepReason> {
         let requests = self.seen.counts.again;
         let many = requests as f64 > self.sequential.again * calls as f64;
-        (many && requests > FEWEST_AGAIN).then_some(Reason::Again { requests })
+        (many && requests > FEWEST_AGAIN).then_some(StepReason::Again { requests })
     }
 
     /// Whether open calls grow: a server with large buffers answers all of them, later and later.
-    fn backlog(&self) -> Option<Reason> {
+    fn backlog(&self) -> Option<StepReason> {
         let (middle, last, begun) = self.running.growth()?;
         let chance = 3.0 * (middle.max(last) as f64).sqrt() + 1.0;
         let allowed = (self.sequential.growth * begun as f64).max(chance);
         let growth = last.saturating_sub(middle);
-        (growth as f64 > allowed).then_some(Reason::Backlog { growth })
+        (growth as f64 > allowed).then_some(StepReason::Backlog { growth })
     }
 }

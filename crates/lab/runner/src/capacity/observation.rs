@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{Statistic, Threshold};
+use super::settings::{DelayStatistic, Threshold};
 
 /// A step so far, or after its end: everything cumulated since its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub struct Seen {
     /// How long calls were begun: it stands still when the driver has stopped and waits for those that are open.
     pub span_s: f64,
     /// Calls.
-    pub counts: Counts,
+    pub counts: CallCounts,
     /// Delays of the calls that have ended. One that the scenario does not have is left out.
     pub delays: Vec<DelaySeen>,
     /// The most frequent reason why calls failed, in words; `None` if none has failed or the reason is unknown.
@@ -38,7 +38,7 @@ pub struct Seen {
 
 /// Calls of a step, in three classes: succeeded, failed, and the rest, which is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
+pub struct CallCounts {
     /// That were begun.
     pub begun: u64,
     /// That went as they should.
@@ -47,7 +47,7 @@ pub struct Counts {
     pub failed: u64,
     /// Of the open ones, those that have lasted longer than they need by themselves and [`patience_s`].
     ///
-    /// [`patience_s`]: super::Settings::patience_s
+    /// [`patience_s`]: super::SearchSettings::patience_s
     pub overdue: u64,
     /// Of those that succeeded, those of which a delay was over its own threshold.
     pub late: u64,
@@ -56,7 +56,7 @@ pub struct Counts {
     pub again: u64,
 }
 
-impl Counts {
+impl CallCounts {
     /// Calls of which it is not known how they will end.
     pub const fn open(&self) -> u64 {
         self.begun.saturating_sub(self.succeeded).saturating_sub(self.failed)
@@ -84,11 +84,11 @@ pub struct DelaySeen {
 }
 
 impl DelaySeen {
-    const fn of(&self, statistic: Statistic) -> f64 {
+    const fn of(&self, statistic: DelayStatistic) -> f64 {
         match statistic {
-            Statistic::Mean => self.mean_s,
-            Statistic::P95 => self.p95_s,
-            Statistic::Max => self.max_s,
+            DelayStatistic::Mean => self.mean_s,
+            DelayStatistic::P95 => self.p95_s,
+            DelayStatistic::Max => self.max_s,
         }
     }
 }
@@ -109,7 +109,7 @@ pub struct TesterSeen {
 
 /// A threshold and what was held against it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Judged {
+pub struct JudgedThreshold {
     /// The threshold.
     pub threshold: Threshold,
     /// What the statistic was; `None` if no call had that delay.
@@ -168,11 +168,11 @@ pub struct StallsSeen {
 
 impl Seen {
     /// Each threshold with its value.
-    pub fn judged(&self, thresholds: &[Threshold]) -> Vec<Judged> {
+    pub fn judged(&self, thresholds: &[Threshold]) -> Vec<JudgedThreshold> {
         let judge = |threshold: &Threshold| {
             let seen = self.delays.iter().find(|seen| seen.delay == threshold.delay && seen.n > 0);
             let was_s = seen.map(|seen| seen.of(threshold.statistic));
-            Judged {
+            JudgedThreshold {
                 threshold: threshold.clone(),
                 was_s,
                 kept: was_s.is_none_or(|was| was <= threshold.most_s),

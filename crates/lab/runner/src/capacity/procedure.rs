@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::decision::Reason;
+use super::decision::StepReason;
 use super::step::{Drain, Purpose};
 use super::verdict::Verdict;
 
 /// What a mode wants next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum NextAction {
     /// A step.
     Step {
         /// Its rate.
@@ -25,7 +25,7 @@ pub(super) enum Wanted {
 /// How a mode finds its way: each is told what became of what it wanted, and nothing else.
 pub(super) trait Procedure: fmt::Debug + Send {
     /// The next.
-    fn wanted(&self) -> Wanted;
+    fn wanted(&self) -> NextAction;
     /// The step that was wanted passed or failed.
     fn decided(&mut self, passed: bool);
     /// The step that was wanted did not count, and is to be tried again; whether the procedure wants the server to recover before.
@@ -33,7 +33,7 @@ pub(super) trait Procedure: fmt::Debug + Send {
         false
     }
     /// The step that was wanted did not count, however often it was tried.
-    fn limited(&mut self, reason: &Reason);
+    fn limited(&mut self, reason: &StepReason);
     /// The silence that was wanted is over.
     fn drained(&mut self);
     /// The last step, attempt or pause has taken so long, s. It is told after what the step has shown.

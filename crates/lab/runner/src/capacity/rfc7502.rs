@@ -5,11 +5,11 @@
 //! pseudo-code leaves open is settled here: it ends, without a number, when `r` falls below the lowest or rises above
 //! the highest rate allowed, for the pseudo-code would go on for ever.
 
-use super::decision::Reason;
-use super::procedure::{Procedure, Wanted};
-use super::settings::{Rfc7502, Settings};
+use super::decision::StepReason;
+use super::procedure::{NextAction, Procedure};
+use super::settings::{Rfc7502, SearchSettings};
 use super::step::{Drain, Purpose};
-use super::verdict::{Capacity, Verdict};
+use super::verdict::{CapacityEstimate, Verdict};
 
 /// So many successes without a new highest: "we've converged".
 const CONVERGED: u32 = 10;
@@ -18,8 +18,8 @@ const CONVERGED: u32 = 10;
 const LEAST_WEIGHT: f64 = 0.10;
 
 #[derive(Debug)]
-pub(super) struct Converging {
-    settings: Settings,
+pub(super) struct Rfc7502Procedure {
+    settings: SearchSettings,
     r: f64,
     old_r: f64,
     w: f64,
@@ -33,8 +33,8 @@ pub(super) struct Converging {
     verdict: Option<Verdict>,
 }
 
-impl Converging {
-    pub fn new(settings: &Settings, rfc: Rfc7502) -> Self {
+impl Rfc7502Procedure {
+    pub fn new(settings: &SearchSettings, rfc: Rfc7502) -> Self {
         Self {
             settings: settings.clone(),
             r: settings.start,
@@ -61,7 +61,7 @@ impl Converging {
                 let h = self.r.max(self.old_r);
                 let above = self.failed.iter().copied().filter(|failed| *failed > h).reduce(f64::min);
                 let steps = u64::from(self.steps);
-                self.verdict = Some(Verdict::Capacity(Capacity::between(h, above, steps)));
+                self.verdict = Some(Verdict::Capacity(CapacityEstimate::between(h, above, steps)));
                 return;
             }
         }
@@ -86,12 +86,12 @@ impl Converging {
     }
 }
 
-impl Procedure for Converging {
-    fn wanted(&self) -> Wanted {
+impl Procedure for Rfc7502Procedure {
+    fn wanted(&self) -> NextAction {
         match (&self.verdict, self.rest) {
-            (Some(verdict), _) => Wanted::Finished(verdict.clone()),
-            (None, Some(after)) => Wanted::Drain(Drain { span_s: self.settings.rest_s, after }),
-            (None, None) => Wanted::Step { rate: self.r, purpose: Purpose::Traffic },
+            (Some(verdict), _) => NextAction::Finished(verdict.clone()),
+            (None, Some(after)) => NextAction::Drain(Drain { span_s: self.settings.rest_s, after }),
+            (None, None) => NextAction::Step { rate: self.r, purpose: Purpose::Traffic },
         }
     }
 
@@ -109,7 +109,7 @@ impl Procedure for Converging {
         }
     }
 
-    fn limited(&mut self, reason: &Reason) {
+    fn limited(&mut self, reason: &StepReason) {
         let carried = (self.old_r > 0.0).then_some(self.old_r);
         self.verdict = Some(Verdict::TesterLimit { rate: self.r, carried, why: reason.clone() });
     }

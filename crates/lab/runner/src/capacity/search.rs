@@ -1,24 +1,24 @@
 //! A search for a capacity: it says what to offer next, and is told what came of it.
 
-use super::decision::{Decision, Outcome, Reason};
-use super::design_objective::Climb;
-use super::estimation::Estimation;
-use super::journal::{Entry, Journal, Record, ResumeError};
-use super::judge::{Running, is_unanswered};
+use super::decision::{StepDecision, StepOutcome, StepReason};
+use super::design_objective::DesignObjectiveProcedure;
+use super::estimation::SequentialProcedure;
+use super::journal::{ResumeError, SearchEntry, SearchJournal, StepRecord};
+use super::judge::{RunningStep, is_unanswered};
 use super::observation::Seen;
-use super::procedure::{Procedure, Wanted};
-use super::rfc7502::Converging;
-use super::settings::{Mode, Settings, SettingsError};
-use super::step::{Criterion, Drain, Purpose, Step, counted, spans};
+use super::procedure::{NextAction, Procedure};
+use super::rfc7502::Rfc7502Procedure;
+use super::settings::{Mode, SearchSettings, SearchSettingsError};
+use super::step::{Criterion, Drain, LoadStep, Purpose, counted, spans};
 use super::verdict::Verdict;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// Offer calls, tell what is [seen](Search::observe) about once a second until it is enough or the step is over,
-    /// then wait for the open calls and [end](Search::end) the step.
-    Step(Step),
-    /// Offer nothing for a while, then [say so](Search::drained).
+    /// Offer calls, tell what is [seen](CapacitySearch::observe) about once a second until it is enough or the step is over,
+    /// then wait for the open calls and [end](CapacitySearch::end) the step.
+    Step(LoadStep),
+    /// Offer nothing for a while, then [say so](CapacitySearch::drained).
     Drain(Drain),
     /// The search is over.
     Finished(Verdict),
@@ -26,13 +26,13 @@ pub enum Order {
 
 /// What a driver does after an observation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
+pub enum StepProgress {
     /// It goes on.
     Continue,
     /// It begins no more calls, waits so long or until none is open, and ends the step.
     Enough {
         /// What was decided. What becomes of the open calls may still turn a pass into a failure.
-        decision: Decision,
+        decision: StepDecision,
         /// How long to wait at most, beyond what a call lasts by itself, s.
         linger_s: f64,
     },
@@ -42,15 +42,15 @@ pub enum Progress {
 /// out.
 ///
 /// ```
-/// use netrig_runner::capacity::{Counts, Order, Search, Seen, Settings, Verdict};
-/// let mut search = Search::new(Settings::rfc7502("calls", 100.0))?;
+/// use netrig_runner::capacity::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
+/// let mut search = CapacitySearch::new(SearchSettings::rfc7502("calls", 100.0))?;
 /// // A server that carries 460 calls per second: the RFC's own example, which finds 458.
 /// let verdict = loop {
 ///     match search.next() {
 ///         Order::Step(step) => {
 ///             let n = step.calls.unwrap_or_default();
 ///             let good = if step.rate <= 460.0 { n } else { n / 2 };
-///             let counts = Counts { begun: n, succeeded: good, failed: n - good, ..Counts::default() };
+///             let counts = CallCounts { begun: n, succeeded: good, failed: n - good, ..CallCounts::default() };
 ///             search.end(&Seen { span_s: n as f64 / step.rate, counts, ..Seen::default() });
 ///         }
 ///         Order::Drain(_) => search.drained(),
@@ -58,16 +58,16 @@ pub enum Progress {
 ///     }
 /// };
 /// assert_eq!(verdict.rate(), Some(458.0));
-/// # Ok::<(), netrig_runner::capacity::SettingsError>(())
+/// # Ok::<(), netrig_runner::capacity::SearchSettingsError>(())
 /// ```
 #[derive(Debug)]
-pub struct Search {
-    settings: Settings,
+pub struct CapacitySearch {
+    settings: SearchSettings,
     procedure: Box<dyn Procedure>,
-    entries: Vec<Entry>,
-    running: Running,
+    entries: Vec<SearchEntry>,
+    running: RunningStep,
     /// The step that the procedure wants did not count: it is tried again, after a pause.
-    again: Again,
+    again: Retry,
     /// Attempts at that step that did not count.
     attempts: u32,
     /// The server has never answered.
@@ -86,7 +86,7 @@ const OVERLOADED_LINGER_S: f64 = 8.0;
 
 /// How far another attempt is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Again {
+enum Retry {
     /// None is wanted.
     No,
     /// Of a step at this rate, after a pause.
@@ -95,24 +95,26 @@ enum Again {
     Due(f64),
 }
 
-impl Search {
+impl CapacitySearch {
     /// A search from its beginning.
     ///
     /// # Errors
-    /// Settings that make none.
-    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+    /// SearchSettings that make none.
+    pub fn new(settings: SearchSettings) -> Result<Self, SearchSettingsError> {
         settings.check()?;
         let procedure: Box<dyn Procedure> = match &settings.mode {
-            Mode::Sequential(sequential) => Box::new(Estimation::new(&settings, sequential)),
-            Mode::Rfc7502(rfc) => Box::new(Converging::new(&settings, *rfc)),
-            Mode::DesignObjective(objective) => Box::new(Climb::new(&settings, *objective)),
+            Mode::Sequential(sequential) => Box::new(SequentialProcedure::new(&settings, sequential)),
+            Mode::Rfc7502(rfc) => Box::new(Rfc7502Procedure::new(&settings, *rfc)),
+            Mode::DesignObjective(objective) => {
+                Box::new(DesignObjectiveProcedure::new(&settings, *objective))
+            }
         };
         Ok(Self {
             settings,
             procedure,
             entries: Vec::new(),
-            running: Running::default(),
-            again: Again::No,
+            running: RunningStep::default(),
+            again: Retry::No,
             attempts: 0,
             unanswered: None,
         })
@@ -122,16 +124,16 @@ impl Search {
     /// after.
     ///
     /// # Errors
-    /// Settings that are not the journal's, that make no search, or a journal that no search has written.
-    pub fn resume(settings: Settings, journal: Journal) -> Result<Self, ResumeError> {
+    /// SearchSettings that are not the journal's, that make no search, or a journal that no search has written.
+    pub fn resume(settings: SearchSettings, journal: SearchJournal) -> Result<Self, ResumeError> {
         if settings != journal.settings {
             return Err(ResumeError::OtherSettings);
         }
         let mut search = Self::new(settings)?;
         for (n, entry) in journal.entries.into_iter().enumerate() {
             let fits = match (&entry, search.next()) {
-                (Entry::Step(record), Order::Step(step)) => record.is_of(&step),
-                (Entry::Drain(drain), Order::Drain(wanted)) => *drain == wanted,
+                (SearchEntry::Step(record), Order::Step(step)) => record.is_of(&step),
+                (SearchEntry::Drain(drain), Order::Drain(wanted)) => *drain == wanted,
                 _ => false,
             };
             if !fits {
@@ -147,24 +149,24 @@ impl Search {
         if let Some(verdict) = &self.unanswered {
             return Order::Finished(verdict.clone());
         }
-        if let Again::Rest(after) = self.again {
+        if let Retry::Rest(after) = self.again {
             return Order::Drain(Drain { span_s: self.settings.rest_s, after });
         }
         match self.procedure.wanted() {
-            Wanted::Step { rate, purpose } => Order::Step(self.step(rate, purpose)),
-            Wanted::Drain(drain) => Order::Drain(drain),
-            Wanted::Finished(verdict) => Order::Finished(verdict),
+            NextAction::Step { rate, purpose } => Order::Step(self.step(rate, purpose)),
+            NextAction::Drain(drain) => Order::Drain(drain),
+            NextAction::Finished(verdict) => Order::Finished(verdict),
         }
     }
 
     /// Tells what there is to see of the step that was ordered. Without such a step nothing happens.
-    pub fn observe(&mut self, seen: &Seen) -> Progress {
-        let Order::Step(step) = self.next() else { return Progress::Continue };
+    pub fn observe(&mut self, seen: &Seen) -> StepProgress {
+        let Order::Step(step) = self.next() else { return StepProgress::Continue };
         let Some(decision) = self.running.observe(&self.settings, &step, seen).cloned() else {
-            return Progress::Continue;
+            return StepProgress::Continue;
         };
         // After a pass only the young calls are of interest; after a failure the server is to get rid of all of them.
-        let is_passed = decision.outcome == Outcome::Passed;
+        let is_passed = decision.outcome == StepOutcome::Passed;
         let linger_s = match is_passed {
             true => self.settings.patience_s,
             // A server that does not answer at all will not answer the open calls.
@@ -175,18 +177,18 @@ impl Search {
             }
             false => self.settings.linger_s,
         };
-        Progress::Enough { decision, linger_s }
+        StepProgress::Enough { decision, linger_s }
     }
 
     /// Ends the step that was ordered: no call is begun any more, and the open ones have been waited for. Returns
     /// what is written down; `None` if no step was ordered.
-    pub fn end(&mut self, seen: &Seen) -> Option<&Record> {
+    pub fn end(&mut self, seen: &Seen) -> Option<&StepRecord> {
         let Order::Step(step) = self.next() else { return None };
         let (decision, part) = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
         let seen = part.as_ref().unwrap_or(seen);
-        self.take(Entry::Step(Box::new(Record::new(&self.settings, &step, seen, decision))));
+        self.take(SearchEntry::Step(Box::new(StepRecord::new(&self.settings, &step, seen, decision))));
         match self.entries.last() {
-            Some(Entry::Step(record)) => Some(record),
+            Some(SearchEntry::Step(record)) => Some(record),
             _ => None,
         }
     }
@@ -194,7 +196,7 @@ impl Search {
     /// The silence that was ordered is over.
     pub fn drained(&mut self) {
         if let Order::Drain(drain) = self.next() {
-            self.take(Entry::Drain(drain));
+            self.take(SearchEntry::Drain(drain));
         }
     }
 
@@ -205,56 +207,58 @@ impl Search {
 
     /// How many steps there were, with attempts that did not count and questions whether the server has recovered.
     pub fn steps(&self) -> u64 {
-        self.entries.iter().filter(|entry| matches!(entry, Entry::Step(_))).count() as u64
+        self.entries.iter().filter(|entry| matches!(entry, SearchEntry::Step(_))).count() as u64
     }
 
     /// Everything so far.
-    pub fn journal(&self) -> Journal {
-        Journal { settings: self.settings.clone(), entries: self.entries.clone() }
+    pub fn journal(&self) -> SearchJournal {
+        SearchJournal { settings: self.settings.clone(), entries: self.entries.clone() }
     }
 
     /// Whether the server has carried any rate.
     pub fn has_passed(&self) -> bool {
-        let is_passed = |entry: &Entry| matches!(entry, Entry::Step(record) if record.decision.outcome == Outcome::Passed);
+        let is_passed = |entry: &SearchEntry| matches!(entry, SearchEntry::Step(record) if record.decision.outcome == StepOutcome::Passed);
         self.entries.iter().any(is_passed)
     }
 
     /// Goes on by what was written down.
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: SearchEntry) {
         match &entry {
-            Entry::Drain(drain) => {
+            SearchEntry::Drain(drain) => {
                 match self.again {
-                    Again::Rest(rate) => self.again = Again::Due(rate),
+                    Retry::Rest(rate) => self.again = Retry::Due(rate),
                     _ => self.procedure.drained(),
                 }
                 self.procedure.spent(drain.span_s);
             }
             // A question whether the server has recovered is answered by no other attempt.
-            Entry::Step(record) if record.purpose.is_probe() => {
-                self.procedure.decided(record.decision.outcome == Outcome::Passed);
+            SearchEntry::Step(record) if record.purpose.is_probe() => {
+                self.procedure.decided(record.decision.outcome == StepOutcome::Passed);
                 self.procedure.spent(record.took_s);
             }
-            Entry::Step(record) => {
-                self.again = Again::No;
-                if let Reason::Unanswered { calls, why } = &record.decision.reason
+            SearchEntry::Step(record) => {
+                self.again = Retry::No;
+                if let StepReason::Unanswered { calls, why } = &record.decision.reason
                     && !self.has_passed()
                 {
                     self.unanswered = Some(Verdict::Unanswered { calls: *calls, why: why.clone() });
                 }
                 let attempts = std::mem::take(&mut self.attempts) + 1;
                 let most = match record.decision.reason {
-                    Reason::Stalled { .. } => STALLED_ATTEMPTS,
+                    StepReason::Stalled { .. } => STALLED_ATTEMPTS,
                     _ => ATTEMPTS,
                 };
                 match record.decision.outcome {
-                    Outcome::Passed => self.procedure.decided(true),
-                    Outcome::Failed => self.procedure.decided(false),
-                    Outcome::Invalid if attempts >= most => self.procedure.limited(&record.decision.reason),
-                    Outcome::Invalid => {
+                    StepOutcome::Passed => self.procedure.decided(true),
+                    StepOutcome::Failed => self.procedure.decided(false),
+                    StepOutcome::Invalid if attempts >= most => {
+                        self.procedure.limited(&record.decision.reason)
+                    }
+                    StepOutcome::Invalid => {
                         self.attempts = attempts;
                         self.again = match self.procedure.spoilt() {
-                            true => Again::Due(record.rate),
-                            false => Again::Rest(record.rate),
+                            true => Retry::Due(record.rate),
+                            false => Retry::Rest(record.rate),
                         };
                     }
                 }
@@ -262,16 +266,16 @@ impl Search {
             }
         }
         // When the time is up another attempt may not be wanted any more.
-        if let (Again::Due(again), Wanted::Step { rate, purpose }) = (self.again, self.procedure.wanted())
+        if let (Retry::Due(again), NextAction::Step { rate, purpose }) = (self.again, self.procedure.wanted())
             && !purpose.is_probe()
             && rate != again
         {
-            (self.again, self.attempts) = (Again::No, 0);
+            (self.again, self.attempts) = (Retry::No, 0);
         }
         self.entries.push(entry);
     }
 
-    fn step(&self, rate: f64, purpose: Purpose) -> Step {
+    fn step(&self, rate: f64, purpose: Purpose) -> LoadStep {
         let (least_s, at_most_s, calls, criterion) = match (&self.settings.mode, purpose) {
             (Mode::Sequential(sequential), Purpose::Recovery) => counted(rate, sequential.recovery.calls),
             (Mode::Sequential(sequential), _) => spans(sequential, rate, purpose),
@@ -281,10 +285,10 @@ impl Search {
                 (objective.step_s, objective.step_s, None, criterion)
             }
         };
-        Step {
+        LoadStep {
             rate,
             purpose,
-            again: matches!(self.again, Again::Due(_)) && !purpose.is_probe(),
+            again: matches!(self.again, Retry::Due(_)) && !purpose.is_probe(),
             least_s,
             at_most_s,
             calls,

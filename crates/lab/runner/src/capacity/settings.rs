@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Rates are per second, spans in seconds, shares 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct SearchSettings {
     /// What is counted: `calls`, `registrations`, `redirects`.
     pub unit: String,
     /// How the rate is looked for.
@@ -46,7 +46,7 @@ pub enum Mode {
     DesignObjective(DesignObjective),
 }
 
-/// Settings of the search by ramp and fitted curve.
+/// SearchSettings of the search by ramp and fitted curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sequential {
@@ -55,7 +55,7 @@ pub struct Sequential {
     /// The search ends when the upper end of the capacity's interval is above the lower by no more than this share.
     pub precision: f64,
     /// What decides whether enough calls succeed.
-    pub test: Evidence,
+    pub test: FailureShareTest,
     /// No step is decided sooner, unless nothing that may come could mend it. A server that flushes every 60 s needs
     /// 180 s.
     pub least_s: f64,
@@ -77,13 +77,13 @@ pub struct Sequential {
     /// The confidence of its interval.
     pub confidence: f64,
     /// When a server is held for itself again after a step that failed.
-    pub recovery: Recovery,
+    pub recovery: RecoverySettings,
 }
 
 /// A sequential test of the share of calls that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Evidence {
+pub struct FailureShareTest {
     /// A server that fails so much or less is good.
     pub good: f64,
     /// One that fails so much or more is bad; 0.001 where 99.9 % must succeed.
@@ -97,7 +97,7 @@ pub struct Evidence {
 /// When a server is held for itself again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Recovery {
+pub struct RecoverySettings {
     /// It is asked at this share of the highest rate that passed.
     pub share: f64,
     /// So many calls, of which none may fail.
@@ -116,7 +116,7 @@ pub struct Rfc7502 {
     pub increase: f64,
 }
 
-/// Settings of the search for the design objective capacity.
+/// SearchSettings of the search for the design objective capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesignObjective {
@@ -135,7 +135,7 @@ pub struct Threshold {
     /// Which delay.
     pub delay: String,
     /// What of it is bound.
-    pub statistic: Statistic,
+    pub statistic: DelayStatistic,
     /// The most that it may be.
     pub most_s: f64,
 }
@@ -143,7 +143,7 @@ pub struct Threshold {
 /// What of a delay is held against its threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Statistic {
+pub enum DelayStatistic {
     /// The mean.
     Mean,
     /// The 95th percentile: ITU-T E.721 binds 95 % of the users.
@@ -155,8 +155,8 @@ pub enum Statistic {
 /// A setting that is outside its range.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", self.sentence(str::to_owned))]
-pub struct SettingsError {
-    /// The setting, by its place in [`Settings`] as a journal has it: `within_s`, `recovery.most_s`.
+pub struct SearchSettingsError {
+    /// The setting, by its place in [`SearchSettings`] as a journal has it: `within_s`, `recovery.most_s`.
     pub setting: &'static str,
     /// The value that was given.
     pub value: f64,
@@ -196,7 +196,7 @@ pub enum SettingRange {
     },
 }
 
-impl SettingsError {
+impl SearchSettingsError {
     /// The error as a sentence, in which `name` gives the name of each setting: a flag, or its name in a journal.
     pub fn sentence(&self, name: impl Fn(&str) -> String) -> String {
         let of =
@@ -232,7 +232,7 @@ fn with_unit(setting: &str, value: f64) -> String {
     }
 }
 
-impl Settings {
+impl SearchSettings {
     /// A search by ramp and fitted curve from `start` for a server that is to answer `unit` within `thresholds`.
     pub fn sequential(unit: &str, start: f64, thresholds: Vec<Threshold>) -> Self {
         Self { thresholds, ..Self::by(unit, start, Mode::Sequential(Sequential::default())) }
@@ -268,7 +268,7 @@ impl Settings {
     ///
     /// # Errors
     /// The first setting that lies outside its range.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    pub fn check(&self) -> Result<(), SearchSettingsError> {
         positive("lowest", self.lowest)?;
         within("highest", self.highest, self.highest.is_finite(), SettingRange::Finite)?;
         let order = SettingRange::Between([("lowest", self.lowest), ("highest", self.highest)]);
@@ -290,7 +290,7 @@ impl Default for Sequential {
         Self {
             factor: 2.0,
             precision: 0.25,
-            test: Evidence { good: 0.0001, bad: 0.001, alpha: 0.01, beta: 0.05 },
+            test: FailureShareTest { good: 0.0001, bad: 0.001, alpha: 0.01, beta: 0.05 },
             least_s: 5.0,
             most_s: 10.0,
             confirm_s: 20.0,
@@ -299,13 +299,13 @@ impl Default for Sequential {
             again: 0.001,
             within_s: 165.0,
             confidence: 0.95,
-            recovery: Recovery { share: 0.2, calls: 20, most_s: 300.0 },
+            recovery: RecoverySettings { share: 0.2, calls: 20, most_s: 300.0 },
         }
     }
 }
 
 impl Sequential {
-    fn check(&self) -> Result<(), SettingsError> {
+    fn check(&self) -> Result<(), SearchSettingsError> {
         within(
             "factor",
             self.factor,
@@ -327,8 +327,8 @@ impl Sequential {
     }
 }
 
-impl Evidence {
-    fn check(self) -> Result<(), SettingsError> {
+impl FailureShareTest {
+    fn check(self) -> Result<(), SearchSettingsError> {
         shares(&[("test.alpha", self.alpha), ("test.beta", self.beta), ("test.bad", self.bad)])?;
         let is_below = self.good > 0.0 && self.good < self.bad;
         within("test.good", self.good, is_below, SettingRange::Below("test.bad", self.bad))?;
@@ -336,7 +336,7 @@ impl Evidence {
         within("test.beta", self.beta, self.beta < least, SettingRange::Below("1 - test.alpha", least))
     }
 
-    /// The test; `None` of what [`Settings::check`] refuses.
+    /// The test; `None` of what [`SearchSettings::check`] refuses.
     pub(super) fn test(self) -> Option<ProportionTest> {
         ProportionTest::new(self.good, self.bad, self.alpha, self.beta).ok()
     }
@@ -350,7 +350,7 @@ impl Default for Rfc7502 {
 }
 
 impl Rfc7502 {
-    fn check(&self, start: f64) -> Result<(), SettingsError> {
+    fn check(&self, start: f64) -> Result<(), SearchSettingsError> {
         let w = self.increase;
         within("increase", w, w > 0.0 && w <= 1.0, SettingRange::ShareOrAll)?;
         within("sessions", self.sessions as f64, self.sessions > 0, SettingRange::AtLeast(1.0))?;
@@ -362,7 +362,7 @@ impl Rfc7502 {
 }
 
 impl DesignObjective {
-    fn check(&self) -> Result<(), SettingsError> {
+    fn check(&self) -> Result<(), SearchSettingsError> {
         let Self { increment, step_s, objective } = *self;
         positive("increment", increment)?;
         positive("step_s", step_s)?;
@@ -370,7 +370,7 @@ impl DesignObjective {
     }
 }
 
-impl Statistic {
+impl DelayStatistic {
     /// As it stands in a table: `mean`, `p95`, `max`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -386,22 +386,22 @@ fn within(
     value: f64,
     holds: bool,
     expected: SettingRange,
-) -> Result<(), SettingsError> {
-    if holds { Ok(()) } else { Err(SettingsError { setting, value, expected }) }
+) -> Result<(), SearchSettingsError> {
+    if holds { Ok(()) } else { Err(SearchSettingsError { setting, value, expected }) }
 }
 
-fn positive(setting: &'static str, value: f64) -> Result<(), SettingsError> {
+fn positive(setting: &'static str, value: f64) -> Result<(), SearchSettingsError> {
     within(setting, value, value > 0.0 && value.is_finite(), SettingRange::Positive)
 }
 
-fn spans(spans: &[(&'static str, f64)]) -> Result<(), SettingsError> {
+fn spans(spans: &[(&'static str, f64)]) -> Result<(), SearchSettingsError> {
     let is_span = |span: f64| span >= 0.0 && span.is_finite();
     spans
         .iter()
         .try_for_each(|(setting, span)| within(setting, *span, is_span(*span), SettingRange::NotNegative))
 }
 
-fn shares(shares: &[(&'static str, f64)]) -> Result<(), SettingsError> {
+fn shares(shares: &[(&'static str, f64)]) -> Result<(), SearchSettingsError> {
     let is_share = |share: f64| share > 0.0 && share < 1.0;
     shares
         .iter()

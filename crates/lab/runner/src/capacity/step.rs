@@ -9,7 +9,7 @@ use super::settings::Sequential;
 
 /// A step: calls at one rate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct LoadStep {
     /// Per second.
     pub rate: f64,
     /// Why this rate.

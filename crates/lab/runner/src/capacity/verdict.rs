@@ -6,14 +6,14 @@ use netrig_stats::fit::CredibleLevel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Reason, SILENCE};
+use super::decision::{SILENCE, StepReason};
 
 /// What a search has found. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// A number.
-    Capacity(Capacity),
+    Capacity(CapacityEstimate),
     /// The highest rate allowed passed: nothing was found that the server does not carry.
     MoreThan {
         /// The highest rate that passed.
@@ -38,7 +38,7 @@ pub enum Verdict {
         /// The highest rate that the server carried.
         carried: Option<f64>,
         /// Why the step did not count.
-        why: Reason,
+        why: StepReason,
     },
     /// After a step that failed the server did not come back.
     NotRecovered {
@@ -60,7 +60,7 @@ pub enum Verdict {
 
 /// A capacity, from all steps together. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Capacity {
+pub struct CapacityEstimate {
     /// The rate at which 95 % of the steps pass, but for those that fail by mischance: the median of what the steps say.
     pub rate: f64,
     /// The lower end of its interval: the lower end of [`most`](Self::most).
@@ -114,7 +114,7 @@ impl Verdict {
         }
     }
 
-    /// What stands behind a capacity, in words: see [`Capacity::details`].
+    /// What stands behind a capacity, in words: see [`CapacityEstimate::details`].
     pub fn details(&self) -> Option<String> {
         match self {
             Self::Capacity(capacity) => capacity.details(),
@@ -148,7 +148,7 @@ impl Verdict {
             }
             Self::TesterLimit { rate, carried, why } => {
                 let limit = match why {
-                    Reason::Stalled { .. } => "stalls of the machine spoil every step",
+                    StepReason::Stalled { .. } => "stalls of the machine spoil every step",
                     _ => "the tester is the limit",
                 };
                 match carried {
@@ -176,7 +176,7 @@ impl Verdict {
     }
 }
 
-impl Capacity {
+impl CapacityEstimate {
     /// Of a mode that fits no curve: the highest rate that passed, and the lowest above it that failed if one did.
     pub(super) fn between(passed: f64, failed: Option<f64>, steps: u64) -> Self {
         let high = failed.unwrap_or(passed);

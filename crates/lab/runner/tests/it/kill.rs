@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netrig_core::Seeds;
-use netrig_runner::{Request, carry_out};
+use netrig_runner::{PlanRequest, carry_out};
 use netrig_store::{Provenance, Store};
 
 use crate::it::common;
@@ -78,7 +78,7 @@ fn start(folder: &Path) -> std::process::Child {
 fn sweep(folder: &Path) {
     let text = file(REPLICATIONS);
     let fake = Fake { takes: |_| Duration::from_millis(5), ..Fake::measuring() };
-    let request = Request {
+    let request = PlanRequest {
         experiment: &experiment(&text),
         file: &text,
         substrates: &[&fake],

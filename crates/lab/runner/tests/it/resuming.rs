@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_experiment::Status;
-use netrig_runner::{Event, Progress, RunnerError, Tally};
+use netrig_runner::{ProgressListener, RunEvent, RunTally, RunnerError};
 
 use crate::it::common::{Act, Fake, Lab, experiment, file, rate, stored};
 
@@ -18,8 +18,8 @@ const FIXED: &str = "min = 6\nmax = 6";
 /// Cancels after so many runs.
 struct CancelAfter<'a>(u64, &'a AtomicBool);
 
-impl Progress for CancelAfter<'_> {
-    fn event(&mut self, _: &Event<'_>, tally: &Tally) {
+impl ProgressListener for CancelAfter<'_> {
+    fn event(&mut self, _: &RunEvent<'_>, tally: &RunTally) {
         if tally.ran >= self.0 {
             self.1.store(true, Ordering::Relaxed);
         }
@@ -218,15 +218,15 @@ fn progress_adds_up() {
     #[derive(Default)]
     struct Watch {
         events: Vec<String>,
-        tallies: Vec<Tally>,
+        tallies: Vec<RunTally>,
     }
-    impl Progress for Watch {
-        fn event(&mut self, event: &Event<'_>, tally: &Tally) {
+    impl ProgressListener for Watch {
+        fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally) {
             self.events.push(match event {
-                Event::Began { substrate } => format!("began {substrate}"),
-                Event::Started { point, replication } => format!("started {point}, {replication}"),
-                Event::Ended { point, replication, .. } => format!("ended {point}, {replication}"),
-                Event::Tick => return,
+                RunEvent::Began { substrate } => format!("began {substrate}"),
+                RunEvent::Started { point, replication } => format!("started {point}, {replication}"),
+                RunEvent::Ended { point, replication, .. } => format!("ended {point}, {replication}"),
+                RunEvent::Tick => return,
             });
             self.tallies.push(*tally);
         }
@@ -265,6 +265,6 @@ fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     assert_eq!(recorded(&lab, 1, None).points, changed.points);
     assert_eq!(recorded(&lab, 0, Some(&theirs)).points, again.points);
     assert_eq!(recorded(&lab, 0, Some(&ours)).points, ended.points);
-    assert_eq!(recorded(&lab, 1, Some(&ours)), netrig_runner::Kept::default());
+    assert_eq!(recorded(&lab, 1, Some(&ours)), netrig_runner::StoredResults::default());
     assert!(recorded(&lab, 0, Some(&theirs)).runs.iter().all(|run| run.build == theirs));
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use netrig_agent::sip::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 use netrig_core::Duration;
-use netrig_runner::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
+use netrig_runner::capacity::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
 use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
 
 use super::arguments::Capacity;
@@ -93,12 +93,12 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
 
 /// What was seen of a load.
 fn seen(order: &LoadOrder, report: &LoadReport) -> Seen {
-    let counts = report.outcome(order.plan.work.what()).map(|own| Counts {
+    let counts = report.outcome(order.plan.work.what()).map(|own| CallCounts {
         begun: own.begun,
         succeeded: own.succeeded,
         failed: own.failed,
         again: report.requests_again,
-        ..Counts::default()
+        ..CallCounts::default()
     });
     let tester = TesterSeen { faults: report.faults.clone(), ..TesterSeen::default() };
     Seen { span_s: BaselineSearch::SPAN_S, counts: counts.unwrap_or_default(), tester, ..Seen::default() }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use netrig_agent::user_file;
-use netrig_runner::capacity::{Baseline, Journal, ResumeError, Search, Settings};
+use netrig_runner::capacity::{Baseline, CapacitySearch, ResumeError, SearchJournal, SearchSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,13 +26,17 @@ struct Kept {
     asked: String,
     /// What the tester carries against itself; it is looked for after the first step.
     baseline: Option<Baseline>,
-    journal: Journal,
+    journal: SearchJournal,
 }
 
 /// A search from its beginning, or from where its journal ends, with what the tester carries against itself.
-pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Baseline>), Failure> {
+pub fn begun(
+    typed: &Capacity,
+    settings: SearchSettings,
+) -> Result<(CapacitySearch, Option<Baseline>), Failure> {
     let Some(file) = typed.journal.as_deref().filter(|file| file.exists()) else {
-        let search = Search::new(settings).map_err(|error| Failure::request(error.sentence(typed_name)))?;
+        let search =
+            CapacitySearch::new(settings).map_err(|error| Failure::request(error.sentence(typed_name)))?;
         return Ok((search, None));
     };
     let refuse = |why: &dyn Display| {
@@ -55,7 +59,7 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Bas
         return Err(refuse(&"it is of another server, or of another load"));
     }
     let steps = journal.steps().count();
-    let search = Search::resume(settings, journal).map_err(|error| match error {
+    let search = CapacitySearch::resume(settings, journal).map_err(|error| match error {
         ResumeError::Settings(error) => Failure::request(error.sentence(typed_name)),
         error => refuse(&error),
     })?;
@@ -68,7 +72,7 @@ pub fn write(
     typed: &Capacity,
     file: &Path,
     baseline: Option<&Baseline>,
-    journal: Journal,
+    journal: SearchJournal,
 ) -> Result<(), Failure> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let kept = Kept { form: FORM, version, asked: asked(typed), baseline: baseline.cloned(), journal };

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use netrig_agent::sip::load::{LoadOrder, Offered, Steering};
 use netrig_agent::sip::tap::MessageTaps;
-use netrig_runner::capacity::{Baseline, BaselineSearch, Drain, Order, Search, Seen, Step, Verdict};
+use netrig_runner::capacity::{
+    Baseline, BaselineSearch, CapacitySearch, Drain, LoadStep, Order, Seen, Verdict,
+};
 
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
@@ -90,7 +92,7 @@ struct SearchDrive<'a> {
     typed: &'a Capacity,
     /// Who keeps messages.
     taps: Option<&'a dyn MessageTaps>,
-    search: Search,
+    search: CapacitySearch,
     /// What the tester carries against itself, once it is known.
     baseline: Option<Baseline>,
     /// Warnings of the first step that had any: settings of the tester's host that may spoil the search.
@@ -143,7 +145,7 @@ impl SearchDrive<'_> {
     /// What was seen of a step; `None` if it was interrupted.
     fn offered(
         &mut self,
-        step: &Step,
+        step: &LoadStep,
         (stop, watchers): (&AtomicBool, &Watchers),
         sight: &mut Sight,
     ) -> Result<Option<Seen>, Failure> {
@@ -166,7 +168,12 @@ impl SearchDrive<'_> {
 
     /// Looks for what the tester carries against itself before a step, once the server has answered and if it may matter; false if it
     /// was interrupted.
-    fn has_baseline(&mut self, step: &Step, stop: &AtomicBool, watchers: &Watchers) -> Result<bool, Failure> {
+    fn has_baseline(
+        &mut self,
+        step: &LoadStep,
+        stop: &AtomicBool,
+        watchers: &Watchers,
+    ) -> Result<bool, Failure> {
         let is_slow = step.rate < BaselineSearch::FIRST && self.typed.search.mode == ModeName::Sequential;
         if is_slow || self.baseline.is_some() || self.search.steps() == 0 {
             return Ok(true);

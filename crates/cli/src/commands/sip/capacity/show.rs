@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use netrig_agent::sip::load::Offered;
 use netrig_agent::sip::tap::KeptMessages;
 use netrig_runner::capacity::{
-    Baseline, CapacityCause, CauseFound, Journal, Record, Rfc7502Form, Verdict, causes,
+    Baseline, CapacityCause, CauseFound, Rfc7502Form, SearchJournal, StepRecord, Verdict, causes,
 };
 use netrig_sip_tester::conformance::GateReport;
 use schemars::JsonSchema;
@@ -21,8 +21,8 @@ use crate::failure::Failure;
 pub const FORMAT: u32 = 2;
 
 /// A step, in a line.
-pub fn step(record: &Record) -> String {
-    let Record { purpose, rate, counts, span_s, decision, .. } = record;
+pub fn step(record: &StepRecord) -> String {
+    let StepRecord { purpose, rate, counts, span_s, decision, .. } = record;
     let again = if record.again { ", again" } else { "" };
     let mostly = record.failed_mostly.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     format!(
@@ -36,7 +36,7 @@ pub fn step(record: &Record) -> String {
 pub struct SearchEnd<'a> {
     /// How the server kept to the rules before, if that was asked for.
     pub gate: Option<&'a GateReport>,
-    pub journal: &'a Journal,
+    pub journal: &'a SearchJournal,
     /// Tester limit, if it was measured.
     pub baseline: Option<&'a Baseline>,
     /// `None` if the search was interrupted.
@@ -96,7 +96,7 @@ pub fn table(typed: &Capacity, end: SearchEnd<'_>) -> String {
 }
 
 /// What was found, and what ended it, in a line.
-fn sentence(journal: &Journal, verdict: Option<&Verdict>, unit: &str) -> String {
+fn sentence(journal: &SearchJournal, verdict: Option<&Verdict>, unit: &str) -> String {
     let Some(verdict) = verdict else { return "interrupted".to_owned() };
     let mut text = verdict.sentence(unit);
     if matches!(verdict, Verdict::Unanswered { .. }) {
@@ -163,7 +163,7 @@ pub struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<&'a KeptMessages>,
     /// All steps.
-    journal: &'a Journal,
+    journal: &'a SearchJournal,
 }
 
 /// One JSON document.

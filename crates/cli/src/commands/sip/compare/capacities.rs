@@ -1,6 +1,6 @@
 //! Two capacities: each is an interval from all steps of its search. They differ if their intervals do not overlap.
 
-use netrig_runner::capacity::{Capacity as Found, Verdict as Searched};
+use netrig_runner::capacity::{CapacityEstimate as Found, Verdict as Searched};
 
 use super::document::Capacity as Document;
 use super::{Index, Verdict};

@@ -1,18 +1,18 @@
 //! What testers carry against themselves, of testers of whom that is known.
 
-use netrig_runner::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
+use netrig_runner::capacity::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
 
 const SPAN_S: f64 = BaselineSearch::SPAN_S;
 
 /// A rate at which all went well.
 fn carried(rate: f64) -> Seen {
     let begun = (rate * SPAN_S).round() as u64;
-    let counts = Counts { begun, succeeded: begun, ..Counts::default() };
+    let counts = CallCounts { begun, succeeded: begun, ..CallCounts::default() };
     Seen { span_s: SPAN_S, counts, ..Seen::default() }
 }
 
 /// The same with other counts.
-fn with(rate: f64, change: impl FnOnce(&mut Counts)) -> Seen {
+fn with(rate: f64, change: impl FnOnce(&mut CallCounts)) -> Seen {
     let mut seen = carried(rate);
     change(&mut seen.counts);
     seen

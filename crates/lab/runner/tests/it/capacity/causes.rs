@@ -1,21 +1,21 @@
 //! What ended a search, from what was counted of the server.
 
 use netrig_runner::capacity::{
-    CapacityCause, Counts, Order, Purpose, Search, Seen, ServerSeen, StallsSeen, Verdict, causes,
+    CallCounts, CapacityCause, CapacitySearch, Order, Purpose, Seen, ServerSeen, StallsSeen, Verdict, causes,
 };
 
 use super::settings;
 
 /// What is found of a server that fails from 500 per second on, and of which this is seen in those steps.
 fn found(seen_of_server: &ServerSeen) -> Vec<String> {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     loop {
         match search.next() {
             Order::Step(step) => {
                 let begun = (step.rate * step.at_most_s) as u64;
                 let is_bad = step.rate > 500.0;
                 let failed = if is_bad { begun / 2 } else { 0 };
-                let counts = Counts { begun, failed, succeeded: begun - failed, ..Counts::default() };
+                let counts = CallCounts { begun, failed, succeeded: begun - failed, ..CallCounts::default() };
                 let server = Some(if is_bad { seen_of_server.clone() } else { ServerSeen::default() });
                 search.end(&Seen { span_s: step.at_most_s, counts, server, ..Seen::default() });
             }
@@ -93,7 +93,7 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
 
 #[test]
 fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let mut failed = 0;
     while let Order::Step(_) | Order::Drain(_) = search.next() {
         let Order::Step(step) = search.next() else {
@@ -104,7 +104,7 @@ fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
         let is_bad = step.rate > 500.0 && step.purpose != Purpose::Recovery;
         failed += u32::from(is_bad);
         let lost = if is_bad { begun / 2 } else { 0 };
-        let counts = Counts { begun, failed: lost, succeeded: begun - lost, ..Counts::default() };
+        let counts = CallCounts { begun, failed: lost, succeeded: begun - lost, ..CallCounts::default() };
         // Once its processor was to blame, and a stall once.
         let busiest_s = if failed == 1 { 1.0 } else { 0.1 };
         let (dropped, least_full) = (u64::from(is_bad), is_bad.then_some(0.0));

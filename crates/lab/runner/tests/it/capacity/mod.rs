@@ -13,18 +13,21 @@ mod rfc7502;
 mod sequential;
 mod server;
 
-use netrig_runner::capacity::{Capacity, Mode, Sequential, Settings, Statistic, Threshold, Verdict};
+use netrig_runner::capacity::{
+    CapacityEstimate, DelayStatistic, Mode, SearchSettings, Sequential, Threshold, Verdict,
+};
 
 /// A search for calls whose connection takes at most 1.5 s in the mean, from 100 per second, each step of which may take its time.
-fn settings() -> Settings {
-    let connection = Threshold { delay: "connection".to_owned(), statistic: Statistic::Mean, most_s: 1.5 };
-    with(Settings::sequential("calls", 100.0, vec![connection]), |sequential| {
+fn settings() -> SearchSettings {
+    let connection =
+        Threshold { delay: "connection".to_owned(), statistic: DelayStatistic::Mean, most_s: 1.5 };
+    with(SearchSettings::sequential("calls", 100.0, vec![connection]), |sequential| {
         (sequential.most_s, sequential.within_s) = (120.0, 1e6);
     })
 }
 
 /// The same with other settings of its mode.
-fn with(mut settings: Settings, change: impl FnOnce(&mut Sequential)) -> Settings {
+fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> SearchSettings {
     if let Mode::Sequential(sequential) = &mut settings.mode {
         change(sequential);
     }
@@ -33,7 +36,7 @@ fn with(mut settings: Settings, change: impl FnOnce(&mut Sequential)) -> Setting
 
 /// The capacity that was found.
 #[track_caller]
-fn capacity(verdict: &Verdict) -> &Capacity {
+fn capacity(verdict: &Verdict) -> &CapacityEstimate {
     let Verdict::Capacity(capacity) = verdict else { panic!("no number: {}", verdict.sentence("calls")) };
     capacity
 }

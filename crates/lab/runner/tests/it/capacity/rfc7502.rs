@@ -1,19 +1,21 @@
 //! The algorithm of RFC 7502, section 4.10, against its pseudo-code executed by hand.
 
-use netrig_runner::capacity::{Mode, Order, Outcome, Purpose, Rfc7502, Search, Settings, Verdict};
+use netrig_runner::capacity::{
+    CapacitySearch, Mode, Order, Purpose, Rfc7502, SearchSettings, StepOutcome, Verdict,
+};
 
 use super::server::Server;
 
 /// From 100 sessions per second, of which so many make a step.
-fn settings(increase: f64) -> Settings {
-    let mut settings = Settings::rfc7502("calls", 100.0);
+fn settings(increase: f64) -> SearchSettings {
+    let mut settings = SearchSettings::rfc7502("calls", 100.0);
     settings.mode = Mode::Rfc7502(Rfc7502 { sessions: 2000, increase });
     settings
 }
 
 /// The rates that were asked for, and the verdict.
-fn rates(settings: Settings, capacity: f64) -> (Vec<f64>, Verdict) {
-    let mut search = Search::new(settings).unwrap();
+fn rates(settings: SearchSettings, capacity: f64) -> (Vec<f64>, Verdict) {
+    let mut search = CapacitySearch::new(settings).unwrap();
     let mut server = Server { buffer: 0.0, ..Server::of(capacity) };
     let verdict = server.drive(&mut search);
     let journal = search.journal();
@@ -60,14 +62,14 @@ fn both_weights_halve_after_a_failure_and_not_below_a_tenth() {
 
 #[test]
 fn a_step_is_so_many_sessions_and_one_failure_decides_it() {
-    let mut search = Search::new(settings(0.10)).unwrap();
+    let mut search = CapacitySearch::new(settings(0.10)).unwrap();
     let Order::Step(step) = search.next() else { panic!() };
     assert_eq!((step.calls, step.rate), (Some(2000), 100.0));
     let mut server = Server { buffer: 0.0, ..Server::of(150.0) };
     server.drive(&mut search);
     for step in search.journal().steps() {
         match step.decision.outcome {
-            Outcome::Passed => assert_eq!((step.counts.begun, step.counts.succeeded), (2000, 2000)),
+            StepOutcome::Passed => assert_eq!((step.counts.begun, step.counts.succeeded), (2000, 2000)),
             _ => assert!(step.counts.failed > 0 || step.counts.open() > 0),
         }
     }
@@ -94,14 +96,14 @@ fn a_rate_that_the_weight_cannot_raise_is_refused() {
     // floor(9 + 0.9) is 9.
     let mut all = settings(0.10);
     all.start = 9.0;
-    assert!(Search::new(all.clone()).unwrap_err().to_string().contains("raises it by at least 1"));
+    assert!(CapacitySearch::new(all.clone()).unwrap_err().to_string().contains("raises it by at least 1"));
     all.start = 10.0;
-    assert!(Search::new(all).is_ok());
+    assert!(CapacitySearch::new(all).is_ok());
 }
 
 #[test]
 fn the_testers_limit_ends_it() {
-    let mut search = Search::new(settings(0.10)).unwrap();
+    let mut search = CapacitySearch::new(settings(0.10)).unwrap();
     let tester = |rate, _| if rate > 200.0 { vec!["late".to_owned()] } else { Vec::new() };
     let verdict = Server { tester: Box::new(tester), ..Server::of(460.0) }.drive(&mut search);
     assert!(matches!(verdict, Verdict::TesterLimit { rate: 212.0, carried: Some(193.0), .. }), "{verdict:?}");

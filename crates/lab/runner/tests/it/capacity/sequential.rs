@@ -2,7 +2,8 @@
 
 use netrig_core::Seeds;
 use netrig_runner::capacity::{
-    Counts, Decision, Entry, Order, Outcome, Purpose, Reason, Search, Seen, Settings, Step, Verdict,
+    CallCounts, CapacitySearch, LoadStep, Order, Purpose, SearchEntry, SearchSettings, Seen, StepDecision,
+    StepOutcome, StepReason, Verdict,
 };
 
 use super::server::Server;
@@ -11,7 +12,7 @@ use super::{capacity, holds, settings, with};
 #[test]
 fn a_known_capacity_lies_in_a_narrow_interval() {
     for known in [101.0, 137.0, 460.0, 1000.0, 5_555.0, 26_000.0] {
-        let mut search = Search::new(settings()).unwrap();
+        let mut search = CapacitySearch::new(settings()).unwrap();
         let verdict = Server::of(known).drive(&mut search);
         holds(&verdict, known);
         let capacity = capacity(&verdict);
@@ -34,7 +35,7 @@ fn unlucky_steps_neither_halve_the_answer_nor_are_told() {
         let known = 200.0 * (1.0 + seed as f64 / 13.0);
         let server = Server { mischance: 0.05, is_poisson: true, answers_again_s: 2.0, ..Server::of(known) };
         let mut server = server.seeded(seed);
-        let mut search = Search::new(Settings::sequential("calls", 100.0, Vec::new())).unwrap();
+        let mut search = CapacitySearch::new(SearchSettings::sequential("calls", 100.0, Vec::new())).unwrap();
         let verdict = server.drive(&mut search);
         assert!(server.state.now_s < 180.0, "{} s", server.state.now_s);
         let found = capacity(&verdict);
@@ -48,7 +49,7 @@ fn unlucky_steps_neither_halve_the_answer_nor_are_told() {
 #[test]
 fn one_unlucky_step_moves_the_answer_by_little() {
     let searched = |unlucky: usize| {
-        let mut search = Search::new(Settings::sequential("calls", 100.0, Vec::new())).unwrap();
+        let mut search = CapacitySearch::new(SearchSettings::sequential("calls", 100.0, Vec::new())).unwrap();
         let mut steps = 0;
         loop {
             match search.next() {
@@ -75,11 +76,11 @@ fn one_unlucky_step_moves_the_answer_by_little() {
 }
 
 /// Ends a step that passed after the calls that the test needs, or that failed after 3 s.
-fn end(search: &mut Search, step: &Step, passed: bool) {
+fn end(search: &mut CapacitySearch, step: &LoadStep, passed: bool) {
     let span_s = if passed { (3400.0 / step.rate).clamp(step.least_s, step.at_most_s) } else { 3.0 };
     let begun = (step.rate * span_s).ceil() as u64;
     let failed = if passed { 0 } else { begun / 2 };
-    let counts = Counts { begun, failed, succeeded: begun - failed, ..Counts::default() };
+    let counts = CallCounts { begun, failed, succeeded: begun - failed, ..CallCounts::default() };
     search.end(&Seen { span_s, counts, took_s: span_s + 1.0, ..Seen::default() });
 }
 
@@ -94,7 +95,7 @@ fn the_interval_holds_the_rates_of_known_curves_as_often_as_it_says() {
         let middle = 150.0 * 40_f64.powf(random.uniform());
         let slope = 120.0 * 2.2_f64.powf(random.normal(0.0, 1.0).clamp(-2.5, 2.5));
         let lapse = [0.01, 0.01, 0.01, 0.01, 0.01, 0.05, 0.05, 0.05, 0.15, 0.15][random.below(10) as usize];
-        let mut search = Search::new(Settings::sequential("calls", 100.0, Vec::new())).unwrap();
+        let mut search = CapacitySearch::new(SearchSettings::sequential("calls", 100.0, Vec::new())).unwrap();
         let mut spent_s = 0.0;
         let verdict = loop {
             match search.next() {
@@ -131,15 +132,15 @@ fn the_interval_holds_the_rates_of_known_curves_as_often_as_it_says() {
 fn a_step_that_a_stall_spoilt_is_offered_again() {
     for seed in 0..20 {
         let mut server = Server { stalls: 0.3, ..Server::of(1000.0) }.seeded(seed);
-        let mut search = Search::new(settings()).unwrap();
+        let mut search = CapacitySearch::new(settings()).unwrap();
         let verdict = server.drive(&mut search);
         if !matches!(verdict, Verdict::TesterLimit { .. }) {
             holds(&verdict, 1000.0);
         }
         let journal = search.journal();
-        let failed = journal.steps().filter(|step| step.decision.outcome == Outcome::Failed);
+        let failed = journal.steps().filter(|step| step.decision.outcome == StepOutcome::Failed);
         assert!(failed.into_iter().all(|step| step.stalls.count == 0), "none was judged");
-        let stalled = |step: &&_| matches!(step, Reason::Stalled { .. });
+        let stalled = |step: &&_| matches!(step, StepReason::Stalled { .. });
         assert!(journal.steps().map(|step| &step.decision.reason).any(|reason| stalled(&reason)));
     }
 }
@@ -150,14 +151,14 @@ fn what_passes_above_a_gap_that_was_met_is_no_capacity() {
     // It fails from 300 to 420 per second, and from 900 on.
     let refuses = |rate: f64| if (300.0..420.0).contains(&rate) || rate >= 900.0 { 0.1 } else { 0.0 };
     let mut server = Server { refuses: Box::new(refuses), ..Server::of(1e6) };
-    holds(&server.drive(&mut Search::new(settings()).unwrap()), 300.0);
+    holds(&server.drive(&mut CapacitySearch::new(settings()).unwrap()), 300.0);
 }
 
 #[test]
 fn the_time_left_falls_to_nothing_and_ends_the_search() {
     let mut all = settings();
     (all.most_steps, all.start) = (1000, 10.0);
-    let mut search = Search::new(with(all, |sequential| {
+    let mut search = CapacitySearch::new(with(all, |sequential| {
         (sequential.within_s, sequential.most_s, sequential.precision) = (200.0, 10.0, 1e-6);
     }))
     .unwrap();
@@ -171,14 +172,14 @@ fn the_time_left_falls_to_nothing_and_ends_the_search() {
     // Without a rate that failed nothing is between.
     let mut all = with(settings(), |sequential| (sequential.within_s, sequential.most_s) = (60.0, 10.0));
     all.start = 1.0;
-    let verdict = Server::of(1e6).drive(&mut Search::new(all).unwrap());
+    let verdict = Server::of(1e6).drive(&mut CapacitySearch::new(all).unwrap());
     let Verdict::Unsettled { passed: Some(_), failed: None, .. } = &verdict else { panic!("{verdict:?}") };
     assert!(verdict.sentence("calls").starts_with("at least "), "{}", verdict.sentence("calls"));
 }
 
 #[test]
 fn what_holds_for_seconds_only_is_found_below_in_long_steps() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let mut server = Server::of(1e6);
     let verdict = loop {
         match search.next() {
@@ -211,25 +212,28 @@ fn knee(seed: u64) -> Server {
 #[test]
 fn failures_left_to_chance_around_the_knee_do_not_move_it() {
     // At 1000.9 per second 0.1 % fail: what passes there is right or wrong by the risks of the test.
-    (0..20).for_each(|seed| holds(&knee(seed).drive(&mut Search::new(settings()).unwrap()), 1000.0));
+    (0..20).for_each(|seed| holds(&knee(seed).drive(&mut CapacitySearch::new(settings()).unwrap()), 1000.0));
 }
 
 #[test]
 fn poisson_arrivals_are_no_fault_of_the_tester_and_no_backlog() {
     for seed in 0..10 {
-        let mut search = Search::new(settings()).unwrap();
+        let mut search = CapacitySearch::new(settings()).unwrap();
         let mut server = Server { is_poisson: true, ..knee(seed) };
         holds(&server.drive(&mut search), 1000.0);
         for step in search.journal().steps() {
-            let Decision { outcome, reason } = &step.decision;
-            assert!(*outcome != Outcome::Invalid && !matches!(reason, Reason::Backlog { .. }), "{step:?}");
+            let StepDecision { outcome, reason } = &step.decision;
+            assert!(
+                *outcome != StepOutcome::Invalid && !matches!(reason, StepReason::Backlog { .. }),
+                "{step:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_capacity_below_the_first_rate_is_found_from_above() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let verdict = Server::of(13.0).drive(&mut search);
     holds(&verdict, 13.0);
     let rates: Vec<_> = search.journal().steps().take(4).map(|record| record.rate).collect();
@@ -242,7 +246,7 @@ fn a_capacity_below_the_first_rate_is_found_from_above() {
 fn what_cannot_be_carried_at_all_is_less_than_the_lowest_rate() {
     let mut all = settings();
     all.lowest = 20.0;
-    let mut search = Search::new(all).unwrap();
+    let mut search = CapacitySearch::new(all).unwrap();
     let verdict = Server::of(5.0).drive(&mut search);
     assert_eq!(verdict, Verdict::LessThan { rate: 20.0 });
     assert_eq!(verdict.rate(), None);
@@ -253,7 +257,7 @@ fn what_cannot_be_carried_at_all_is_less_than_the_lowest_rate() {
 fn what_nothing_exceeds_is_more_than_the_highest_rate_and_no_number() {
     let mut all = settings();
     all.highest = 1500.0;
-    let mut search = Search::new(all).unwrap();
+    let mut search = CapacitySearch::new(all).unwrap();
     let verdict = Server::of(50_000.0).drive(&mut search);
     assert_eq!(verdict, Verdict::MoreThan { rate: 1500.0 });
     assert_eq!(verdict.rate(), None);
@@ -264,7 +268,7 @@ fn what_nothing_exceeds_is_more_than_the_highest_rate_and_no_number() {
 
 #[test]
 fn an_overloaded_server_is_left_alone_until_it_has_recovered() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     // For 40 s after its last loss it answers nobody: longer than lost calls are waited for.
     let mut server = Server { recovery_s: 40.0, ..Server::of(1000.0) };
     holds(&server.drive(&mut search), 1000.0);
@@ -273,21 +277,21 @@ fn an_overloaded_server_is_left_alone_until_it_has_recovered() {
         .entries
         .iter()
         .filter_map(|entry| match entry {
-            Entry::Drain(drain) => Some(drain.span_s),
-            Entry::Step(_) => None,
+            SearchEntry::Drain(drain) => Some(drain.span_s),
+            SearchEntry::Step(_) => None,
         })
         .collect();
     assert!(spans.iter().any(|span| *span > 1.0), "it was left alone longer and longer: {spans:?}");
     let below = journal.steps().filter(|step| step.rate < 980.0 && !step.purpose.is_probe());
     assert!(
-        below.into_iter().all(|step| step.decision.outcome == Outcome::Passed),
+        below.into_iter().all(|step| step.decision.outcome == StepOutcome::Passed),
         "none failed for the one before"
     );
 }
 
 #[test]
 fn a_server_that_does_not_recover_is_told_so() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let verdict = Server { recovery_s: 1e9, ..Server::of(1000.0) }.drive(&mut search);
     let Verdict::NotRecovered { after, waited_s } = verdict else { panic!("{verdict:?}") };
     assert_eq!(after, 1600.0);
@@ -296,24 +300,31 @@ fn a_server_that_does_not_recover_is_told_so() {
 
 #[test]
 fn a_step_with_a_fault_of_the_tester_is_tried_again() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let tester = |_, step| if step == 3 { vec!["late".to_owned()] } else { Vec::new() };
     holds(&Server { tester: Box::new(tester), ..Server::of(1000.0) }.drive(&mut search), 1000.0);
     let journal = search.journal();
     assert!(journal.steps().nth(3).unwrap().purpose.is_probe(), "the server recovers first");
     let steps: Vec<_> = journal.steps().filter(|step| !step.purpose.is_probe()).collect();
-    assert_eq!((steps[2].decision.outcome, steps[2].again, steps[2].rate), (Outcome::Invalid, false, 400.0));
-    assert_eq!((steps[3].decision.outcome, steps[3].again, steps[3].rate), (Outcome::Passed, true, 400.0));
+    assert_eq!(
+        (steps[2].decision.outcome, steps[2].again, steps[2].rate),
+        (StepOutcome::Invalid, false, 400.0)
+    );
+    assert_eq!(
+        (steps[3].decision.outcome, steps[3].again, steps[3].rate),
+        (StepOutcome::Passed, true, 400.0)
+    );
     assert!(!steps[4].again);
 }
 
 #[test]
 fn the_testers_limit_is_no_failure_of_the_server() {
     let limited_at = |limit: f64, capacity: f64| {
-        let mut search = Search::new(settings()).unwrap();
+        let mut search = CapacitySearch::new(settings()).unwrap();
         let tester = move |rate, _| if rate >= limit { vec!["late".to_owned()] } else { Vec::new() };
         let verdict = Server { tester: Box::new(tester), ..Server::of(capacity) }.drive(&mut search);
-        let failed = search.journal().steps().filter(|step| step.decision.outcome == Outcome::Failed).count();
+        let failed =
+            search.journal().steps().filter(|step| step.decision.outcome == StepOutcome::Failed).count();
         (verdict, failed)
     };
     let (verdict, failed) = limited_at(500.0, 1000.0);
@@ -321,7 +332,7 @@ fn the_testers_limit_is_no_failure_of_the_server() {
         panic!("{verdict:?}")
     };
     assert!((500.0..=640.0).contains(limit) && *carried < 500.0 && *carried >= limit / 1.3, "{verdict:?}");
-    assert!(matches!(why, Reason::Tester(faults) if faults[0] == "late"), "{why:?}");
+    assert!(matches!(why, StepReason::Tester(faults) if faults[0] == "late"), "{why:?}");
     assert_eq!(failed, 0);
     let sentence = verdict.sentence("calls");
     assert!(
@@ -339,33 +350,37 @@ fn the_testers_limit_is_no_failure_of_the_server() {
 
 #[test]
 fn a_tester_that_offers_less_than_it_is_asked_for_is_the_limit() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let verdict = Server { offered: 0.7, ..Server::of(1000.0) }.drive(&mut search);
-    let Verdict::TesterLimit { why: Reason::Tester(faults), .. } = &verdict else { panic!("{verdict:?}") };
+    let Verdict::TesterLimit { why: StepReason::Tester(faults), .. } = &verdict else {
+        panic!("{verdict:?}")
+    };
     assert!(faults[0].contains("were offered"), "{faults:?}");
 }
 
 #[test]
 fn large_buffers_do_not_pass_for_capacity() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     // Four minutes of calls may wait: no call is ever lost, each is only later.
     holds(&Server { buffer: 240_000.0, ..Server::of(1000.0) }.drive(&mut search), 1000.0);
     let journal = search.journal();
     let reasons: Vec<_> = journal.steps().map(|step| &step.decision.reason).collect();
-    assert!(reasons.iter().any(|reason| matches!(reason, Reason::Backlog { .. })), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| matches!(reason, StepReason::Backlog { .. })), "{reasons:?}");
 }
 
 #[test]
 fn no_step_is_decided_before_its_shortest_span_unless_nothing_could_mend_it() {
-    let mut search = Search::new(with(settings(), |sequential| {
+    let mut search = CapacitySearch::new(with(settings(), |sequential| {
         (sequential.least_s, sequential.most_s) = (180.0, 180.0);
     }))
     .unwrap();
     holds(&Server::of(1000.0).drive(&mut search), 1000.0);
     let journal = search.journal();
-    let passed =
-        journal.steps().filter(|step| step.decision.outcome == Outcome::Passed && !step.purpose.is_probe());
+    let passed = journal
+        .steps()
+        .filter(|step| step.decision.outcome == StepOutcome::Passed && !step.purpose.is_probe());
     assert!(passed.into_iter().all(|step| step.span_s >= 180.0));
-    let failed: Vec<_> = journal.steps().filter(|step| step.decision.outcome == Outcome::Failed).collect();
+    let failed: Vec<_> =
+        journal.steps().filter(|step| step.decision.outcome == StepOutcome::Failed).collect();
     assert!(failed.iter().any(|step| step.span_s < 180.0), "twice the capacity is too much long before");
 }

@@ -3,7 +3,8 @@
 
 use netrig_core::{Seeds, Stream};
 use netrig_runner::capacity::{
-    Counts, DelaySeen, Drain, Order, Outcome, Progress, Search, Seen, StallsSeen, Step, TesterSeen, Verdict,
+    CallCounts, CapacitySearch, DelaySeen, Drain, LoadStep, Order, Seen, StallsSeen, StepOutcome,
+    StepProgress, TesterSeen, Verdict,
 };
 
 /// What a lost call is known after: 64 T1.
@@ -90,7 +91,7 @@ impl Server {
     }
 
     /// Carries out all that the search orders.
-    pub fn drive(&mut self, search: &mut Search) -> Verdict {
+    pub fn drive(&mut self, search: &mut CapacitySearch) -> Verdict {
         loop {
             match search.next() {
                 Order::Step(step) => self.step(search, &step),
@@ -104,14 +105,14 @@ impl Server {
     }
 
     /// A step, from its first call until the last is known or nobody waits any more.
-    pub fn step(&mut self, search: &mut Search, step: &Step) {
+    pub fn step(&mut self, search: &mut CapacitySearch, step: &LoadStep) {
         self.state.steps += 1;
         let mut load = Load { begun_s: self.state.now_s, ..Load::default() };
         load.is_unlucky = self.mischance > 0.0 && self.state.random.chance(self.mischance);
         load.is_spoilt = self.stalls > 0.0 && self.state.random.chance(self.stalls);
         let linger_s = loop {
             self.tick(step, &mut load);
-            if let Progress::Enough { linger_s, .. } = search.observe(&load.seen(self, step.rate)) {
+            if let StepProgress::Enough { linger_s, .. } = search.observe(&load.seen(self, step.rate)) {
                 break linger_s;
             }
             let is_counted_out = step.calls.is_some_and(|calls| load.counts.begun >= calls);
@@ -134,11 +135,11 @@ impl Server {
         let seen = load.seen(self, step.rate);
         let record = search.end(&seen).expect("a step was ordered");
         assert_eq!(record.rate, step.rate);
-        let is_server = record.decision.outcome == Outcome::Failed;
+        let is_server = record.decision.outcome == StepOutcome::Failed;
         assert!(!is_server || seen.tester.faults.is_empty(), "the server is blamed for {:?}", seen.tester);
     }
 
-    fn tick(&mut self, step: &Step, load: &mut Load) {
+    fn tick(&mut self, step: &LoadStep, load: &mut Load) {
         let is_faulty = !(self.tester)(step.rate, self.state.steps).is_empty();
         let share = if is_faulty { 0.0 } else { self.offered };
         load.due += self.arrivals(share * step.rate);
@@ -222,7 +223,7 @@ struct Load {
     stalls: StallsSeen,
     span_s: f64,
     due: f64,
-    counts: Counts,
+    counts: CallCounts,
     /// When so many calls were lost that are not yet known to be.
     losses: Vec<(f64, u64)>,
     /// So many calls with such a delay.

@@ -9,7 +9,7 @@ use std::time::Duration as Span;
 use netrig_core::quantity::RECEIVED_BYTES;
 use netrig_core::{Duration, Instant, Note, Sample, Seeds, Sink, Subject};
 use netrig_experiment::{Balance, Experiment, Outcome, Run, RunError, Substrate, Unsupported};
-use netrig_runner::{Ended, Progress, Request, RunnerError, carry_out};
+use netrig_runner::{PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
 use netrig_store::{Provenance, Replication, Store};
 
 /// Three points; `replications` is the body of that table.
@@ -213,7 +213,7 @@ impl Lab {
         Store::open(&self.path()).unwrap()
     }
 
-    pub fn run(&self, text: &str, substrate: &Fake) -> Ended {
+    pub fn run(&self, text: &str, substrate: &Fake) -> PlanOutcome {
         self.try_run(text, &[substrate], &mut ()).unwrap()
     }
 
@@ -221,9 +221,9 @@ impl Lab {
         &self,
         text: &str,
         substrates: &[&dyn Substrate],
-        progress: &mut dyn Progress,
-    ) -> Result<Ended, RunnerError> {
-        let request = Request {
+        progress: &mut dyn ProgressListener,
+    ) -> Result<PlanOutcome, RunnerError> {
+        let request = PlanRequest {
             experiment: &experiment(text),
             file: text,
             substrates,
