@@ -1,5 +1,5 @@
-//! The design objective capacity after ETSI TS 186 008: the load rises by equal steps of equal duration; the capacity
-//! is the highest step below the first in which too large a share of the scenarios was handled inadequately.
+//! The design objective capacity of ETSI TS 186 008. The load rises in equal steps of equal duration. The capacity is the last
+//! step before the first one in which the share of inadequately handled scenarios is too large.
 
 use super::decision::StepReason;
 use super::procedure::{NextAction, Procedure};

@@ -1,10 +1,10 @@
-//! The search whose estimate comes from all steps together.
+//! The search that estimates the capacity from all steps together.
 //!
-//! Rates rise by a factor until one fails. That rate is offered again, because a step fails by chance now and then. Then a curve is
-//! fitted to all steps. The next rate is the middle of the interval between the lower end of the rate at which 95 % of the steps
-//! pass and the upper end of the rate at which half of them do. When the ends are near enough, each is checked: the upper end must
-//! have failed at two rates, and the lower end must hold for long. Once two long steps have failed, short passes say little: from
-//! then on every step is long, and short passes are left out.
+//! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a curve is
+//! fitted to all steps. The next rate is the middle of an interval. Its lower end is that of the rate at which 95 % of the steps
+//! pass; its upper end is that of the rate at which half of them pass. When the interval is narrow enough, both ends are checked:
+//! two rates near the upper end must have failed, and the lower end must hold in a long step. After two long steps have failed,
+//! short passes prove little: from then on every step is long, and short passes are ignored.
 
 use netrig_stats::fit::pass_curve;
 
@@ -14,13 +14,13 @@ use super::settings::{SearchSettings, Sequential};
 use super::step::{Drain, Purpose};
 use super::verdict::{CapacityEstimate, HeldRate, Verdict};
 
-/// So many failed long steps show that the server holds its rate for seconds only.
+/// Failed long steps that show that the server sustains its rate for seconds only.
 const UNHELD: usize = 2;
 
-/// How many rates must have failed near the upper end of the interval: one rate alone may have failed twice by chance.
+/// Rates that must have failed near the upper end of the interval: a single rate may fail twice by chance.
 const FAILED_RATES: usize = 2;
 
-/// How long a step takes beyond its span, s: open calls, the pause and the question whether the server has recovered.
+/// The time that a step takes beyond its span, s: open calls, the pause and the recovery check.
 const BESIDE_S: f64 = 5.0;
 
 #[derive(Debug)]
@@ -34,20 +34,20 @@ pub(super) struct SequentialProcedure {
     count: u32,
     spent_s: f64,
     held: Option<HeldRate>,
-    /// What follows from the steps so far.
+    /// The conclusion from the steps so far.
     next: NextTrial,
 }
 
-/// A step that passed or failed.
+/// A valid step.
 #[derive(Clone, Copy, Debug)]
 struct CountedStep {
     rate: f64,
     passed: bool,
-    /// It was offered for as long as a capacity has to hold.
+    /// Whether it lasted as long as a capacity has to hold.
     is_long: bool,
 }
 
-/// What happens between a step that failed and the next.
+/// The recovery phase between a failed step and the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Recovering {
     No,
@@ -55,10 +55,10 @@ enum Recovering {
     Rest {
         after: f64,
         span_s: f64,
-        /// In all until it is over.
+        /// The sum of all pauses up to the end of this one.
         spent_s: f64,
     },
-    /// A few calls are.
+    /// A few calls are offered.
     Probe {
         after: f64,
         span_s: f64,
@@ -87,22 +87,22 @@ impl SequentialProcedure {
         }
     }
 
-    /// Whether only what holds for long counts as passed.
+    /// Whether only long steps count as passed.
     fn is_long_only(&self) -> bool {
         self.steps.iter().filter(|step| step.is_long && !step.passed).count() >= UNHELD
     }
 
-    /// The steps that the estimate is made of.
+    /// The rates of the steps that the estimate uses, and whether they passed.
     fn counted(&self) -> Vec<(f64, bool)> {
         let is_long_only = self.is_long_only();
         let has_held = self.steps.iter().any(|step| step.is_long && step.passed);
-        // If the time is up before a long step has passed, short ones are all there is.
+        // If the time limit is reached before a long step has passed, only short passes are available.
         let is_long_only = is_long_only && (has_held || !self.is_time_up());
         let counts = |step: &&CountedStep| !(step.passed && is_long_only && !step.is_long);
         self.steps.iter().filter(counts).map(|step| (step.rate, step.passed)).collect()
     }
 
-    /// Whether no further step fits into the time beside a confirmation.
+    /// Whether the remaining time is too short for a further step and a confirmation.
     fn is_time_up(&self) -> bool {
         let confirmation_s = if self.held.is_none() { self.sequential.confirm_s + BESIDE_S } else { 0.0 };
         let step_s = if self.is_long_only() { self.sequential.confirm_s } else { self.sequential.most_s };
@@ -122,7 +122,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// Nothing has failed yet.
+    /// The next step if nothing has failed yet.
     fn above(&self, passed: f64) -> NextTrial {
         let highest = self.settings.highest;
         if let Some((ceiling, why)) = &self.ceiling {
@@ -144,7 +144,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// Nothing has passed yet, or nothing for long.
+    /// The next step if nothing has passed yet, or no long step.
     fn below(&self, failed: Option<f64>) -> NextTrial {
         let lowest = self.settings.lowest;
         let bound = failed.into_iter().chain(self.ceiling.as_ref().map(|(rate, _)| *rate)).reduce(f64::min);
@@ -167,20 +167,20 @@ impl SequentialProcedure {
         }
     }
 
-    /// Some steps passed and some failed.
+    /// The next step if some steps passed and some failed.
     fn between(&self, counted: &[(f64, bool)], passed: f64) -> NextTrial {
         let SearchSettings { lowest, highest, .. } = self.settings;
         let is_time_up = self.is_time_up();
         let failed: Vec<_> = counted.iter().filter(|step| !step.1).map(|step| step.0).collect();
         let highest_failed = failed.iter().copied().fold(0.0, f64::max);
         if !is_time_up && failed.len() == 1 && !self.is_long_only() {
-            // One failure alone may be a mischance. What has passed since then says so.
+            // A single failure may be due to chance. A later pass at a rate as high shows that it was.
             return match passed >= highest_failed {
                 false => NextTrial::Step(highest_failed, Purpose::Recheck),
                 true => self.above(passed),
             };
         }
-        // Levels are positive, and both kinds are there.
+        // It does not fail here: rates are positive, and there are passes and failures.
         let Ok(curve) = pass_curve(counted, self.sequential.confidence) else {
             return NextTrial::End(self.unsettled());
         };
@@ -233,7 +233,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// A rate that passed, below those that failed if there is one.
+    /// The highest passed rate below all failed ones; otherwise the lowest passed rate.
     fn known_good(&self) -> Option<f64> {
         let failed =
             self.steps.iter().filter(|step| !step.passed).map(|step| step.rate).fold(f64::INFINITY, f64::min);
@@ -241,7 +241,7 @@ impl SequentialProcedure {
         passed().filter(|rate| *rate < failed).reduce(f64::max).or_else(|| passed().reduce(f64::min))
     }
 
-    /// After a probe.
+    /// Handles the result of a recovery check.
     fn probed(&mut self, passed: bool) {
         let Recovering::Probe { after, span_s, spent_s } = self.recovering else { return };
         let span_s = 2.0 * span_s.max(0.5);
@@ -323,7 +323,7 @@ impl Procedure for SequentialProcedure {
 
     fn drained(&mut self) {
         let Recovering::Rest { after, span_s, spent_s } = self.recovering else { return };
-        // What never passed cannot be asked whether it is as before.
+        // Without a passed rate there is no reference for a recovery check.
         self.recovering = match self.known_good() {
             Some(_) => Recovering::Probe { after, span_s, spent_s },
             None => Recovering::No,
@@ -348,7 +348,7 @@ fn tester_limit(rate: f64, carried: Option<f64>, reason: &StepReason) -> Verdict
     Verdict::TesterLimit { rate, carried, why: reason.clone() }
 }
 
-/// Rates for people: whole above 100 per second, with few digits below.
+/// Rounds a rate for display: whole above 100 per second, with few digits below.
 fn tidy(rate: f64) -> f64 {
     let unit = match rate {
         _ if rate >= 100.0 => 1.0,

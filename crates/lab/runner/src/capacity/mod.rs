@@ -1,9 +1,8 @@
-//! The capacity of a server: the highest rate that it carries.
+//! The capacity of a server: the highest rate that it sustains.
 //!
-//! [`CapacitySearch`] decides what is offered next and what a step has shown, [`BaselineSearch`] what the tester carries against itself; a
-//! driver offers it. Three modes: an
-//! estimate from steps of which a sequential test decides each, the algorithm of RFC 7502, the design objective capacity of ETSI
-//! TS 186 008. What is decided, with which risks, stands in `docs/sip-capacity.md`.
+//! [`CapacitySearch`] selects the next rate and decides each step; [`BaselineSearch`] measures the limit of the tester. A driver
+//! offers the load. There are three modes: an estimate from steps that a sequential test decides, the algorithm of RFC 7502, and
+//! the design objective capacity of ETSI TS 186 008. The decisions and their risks are described in `docs/sip-capacity.md`.
 
 mod baseline;
 mod cause;

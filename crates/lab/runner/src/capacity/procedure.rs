@@ -1,4 +1,4 @@
-//! What each mode of a search has in common: it says what it wants next, and gets the result.
+//! The interface of the search modes: each selects the next action and receives its result.
 
 use std::fmt;
 
@@ -6,39 +6,31 @@ use super::decision::StepReason;
 use super::step::{Drain, Purpose};
 use super::verdict::Verdict;
 
-/// What a mode wants next.
+/// The next action of a mode.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextAction {
-    /// A step.
-    Step {
-        /// Its rate.
-        rate: f64,
-        /// Why.
-        purpose: Purpose,
-    },
-    /// Silence.
+    Step { rate: f64, purpose: Purpose },
     Drain(Drain),
-    /// It has found what it looked for.
     Finished(Verdict),
 }
 
-/// How a mode finds its way: each is told what became of what it wanted, and nothing else.
+/// The procedure of a mode. Its only input is the result of each action.
 pub(super) trait Procedure: fmt::Debug + Send {
-    /// The next.
+    /// The next action. It stays the same until its result is reported.
     fn wanted(&self) -> NextAction;
-    /// The step that was wanted passed or failed.
+    /// The step passed or failed.
     fn decided(&mut self, passed: bool);
-    /// The step that was wanted did not count, and is to be tried again; whether the procedure wants the server to recover before.
+    /// The step was invalid and is repeated. Returns true if the procedure itself lets the server recover before that.
     fn spoilt(&mut self) -> bool {
         false
     }
-    /// The step that was wanted did not count, however often it was tried.
+    /// The step was invalid in all its attempts.
     fn limited(&mut self, reason: &StepReason);
-    /// The silence that was wanted is over.
+    /// The pause is over.
     fn drained(&mut self);
-    /// The last step, attempt or pause has taken so long, s. It is told after what the step has shown.
+    /// The last step, attempt or pause took `span_s` seconds. It is called after the result is reported.
     fn spent(&mut self, _span_s: f64) {}
-    /// How much of the time for all steps is left, s; `None` if the time does not end the search.
+    /// The remaining time for all steps, s; `None` if the mode has no time limit.
     fn left_s(&self) -> Option<f64> {
         None
     }

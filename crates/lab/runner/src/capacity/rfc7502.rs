@@ -1,9 +1,9 @@
 //! The benchmarking algorithm of RFC 7502, section 4.10: `max_sps`, step by step.
 //!
-//! The RFC's variables keep their names: `r` the session attempt rate, `old_r` the highest that succeeded, `w` and
-//! `d` the weights of increase and decrease, `count` how often a rate succeeded that was no new highest. What the
-//! pseudo-code leaves open is settled here: it ends, without a number, when `r` falls below the lowest or rises above
-//! the highest rate allowed, for the pseudo-code would go on for ever.
+//! The RFC's variables keep their names: `r` is the session attempt rate, `old_r` the highest rate that succeeded, `w` and `d`
+//! the weights of increase and decrease, `count` the number of successes without a new highest rate. The pseudo-code does
+//! not end if `r` leaves the allowed range. Here the search ends without a number when `r` falls below the lowest or rises
+//! above the highest allowed rate.
 
 use super::decision::StepReason;
 use super::procedure::{NextAction, Procedure};
@@ -11,10 +11,10 @@ use super::settings::{Rfc7502, SearchSettings};
 use super::step::{Drain, Purpose};
 use super::verdict::{CapacityEstimate, Verdict};
 
-/// So many successes without a new highest: "we've converged".
+/// Successes without a new highest rate after which the search ends: "we've converged".
 const CONVERGED: u32 = 10;
 
-/// The least weight: `max(0.10, ...)`.
+/// The lower limit of the weights: `max(0.10, ...)`.
 const LEAST_WEIGHT: f64 = 0.10;
 
 #[derive(Debug)]
@@ -26,9 +26,9 @@ pub(super) struct Rfc7502Procedure {
     d: f64,
     count: u32,
     steps: u32,
-    /// The rates that failed.
+    /// The failed rates.
     failed: Vec<f64>,
-    /// After a step that failed, its rate: the server is left alone.
+    /// The rate of a failed step, while the pause after it lasts.
     rest: Option<f64>,
     verdict: Option<Verdict>,
 }

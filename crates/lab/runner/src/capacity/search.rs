@@ -1,4 +1,4 @@
-//! A search for a capacity: it says what to offer next, and is told what came of it.
+//! A search for a capacity: it orders what to offer next, and receives the observations.
 
 use super::decision::{StepDecision, StepOutcome, StepReason};
 use super::design_objective::DesignObjectiveProcedure;
@@ -12,34 +12,33 @@ use super::settings::{Mode, SearchSettings, SearchSettingsError};
 use super::step::{Criterion, Drain, LoadStep, Purpose, counted, spans};
 use super::verdict::Verdict;
 
-/// What is to be done next.
+/// The next order to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// Offer calls, tell what is [seen](CapacitySearch::observe) about once a second until it is enough or the step is over,
-    /// then wait for the open calls and [end](CapacitySearch::end) the step.
+    /// Offer calls and [report](CapacitySearch::observe) about once a second until the step is decided or over. Then wait for
+    /// the open calls and [end](CapacitySearch::end) the step.
     Step(LoadStep),
-    /// Offer nothing for a while, then [say so](CapacitySearch::drained).
+    /// Offer nothing for a time, then [report it](CapacitySearch::drained).
     Drain(Drain),
     /// The search is over.
     Finished(Verdict),
 }
 
-/// What a driver does after an observation.
+/// What the driver does after an observation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepProgress {
-    /// It goes on.
+    /// Continue the step.
     Continue,
-    /// It begins no more calls, waits so long or until none is open, and ends the step.
+    /// Start no more calls, wait until none is open or `linger_s` has passed, and end the step.
     Enough {
-        /// What was decided. What becomes of the open calls may still turn a pass into a failure.
+        /// The decision. The open calls may still turn a pass into a failure.
         decision: StepDecision,
-        /// How long to wait at most, beyond what a call lasts by itself, s.
+        /// The longest time to wait, beyond the duration of a call, s.
         linger_s: f64,
     },
 }
 
-/// A search for a capacity. It opens no socket, asks no clock and knows no SIP: whoever drives it carries its orders
-/// out.
+/// A search for a capacity. It opens no socket, reads no clock and knows no SIP: a driver carries out its orders.
 ///
 /// ```
 /// use netrig_runner::capacity::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
@@ -66,40 +65,39 @@ pub struct CapacitySearch {
     procedure: Box<dyn Procedure>,
     entries: Vec<SearchEntry>,
     running: RunningStep,
-    /// The step that the procedure wants did not count: it is tried again, after a pause.
+    /// Whether the current step is repeated after an invalid attempt.
     again: Retry,
-    /// Attempts at that step that did not count.
+    /// Invalid attempts of the current step.
     attempts: u32,
-    /// The server has never answered.
+    /// Set if the server has never answered.
     unanswered: Option<Verdict>,
 }
 
-/// How often a step is tried that the tester spoils.
+/// Attempts of a step that the tester invalidates.
 const ATTEMPTS: u32 = 3;
 
-/// How often a step is tried that stalls of the machine spoil. They come by chance: the next attempt may have none.
+/// Attempts of a step that stalls of the machine invalidate. Stalls are random: the next attempt may have none.
 const STALLED_ATTEMPTS: u32 = 6;
 
-/// How long the open calls of a failed step are waited for in a mode that asks whether the server has recovered, s: after 7.5 s a
-/// request has been sent again four times.
+/// How long to wait for the open calls of a failed step in a mode that checks whether the server has recovered, s. After 7.5 s a
+/// request has been retransmitted four times.
 const OVERLOADED_LINGER_S: f64 = 8.0;
 
-/// How far another attempt is.
+/// The state of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Retry {
-    /// None is wanted.
     No,
-    /// Of a step at this rate, after a pause.
+    /// A pause comes first, then a step at this rate.
     Rest(f64),
-    /// Of a step at this rate, now.
+    /// The next step, at this rate.
     Due(f64),
 }
 
 impl CapacitySearch {
-    /// A search from its beginning.
+    /// Starts a new search.
     ///
     /// # Errors
-    /// SearchSettings that make none.
+    /// If a setting is outside its range.
     pub fn new(settings: SearchSettings) -> Result<Self, SearchSettingsError> {
         settings.check()?;
         let procedure: Box<dyn Procedure> = match &settings.mode {
@@ -120,11 +118,11 @@ impl CapacitySearch {
         })
     }
 
-    /// A search that was interrupted: what its journal holds is taken as it stands, and the next order is the one
-    /// after.
+    /// Resumes an interrupted search. Its journal is replayed, and the next order is the one after its last entry.
     ///
     /// # Errors
-    /// SearchSettings that are not the journal's, that make no search, or a journal that no search has written.
+    /// If the settings differ from the journal's or are outside their range, or if a search with these settings does not
+    /// produce the journal's entries.
     pub fn resume(settings: SearchSettings, journal: SearchJournal) -> Result<Self, ResumeError> {
         if settings != journal.settings {
             return Err(ResumeError::OtherSettings);
@@ -144,7 +142,7 @@ impl CapacitySearch {
         Ok(search)
     }
 
-    /// What is to be done now. It stays the same until that is done.
+    /// The current order. It stays the same until its result is reported.
     pub fn next(&self) -> Order {
         if let Some(verdict) = &self.unanswered {
             return Order::Finished(verdict.clone());
@@ -159,19 +157,19 @@ impl CapacitySearch {
         }
     }
 
-    /// Tells what there is to see of the step that was ordered. Without such a step nothing happens.
+    /// Reports an observation of the current step. If no step is ordered, it is ignored.
     pub fn observe(&mut self, seen: &Seen) -> StepProgress {
         let Order::Step(step) = self.next() else { return StepProgress::Continue };
         let Some(decision) = self.running.observe(&self.settings, &step, seen).cloned() else {
             return StepProgress::Continue;
         };
-        // After a pass only the young calls are of interest; after a failure the server is to get rid of all of them.
+        // After a pass only recent calls are still undecided; after a failure the server has to finish all open calls.
         let is_passed = decision.outcome == StepOutcome::Passed;
         let linger_s = match is_passed {
             true => self.settings.patience_s,
-            // A server that does not answer at all will not answer the open calls.
+            // A server that has never answered will not answer the open calls.
             false if is_unanswered(seen) && !self.has_passed() => 0.0,
-            // The server is asked whether it has recovered.
+            // Recovery checks follow.
             false if matches!(self.settings.mode, Mode::Sequential(_)) => {
                 self.settings.linger_s.min(OVERLOADED_LINGER_S)
             }
@@ -180,8 +178,8 @@ impl CapacitySearch {
         StepProgress::Enough { decision, linger_s }
     }
 
-    /// Ends the step that was ordered: no call is begun any more, and the open ones have been waited for. Returns
-    /// what is written down; `None` if no step was ordered.
+    /// Ends the current step. The driver starts no more calls and has waited for the open ones. Returns the step's record;
+    /// `None` if no step is ordered.
     pub fn end(&mut self, seen: &Seen) -> Option<&StepRecord> {
         let Order::Step(step) = self.next() else { return None };
         let (decision, part) = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
@@ -193,35 +191,35 @@ impl CapacitySearch {
         }
     }
 
-    /// The silence that was ordered is over.
+    /// Reports that the ordered pause is over.
     pub fn drained(&mut self) {
         if let Order::Drain(drain) = self.next() {
             self.take(SearchEntry::Drain(drain));
         }
     }
 
-    /// How much of the time for all steps is left, s; `None` if the time does not end the search.
+    /// The remaining time for all steps, s; `None` if the mode has no time limit.
     pub fn left_s(&self) -> Option<f64> {
         self.procedure.left_s()
     }
 
-    /// How many steps there were, with attempts that did not count and questions whether the server has recovered.
+    /// The number of steps so far, with invalid attempts and recovery checks.
     pub fn steps(&self) -> u64 {
         self.entries.iter().filter(|entry| matches!(entry, SearchEntry::Step(_))).count() as u64
     }
 
-    /// Everything so far.
+    /// All entries so far.
     pub fn journal(&self) -> SearchJournal {
         SearchJournal { settings: self.settings.clone(), entries: self.entries.clone() }
     }
 
-    /// Whether the server has carried any rate.
+    /// Whether a step has passed.
     pub fn has_passed(&self) -> bool {
         let is_passed = |entry: &SearchEntry| matches!(entry, SearchEntry::Step(record) if record.decision.outcome == StepOutcome::Passed);
         self.entries.iter().any(is_passed)
     }
 
-    /// Goes on by what was written down.
+    /// Applies an entry to the state of the search.
     fn take(&mut self, entry: SearchEntry) {
         match &entry {
             SearchEntry::Drain(drain) => {
@@ -231,7 +229,7 @@ impl CapacitySearch {
                 }
                 self.procedure.spent(drain.span_s);
             }
-            // A question whether the server has recovered is answered by no other attempt.
+            // A recovery check is not repeated as an attempt: the procedure orders the next one.
             SearchEntry::Step(record) if record.purpose.is_probe() => {
                 self.procedure.decided(record.decision.outcome == StepOutcome::Passed);
                 self.procedure.spent(record.took_s);
@@ -265,7 +263,7 @@ impl CapacitySearch {
                 self.procedure.spent(record.took_s);
             }
         }
-        // When the time is up another attempt may not be wanted any more.
+        // If the time limit is reached, the procedure may no longer order the step that is to be repeated.
         if let (Retry::Due(again), NextAction::Step { rate, purpose }) = (self.again, self.procedure.wanted())
             && !purpose.is_probe()
             && rate != again

@@ -1,44 +1,44 @@
-//! What a search is told.
+//! The settings of a search.
 
 use netrig_stats::sequential::ProportionTest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The settings of a search. A journal carries them, and is continued with the same only.
+/// The settings of a search. A journal contains them, and can be resumed only with the same settings.
 ///
-/// Rates are per second, spans in seconds, shares 0 to 1.
+/// Rates are per second, times in seconds, shares 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSettings {
-    /// What is counted: `calls`, `registrations`, `redirects`.
+    /// The name of what is counted: `calls`, `registrations`, `redirects`.
     pub unit: String,
-    /// How the rate is looked for.
+    /// The mode of the search.
     pub mode: Mode,
     /// The first rate.
     pub start: f64,
-    /// A capacity below it is "less than" it.
+    /// The lowest rate. If it fails, the verdict is "less than".
     pub lowest: f64,
-    /// No higher rate is ever asked for; a capacity that is not below it is "more than" it.
+    /// The highest rate. If it passes, the verdict is "more than".
     pub highest: f64,
-    /// What bounds delays. In the mode of RFC 7502 nothing does, and the design objective counts calls.
+    /// Thresholds of delays. The mode of RFC 7502 has none, and the design objective counts late calls instead.
     pub thresholds: Vec<Threshold>,
-    /// An open call is overdue when it lasts longer than it needs by itself and this: by then one that keeps its
-    /// thresholds is over.
+    /// An open call is overdue if it lasts longer than its own duration plus this time. A call that meets its thresholds has
+    /// ended by then.
     pub patience_s: f64,
-    /// How long a step's open calls are waited for after its last one began, beyond what one lasts by itself. A lost
-    /// call is known after 64 T1, which is 32 s.
+    /// How long to wait for a step's open calls after its last call started, beyond the duration of a call. A lost call is
+    /// detected after 64 T1, which is 32 s.
     pub linger_s: f64,
-    /// How long nothing is offered after a step that failed, when its calls have ended.
+    /// The pause after a failed step, when its calls have ended.
     pub rest_s: f64,
-    /// Steps, those that ask whether the server has recovered included, after which the search gives up.
+    /// The largest number of steps, including recovery checks, before the search gives up.
     pub most_steps: u32,
 }
 
-/// How the rate is looked for.
+/// The mode of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mode {
-    /// An exponential ramp, then a curve fitted to all steps, each decided by a sequential test.
+    /// An exponential ramp, then a curve fitted to all steps. A sequential test decides each step.
     Sequential(Sequential),
     /// The algorithm of RFC 7502, section 4.10.
     Rfc7502(Rfc7502),
@@ -46,37 +46,36 @@ pub enum Mode {
     DesignObjective(DesignObjective),
 }
 
-/// SearchSettings of the search by ramp and fitted curve.
+/// Settings of the search by ramp and fitted curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sequential {
-    /// Each step of the ramp is so many times as fast as the one before; above 1.
+    /// The ratio of a rate of the ramp to the previous one; above 1.
     pub factor: f64,
-    /// The search ends when the upper end of the capacity's interval is above the lower by no more than this share.
+    /// The search ends when the upper end of the capacity's interval exceeds the lower end by no more than this share.
     pub precision: f64,
-    /// What decides whether enough calls succeed.
+    /// The test of the share of failed calls.
     pub test: FailureShareTest,
-    /// No step is decided sooner, unless nothing that may come could mend it. A server that flushes every 60 s needs
-    /// 180 s.
+    /// The shortest time before a decision, unless a failure is already certain. A server that flushes every 60 s needs 180 s.
     pub least_s: f64,
-    /// No step but a confirmation lasts longer, evidence or not.
+    /// The longest duration of a step, except for confirmations.
     pub most_s: f64,
-    /// How long the rate that was found must hold.
+    /// The duration of a confirmation, in which the found rate must hold.
     pub confirm_s: f64,
-    /// A step fails in which a larger share of all calls is overdue at once: of 0.05, E.721's 95 % of the users
-    /// cannot be served in time any more.
+    /// A step fails if a larger share of all calls is overdue at the same time. Above 0.05, E.721's 95 % of the users can no
+    /// longer be served in time.
     pub overdue: f64,
-    /// A step fails in whose second half open calls grow by a larger share of those begun: the server does not keep up,
-    /// however large its buffers.
+    /// A step fails if the growth of open calls in its second half is a larger share of the calls started in that half. The
+    /// server then does not keep up, however large its buffers are.
     pub growth: f64,
-    /// A step fails in which more requests had to be sent again than this share of the calls begun: where datagrams are lost a
-    /// server does the same work twice, and a little later all of it.
+    /// A step fails if the number of retransmitted requests is a larger share of the started calls. If datagrams are lost, the
+    /// server does some work twice, and soon all of it.
     pub again: f64,
-    /// No step begins if it would not end by then, counted from the first, s.
+    /// The time limit, from the start of the first step. A step that would end later is not started.
     pub within_s: f64,
-    /// The confidence of its interval.
+    /// The confidence of the capacity's interval.
     pub confidence: f64,
-    /// When a server is held for itself again after a step that failed.
+    /// The recovery check after a failed step.
     pub recovery: RecoverySettings,
 }
 
@@ -84,25 +83,25 @@ pub struct Sequential {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailureShareTest {
-    /// A server that fails so much or less is good.
+    /// A server with at most this share of failures is good.
     pub good: f64,
-    /// One that fails so much or more is bad; 0.001 where 99.9 % must succeed.
+    /// A server with at least this share of failures is bad; 0.001 if 99.9 % must succeed.
     pub bad: f64,
-    /// The risk that a step of the good fails.
+    /// The risk that a step of a good server fails.
     pub alpha: f64,
-    /// The risk that a step of the bad passes.
+    /// The risk that a step of a bad server passes.
     pub beta: f64,
 }
 
-/// When a server is held for itself again.
+/// Settings of the recovery check: a few calls after a failed step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecoverySettings {
-    /// It is asked at this share of the highest rate that passed.
+    /// The rate of the check, as a share of the highest rate that passed.
     pub share: f64,
-    /// So many calls, of which none may fail.
+    /// The number of calls, none of which may fail.
     pub calls: u64,
-    /// If one does it is left alone twice as long as before, up to so long in all.
+    /// If a call fails, the next pause is twice as long. This is the limit of the sum of the pauses.
     pub most_s: f64,
 }
 
@@ -110,45 +109,45 @@ pub struct RecoverySettings {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rfc7502 {
-    /// `N`: sessions of each step.
+    /// `N`: sessions in each step.
     pub sessions: u64,
-    /// `w`: by which share the rate rises; above 0, at most 1.
+    /// `w`: the share by which the rate rises; above 0, at most 1.
     pub increase: f64,
 }
 
-/// SearchSettings of the search for the design objective capacity.
+/// Settings of the search for the design objective capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesignObjective {
-    /// By how much the rate rises from step to step.
+    /// The increase of the rate from step to step.
     pub increment: f64,
-    /// How long each step lasts.
+    /// The duration of each step.
     pub step_s: f64,
-    /// The share of scenarios handled inadequately must be below it.
+    /// A step passes if the share of inadequately handled scenarios is below this.
     pub objective: f64,
 }
 
-/// What bounds a delay.
+/// An upper limit of a delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
-    /// Which delay.
+    /// The name of the delay.
     pub delay: String,
-    /// What of it is bound.
+    /// The statistic that is limited.
     pub statistic: DelayStatistic,
-    /// The most that it may be.
+    /// The limit, s.
     pub most_s: f64,
 }
 
-/// What of a delay is held against its threshold.
+/// The statistic of a delay that is compared with its threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelayStatistic {
     /// The mean.
     Mean,
-    /// The 95th percentile: ITU-T E.721 binds 95 % of the users.
+    /// The 95th percentile: ITU-T E.721 sets limits for 95 % of the users.
     P95,
-    /// The longest: each delay.
+    /// The maximum: each delay is within the limit.
     Max,
 }
 
@@ -156,15 +155,15 @@ pub enum DelayStatistic {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", self.sentence(str::to_owned))]
 pub struct SearchSettingsError {
-    /// The setting, by its place in [`SearchSettings`] as a journal has it: `within_s`, `recovery.most_s`.
+    /// The path of the setting in [`SearchSettings`], as in a journal: `within_s`, `recovery.most_s`.
     pub setting: &'static str,
-    /// The value that was given.
+    /// The given value.
     pub value: f64,
-    /// The values it may have.
+    /// The allowed values.
     pub expected: SettingRange,
 }
 
-/// The values that a setting may have.
+/// The allowed values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SettingRange {
     /// Above 0, and finite.
@@ -189,7 +188,7 @@ pub enum SettingRange {
     Between([(&'static str, f64); 2]),
     /// A whole number of sessions per second (RFC 7502 section 4.10).
     Whole,
-    /// So high that the traffic increase weight raises the rate, rounded down, by at least 1 per second (RFC 7502 section 4.10).
+    /// High enough that the traffic increase weight raises the rate, rounded down, by at least 1 per second (RFC 7502 section 4.10).
     Raised {
         /// The weight.
         increase: f64,
@@ -197,7 +196,7 @@ pub enum SettingRange {
 }
 
 impl SearchSettingsError {
-    /// The error as a sentence, in which `name` gives the name of each setting: a flag, or its name in a journal.
+    /// The error as a sentence. `name` maps the path of a setting to its name for the user: a flag, or the path itself.
     pub fn sentence(&self, name: impl Fn(&str) -> String) -> String {
         let of =
             |setting: &str, value: f64| format!("{}, which is {}", name(setting), with_unit(setting, value));
@@ -216,7 +215,7 @@ impl SearchSettingsError {
             }
             SettingRange::Whole => "a whole number of sessions per second".to_owned(),
             SettingRange::Raised { increase } => {
-                format!("so high that {}, raises it by at least 1/s", of("increase", increase))
+                format!("high enough that {}, raises it by at least 1/s", of("increase", increase))
             }
         };
         format!("{} is {}; expected: {expected}", name(self.setting), with_unit(self.setting, self.value))
@@ -233,17 +232,17 @@ fn with_unit(setting: &str, value: f64) -> String {
 }
 
 impl SearchSettings {
-    /// A search by ramp and fitted curve from `start` for a server that is to answer `unit` within `thresholds`.
+    /// Settings of a search by ramp and fitted curve from the rate `start`, with `thresholds` for delays.
     pub fn sequential(unit: &str, start: f64, thresholds: Vec<Threshold>) -> Self {
         Self { thresholds, ..Self::by(unit, start, Mode::Sequential(Sequential::default())) }
     }
 
-    /// The algorithm of RFC 7502 from the rate `start`.
+    /// Settings of the algorithm of RFC 7502 from the rate `start`.
     pub fn rfc7502(unit: &str, start: f64) -> Self {
         Self::by(unit, start, Mode::Rfc7502(Rfc7502::default()))
     }
 
-    /// The search for the design objective capacity from the rate `start`, in steps of `increment`.
+    /// Settings of the search for the design objective capacity from the rate `start`, in steps of `increment`.
     pub fn design_objective(unit: &str, start: f64, increment: f64) -> Self {
         let objective = DesignObjective { increment, step_s: 1800.0, objective: 0.001 };
         Self::by(unit, start, Mode::DesignObjective(objective))
@@ -264,10 +263,10 @@ impl SearchSettings {
         }
     }
 
-    /// Whether they make a search.
+    /// Checks the ranges of all settings.
     ///
     /// # Errors
-    /// The first setting that lies outside its range.
+    /// The first setting that is outside its range.
     pub fn check(&self) -> Result<(), SearchSettingsError> {
         positive("lowest", self.lowest)?;
         within("highest", self.highest, self.highest.is_finite(), SettingRange::Finite)?;
@@ -285,7 +284,8 @@ impl SearchSettings {
 }
 
 impl Default for Sequential {
-    /// 99.9 % at risks of 1 % (a good server fails) and 5 % (a bad one passes), to within 25 % in less than three minutes.
+    /// 99.9 % must succeed, at risks of 1 % (a good server fails) and 5 % (a bad one passes). The interval is within 25 %, and the
+    /// search takes less than three minutes.
     fn default() -> Self {
         Self {
             factor: 2.0,
@@ -336,7 +336,7 @@ impl FailureShareTest {
         within("test.beta", self.beta, self.beta < least, SettingRange::Below("1 - test.alpha", least))
     }
 
-    /// The test; `None` of what [`SearchSettings::check`] refuses.
+    /// The test; `None` if [`SearchSettings::check`] refuses the settings.
     pub(super) fn test(self) -> Option<ProportionTest> {
         ProportionTest::new(self.good, self.bad, self.alpha, self.beta).ok()
     }
@@ -355,7 +355,7 @@ impl Rfc7502 {
         within("increase", w, w > 0.0 && w <= 1.0, SettingRange::ShareOrAll)?;
         within("sessions", self.sessions as f64, self.sessions > 0, SettingRange::AtLeast(1.0))?;
         within("start", start, start.floor() == start, SettingRange::Whole)?;
-        // The RFC warns of it: the rate is rounded down after every rise.
+        // The rate is rounded down after every increase, as the RFC warns.
         let rises = (start + w * start).floor() > start;
         within("start", start, rises, SettingRange::Raised { increase: w })
     }
@@ -371,7 +371,7 @@ impl DesignObjective {
 }
 
 impl DelayStatistic {
-    /// As it stands in a table: `mean`, `p95`, `max`.
+    /// The name in tables: `mean`, `p95`, `max`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",

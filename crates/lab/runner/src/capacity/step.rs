@@ -1,4 +1,4 @@
-//! A step of a search: calls at one rate, why they are offered, what decides it; and the pause between two steps.
+//! A step of a search (calls at one rate, its purpose and its criterion), and the pause between two steps.
 
 use std::fmt;
 
@@ -10,49 +10,48 @@ use super::settings::Sequential;
 /// A step: calls at one rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadStep {
-    /// Per second.
+    /// Calls per second.
     pub rate: f64,
-    /// Why this rate.
+    /// The purpose of this rate.
     pub purpose: Purpose,
-    /// Whether it is another attempt, because the one before did not count.
+    /// Whether this is another attempt after an invalid one.
     pub again: bool,
-    /// It is not decided sooner, s.
+    /// The shortest time before a decision, s.
     pub least_s: f64,
-    /// It is over after so long, s.
+    /// The longest duration of the step, s.
     pub at_most_s: f64,
-    /// It is over after so many calls, if it says so.
+    /// The number of calls after which the step ends; `None` if only time ends it.
     pub calls: Option<u64>,
-    /// How long open calls are waited for, beyond what one lasts by itself, if it is over without having been
-    /// decided, s.
+    /// If the step ends without a decision: how long to wait for open calls, beyond the duration of a call, s.
     pub linger_s: f64,
-    /// What decides it.
+    /// The rule that decides the step.
     pub(super) criterion: Criterion,
 }
 
-/// Silence.
+/// A pause without load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drain {
-    /// How long, s.
+    /// Its duration, s.
     pub span_s: f64,
-    /// The rate of the step after which it is wanted.
+    /// The rate of the step before the pause, per second.
     pub after: f64,
 }
 
-/// Why a rate is offered.
+/// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// To find a rate that passes and one that fails.
+    /// Find a rate that passes and one that fails.
     Ramp,
-    /// In the middle of the interval that the steps so far leave.
+    /// Bisect the interval that remains after the steps so far.
     Between,
-    /// To see whether the only rate that failed fails again.
+    /// Check whether the only rate that failed fails again.
     Recheck,
-    /// To see whether the upper end of the interval fails.
+    /// Check whether the upper end of the interval fails.
     UpperEnd,
-    /// To see whether a rate holds for long.
+    /// Check whether a rate holds in a long step.
     Confirmation,
-    /// To see whether the server has recovered.
+    /// Check whether the server has recovered.
     Recovery,
     /// RFC 7502: `send_traffic`.
     Traffic,
@@ -60,31 +59,26 @@ pub enum Purpose {
     Load,
 }
 
-/// What decides a step.
+/// The rule that decides a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Criterion {
     /// The sequential test, the thresholds, and whether the server keeps up.
     Sequential(Sequential),
-    /// So many calls, all of which succeed.
-    Clean {
-        /// How many.
-        calls: u64,
-    },
-    /// The share of what was handled inadequately is below this.
-    Objective {
-        /// The share.
-        share: f64,
-    },
+    /// All of a number of calls succeed.
+    Clean { calls: u64 },
+    /// The share of inadequately handled scenarios is below `share`, 0 to 1.
+    Objective { share: f64 },
 }
 
-/// A step of so many calls, with time to spare for arrivals that are left to chance.
+/// Shortest and longest duration (s), calls and criterion of a step with a number of calls. The longest duration allows for
+/// the variation of random arrivals.
 pub(super) fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
     let span_s = calls as f64 / rate;
     (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
 }
 
-/// How long a sequential test may take: beyond the shortest span three times as many calls as it needs at best,
-/// within the settings.
+/// The same for a step with a sequential test. Beyond the shortest duration it may take three times the calls that the test needs
+/// at least, within the settings.
 pub(super) fn spans(
     sequential: &Sequential,
     rate: f64,
@@ -102,7 +96,7 @@ pub(super) fn spans(
 }
 
 impl Purpose {
-    /// Whether it asks whether the server has recovered.
+    /// Whether the step checks only if the server has recovered.
     pub const fn is_probe(self) -> bool {
         matches!(self, Self::Recovery)
     }
@@ -112,13 +106,13 @@ impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ramp => f.write_str("ramp"),
-            Self::Between => f.write_str("between the ends"),
-            Self::Recheck => f.write_str("does it fail again?"),
-            Self::UpperEnd => f.write_str("does the upper end fail?"),
-            Self::Confirmation => f.write_str("does it hold for long?"),
-            Self::Recovery => f.write_str("has the server recovered?"),
+            Self::Between => f.write_str("bisection"),
+            Self::Recheck => f.write_str("recheck of the failed rate"),
+            Self::UpperEnd => f.write_str("check of the upper end"),
+            Self::Confirmation => f.write_str("confirmation in a long step"),
+            Self::Recovery => f.write_str("recovery check"),
             Self::Traffic => f.write_str("send_traffic of RFC 7502"),
-            Self::Load => f.write_str("step of load"),
+            Self::Load => f.write_str("load step"),
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn find(typed: &Capacity, stop: &AtomicBool) -> Result<Option<Baseline>, Fai
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        baseline.told(&seen);
+        baseline.observe(&seen);
     }
     Ok(Some(baseline.found()))
 }

@@ -1,4 +1,4 @@
-//! The search for a capacity against servers whose capacity is known.
+//! The search for a capacity, against model servers of known capacity.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use netrig_runner::capacity::{
     CapacityEstimate, DelayStatistic, Mode, SearchSettings, Sequential, Threshold, Verdict,
 };
 
-/// A search for calls whose connection takes at most 1.5 s in the mean, from 100 per second, each step of which may take its time.
+/// Settings of a search from 100 calls per second, with a mean connection delay of at most 1.5 s and long time limits.
 fn settings() -> SearchSettings {
     let connection =
         Threshold { delay: "connection".to_owned(), statistic: DelayStatistic::Mean, most_s: 1.5 };
@@ -26,7 +26,7 @@ fn settings() -> SearchSettings {
     })
 }
 
-/// The same with other settings of its mode.
+/// `settings` with other settings of its mode.
 fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> SearchSettings {
     if let Mode::Sequential(sequential) = &mut settings.mode {
         change(sequential);
@@ -34,14 +34,14 @@ fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> S
     settings
 }
 
-/// The capacity that was found.
+/// The capacity of a verdict.
 #[track_caller]
 fn capacity(verdict: &Verdict) -> &CapacityEstimate {
     let Verdict::Capacity(capacity) = verdict else { panic!("no number: {}", verdict.sentence("calls")) };
     capacity
 }
 
-/// Fails unless the interval holds `known`, and its ends differ by no more than 1.3 times.
+/// Fails unless the interval contains `known` and the ratio of its ends is at most 1.3.
 #[track_caller]
 fn holds(verdict: &Verdict, known: f64) {
     let capacity = capacity(verdict);

@@ -1,4 +1,4 @@
-//! SearchSettings that make no search.
+//! Settings outside their ranges.
 
 use netrig_runner::capacity::{CapacitySearch, FailureShareTest, SearchSettings, Threshold};
 
@@ -59,7 +59,7 @@ fn they_are_refused_with_what_they_may_be() {
     );
     refused(
         SearchSettings::rfc7502("calls", 3.0),
-        "start is 3/s; expected: so high that increase, which is 0.1, raises it by at least 1/s",
+        "start is 3/s; expected: high enough that increase, which is 0.1, raises it by at least 1/s",
     );
 }
 

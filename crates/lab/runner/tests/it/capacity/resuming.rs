@@ -1,4 +1,4 @@
-//! A search that was interrupted.
+//! Resuming an interrupted search.
 
 use netrig_runner::capacity::{
     CapacitySearch, Mode, ResumeError, Rfc7502, SearchJournal, SearchSettings, StepOutcome,
@@ -7,7 +7,7 @@ use netrig_runner::capacity::{
 use super::server::Server;
 use super::settings;
 
-/// The same, however often it is asked: what it does depends on the rate alone, but for one step that does not count.
+/// A server whose behaviour depends on the rate alone, except for one invalid step.
 fn server() -> Server {
     Server::of(1000.0)
 }
@@ -22,7 +22,7 @@ fn it_goes_on_as_if_nothing_had_happened() {
         let verdict = Server { tester: Box::new(tester), ..server() }.drive(&mut whole);
         let journal = whole.journal();
         assert!(journal.steps().any(|step| step.decision.outcome == StepOutcome::Invalid));
-        // Interrupted after every entry, the second attempt's among them.
+        // The search is interrupted after every entry, including the second attempt's.
         for kept in 3..=journal.entries.len() {
             let mut part = journal.clone();
             part.entries.truncate(kept);
@@ -62,5 +62,5 @@ fn other_settings_or_other_steps_are_refused() {
     let mixed = SearchJournal { settings: other.clone(), entries: journal.entries };
     let error = CapacitySearch::resume(other, mixed).unwrap_err();
     assert_eq!(error, ResumeError::OtherOrder { entry: 1 });
-    assert_eq!(error.to_string(), "entry 1 of the journal is not what the search does there");
+    assert_eq!(error.to_string(), "entry 1 of the journal differs from the search's order");
 }

@@ -1,4 +1,4 @@
-//! The estimate from all steps, of servers of known capacity.
+//! The estimate from all steps, for servers of known capacity.
 
 use netrig_core::Seeds;
 use netrig_runner::capacity::{
@@ -20,14 +20,13 @@ fn a_known_capacity_lies_in_a_narrow_interval() {
             capacity.most.unwrap().value <= capacity.half.unwrap().value && capacity.held.is_some(),
             "{capacity:?}"
         );
-        // The lower end is what an engineer may rely on.
+        // The held rate is close to the capacity and not above it.
         let held = capacity.held.unwrap();
         assert!(held.rate <= known * 1.001 && held.rate >= known / 1.3, "{known}: {held:?}");
     }
 }
 
-/// Of 100 servers, whose steps fail by chance in one of 20, all but the few that 95 % allow lie in their intervals; nothing else is
-/// told of it, and each search ends in time.
+/// One of 20 steps fails by chance. The intervals of at least 92 of 100 servers contain the capacity, and each search ends in time.
 #[test]
 fn unlucky_steps_neither_halve_the_answer_nor_are_told() {
     let (mut held, mut narrow) = (0, 0);
@@ -45,7 +44,7 @@ fn unlucky_steps_neither_halve_the_answer_nor_are_told() {
     assert!(held >= 92 && narrow >= 92, "{held} hold the capacity, {narrow} are narrow");
 }
 
-/// A step that contradicts all others, wherever it comes in the search.
+/// One step contradicts all others, at each position in the search.
 #[test]
 fn one_unlucky_step_moves_the_answer_by_little() {
     let searched = |unlucky: usize| {
@@ -75,7 +74,7 @@ fn one_unlucky_step_moves_the_answer_by_little() {
     }
 }
 
-/// Ends a step that passed after the calls that the test needs, or that failed after 3 s.
+/// Ends a step: a pass with the number of calls that the test needs, a failure after 3 s.
 fn end(search: &mut CapacitySearch, step: &LoadStep, passed: bool) {
     let span_s = if passed { (3400.0 / step.rate).clamp(step.least_s, step.at_most_s) } else { 3.0 };
     let begun = (step.rate * span_s).ceil() as u64;
@@ -84,8 +83,8 @@ fn end(search: &mut CapacitySearch, step: &LoadStep, passed: bool) {
     search.end(&Seen { span_s, counts, took_s: span_s + 1.0, ..Seen::default() });
 }
 
-/// Servers whose steps pass by known curves. Their steepness and the share of steps that fail by chance are drawn from what the
-/// estimate assumes; where they lie, over a range of forty. The search decides which rates are offered and when it ends.
+/// The steps of these servers pass with the probability of a known curve. Slopes and shares of random failures are drawn from the
+/// estimate's prior, capacities over a range of 1 to 40.
 #[test]
 fn the_interval_holds_the_rates_of_known_curves_as_often_as_it_says() {
     let (mut half, mut most, mut lucky, mut narrow, mut longest_s) = (0, 0, 0, 0, 0.0_f64);
@@ -122,7 +121,7 @@ fn the_interval_holds_the_rates_of_known_curves_as_often_as_it_says() {
         lucky += u32::from(is_lucky);
         narrow += u32::from(is_lucky && found.high <= 1.3 * found.low);
     }
-    // Each is to be held in 95 of 100, which leaves three standard deviations.
+    // 95 % of the intervals contain the rate, within three standard deviations.
     assert!(half >= 181 && most >= 181, "half: {half}, 95 %: {most} of {all}");
     assert!(narrow * 10 >= lucky * 9, "{narrow} of {lucky} are narrow");
     assert!(longest_s < 180.0, "{longest_s} s");
@@ -145,10 +144,10 @@ fn a_step_that_a_stall_spoilt_is_offered_again() {
     }
 }
 
-/// What a server in the middle of its range refuses is not seen if no step is offered there; if one is, the capacity lies below it.
+/// A server that refuses calls in a gap of its range is found to have a capacity below the gap if a step falls into it.
 #[test]
 fn what_passes_above_a_gap_that_was_met_is_no_capacity() {
-    // It fails from 300 to 420 per second, and from 900 on.
+    // The server fails from 300 to 420 per second, and from 900 on.
     let refuses = |rate: f64| if (300.0..420.0).contains(&rate) || rate >= 900.0 { 0.1 } else { 0.0 };
     let mut server = Server { refuses: Box::new(refuses), ..Server::of(1e6) };
     holds(&server.drive(&mut CapacitySearch::new(settings()).unwrap()), 300.0);
@@ -169,7 +168,7 @@ fn the_time_left_falls_to_nothing_and_ends_the_search() {
     assert!(found.low < 700.0 && 700.0 < found.high * 1.01, "{}", verdict.sentence("calls"));
     assert!((150.0..240.0).contains(&server.state.now_s), "{} s", server.state.now_s);
     assert_eq!(search.left_s(), Some(0.0));
-    // Without a rate that failed nothing is between.
+    // Without a failed rate there is no interval.
     let mut all = with(settings(), |sequential| (sequential.within_s, sequential.most_s) = (60.0, 10.0));
     all.start = 1.0;
     let verdict = Server::of(1e6).drive(&mut CapacitySearch::new(all).unwrap());
@@ -184,7 +183,7 @@ fn what_holds_for_seconds_only_is_found_below_in_long_steps() {
     let verdict = loop {
         match search.next() {
             Order::Step(step) => {
-                // For seconds it carries 1000 per second, and for long 700.
+                // The server sustains 1000 per second for seconds, and 700 in long steps.
                 let carried = if step.purpose == Purpose::Confirmation { 700.0 } else { 1000.0 };
                 server.refuses = Box::new(move |rate| if rate > carried { 0.1 } else { 0.0 });
                 server.step(&mut search, &step);
@@ -203,7 +202,7 @@ fn what_holds_for_seconds_only_is_found_below_in_long_steps() {
     assert!(short <= 6, "after two that did not hold all steps are long: {purposes:?}");
 }
 
-/// Around the knee calls fail with a known probability: the good share below 1000 per second, ever more above.
+/// Calls fail with a known probability: the good share below 1000 per second, an increasing one above.
 fn knee(seed: u64) -> Server {
     let refuses = |rate: f64| 0.000_1 + (rate / 1000.0 - 1.0).max(0.0);
     Server { refuses: Box::new(refuses), ..Server::of(10_000.0) }.seeded(seed)
@@ -211,7 +210,7 @@ fn knee(seed: u64) -> Server {
 
 #[test]
 fn failures_left_to_chance_around_the_knee_do_not_move_it() {
-    // At 1000.9 per second 0.1 % fail: what passes there is right or wrong by the risks of the test.
+    // At 1000.9 per second 0.1 % of the calls fail: there, the risks of the test apply.
     (0..20).for_each(|seed| holds(&knee(seed).drive(&mut CapacitySearch::new(settings()).unwrap()), 1000.0));
 }
 
@@ -238,7 +237,7 @@ fn a_capacity_below_the_first_rate_is_found_from_above() {
     holds(&verdict, 13.0);
     let rates: Vec<_> = search.journal().steps().take(4).map(|record| record.rate).collect();
     assert_eq!(rates, [100.0, 50.0, 25.0, 12.5]);
-    // So few calls cannot show 99.9 % within the longest step, and the journal says so.
+    // At these rates the longest step has too few calls to show 99.9 %, and the journal counts such steps.
     assert!(search.journal().by_share() > 0);
 }
 
@@ -250,7 +249,7 @@ fn what_cannot_be_carried_at_all_is_less_than_the_lowest_rate() {
     let verdict = Server::of(5.0).drive(&mut search);
     assert_eq!(verdict, Verdict::LessThan { rate: 20.0 });
     assert_eq!(verdict.rate(), None);
-    assert_eq!(verdict.sentence("calls"), "less than 20 calls/s: no rate that was allowed passed");
+    assert_eq!(verdict.sentence("calls"), "less than 20 calls/s: no allowed rate passed");
 }
 
 #[test]
@@ -261,15 +260,15 @@ fn what_nothing_exceeds_is_more_than_the_highest_rate_and_no_number() {
     let verdict = Server::of(50_000.0).drive(&mut search);
     assert_eq!(verdict, Verdict::MoreThan { rate: 1500.0 });
     assert_eq!(verdict.rate(), None);
-    assert_eq!(verdict.sentence("calls"), "more than 1500 calls/s: no rate that was allowed failed");
+    assert_eq!(verdict.sentence("calls"), "more than 1500 calls/s: no allowed rate failed");
     let journal = search.journal();
-    assert_eq!(journal.steps().last().unwrap().purpose, Purpose::Confirmation, "it held for long");
+    assert_eq!(journal.steps().last().unwrap().purpose, Purpose::Confirmation, "it held in a long step");
 }
 
 #[test]
 fn an_overloaded_server_is_left_alone_until_it_has_recovered() {
     let mut search = CapacitySearch::new(settings()).unwrap();
-    // For 40 s after its last loss it answers nobody: longer than lost calls are waited for.
+    // The server answers no call for 40 s after its last loss: longer than the wait for lost calls.
     let mut server = Server { recovery_s: 40.0, ..Server::of(1000.0) };
     holds(&server.drive(&mut search), 1000.0);
     let journal = search.journal();
@@ -281,11 +280,11 @@ fn an_overloaded_server_is_left_alone_until_it_has_recovered() {
             SearchEntry::Step(_) => None,
         })
         .collect();
-    assert!(spans.iter().any(|span| *span > 1.0), "it was left alone longer and longer: {spans:?}");
+    assert!(spans.iter().any(|span| *span > 1.0), "the pauses grow: {spans:?}");
     let below = journal.steps().filter(|step| step.rate < 980.0 && !step.purpose.is_probe());
     assert!(
         below.into_iter().all(|step| step.decision.outcome == StepOutcome::Passed),
-        "none failed for the one before"
+        "no step fails because of the previous one"
     );
 }
 
@@ -339,10 +338,10 @@ fn the_testers_limit_is_no_failure_of_the_server() {
         sentence.starts_with(&format!("at least {carried} calls/s; above, the tester is the limit")),
         "{sentence}"
     );
-    // Where nothing at all is valid there is nothing that the server carried.
+    // If no step is valid, the server has sustained no rate.
     let (verdict, _) = limited_at(0.0, 1000.0);
     assert!(matches!(verdict, Verdict::TesterLimit { rate: 1.0, carried: None, .. }), "{verdict:?}");
-    // A limit above the server's does not hide it.
+    // A tester limit above the server's capacity does not hide it.
     let (verdict, failed) = limited_at(1500.0, 1000.0);
     holds(&verdict, 1000.0);
     assert!(failed > 0);
@@ -361,7 +360,7 @@ fn a_tester_that_offers_less_than_it_is_asked_for_is_the_limit() {
 #[test]
 fn large_buffers_do_not_pass_for_capacity() {
     let mut search = CapacitySearch::new(settings()).unwrap();
-    // Four minutes of calls may wait: no call is ever lost, each is only later.
+    // The buffer holds four minutes of calls: no call is lost, but delays grow.
     holds(&Server { buffer: 240_000.0, ..Server::of(1000.0) }.drive(&mut search), 1000.0);
     let journal = search.journal();
     let reasons: Vec<_> = journal.steps().map(|step| &step.decision.reason).collect();
