@@ -1,4 +1,4 @@
-//! What every table of points shows: which factors vary, which are constant, and the units of the responses.
+//! Columns of the tables of points (varied and constant factors, responses and their units), and the order of a claim's comparisons.
 
 use netrig_experiment::{ClaimPoint, ClaimResult, Level, PointResult, TableResult};
 
@@ -7,7 +7,7 @@ use crate::number::Unit;
 
 /// The columns of a table of points.
 pub(crate) struct PointColumns<'a> {
-    /// Whether points of more than one substrate are in it.
+    /// Whether there are points of more than one substrate.
     pub substrates: bool,
     /// Factors whose levels differ from point to point, in the order of the file.
     pub varied: Vec<&'a str>,
@@ -36,8 +36,7 @@ impl<'a> PointColumns<'a> {
     }
 }
 
-/// The unit of a response in tables: the one that the file asks for, else one that suits all responses that are
-/// measured in the same.
+/// The unit of a response in tables: the one of the file, or else one that suits all responses with the same unit.
 pub(crate) fn response_unit(report: &Report<'_>, name: &str) -> Unit {
     let design = &report.experiment.design;
     let unit = design.unit_of(name);
@@ -52,13 +51,12 @@ pub(crate) fn response_unit(report: &Report<'_>, name: &str) -> Unit {
     Unit::fitting(&unit, measured.filter_map(|response| response.mean))
 }
 
-/// Whether the file asks for the unit of a response.
+/// Whether the file sets the unit of a response.
 pub(crate) fn is_asked_for(report: &Report<'_>, response: &str) -> bool {
     report.experiment.design.response(response).is_some_and(|spec| spec.unit.is_some())
 }
 
-/// The units of a table's columns: one for all columns that are measured in the same, unless the file asks for
-/// another.
+/// The units of a table's columns. Columns with the same unit share one display unit, unless the file sets the unit.
 pub(crate) fn column_units(report: &Report<'_>, table: &TableResult) -> Vec<Unit> {
     let spec = report.experiment.design.table(&table.id);
     let asked = |n: usize| {

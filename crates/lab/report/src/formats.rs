@@ -1,4 +1,4 @@
-//! The forms in which a report is shown.
+//! The output formats of a report.
 
 use netrig_experiment::FigureData;
 
@@ -7,8 +7,8 @@ use crate::report::{Picture, Report};
 use crate::{csv, figure, html, json, markdown, terminal};
 
 impl Report<'_> {
-    /// One page that opens without a network: HTML that is well-formed XML too, with its style and its script
-    /// inside. Everything can be read without the script.
+    /// One page that needs no network: HTML that is also well-formed XML, with embedded style and script. All content is
+    /// readable without the script.
     pub fn html(&self) -> String {
         html::page(self)
     }
@@ -23,32 +23,32 @@ impl Report<'_> {
         csv::rows(self)
     }
 
-    /// What `netrig run` prints: responses with their intervals (the tables, where there are many points) and a
-    /// line for each claim, in at most `width` columns, without colour.
+    /// The output of `netrig run`: responses with their intervals, or the tables if there are many points, and the claims. It
+    /// has at most `width` columns and no colour.
     pub fn terminal(&self, width: usize) -> String {
         terminal::text(self, width)
     }
 
-    /// The results as one JSON document, the contract in `schema/results.schema.json`; in lines if `pretty`. The
-    /// same results give the same bytes.
+    /// The results as one JSON document, as defined by `schema/results.schema.json`; with line breaks if `pretty`. The same
+    /// results give the same bytes.
     pub fn json(&self, pretty: bool) -> String {
         json::document(self, pretty)
     }
 
-    /// Each figure by its name in the file, drawn for a paper.
+    /// Each figure as SVG, with its name in the file.
     pub fn figures_svg(&self, theme: Theme) -> Vec<(String, String)> {
         let charts = self.figures.iter().map(|figure| (figure, self.chart(figure)));
         charts.map(|(figure, chart)| (figure.id.clone(), chart.svg(figure::width(&chart), theme))).collect()
     }
 
-    /// Each picture, by its figure's name in the file and its own place in it, from 1.
+    /// Each picture, with a name made of its figure's name in the file and its place in it, from 1.
     pub fn pictures_png(&self) -> impl Iterator<Item = (String, &Picture)> {
         self.pictures.iter().flat_map(|(figure, pictures)| {
             (1..).zip(pictures).map(move |(place, picture): (u32, _)| (format!("{figure}-{place}"), picture))
         })
     }
 
-    /// A figure, ready to be drawn.
+    /// The chart of a figure.
     pub fn chart(&self, figure: &FigureData) -> Chart {
         figure::chart(self, figure)
     }

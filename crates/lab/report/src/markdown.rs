@@ -87,7 +87,7 @@ fn agreement(report: &Report<'_>, pair: &SubstratePair<'_>, sheet: &PointColumns
     }
 }
 
-/// The claims at a glance.
+/// The overview of claims.
 fn claims(report: &Report<'_>) -> TextTable {
     let lines = ClaimLine::all(report);
     let several = lines.iter().any(|line| line.substrate.is_some());
@@ -108,7 +108,7 @@ fn claims(report: &Report<'_>) -> TextTable {
         };
         let p = line.p().unwrap_or_default();
         let keys = [verdict, line.claim.says.clone() + &places].into_iter().chain(on);
-        keys.chain(numbers).chain([p, line.seen.name().to_owned()]).collect()
+        keys.chain(numbers).chain([p, line.exhibit.name().to_owned()]).collect()
     };
     TextTable {
         keys: if several { 3 } else { 2 },
@@ -118,7 +118,7 @@ fn claims(report: &Report<'_>) -> TextTable {
     }
 }
 
-/// A table whose columns are aligned in the text too.
+/// A Markdown table with columns that are aligned in the source as well.
 fn aligned(table: &TextTable) -> String {
     let rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
@@ -138,7 +138,7 @@ fn aligned(table: &TextTable) -> String {
     line(&table.headings) + &rule + &table.rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// `text` without anything that Markdown or HTML would take for markup, on one line.
+/// `text` on one line, with the markup of Markdown and HTML escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,8 +1,7 @@
-//! Numbers as people read them: in a unit that suits their size, with no more digits than their interval
-//! supports.
+//! Numbers for display: in a unit that suits their size, with no more digits than their interval supports.
 //!
-//! Tables, axes, Markdown and the terminal all write numbers with this module, so that one value looks the same
-//! everywhere: `54.01 ± 0.12`. Thousands are parted by a narrow space, a minus is a minus (U+2212).
+//! Tables, axes, Markdown and the terminal write numbers with this module, so that a value looks the same everywhere:
+//! `54.01 ± 0.12`. A narrow space separates thousands, and the minus sign is U+2212.
 
 use netrig_experiment::{Agreement, ClaimPoint, ResponseResult, TableCell};
 
@@ -17,7 +16,7 @@ const LADDERS: &[&[(&str, f64)]] = &[
 /// Decimals beyond which a number is written with a power of ten.
 const MOST_DECIMALS: i32 = 7;
 
-/// Digits of a number that has no interval, and at most of one that has a very narrow one.
+/// Digits of a number without an interval, and the largest number of digits with a very narrow one.
 const DIGITS: i32 = 4;
 const MOST_DIGITS: i32 = 7;
 
@@ -29,13 +28,13 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit as it is: numbers stay what they are.
+    /// This unit, without conversion.
     pub fn fixed(unit: &str) -> Self {
         Self { name: unit.to_owned(), times: 1.0 }
     }
 
     /// The unit of the same kind in which the largest of `values` (in `unit`) has one to three digits before the
-    /// point: `KB/s` for 54 012 B/s. A unit that has no larger or smaller sisters stays.
+    /// point: `KB/s` for 54 012 B/s. A unit without multiples stays.
     pub fn fitting(unit: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let largest =
             values.into_iter().filter(|v| v.is_finite()).fold(0.0, |most: f64, v| most.max(v.abs()));
@@ -53,7 +52,7 @@ impl Unit {
         Self { name: (*name).to_owned(), times: worth / rung }
     }
 
-    /// The unit of a difference of two values in this one: of percentages, percentage points.
+    /// The unit of a difference of two values in this unit: percentage points for percentages.
     #[must_use]
     pub fn of_difference(self) -> Self {
         if self.name == "%" { Self { name: "pp".to_owned(), ..self } } else { self }
@@ -64,7 +63,7 @@ impl Unit {
         if self.name == "1" { "" } else { &self.name }
     }
 
-    /// `value`, in the unit that this was made from, in this unit.
+    /// Converts `value` from the original unit to this one.
     pub fn convert(&self, value: f64) -> f64 {
         value * self.times
     }
@@ -74,7 +73,7 @@ impl Unit {
         if self.name().is_empty() { what.to_owned() } else { format!("{what} ({})", self.name) }
     }
 
-    /// `number` with the unit behind it.
+    /// `number` followed by the unit.
     pub fn behind(&self, number: &str) -> String {
         if self.name().is_empty() { number.to_owned() } else { format!("{number} {}", self.name) }
     }
@@ -87,7 +86,7 @@ pub struct Estimate {
     pub value: f64,
     /// The ends of its interval, if there is one.
     pub interval: Option<(f64, f64)>,
-    /// Replications behind it.
+    /// The number of replications.
     pub n: u32,
 }
 
@@ -97,33 +96,33 @@ impl Estimate {
         value.is_finite().then_some(Self { value, interval, n })
     }
 
-    /// Of a response; `None` if it was not measured.
+    /// The estimate of a response; `None` if it was not measured.
     pub fn of_response(result: &ResponseResult) -> Option<Self> {
         Self::new(result.mean?, result.low, result.high, result.n)
     }
 
-    /// Of a table's cell; `None` if it is empty.
+    /// The estimate of a table's cell; `None` if it is empty.
     pub fn of_cell(cell: &TableCell) -> Option<Self> {
         Self::new(cell.estimate?, cell.low, cell.high, cell.n)
     }
 
-    /// Of a claim's comparison; `None` if it is not finite.
+    /// The estimate of a claim's comparison; `None` if it is not finite.
     pub fn of_claim(point: &ClaimPoint) -> Option<Self> {
         Self::new(point.estimate, point.low, point.high, point.n)
     }
 
-    /// Of the ratio of two substrates' means; `None` if there is none.
+    /// The ratio of two substrates' means; `None` if there is none.
     pub fn of_ratio(agreement: &Agreement) -> Option<Self> {
         Self::new(agreement.ratio?, agreement.low, agreement.high, agreement.pairs)
     }
 
-    /// Of the difference of two substrates' means; `None` without pairs.
+    /// The difference of two substrates' means; `None` without pairs.
     pub fn of_difference(agreement: &Agreement) -> Option<Self> {
         let difference = agreement.difference?;
         Self::new(difference.estimate, difference.low, difference.high, agreement.pairs)
     }
 
-    /// Written in `unit`.
+    /// The estimate as text in `unit`.
     pub fn written(&self, unit: &Unit) -> WrittenEstimate {
         let value = unit.convert(self.value);
         let Some((low, high)) = self.interval.map(|(low, high)| (unit.convert(low), unit.convert(high)))
@@ -138,7 +137,7 @@ impl Estimate {
         let power = if place < -MOST_DECIMALS { exponent(value.abs().max(half)) } else { 0 };
         let (scale, place) = (10f64.powi(-power), place - power);
         let write = |v: f64| with_power(&rounded(v * scale, place), power);
-        // A width below the last digit that is shown is not nothing.
+        // A width below the last shown digit must not be written as 0.
         let small = half * scale < 0.5 * 10f64.powi(place);
         let symmetric = (value - (low + high) / 2.0).abs() <= 0.05 * half;
         let interval = match (symmetric, small) {
@@ -149,7 +148,7 @@ impl Estimate {
         WrittenEstimate { value: write(value), interval: Some(interval) }
     }
 
-    /// Everything about it in one line, for somebody who points at it: `54.01 ± 0.12 KB/s, n = 10`.
+    /// Value, interval, unit and n in one line, for the tip of a mark: `54.01 ± 0.12 KB/s, n = 10`.
     pub fn says(&self, unit: &Unit) -> String {
         format!("{}, n = {}", unit.behind(&self.written(unit).to_string()), self.n)
     }
@@ -160,7 +159,7 @@ impl Estimate {
 pub struct WrittenEstimate {
     /// `54.01`.
     pub value: String,
-    /// `± 0.12`, or `[53.89, 54.31]` where the value is not in the middle; absent without an interval.
+    /// `± 0.12`, or `[53.89, 54.31]` if the value is not in the middle; `None` without an interval.
     pub interval: Option<String>,
 }
 
@@ -173,7 +172,7 @@ impl std::fmt::Display for WrittenEstimate {
     }
 }
 
-/// The power of ten of the last digit that is worth showing: the half-width gets two digits (GUM 7.2.6).
+/// The power of ten of the last digit to show: the half-width has two digits (GUM 7.2.6).
 fn last_place(value: f64, half: f64) -> i32 {
     let mut place = exponent(half) - 1;
     // 0.0996 has two digits as 0.10.
@@ -183,7 +182,7 @@ fn last_place(value: f64, half: f64) -> i32 {
     if value == 0.0 { place } else { place.max(exponent(value.abs()) + 1 - MOST_DIGITS) }
 }
 
-/// A number without an interval: four digits, no zeros behind, whole numbers as they are.
+/// A number without an interval: four digits without trailing zeros; whole numbers in full.
 pub fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { "–".into() };
@@ -194,7 +193,7 @@ pub fn plain(value: f64) -> String {
     to_digits(value, DIGITS)
 }
 
-/// A number that somebody else wrote, with the digits that they gave it, at most seven.
+/// A given number (a level, a paper's value) with its own digits, at most seven.
 pub fn as_given(value: f64) -> String {
     if value == 0.0 { "0".into() } else { to_digits(value, MOST_DIGITS) }
 }
@@ -219,7 +218,7 @@ trait RoundTo {
 }
 
 impl RoundTo for f64 {
-    /// Rounds to whole numbers where the place is a whole one; the rest is left to the formatter.
+    /// Rounds to a whole number if the place is above the decimal point; the formatter rounds decimals.
     fn round_to(self, place: i32) -> f64 {
         if place > 0 { self.round() } else { self }
     }
@@ -260,7 +259,7 @@ pub fn tick(value: f64, step: f64) -> String {
     rounded(value, -if whole(decimals) { decimals } else { decimals + 1 })
 }
 
-/// How far `ours` is from `theirs`, as `+1.3 %`; `None` if theirs is zero.
+/// The relative difference of `ours` from `theirs`: `+1.3 %`; `None` if `theirs` is zero.
 pub fn relative(ours: f64, theirs: f64) -> Option<String> {
     let percent = 100.0 * (ours - theirs) / theirs.abs();
     if !percent.is_finite() {
@@ -279,7 +278,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", as_given((share * 1e6).round() / 1e4))
 }
 
-/// A p-value: `p = 0.012`, `p < 0.001`. Exactly 0 is that of what chance had no part in: there was nothing to test.
+/// A p-value: `p = 0.012`, `p < 0.001`. A value of exactly 0 means that no chance was involved, so there was nothing to test.
 pub fn p_value(p: f64) -> String {
     if p == 0.0 {
         return "no chance".into();
@@ -291,11 +290,11 @@ pub fn p_value(p: f64) -> String {
     format!("p = {text}")
 }
 
-/// Thousands parted by a narrow space, from five digits on, and a true minus.
+/// `number` with narrow spaces between thousands, from five digits on, and with a minus sign (U+2212).
 fn grouped(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |rest| ("−", rest));
     let (whole, rest) = digits.split_once('.').map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
-    // −0 and −0.00 are nothing.
+    // −0 and −0.00 have no sign.
     let nothing = digits.chars().all(|c| matches!(c, '0' | '.'));
     let mut out = String::from(if nothing { "" } else { sign });
     for (n, digit) in whole.chars().enumerate() {

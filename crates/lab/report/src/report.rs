@@ -1,11 +1,11 @@
-//! What a report is made from.
+//! The data of a report.
 
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Experiment, FigureData, Results};
 use netrig_store::Provenance;
 
-/// The results of an experiment, ready to be shown.
+/// The results of an experiment, with all that its report shows.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     pub(crate) experiment: &'a Experiment,
@@ -20,17 +20,17 @@ pub struct Report<'a> {
 /// A picture of a video, beside others in a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Whose it is.
+    /// The name of the video.
     pub title: String,
-    /// What is to be said of it.
+    /// The text below the picture.
     pub says: String,
-    /// The file.
+    /// The picture as a PNG file.
     pub png: Vec<u8>,
 }
 
 impl<'a> Report<'a> {
-    /// A report of `results`, which `experiment` (read from `text`) led to. Its figures over the levels of factors
-    /// are worked out here; figures of single runs are given to it: [`Report::with_figure`].
+    /// A report of the `results` of `experiment`, which was read from `text`. It contains the figures over the levels of
+    /// factors. The caller adds figures of single runs: [`Report::with_figure`].
     pub fn new(experiment: &'a Experiment, text: &'a str, results: &'a Results) -> Self {
         let design = &experiment.design;
         let figures = design.figures.iter().filter(|(_, spec)| !spec.is_of_runs());
@@ -38,7 +38,7 @@ impl<'a> Report<'a> {
         Self { experiment, text, results, figures, pictures: BTreeMap::new(), readme: "", provenance: &[] }
     }
 
-    /// The same with a figure of single runs; it stands where the file has it.
+    /// Adds a figure of single runs, at its position in the file.
     #[must_use]
     pub fn with_figure(mut self, figure: FigureData) -> Self {
         let place = |id: &str| self.experiment.design.figures.iter().position(|(known, _)| known == id);
@@ -48,20 +48,20 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// The same with pictures beside each other in the figure of this name.
+    /// Adds pictures side by side to the figure of this name.
     #[must_use]
     pub fn with_pictures(mut self, figure: &str, pictures: Vec<Picture>) -> Self {
         self.pictures.insert(figure.to_owned(), pictures);
         self
     }
 
-    /// The same with the words of the study's README (Markdown).
+    /// Adds the text of the study's README (Markdown).
     #[must_use]
     pub fn with_readme(self, readme: &'a str) -> Self {
         Self { readme, ..self }
     }
 
-    /// The same with where and with what its runs were made.
+    /// Adds the machines and builds of its runs.
     #[must_use]
     pub fn with_provenance(self, provenance: &'a [Provenance]) -> Self {
         Self { provenance, ..self }

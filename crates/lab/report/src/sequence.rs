@@ -4,7 +4,7 @@ use netrig_experiment::{Numbered, Numbers, Sequence};
 
 use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 
-/// The figure of one direction of a connection. `at` says where it was seen, `caption` of which run it is.
+/// The figure of one direction of a connection. `at` is the place of the capture; `caption` describes the run.
 pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     let [from, to] = seen.ends.map(|(address, port)| format!("{address} port {port}"));
     let (protocol, numbers) = match seen.numbers {
@@ -13,7 +13,7 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     };
     let beyond = window_beyond(seen);
     let window = if beyond.is_some() { Vec::new() } else { line(&seen.window) };
-    // What is to be seen on top comes last; the names are in the order of a reader's interest.
+    // The layers are drawn back to front; the names are in the order of the reader's interest.
     let layers = [
         ("window", Marks::Trace, window),
         ("acknowledged", Marks::Trace, line(&seen.acknowledged)),
@@ -53,7 +53,7 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     }
 }
 
-/// How far the window reached beyond what was sent, if so far that the rest of the figure would be flat.
+/// How far the window extends beyond the sent data, bytes or chunks; `None` unless it would flatten the rest of the figure.
 fn window_beyond(seen: &Sequence) -> Option<u64> {
     let data = || seen.sent.iter().chain(&seen.sent_again);
     let (lowest, highest) = (data().map(|span| span.from).min()?, data().map(|span| span.to).max()?);

@@ -1,4 +1,4 @@
-//! What `netrig run` prints when it is done.
+//! The report that `netrig run` prints at its end.
 
 use netrig_experiment::{Accord, Agreement, Verdict};
 
@@ -12,10 +12,10 @@ use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
 use crate::wording::{replications, sign, tally};
 
-/// Points beyond which the derived tables are shown in their place.
+/// The largest number of points that are listed; beyond it the derived tables replace them.
 const MOST_POINTS: usize = 40;
 
-/// From the margin to a claim's sentence.
+/// The indentation of a claim's sentence, characters.
 const INDENT: usize = 16;
 
 pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
@@ -47,7 +47,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
             }
         }
     }
-    out += &troubles(report, width);
+    out += &warnings(report, width);
     out += &agreement(report, &sheet, width);
     let lines = ClaimLine::all(report);
     if !lines.is_empty() {
@@ -77,14 +77,14 @@ fn heading(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> Strin
     format!("{}\n{}\n\n", printable(&results.experiment), wrapped(&facts.join(", "), width, 0))
 }
 
-/// A table in at most `width` columns: what does not fit beside the keys comes below, with the keys again.
+/// A table of at most `width` characters per line. Columns that do not fit follow below, with the keys repeated.
 fn columns(table: &TextTable, width: usize) -> String {
     let widths: Vec<usize> = (0..table.headings.len()).map(|n| table.width(n)).collect();
     let keys = widths[..table.keys].iter().map(|w| w + 2).sum::<usize>();
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
     for (n, wide) in widths.iter().enumerate().skip(table.keys) {
-        // A column and the one that belongs to it come together, if they can.
+        // A column and the one that belongs to it stay together, if the width allows it.
         let with = if table.beside.contains(&(n + 1)) { 2 + widths[n + 1] } else { 0 };
         match blocks.last_mut().filter(|_| used + 2 + wide + with <= width) {
             Some(block) => {
@@ -106,15 +106,15 @@ fn columns(table: &TextTable, width: usize) -> String {
         };
         out += if number > 0 { "\n" } else { "" };
         out += &line(&table.headings);
-        // What was measured elsewhere only need not be told again below it.
-        let told = |row: &&Vec<String>| blocks.len() == 1 || block.iter().any(|n| row[*n] != "–");
-        out.extend(table.rows.iter().filter(told).map(|row| line(row)));
+        // Rows without values in a further block are left out.
+        let has_values = |row: &&Vec<String>| blocks.len() == 1 || block.iter().any(|n| row[*n] != "–");
+        out.extend(table.rows.iter().filter(has_values).map(|row| line(row)));
     }
     out
 }
 
-/// What to look at before the numbers are trusted.
-fn troubles(report: &Report<'_>, width: usize) -> String {
+/// The warnings.
+fn warnings(report: &Report<'_>, width: usize) -> String {
     let line = |warning: &ResultWarning| {
         let places: Vec<String> = warning.named_places().collect();
         let at = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
@@ -124,7 +124,7 @@ fn troubles(report: &Report<'_>, width: usize) -> String {
     ResultWarning::all(report).iter().map(line).collect()
 }
 
-/// How many points agree as the file asks, and those that do not or cannot be told; nothing if it asks nothing.
+/// The number of points that agree, and those that differ or are inconclusive; empty if the file sets no margins.
 fn agreement(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> String {
     let mut out = String::new();
     for pair in SubstratePair::all(report) {
@@ -162,8 +162,8 @@ fn disagreement(
     wrapped(&printable(&format!("{verdict}{response}{at}: {numbers}")), width, INDENT)
 }
 
-/// `✓ supported     sentence (p < 0.001)`; below it the numbers on which the verdict hangs, where it fails, and where
-/// to see it. Of what is not supported the reason has the numbers.
+/// `✓ supported     sentence (p < 0.001)`; below it the deciding numbers, the places where the claim fails, and where to see
+/// it. If the claim is not supported, the reason contains the numbers.
 fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let claim = line.claim;
     let p = line.p().map_or(String::new(), |p| format!(" ({p})"));
@@ -185,15 +185,15 @@ fn claim(line: &ClaimLine<'_>, width: usize) -> String {
         }
     }
     said.extend((!line.places.is_empty()).then(|| line.places.clone()));
-    if line.seen != ClaimExhibit::Responses {
-        said.push(format!("see {}", line.seen.name()));
+    if line.exhibit != ClaimExhibit::Responses {
+        said.push(format!("see {}", line.exhibit.name()));
     }
     let said = format!("{}{}", " ".repeat(INDENT), printable(&said.join("; ")));
     out += &(wrapped(&said, width, INDENT) + "\n");
     out
 }
 
-/// `text` in lines of at most `width` characters, all but the first indented. Spaces at its start stay.
+/// Wraps `text` into lines of at most `width` characters. All lines except the first are indented; spaces at the start stay.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let start: String = text.chars().take_while(|c| *c == ' ').collect();
@@ -215,7 +215,7 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     lines.iter().map(|line| cut(line.trim_end(), width)).collect::<Vec<_>>().join("\n")
 }
 
-/// `line`, if need be cut to `width` characters with an ellipsis.
+/// `line`, cut to `width` characters with an ellipsis if it is longer.
 fn cut(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
@@ -223,7 +223,7 @@ fn cut(line: &str, width: usize) -> String {
     line.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// `text` without control characters: a name must not move the cursor.
+/// `text` without control characters, so that a name cannot move the cursor.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

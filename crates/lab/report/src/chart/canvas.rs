@@ -1,17 +1,17 @@
-//! What a chart is drawn on: SVG text that grows, and the colours of its theme.
+//! The output of a drawing: SVG text, and the colours of its theme.
 
 use std::fmt::Write;
 
 use super::theme::Palette;
 use netrig_core::xml::escaped;
 
-/// A drawing so far, and its colours.
+/// The SVG text so far, and the colours.
 pub(super) struct Canvas {
     pub palette: Palette,
     pub out: String,
 }
 
-// Writing to a String cannot fail; the result is dropped in one place.
+// Writing to a String cannot fail; this is the only place that ignores the result.
 macro_rules! put {
     ($canvas:expr, $($text:tt)*) => {
         let _ = writeln!($canvas.out, $($text)*);
@@ -24,7 +24,7 @@ impl Canvas {
         Self { palette, out: String::new() }
     }
 
-    /// A text whose colour its class decides. `extra` is further attributes, with a space before.
+    /// Draws a text. Its class determines its colour. `extra` holds further attributes, with a leading space.
     pub fn text(&mut self, class: &str, at: (f64, f64), size: f64, anchor: &str, extra: &str, words: &str) {
         let fill = if class.contains("muted") { self.palette.muted } else { self.palette.text };
         let ((x, y), words) = (at, escaped(words));
@@ -34,7 +34,7 @@ impl Canvas {
         );
     }
 
-    /// The colour of a series and the class that gives it to a page; those of words for no series.
+    /// The colour of a series, and the class that sets it on a page; those of text for no series.
     pub fn ink(&self, series: Option<usize>) -> (&'static str, String) {
         let colours = self.palette.series;
         match series.map(|n| n % colours.len()) {

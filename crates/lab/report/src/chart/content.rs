@@ -3,124 +3,124 @@
 /// A figure: one or more panels that share their series and axes' titles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What one sees, in one line.
+    /// The title, one line.
     pub title: String,
-    /// One or two sentences under it: levels that are constant, n, confidence.
+    /// One or two sentences below the chart: constant levels, n, confidence.
     pub caption: String,
-    /// Title of the horizontal axis, unit included: `mean inter-arrival time (s)`.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Title of the vertical axis, unit included.
+    /// The vertical axis.
     pub y: Axis,
-    /// The names of the series in the order of the legend; panels refer to them by place. One without a name is
-    /// not in the legend.
+    /// The names of the series in the order of the legend; layers refer to them by place. A series without a name is not in
+    /// the legend.
     pub series: Vec<String>,
-    /// What the dashed lines are: `M/M/1`; each has dashes of its own.
+    /// The names of the dashed lines: `M/M/1`. Each has its own dash pattern.
     pub theory: Vec<String>,
-    /// At least one; of a grid row by row.
+    /// At least one panel; in a grid, row by row.
     pub panels: Vec<Panel>,
-    /// The headings of its rows and columns, if it is a grid; else panels stand side by side as there is room.
+    /// The headings of rows and columns if the panels form a grid; otherwise panels are side by side as the width allows.
     pub grid: Option<PanelGrid>,
-    /// Further words under it, without marks.
+    /// A note below the caption, without markup.
     pub note: String,
 }
 
-/// The headings of a grid of panels, which has a panel for each pair of them.
+/// The headings of a grid of panels. The grid has a panel for each pair of row and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanelGrid {
-    /// Of each row: `upload`.
+    /// Heading of each row: `upload`.
     pub rows: Vec<String>,
-    /// Of each column; one without words if only rows are told apart.
+    /// Heading of each column. A single empty heading if the grid has only rows.
     pub columns: Vec<String>,
 }
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it measures, with its unit in brackets; `(1)` is left out for pure numbers.
+    /// The quantity, with its unit in brackets: `mean inter-arrival time (s)`. Pure numbers have no unit.
     pub title: String,
-    /// Linear or logarithmic; categories for levels that are words.
+    /// The kind of scale.
     pub scale: AxisKind,
 }
 
-/// How values lie on an axis.
+/// The kind of an axis's scale.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AxisKind {
-    /// In proportion. With `zero`, the axis begins at zero, as it must where bars or ratios are compared.
+    /// Linear. With `zero`, the axis includes zero, which is needed to compare bars or ratios.
     Linear {
         /// Whether zero is on the axis.
         zero: bool,
     },
-    /// In proportion, with ticks at these values only: the levels of a factor.
+    /// Linear, with ticks only at these values: the levels of a factor.
     Levels(Vec<f64>),
-    /// By orders of magnitude. Values at or below zero are left out.
+    /// Logarithmic. Values at or below zero are left out.
     Log,
-    /// Side by side, by these names; values are places in the list.
+    /// Categories with these names, side by side; a value is a place in the list.
     Categories(Vec<String>),
 }
 
 /// One plot of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// What is special here: `down for 5 s`; empty for a single panel.
+    /// The levels of this panel: `down for 5 s`; empty for a single panel.
     pub title: String,
-    /// What is drawn, back to front.
+    /// The layers, back to front.
     pub layers: Vec<Layer>,
-    /// Spans of the horizontal axis to be shaded, with a word each: an outage.
+    /// Shaded spans of the horizontal axis, each with a text: an outage.
     pub spans: Vec<(f64, f64, String)>,
 }
 
 /// One set of marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// Place in [`Chart::series`]; `None` belongs to no series and has the colour of words.
+    /// The place in [`Chart::series`]. A layer with `None` belongs to no series and has the colour of text.
     pub series: Option<usize>,
-    /// How it is drawn.
+    /// The kind of marks.
     pub marks: Marks,
-    /// From left to right.
+    /// The points, from left to right.
     pub points: Vec<ChartMark>,
 }
 
-/// How a layer is drawn.
+/// The kind of marks of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// Measured: filled marks with their intervals, joined by a line.
+    /// Measured values: filled marks with their intervals, joined by a line.
     Measured,
-    /// What a paper says: hollow marks, not joined.
+    /// Values of a paper: hollow marks, not joined.
     Paper,
-    /// What a paper says of the whole axis: a dotted line across, with a hollow mark at its end.
+    /// A paper's value for the whole axis: a dotted line across the panel, with a hollow mark at its end.
     PaperLevel,
-    /// A closed form: a dashed line, with the dashes of its place among the chart's theories.
+    /// A closed form: a dashed line, with the dash pattern of its place in [`Chart::theory`].
     Theory(usize),
     /// A trace: a line of steps.
     Trace,
     /// Events: small marks, not joined.
     Events,
-    /// What reaches from one value to another: an upright bar over each mark's interval.
+    /// Ranges: an upright bar over each mark's interval.
     Bars,
 }
 
 /// One point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartMark {
-    /// Horizontal.
+    /// The horizontal value.
     pub x: f64,
-    /// Vertical.
+    /// The vertical value.
     pub y: f64,
-    /// Interval, if there is one.
+    /// The vertical interval, if there is one.
     pub interval: Option<(f64, f64)>,
-    /// Said when somebody points at it: value, interval, n.
+    /// The text of its tip: value, interval, n.
     pub says: String,
 }
 
 impl ChartMark {
-    /// A point without interval or words.
+    /// A point without interval and text.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, interval: None, says: String::new() }
     }
 }
 
 impl Chart {
-    /// What a screen reader says of the chart, in one sentence.
+    /// A description of the chart for screen readers, in one sentence.
     pub fn description(&self) -> String {
         let panels = match self.panels.len() {
             0 | 1 => String::new(),

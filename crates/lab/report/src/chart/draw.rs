@@ -1,4 +1,4 @@
-//! A chart as SVG: words, legend, axes. What lies inside the axes is drawn by `marks`.
+//! A chart as SVG: texts, legend, axes. The module `marks` draws the content of the panels.
 
 use std::fmt::Write;
 
@@ -16,23 +16,23 @@ use netrig_core::xml::escaped;
 impl Chart {
     /// Draws the chart as a complete SVG document, `width` pixels wide, in the colours of `theme`.
     ///
-    /// Every mark also carries a class, so that a page can colour it anew for its own theme.
+    /// Every mark also has a class, so that a page can apply the colours of its own theme.
     pub fn svg(&self, width: f64, theme: Theme) -> String {
         Drawing::new(self, width, theme, CaptionPlacement::Inside).finish()
     }
 
-    /// The same for a page that says title and caption itself, and gives each class its colour and its strokes.
+    /// Draws the chart for a page that shows title and caption itself, and styles the classes.
     pub fn plot(&self, width: f64) -> String {
         let drawing = Drawing::new(self, width, Theme::Light, CaptionPlacement::Outside).finish();
         STYLED.iter().fold(without_colours(&drawing), |svg, styled| svg.replace(styled, ""))
     }
 }
 
-/// What a page's style says of marks and lines, and each of them need not.
+/// Attributes of marks and lines that the style sheet of a page sets.
 const STYLED: [&str; 4] =
     [r#" fill="none""#, r#" stroke-width="1.6""#, r#" stroke-width="1.4""#, r#" stroke-linejoin="round""#];
 
-/// A drawing without the colours of its theme. Words in it are escaped, so that no quotation mark is theirs.
+/// A drawing without the colours of its theme. Texts in it are escaped, so every quotation mark belongs to an attribute.
 fn without_colours(svg: &str) -> String {
     let mut out = String::with_capacity(svg.len());
     let mut rest = svg;
@@ -44,7 +44,7 @@ fn without_colours(svg: &str) -> String {
     out + rest
 }
 
-/// The drawing of one chart in one theme.
+/// The drawing of a chart in a theme.
 struct Drawing<'a> {
     chart: &'a Chart,
     layout: ChartLayout,
@@ -137,7 +137,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Whether a line joins the marks of series `n` somewhere.
+    /// Whether a line joins the marks of series `n` in some layer.
     fn joined(&self, n: usize) -> bool {
         let words = matches!(self.chart.x.scale, AxisKind::Categories(_));
         self.layers_of(n).any(|marks| match marks {
@@ -173,7 +173,7 @@ impl<'a> Drawing<'a> {
                 self.canvas,
                 r#"<rect class="span" x="{from:.1}" y="{top:.1}" width="{wide:.1}" height="{height:.1}" fill="{fill}"><title>{says}</title></rect>"#
             );
-            // A word that would touch the one before, or the frame, is left to the pointer.
+            // A text that would touch the previous one or the frame appears only as a tip.
             let (middle, half) = (from + wide / 2.0, width(word) * SMALL / 2.0);
             if middle - half >= free_from && middle + half <= right {
                 let baseline = top + SMALL + 2.0 + free_below(panel, frame, (middle - half, middle + half));
@@ -194,7 +194,7 @@ impl<'a> Drawing<'a> {
                 self.canvas.text("muted tick", (left - 7.0, y + SMALL * 0.35), SMALL, "end", "", label);
             }
         }
-        // Zero inside the panel is what differences are judged by.
+        // A line at zero inside the panel is the reference for differences.
         if let Some(zero) = frame.y.place(0.0).filter(|y| *y < bottom - 1.0 && *y > area.top + 1.0) {
             put!(
                 self.canvas,
@@ -232,7 +232,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// What is special of a panel: over it, and of a grid's row beside its last.
+    /// The title of a panel above it, and the title of a grid's row beside its last panel.
     fn titles(&mut self, frame: &PanelFrame) {
         let area = frame.area;
         for (n, line) in frame.title.iter().rev().enumerate() {
@@ -246,7 +246,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Panels share their axes, so each title stands once.
+    /// Panels share their axes, so each title is drawn once.
     fn axis_titles(&mut self) {
         let all = self.layout.plots;
         let at = (all.left + all.width / 2.0, all.top + all.height + self.layout.under_axis + LABEL);
@@ -258,7 +258,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// How far below the panel's upper edge a line of words finds nothing drawn between these two pixels; 0 if it does nowhere.
+/// The distance below the panel's upper edge at which a line of text between these two pixels covers nothing; 0 if there is none.
 fn free_below(panel: &Panel, frame: &PanelFrame, across: (f64, f64)) -> f64 {
     let taken: Vec<_> = panel.layers.iter().flat_map(|layer| taken(layer, frame, across)).collect();
     let line = SMALL + 6.0;
@@ -270,7 +270,7 @@ fn free_below(panel: &Panel, frame: &PanelFrame, across: (f64, f64)) -> f64 {
     rows.take_while(|below| below + line < frame.area.height).find(is_free).unwrap_or(0.0)
 }
 
-/// What the legend explains: the series, and the marks that are not netrig's own.
+/// The keys of the legend: the series, the paper's values and the dashed lines.
 fn keys(chart: &Chart) -> Vec<(LegendKey, String)> {
     let named =
         |(n, name): (usize, &String)| (!name.is_empty()).then(|| (LegendKey::Series(n), name.clone()));

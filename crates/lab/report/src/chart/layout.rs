@@ -1,20 +1,20 @@
-//! Where everything is.
+//! The layout of a chart.
 
 use super::content::{Axis, AxisKind, Chart, Layer, Marks};
 use super::panels::{Area, Panels};
 use super::scale::Scale;
 use super::text::{BOLD, LABEL, SMALL, TITLE, lines, shortened, width};
 
-/// Around the drawing.
+/// The margin around the drawing, pixels.
 pub(crate) const MARGIN: f64 = 14.0;
 const LEGEND_ROW: f64 = 20.0;
-/// From the left of a legend's entry to its words.
+/// From the left edge of a legend entry to its text, pixels.
 pub(crate) const KEY: f64 = 34.0;
-/// From the frame to the first and the last level: a share of the panel's width, at most so much, and at least so much
-/// beside what a paper says of the whole axis, whose mark stands at its end.
+/// From the frame to the first and the last level: a share of the panel's width, with a limit in pixels. If a paper has a value for
+/// the whole axis, `BESIDE_LEVEL` is the lower limit, because its mark is at the end of the axis.
 const INSET: (f64, f64) = (0.1, 28.0);
 const BESIDE_LEVEL: f64 = 24.0;
-/// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
+/// For slanted labels: sine and cosine of 35 degrees, and the largest length in pixels.
 const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
 
@@ -23,9 +23,9 @@ pub(crate) struct PanelFrame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
-    /// What stands over it, in lines.
+    /// The title above it, in lines.
     pub title: Vec<String>,
-    /// What stands beside it; empty but at the end of a grid's row.
+    /// The title beside it; empty except at the end of a grid's row.
     pub row_title: String,
     /// Whether the vertical axis is labelled here.
     pub first_in_row: bool,
@@ -41,25 +41,25 @@ pub(crate) struct LegendEntry {
     pub name: String,
 }
 
-/// What an entry of the legend explains.
+/// The kind of a legend entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LegendKey {
     Series(usize),
     Paper,
-    /// A curve, by its place among the theory's.
+    /// A curve, by its place in the chart's `theory`.
     Theory(usize),
 }
 
-/// How the labels under a panel stand.
+/// The placement of the tick labels under a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TickLabels {
-    /// In lines, each at most so many pixels wide.
+    /// In lines of at most this width, pixels.
     Lines(u32),
-    /// Slanted: a word is wider than its place.
+    /// Slanted, because a word is wider than the room for it.
     Slanted,
 }
 
-/// Where title and caption stand.
+/// Where title and caption are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaptionPlacement {
     Inside,
@@ -94,7 +94,7 @@ impl ChartLayout {
         let (legend, legend_bottom) = legend(keys, legend_top, inner);
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
         let right = total - MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
-        // A trace fills its frame, so that its last label meets the first of the next panel.
+        // A trace fills its frame, so its last label would touch the first one of the next panel.
         let labels = if has(chart, Marks::Trace) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
         let panels = Panels::new(chart, (left, right), legend_bottom, labels);
         let plots = panels.all();
@@ -134,13 +134,13 @@ fn legend(keys: Vec<(LegendKey, String)>, top: f64, inner: f64) -> (Vec<LegendEn
     (entries, top + (row + 1.0) * LEGEND_ROW + 4.0)
 }
 
-/// The widest tick label of the vertical axis, in multiples of the font's size.
+/// The width of the widest tick label of the vertical axis, in multiples of the font size.
 fn vertical_labels(chart: &Chart) -> f64 {
     let scale = scale_of(&chart.y, chart, |mark| mark.1, 0.0, 1.0, 5);
     scale.ticks.iter().map(|(_, label)| width(label)).fold(2.0, f64::max)
 }
 
-/// The width of the last label of the horizontal axis, half of which sticks out to the right.
+/// The width of the last label of the horizontal axis, in multiples of the font size; half of it extends beyond the axis.
 fn last_label(chart: &Chart) -> f64 {
     match chart.x.scale {
         AxisKind::Categories(_) => 0.0,
@@ -151,7 +151,7 @@ fn last_label(chart: &Chart) -> f64 {
     }
 }
 
-/// How the tick labels under a panel stand, and their height.
+/// The placement of the tick labels under a panel, and their height in pixels.
 fn under(axis: &Axis, plot: f64) -> (TickLabels, f64) {
     let AxisKind::Categories(names) = &axis.scale else { return (TickLabels::Lines(u32::MAX), SMALL + 14.0) };
     let room = plot / names.len().max(1) as f64 - 6.0;
@@ -165,7 +165,7 @@ fn under(axis: &Axis, plot: f64) -> (TickLabels, f64) {
     (TickLabels::Lines(room as u32), rows as f64 * SMALL * 1.25 + 14.0)
 }
 
-/// A label that is to be slanted below `x`, shortened so that it starts inside the drawing.
+/// A slanted label below `x`, shortened so that it starts inside the drawing.
 pub(crate) fn slanted(label: &str, x: f64) -> String {
     shortened(label, LONGEST_SLANTED.min((x - 4.0) / SLANT.1) / SMALL)
 }
@@ -199,8 +199,8 @@ fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> PanelFrame {
     }
 }
 
-/// All panels share their scales, so that they can be compared at a glance. A theory that runs away (a queue near
-/// its limit) does not press what was measured together.
+/// The scale of an axis, which all panels share so that they can be compared. Theories do not affect it: a diverging theory (a queue
+/// near its limit) would compress the measured values.
 fn scale_of(
     axis: &Axis,
     chart: &Chart,

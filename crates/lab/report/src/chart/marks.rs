@@ -1,4 +1,4 @@
-//! What is inside the axes: marks, intervals, lines, traces.
+//! The content of the panels: marks, intervals, lines, traces.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,20 +8,20 @@ use super::content::{AxisKind, Chart, ChartMark, Layer, Marks};
 use super::layout::PanelFrame;
 use netrig_core::xml::escaped;
 
-/// Marks that are nearer to each other than this touch, in pixels.
+/// The distance below which marks touch, pixels.
 const TOUCH: f64 = 9.0;
 
 /// Draws the layers of a chart's panels.
 pub(super) struct Marker {
-    /// Pixels from one series to the next where marks would lie on each other; 0 where they do not.
+    /// The offset between two series if marks would overlap, pixels; 0 if they do not.
     apart: f64,
-    /// Measured series, in the order in which they stand beside each other.
+    /// Measured series, in the order of their offsets.
     beside: Vec<usize>,
-    /// Whether a line may join the marks: words have nothing between them.
+    /// Whether a line may join the marks: there are no values between categories.
     joins: bool,
 }
 
-/// A mark and its pixel.
+/// A mark with its position in pixels.
 type Placed<'a> = (f64, f64, &'a ChartMark);
 
 impl Marker {
@@ -33,7 +33,7 @@ impl Marker {
         let measured = || measured().filter(|(layer, _)| layer.marks == Marks::Measured);
         let beside: BTreeSet<usize> = measured().filter_map(|(layer, _)| layer.series).collect();
         let words = matches!(chart.x.scale, AxisKind::Categories(_));
-        // Only a few levels leave room: the marks of one level must stay nearer to each other than to the next.
+        // The marks of one level must stay nearer to each other than to the next level.
         let nearest = measured().map(|(layer, frame)| spacing(layer, frame)).fold(f64::INFINITY, f64::min);
         let room =
             nearest.min(frames.first().map_or(0.0, |frame| frame.area.width)) / beside.len().max(1) as f64;
@@ -99,7 +99,7 @@ impl Marker {
     }
 }
 
-/// The dashes of a theory's curve, by its place among them.
+/// The dash pattern of a theory's curve, by its place.
 pub(super) fn dashes(curve: usize) -> &'static str {
     const DASHES: [&str; 4] = ["6 4", "2 3", "10 3 2 3", "14 5"];
     DASHES[curve % DASHES.len()]
@@ -109,14 +109,14 @@ fn placed<'a>(layer: &'a Layer, frame: &'a PanelFrame) -> impl Iterator<Item = P
     layer.points.iter().filter_map(|mark| Some((frame.x.place(mark.x)?, frame.y.place(mark.y)?, mark)))
 }
 
-/// Pixels between the two nearest levels of a layer.
+/// The distance of the two nearest levels of a layer, pixels.
 fn spacing(layer: &Layer, frame: &PanelFrame) -> f64 {
     let mut across: Vec<f64> = placed(layer, frame).map(|(x, ..)| x).collect();
     across.sort_by(f64::total_cmp);
     across.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min)
 }
 
-/// Whether marks or intervals of two measured series lie on each other.
+/// Whether marks or intervals of two measured series overlap.
 fn overlap(layers: &[Layer], frame: &PanelFrame) -> bool {
     let measured = || layers.iter().filter(|layer| layer.marks == Marks::Measured);
     let extents = || {
@@ -127,7 +127,7 @@ fn overlap(layers: &[Layer], frame: &PanelFrame) -> bool {
     })
 }
 
-/// From the highest to the lowest pixel of a mark and its interval.
+/// The highest and the lowest pixel of a mark with its interval.
 fn extent((_, y, mark): Placed<'_>, frame: &PanelFrame) -> (f64, f64) {
     let foot = frame.area.top + frame.area.height;
     let ends = mark
@@ -137,8 +137,8 @@ fn extent((_, y, mark): Placed<'_>, frame: &PanelFrame) -> (f64, f64) {
     (top - TOUCH / 2.0, bottom + TOUCH / 2.0)
 }
 
-/// From where to where, downwards, a layer is drawn between two pixels of the horizontal axis: its marks with their intervals, and
-/// the lines between them.
+/// The vertical ranges (top, bottom) that a layer occupies between two horizontal pixels: its marks with their intervals, and the
+/// lines between them.
 pub(super) fn taken(layer: &Layer, frame: &PanelFrame, (left, right): (f64, f64)) -> Vec<(f64, f64)> {
     if layer.marks == Marks::PaperLevel {
         let levels = layer.points.iter().filter_map(|mark| frame.y.place(mark.y));
@@ -156,8 +156,7 @@ pub(super) fn taken(layer: &Layer, frame: &PanelFrame, (left, right): (f64, f64)
     marks.chain(lines).collect()
 }
 
-/// At most four of the marks in each column of pixels: the first, the lowest, the highest and the last. To the
-/// eye it is the same line.
+/// At most four marks for each column of pixels: the first, the lowest, the highest and the last. The drawn line looks the same.
 fn thinned<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     let mut out = Vec::new();
     for column in placed.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
@@ -220,7 +219,7 @@ impl Canvas {
         );
     }
 
-    /// An interval whose lower end is not on the axis, as 0 is not on a logarithmic one, runs down to the frame and has no foot.
+    /// Draws an interval. If its lower end is not on the axis, such as 0 on a logarithmic one, it extends to the frame and has no foot.
     fn interval(&mut self, n: Option<usize>, x: f64, mark: &ChartMark, frame: &PanelFrame) {
         let Some((low, high)) = mark.interval else { return };
         let Some(high) = frame.y.place(high) else { return };
@@ -236,7 +235,7 @@ impl Canvas {
         );
     }
 
-    /// Bars over the marks' intervals, in one path; the shortest can still be seen.
+    /// Draws bars over the marks' intervals, in one path. The shortest bars remain visible.
     fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &PanelFrame) {
         let mut path = String::new();
         for (x, y, mark) in placed {
@@ -251,10 +250,10 @@ impl Canvas {
         );
     }
 
-    /// A mark of series `n`: each series has its own shape beside its own colour.
+    /// Draws a mark of series `n`. Each series has its own shape and its own colour.
     pub(super) fn shape(&mut self, n: Option<usize>, (x, y): (f64, f64), filled: bool, says: &str) {
         let (colour, hue) = self.ink(n);
-        // What belongs to no series is a disc.
+        // A mark without a series is a disc.
         let n = n.unwrap_or(0);
         let r = if filled { 3.8 } else { 6.5 };
         let d = outline(n, x, y, r);

@@ -1,6 +1,6 @@
-//! Charts: what is drawn, apart from how.
+//! Charts: their content, and how they are drawn as SVG.
 //!
-//! Start from [`Chart`]; [`Chart::svg`] draws it. One renderer serves the report, the export and the page.
+//! Start from [`Chart`]; [`Chart::svg`] draws it. The report, its page and exports use the same renderer.
 
 mod canvas;
 mod content;

@@ -1,4 +1,4 @@
-//! How far substrates agree: what was asked, where it does not hold, and every comparison.
+//! Agreement of substrates: the margins, the points that do not agree, and every comparison.
 
 use netrig_experiment::{Accord, Agreement, Verdict};
 
@@ -20,13 +20,11 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
                 m.element("p", &[("class", "agreed")], tally + ".");
                 explain(m, pair);
             }
-            None => {
-                m.element("p", &[], format!("{}: the file does not say how near they must be.", pair.name()))
-            }
+            None => m.element("p", &[], format!("{}: the file sets no margins.", pair.name())),
         }
         let open: Vec<&Agreement> = pair.open().collect();
         if !open.is_empty() {
-            let caption = format!("Where {} is not shown to agree", pair.name());
+            let caption = format!("Points at which {} is not shown to agree", pair.name());
             comparisons(m, report, &sheet, pair, &open, &caption);
         }
         let all = counted(pair.entries.len(), "comparison");
@@ -43,9 +41,9 @@ fn explain(m: &mut Markup, pair: &SubstratePair<'_>) {
         "p",
         &[("class", "muted")],
         format!(
-            "A point agrees if the whole interval lies within what the file asks, differs if it lies outside, and cannot \
-             be told if it reaches across. What is asked in % is a share of the mean on {first}, and decided by the \
-             ratio; all else is decided by the difference. Of several margins one suffices."
+            "A point agrees if the whole interval lies within the margin of the file, and differs if the whole interval \
+             lies outside. Otherwise it is inconclusive. A margin in % is a share of the mean on {first} and applies to \
+             the ratio; any other margin applies to the difference. If there are several margins, one is sufficient."
         ),
     );
 }
@@ -92,7 +90,7 @@ fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
     }
 }
 
-/// What was found as a sign and a word, in the colour of the verdict that is as good.
+/// An agreement as a sign and a word, in the colour of the corresponding verdict.
 fn accord(m: &mut Markup, accord: Accord) {
     let as_good = match accord {
         Accord::Agrees => Verdict::Supported,

@@ -1,4 +1,4 @@
-//! The claims at a glance.
+//! The overview of claims.
 
 use netrig_experiment::ClaimPoint;
 
@@ -8,13 +8,13 @@ use crate::Report;
 use crate::board::{ClaimExhibit, ClaimLine, DecidingComparison};
 use netrig_core::xml::Markup;
 
-/// How wide an interval is drawn, pixels.
+/// The width of a drawn interval, pixels.
 const DRAWN: f64 = 110.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let lines = ClaimLine::all(report);
     m.inside("div", &[("class", "beside")], |m| {
-        table(m, "board", "Every claim, what decided it, and where to see it", |m| {
+        table(m, "board", "Every claim, the comparison that decided it, and where to see it", |m| {
             headings(
                 m,
                 ["verdict", "claim", "estimate", "claimed", "n", "adjusted p", "see"].map(str::to_owned),
@@ -49,12 +49,12 @@ fn row(m: &mut Markup, n: usize, line: &ClaimLine<'_>) {
     }
     m.element("td", &[("class", "n"), ("data-is", "adjusted:")], line.p().unwrap_or_else(|| "–".into()));
     m.inside("td", &[("data-is", "see:")], |m| {
-        let (kind, place) = match line.seen {
+        let (kind, place) = match line.exhibit {
             ClaimExhibit::Figure(place, _) => ("figure", place),
             ClaimExhibit::Table(place, _) => ("table", place),
-            ClaimExhibit::Responses => return m.element("a", &[("href", "#responses")], line.seen.name()),
+            ClaimExhibit::Responses => return m.element("a", &[("href", "#responses")], line.exhibit.name()),
         };
-        m.element("a", &[("href", &format!("#{kind}-{}", place + 1))], line.seen.name());
+        m.element("a", &[("href", &format!("#{kind}-{}", place + 1))], line.exhibit.name());
     });
 }
 

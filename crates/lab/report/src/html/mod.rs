@@ -1,4 +1,4 @@
-//! The report as one page.
+//! The report as one HTML page.
 
 mod agreement;
 mod board;
@@ -37,11 +37,11 @@ fn head(m: &mut Markup, report: &Report<'_>) {
     m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
     m.element("title", &[], format!("{}: netrig report", report.results.experiment));
-    // Characters that XML would take for markup are hidden from it, and the lines that hide them from HTML.
+    // The CDATA section hides characters of markup from XML; the comments hide its marks from CSS.
     m.inside("style", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{}{STYLE}/*]]>*/", colours())));
 }
 
-/// The colours of both themes as variables: the page's and the charts' come from the same place.
+/// The colours of both themes as CSS variables, shared by the page and its charts.
 fn colours() -> String {
     let of = |theme: Theme| {
         let Palette { background, raised, text, muted, axis, grid, span, verdicts, series } = theme.palette();
@@ -84,7 +84,7 @@ fn body(m: &mut Markup, report: &Report<'_>) {
     m.inside("script", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{SCRIPT}/*]]>*/")));
 }
 
-/// The sections, and the tables and figures in them.
+/// The contents: links to the sections, and to their tables and figures.
 fn contents(m: &mut Markup, report: &Report<'_>, sections: &[PageSection]) {
     m.inside("ul", &[], |m| {
         for PageSection { id, title, .. } in sections {
@@ -114,7 +114,7 @@ struct PageSection {
     write: fn(&mut Markup, &Report<'_>),
 }
 
-/// What the report has something to say about, the most important first.
+/// The sections that have content, the most important first.
 fn sections(report: &Report<'_>) -> Vec<PageSection> {
     let results = report.results;
     let mut sections = Vec::new();
@@ -141,7 +141,7 @@ fn header(m: &mut Markup, report: &Report<'_>) {
     let results = report.results;
     m.inside("p", &[("class", "kind")], |m| {
         m.text("netrig report");
-        // The script shows it; without the script the page follows the reader's system.
+        // The script shows this button. Without the script, the page follows the theme of the reader's system.
         m.element("button", &[("id", "theme"), ("type", "button"), ("hidden", "hidden")], "Dark");
     });
     m.element("h1", &[], &results.experiment);
@@ -152,7 +152,7 @@ fn header(m: &mut Markup, report: &Report<'_>) {
     m.element("p", &[("class", "muted")], facts(report));
 }
 
-/// How many claims have which verdict, as a number and a word each.
+/// The number of claims for each verdict.
 fn tally(m: &mut Markup, report: &Report<'_>) {
     let claims = report.results.claims.len();
     if claims == 0 {
@@ -171,7 +171,7 @@ fn tally(m: &mut Markup, report: &Report<'_>) {
     });
 }
 
-/// What one must know to judge the numbers, in a line.
+/// The facts that the reader needs to judge the numbers, in one line.
 fn facts(report: &Report<'_>) -> String {
     let results = report.results;
     let points = results.points.len();
@@ -181,7 +181,7 @@ fn facts(report: &Report<'_>) -> String {
         .map(|point| point.responses.values().map(|response| response.runs.len()).max().unwrap_or(0))
         .sum();
     format!(
-        "{}, {} on {}; intervals hold with {} confidence; netrig {}",
+        "{}, {} on {}; intervals have {} confidence; netrig {}",
         counted(points, "point"),
         counted(runs, "run"),
         report.substrates().join(" and "),
@@ -190,7 +190,7 @@ fn facts(report: &Report<'_>) -> String {
     )
 }
 
-/// The words of the study's README.
+/// The text of the study's README.
 fn about(m: &mut Markup, report: &Report<'_>) {
     m.inside("div", &[("class", "readme")], |m| m.raw(&prose::markup(report.readme)));
 }

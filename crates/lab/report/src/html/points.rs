@@ -7,10 +7,10 @@ use super::tables;
 use crate::Report;
 use crate::columns::PointColumns;
 use crate::number::Estimate;
-use crate::wording::{replications, word, words};
+use crate::wording::{counted, replications, word, words};
 use netrig_core::xml::Markup;
 
-/// Points up to which the table stands open.
+/// The largest number of rows of a table that is shown expanded.
 pub(super) const OPEN: usize = 24;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -26,7 +26,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let said = replications(counts()).unwrap_or_else(|| "nothing measured".into());
     let caption = format!("Means with their intervals, {said}");
     m.inside("div", &[("class", "beside")], |m| {
-        details(m, &format!("{} points", points.len()), points.len() <= OPEN, |m| {
+        details(m, &counted(points.len(), "point"), points.len() <= OPEN, |m| {
             table(m, "numbers sortable", &caption, |m| rows(m, points, &sheet, same));
         });
         aside(m, report, sheet.responses.iter().map(|(name, _)| *name), &[]);
