@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use netrig_runner::{Event, Progress, Tally};
+use netrig_runner::{ProgressListener, RunEvent, RunTally};
 
 /// A line on stderr, if that is a terminal; else nothing.
 pub struct ProgressLine {
@@ -22,11 +22,11 @@ impl ProgressLine {
     }
 }
 
-impl Progress for ProgressLine {
-    fn event(&mut self, event: &Event<'_>, tally: &Tally) {
+impl ProgressListener for ProgressLine {
+    fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally) {
         match event {
-            Event::Began { substrate } => self.bar.set_prefix((*substrate).to_owned()),
-            Event::Ended { point, replication, why: Some(why), .. } => {
+            RunEvent::Began { substrate } => self.bar.set_prefix((*substrate).to_owned()),
+            RunEvent::Ended { point, replication, why: Some(why), .. } => {
                 self.bar.suspend(|| eprintln!("run {replication} at {point}: {why}"));
             }
             _ => {}

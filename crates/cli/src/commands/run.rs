@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::{Results, Status, Verdict};
-use netrig_runner::{Ended, Request, carry_out, provenance};
+use netrig_runner::{PlanOutcome, PlanRequest, carry_out, provenance};
 use netrig_store::{Provenance, Store};
 
 use crate::arguments::Run;
@@ -109,8 +109,8 @@ fn carry(
     provenance: &Provenance,
     store: &mut Store,
     cancel: &AtomicBool,
-) -> Result<Ended, Failure> {
-    let asked = Request {
+) -> Result<PlanOutcome, Failure> {
+    let asked = PlanRequest {
         experiment: &request.experiment,
         file: &request.text,
         substrates: &request.substrates,

@@ -813,7 +813,7 @@ fn a_part_of_a_study_is_not_compared_with_the_papers_whole() {
     );
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        told.contains("the paper's values are over levels that were not run (down_for = 0 s, 5 s, 20 s"),
+        told.contains("the paper's values depend on levels that were not run (down_for = 0 s, 5 s, 20 s"),
         "{told}"
     );
     assert!(!told.contains("50.71"), "{told}");

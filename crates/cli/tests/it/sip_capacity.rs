@@ -143,7 +143,7 @@ fn what_makes_no_search_is_refused() {
         (&["udp:127.0.0.1", "--precision", "0%"], "above 0 and below 1"),
         (
             &["udp:127.0.0.1", "--mode", "rfc7502", "--start", "5/s"],
-            "so high that --increase, which is 0.1, raises it",
+            "high enough that --increase, which is 0.1, raises it",
         ),
         (&["udp:8.8.8.8"], "--i-may-test"),
         (&["udp:127.0.0.1", "--journal", "."], "the journal ."),

@@ -1,4 +1,4 @@
-//! Writes reports of made-up results and their figures into a folder: to look at.
+//! Writes reports of synthetic results and their figures into a folder, for inspection.
 //!
 //! `cargo run -p netrig-report --example example_reports -- FOLDER`
 #![allow(clippy::disallowed_methods, reason = "an example writes what it draws")]

@@ -1,32 +1,33 @@
-//! How far substrates agree, in the words of every form of the report.
+//! Agreement of substrates, as text for every format of the report.
 
 use netrig_experiment::{Accord, Agreement};
 
 use crate::Report;
+use crate::columns::{PointColumns, response_unit};
 use crate::estimate;
-use crate::sheet::{Sheet, counted, response_unit, words};
+use crate::wording::{counted, words};
 use netrig_core::number::{Unit, plain};
 
-/// Two substrates, and all that was compared between them.
-pub(crate) struct Couple<'a> {
+/// Two substrates and their comparisons.
+pub(crate) struct SubstratePair<'a> {
     pub of: &'a [String; 2],
     pub entries: Vec<&'a Agreement>,
-    /// Whether entries without factors are of all points together; without factors there is but one point.
+    /// Whether an entry without factors is for all points together. In a design without factors it is for the only point.
     has_points: bool,
 }
 
-impl<'a> Couple<'a> {
-    /// Every couple of the results, in their order.
+impl<'a> SubstratePair<'a> {
+    /// All pairs of the results, in their order.
     pub fn all(report: &'a Report<'_>) -> Vec<Self> {
         let has_points = !report.experiment.design.factors.is_empty();
-        let mut couples: Vec<Self> = Vec::new();
+        let mut pairs: Vec<Self> = Vec::new();
         for entry in &report.results.agreement {
-            match couples.iter_mut().find(|couple| *couple.of == entry.of) {
-                Some(couple) => couple.entries.push(entry),
-                None => couples.push(Self { of: &entry.of, entries: vec![entry], has_points }),
+            match pairs.iter_mut().find(|pair| *pair.of == entry.of) {
+                Some(pair) => pair.entries.push(entry),
+                None => pairs.push(Self { of: &entry.of, entries: vec![entry], has_points }),
             }
         }
-        couples
+        pairs
     }
 
     /// `netns against sim`.
@@ -34,15 +35,15 @@ impl<'a> Couple<'a> {
         format!("{} against {}", self.of[1], self.of[0])
     }
 
-    /// `netns against sim: loss: 38 of 44 points agree within 3 pp, 2 differ, 4 cannot be told; throughput: …`; `None`
-    /// if the file asks nothing.
+    /// `netns against sim: loss: 38 of 44 points agree within 3 pp, 2 differ, 4 are inconclusive; throughput: …`; `None`
+    /// if the file sets no margin.
     pub fn tally(&self, report: &Report<'_>) -> Option<String> {
         let responses = report.experiment.design.responses.iter();
         let counts: Vec<String> = responses.filter_map(|(name, _)| self.count(name)).collect();
         (!counts.is_empty()).then(|| format!("{}: {}", self.name(), counts.join("; ")))
     }
 
-    /// Of a response, at how many of the points of which it is asked the two agree.
+    /// The agreement of a response in words; `None` if the file sets no margin for it.
     fn count(&self, response: &str) -> Option<String> {
         let asked = || {
             let points = self.points().filter(|entry| entry.response == response);
@@ -64,7 +65,7 @@ impl<'a> Couple<'a> {
             text += &format!(", {differ} {}", verb(differ, "differ"));
         }
         if open > 0 {
-            text += &format!(", {open} cannot be told");
+            text += &format!(", {open} {} inconclusive", if open == 1 { "is" } else { "are" });
         }
         Some(text)
     }
@@ -78,15 +79,15 @@ impl<'a> Couple<'a> {
         self.has_points && entry.factors.0.is_empty()
     }
 
-    /// The points at which what was asked does not hold or cannot be told.
+    /// The points whose agreement is not shown: they differ or are inconclusive.
     pub fn open(&self) -> impl Iterator<Item = &'a Agreement> {
         let agrees =
             |entry: &&Agreement| entry.asked.as_ref().is_none_or(|asked| asked.verdict == Accord::Agrees);
         self.points().filter(move |entry| !agrees(entry))
     }
 
-    /// Where an entry is: `probe = udp, rate = 6 Mbit/s`, by the factors that vary.
-    pub fn place(&self, entry: &Agreement, sheet: &Sheet<'_>) -> String {
+    /// The levels of an entry, for the varied factors: `probe = udp, rate = 6 Mbit/s`.
+    pub fn place(&self, entry: &Agreement, sheet: &PointColumns<'_>) -> String {
         if self.is_of_all(entry) {
             return "all points".to_owned();
         }
@@ -96,21 +97,21 @@ impl<'a> Couple<'a> {
     }
 }
 
-/// The numbers of an entry, written.
-pub(crate) struct Numbers {
+/// The numbers of a comparison as text.
+pub(crate) struct AgreementNumbers {
     /// The response with the unit of its means: `loss (%)`.
     pub response: String,
     /// The two means.
     pub means: [String; 2],
-    /// The second by the first, with its interval.
+    /// The second mean divided by the first, with its interval.
     pub ratio: String,
-    /// The second less the first, with its interval and its unit.
+    /// The second mean minus the first, with its interval and its unit.
     pub difference: String,
-    /// What was asked: `3 pp`; empty if nothing was.
+    /// The margin of the file: `3 pp`; empty if there is none.
     pub within: String,
 }
 
-impl Numbers {
+impl AgreementNumbers {
     pub fn of(report: &Report<'_>, entry: &Agreement) -> Self {
         let unit = response_unit(report, &entry.response);
         let nothing = || "–".to_owned();
@@ -131,7 +132,7 @@ impl Numbers {
     }
 }
 
-/// A sign for what was found, so that nobody needs colour.
+/// A sign for an agreement, so that it is clear without colour.
 pub(crate) const fn accord_sign(accord: Accord) -> &'static str {
     match accord {
         Accord::Agrees => "✓",

@@ -1,52 +1,53 @@
-//! The claims at a glance: each with its verdict, the numbers on which it hangs, the places where it fails, and the
-//! figure or table that shows it.
+//! The overview of claims: each with its verdict, the deciding comparison, the places where it fails, and the figure or
+//! table that shows it.
 
 use netrig_experiment::{ClaimPoint, ClaimResult, Exhibit, Level, Verdict};
 
 use crate::Report;
+use crate::columns::{in_order, is_ratio};
 use crate::estimate;
-use crate::sheet::{in_order, is_ratio, level_in_words};
+use crate::wording::level_in_words;
 use netrig_core::number::{Unit, as_given, p_value};
 
-/// Places that are named; the others are counted.
+/// The number of places that are named; the others are counted.
 const NAMED: usize = 4;
 
-/// One claim.
+/// The line of a claim.
 pub(crate) struct ClaimLine<'a> {
-    /// What was found.
+    /// The result of the claim.
     pub claim: &'a ClaimResult,
-    /// Where it was tested, if others were tested elsewhere.
+    /// Its substrate, if the results have several.
     pub substrate: Option<&'a str>,
-    /// The comparison on which the verdict hangs; `None` if nothing was compared.
-    pub decided: Option<Decided<'a>>,
+    /// The comparison that decides the verdict; `None` if nothing was compared.
+    pub decided: Option<DecidingComparison<'a>>,
     /// `fails at 2 of 3 places: down for 5 s, down for 10 s`; empty if there is one place only.
     pub places: String,
-    /// Where it can be seen.
-    pub seen: Seen<'a>,
+    /// The part of the report that shows it.
+    pub exhibit: ClaimExhibit<'a>,
 }
 
-/// A comparison in words.
-pub(crate) struct Decided<'a> {
+/// A comparison as text.
+pub(crate) struct DecidingComparison<'a> {
     pub point: &'a ClaimPoint,
-    /// What the estimate is of: `sctp / tcp`; empty for a value by itself.
+    /// The compared levels: `sctp / tcp`; empty for a single value.
     pub what: String,
     /// The estimate with its interval and unit: `0.98 ± 0.01`.
     pub estimate: String,
-    /// Where the claim says that it lies: `> 0.99`.
+    /// The range that the claim states: `> 0.99`.
     pub claimed: String,
 }
 
-/// Where a claim can be seen, with its place among the figures or tables of the report.
+/// The part of the report that shows a claim, with its place among the figures or tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum ClaimExhibit<'a> {
     Figure(usize, &'a str),
     Table(usize, &'a str),
-    /// Only in the list of all responses.
+    /// The list of all responses.
     Responses,
 }
 
-impl Seen<'_> {
-    /// What leads there.
+impl ClaimExhibit<'_> {
+    /// The name of the figure, table or list.
     pub fn name(&self) -> &str {
         match self {
             Self::Figure(_, name) | Self::Table(_, name) => name,
@@ -66,7 +67,7 @@ impl<'a> ClaimLine<'a> {
     fn new(report: &'a Report<'_>, claim: &'a ClaimResult, several: bool) -> Self {
         let unit = claim_unit(claim);
         let ratio = is_ratio(report, claim);
-        let decided = claim.decided_by.as_ref().map(|point| Decided {
+        let decided = claim.decided_by.as_ref().map(|point| DecidingComparison {
             point,
             what: point.compared.as_ref().map_or_else(String::new, |levels| contrast(levels, ratio)),
             estimate: estimate::of_claim(point)
@@ -78,7 +79,7 @@ impl<'a> ClaimLine<'a> {
             substrate: several.then_some(claim.substrate.as_str()),
             decided,
             places: places(report, claim),
-            seen: seen(report, claim),
+            exhibit: exhibit(report, claim),
         }
     }
 
@@ -88,7 +89,7 @@ impl<'a> ClaimLine<'a> {
     }
 }
 
-/// How two levels are compared: `sctp − tcp`, `sctp / tcp`.
+/// A contrast of two levels: `sctp − tcp`, `sctp / tcp`.
 pub(crate) fn contrast([first, second]: &[Level; 2], ratio: bool) -> String {
     format!("{first} {} {second}", if ratio { "/" } else { "−" })
 }
@@ -99,7 +100,7 @@ pub(crate) fn claim_unit(claim: &ClaimResult) -> Unit {
     Unit::fitting(&claim.unit, numbers.flatten())
 }
 
-/// From where to where, in words: `> 0`, `0.99 to 1.01`.
+/// A range as text: `> 0`, `0.99 to 1.01`.
 fn range(ends: [Option<f64>; 2], unit: &Unit) -> String {
     let number = |value: f64| as_given(unit.convert(value));
     let end = |value: f64| if value == 0.0 { number(value) } else { unit.behind(&number(value)) };
@@ -111,7 +112,7 @@ fn range(ends: [Option<f64>; 2], unit: &Unit) -> String {
     }
 }
 
-/// At how many of its places a claim fails or is open, and at which; of one that holds, which place is the weakest.
+/// The number and names of the places at which a claim is refuted or inconclusive. If it is supported, its weakest place.
 fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
     let all = in_order(report, claim);
     let varied = varied(report, &all);
@@ -134,10 +135,10 @@ fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
         Some(format!("weakest of {} places: {}", all.len(), place(point, &varied)))
     };
     let failing = of("fails at", Verdict::Refuted);
-    failing.or_else(|| of("open at", Verdict::Inconclusive)).or_else(weakest).unwrap_or_default()
+    failing.or_else(|| of("inconclusive at", Verdict::Inconclusive)).or_else(weakest).unwrap_or_default()
 }
 
-/// The factors whose levels tell the places of a claim apart, in the order of the file.
+/// The factors whose levels differ between the places of a claim, in the order of the file.
 fn varied<'a>(report: &'a Report<'_>, points: &[&ClaimPoint]) -> Vec<&'a str> {
     let factors = report.experiment.design.factors.iter().map(|factor| factor.name.as_str());
     let differs =
@@ -150,21 +151,21 @@ fn place(point: &ClaimPoint, varied: &[&str]) -> String {
     varied.iter().filter_map(level).collect::<Vec<_>>().join(", ")
 }
 
-/// Where a claim can be seen in this report.
-fn seen<'a>(report: &'a Report<'_>, claim: &ClaimResult) -> Seen<'a> {
+/// The part of this report that shows a claim.
+fn exhibit<'a>(report: &'a Report<'_>, claim: &ClaimResult) -> ClaimExhibit<'a> {
     let design = &report.experiment.design;
     let spec = design.claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
     let found = match spec.and_then(|spec| design.exhibit(spec)) {
         Some(Exhibit::Figure(name)) => {
             let place = report.figures.iter().position(|figure| figure.id == name);
-            place.map(|place| Seen::Figure(place, &report.figures[place].id))
+            place.map(|place| ClaimExhibit::Figure(place, &report.figures[place].id))
         }
         Some(Exhibit::Table(name)) => {
             let tables = &report.results.tables;
             let place = tables.iter().position(|t| t.id == name && t.substrate == claim.substrate);
-            place.map(|place| Seen::Table(place, &tables[place].id))
+            place.map(|place| ClaimExhibit::Table(place, &tables[place].id))
         }
         None => None,
     };
-    found.unwrap_or(Seen::Responses)
+    found.unwrap_or(ClaimExhibit::Responses)
 }

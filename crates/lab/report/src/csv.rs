@@ -6,15 +6,14 @@ use csv::{Terminator, WriterBuilder};
 use netrig_experiment::{LevelUnit, ResponseResult};
 
 use crate::Report;
-use crate::sheet::word;
+use crate::wording::word;
 
 /// Columns that are not factors.
 const BEFORE: [&str; 1] = ["substrate"];
 const AFTER: [&str; 7] = ["status", "response", "unit", "mean", "low", "high", "n"];
 
-/// All rows below a heading. A factor whose levels are amounts of one kind is a column of numbers, `down_for [s]`. Results are in the
-/// unit beside them, with all their digits; what was not measured is empty, and a point without a response still has its rows, so
-/// that nothing is missing unnoticed.
+/// A heading and all rows. A factor whose levels are amounts of one kind is a column of numbers, `down_for [s]`. Values have the
+/// unit of their row, with all digits. A value that was not measured is empty; a point without responses still has its rows.
 pub(crate) fn rows(report: &Report<'_>) -> String {
     let design = &report.experiment.design;
     let factors: Vec<_> =
@@ -27,8 +26,8 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
     let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     let headings = factors.iter().map(heading);
     let mut line = |cells: Vec<String>| {
-        // It fails only if its output does, which is memory, or if lines differ in length: each has the factors' cells, one before
-        // and seven behind.
+        // It fails only if its output fails, which is memory, or if lines differ in length: each has the factors' cells, one before
+        // and seven after them.
         lines.write_record(cells).expect("a line of the table");
     };
     line(BEFORE.map(str::to_owned).into_iter().chain(headings).chain(AFTER.map(str::to_owned)).collect());

@@ -1,24 +1,28 @@
-//! What became of each message, stream by stream, as a chart.
+//! The delivery of each message as a chart, by stream.
 
 use std::collections::BTreeMap;
 
 use netrig_core::Instant;
 use netrig_experiment::MessageDelivery;
 
-use crate::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel};
+use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 
-/// Streams that a figure has room for.
+/// The largest number of streams in a figure.
 const MOST_STREAMS: usize = 12;
 
-/// The figure of the messages of an association: a panel for each stream, the first twelve, and a bar for each
-/// message, from when it was sent to when it arrived and on to when it was delivered. `ends` names the nodes.
+/// The figure of the messages of an association, with a panel for each of the first twelve streams. A bar for each message shows
+/// the time from sending to arrival, and from arrival to delivery. `ends` names the nodes.
 pub fn delivery(messages: &[MessageDelivery], ends: [&str; 2], caption: &str) -> Chart {
     let mut streams: BTreeMap<u16, Vec<&MessageDelivery>> = BTreeMap::new();
     for message in messages {
         streams.entry(message.stream).or_default().push(message);
     }
     let left_out = streams.len().saturating_sub(MOST_STREAMS);
-    let more = if left_out > 0 { format!(" {left_out} more streams are not drawn.") } else { String::new() };
+    let more = if left_out > 0 {
+        format!(" {left_out} more {} not drawn.", if left_out == 1 { "stream is" } else { "streams are" })
+    } else {
+        String::new()
+    };
     let panel = |(stream, messages): (&u16, &Vec<&MessageDelivery>)| Panel {
         title: format!("stream {stream}"),
         layers: vec![
@@ -43,7 +47,7 @@ pub fn delivery(messages: &[MessageDelivery], ends: [&str; 2], caption: &str) ->
     }
 }
 
-/// Bars over a span of each message's life; of those that have none, nothing.
+/// Bars over a time span of each message; empty spans are left out.
 fn layer(
     series: usize,
     messages: &[&MessageDelivery],
@@ -52,9 +56,9 @@ fn layer(
     let bar = |message: &&MessageDelivery| {
         let (from, to) = span(message);
         let since_sent = |at: Instant| at.since(message.sent).as_secs_f64();
-        let bar = Mark {
+        let bar = ChartMark {
             interval: Some((since_sent(from), since_sent(to))),
-            ..Mark::at(message.sent.as_secs_f64(), since_sent(to))
+            ..ChartMark::at(message.sent.as_secs_f64(), since_sent(to))
         };
         (from < to).then_some(bar)
     };

@@ -1,4 +1,4 @@
-//! From the numbers of a figure to a chart.
+//! The chart of a figure.
 
 use netrig_core::{Kind, quantity};
 use netrig_experiment::{
@@ -7,23 +7,24 @@ use netrig_experiment::{
 };
 
 use crate::Report;
-use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
+use crate::chart::{self, Axis, AxisKind, Chart, ChartMark, Layer, Marks};
+use crate::columns::is_asked_for;
 use crate::estimate;
 use crate::prose;
-use crate::sheet::{is_asked_for, level_in_words, replications, sentence, words};
+use crate::wording::{level_in_words, replications, sentence, words};
 use netrig_core::number::{Estimate, Unit, as_given, percent};
 
-/// Levels up to which each has its tick.
+/// The largest number of levels that each have a tick.
 const MOST_LEVELS: usize = 12;
 
-/// How wide a chart is drawn, in pixels: panels beside each other need room.
+/// The width of a chart, pixels: several panels need more room.
 pub(crate) fn width(chart: &Chart) -> f64 {
     if chart.panels.len() > 2 { 960.0 } else { 760.0 }
 }
 
 /// The chart of a figure.
 pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
-    let builder = Builder::new(report, figure);
+    let builder = ChartBuilder::new(report, figure);
     let zero = builder.starts_at_zero();
     let y_axis = if figure.y.log { AxisKind::Log } else { AxisKind::Linear { zero } };
     Chart {
@@ -34,13 +35,13 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
         series: builder.legend(),
         theory: builder.theory(),
         panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
-        grid: figure.grid.as_ref().map(Builder::grid),
+        grid: figure.grid.as_ref().map(ChartBuilder::grid),
         note: builder.spec.and_then(|spec| spec.note.as_deref()).map(prose::plain).unwrap_or_default(),
     }
 }
 
-/// What an axis with several responses is called, which the legend names: by the words that all of them end in, if there are
-/// any.
+/// The title of an axis with several responses: the last words that all names have in common, or else all names. The legend names
+/// each response.
 fn shared_words(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| words(name)).collect();
     let mut names_in_words = names.iter().map(|name| name.split(' ').rev().collect::<Vec<_>>());
@@ -57,7 +58,7 @@ pub(crate) fn is_empty(figure: &FigureData) -> bool {
     figure.panels.iter().all(|panel| panel.series.is_empty() && panel.paper.is_empty())
 }
 
-struct Builder<'a> {
+struct ChartBuilder<'a> {
     report: &'a Report<'a>,
     figure: &'a FigureData,
     spec: Option<&'a FigureSpec>,
@@ -67,10 +68,10 @@ struct Builder<'a> {
     legends: Vec<&'a Legend>,
 }
 
-/// Values that differ by less than this share of themselves hardly differ.
+/// The share of the largest value below which a difference of values counts as small.
 const HARDLY: f64 = 0.02;
 
-impl<'a> Builder<'a> {
+impl<'a> ChartBuilder<'a> {
     fn new(report: &'a Report<'a>, figure: &'a FigureData) -> Self {
         let figures = &report.experiment.design.figures;
         let spec = figures.iter().find(|(id, _)| *id == figure.id).map(|(_, spec)| spec);
@@ -112,9 +113,9 @@ impl<'a> Builder<'a> {
         (1..=MOST_LEVELS).contains(&levels.len()).then_some(levels)
     }
 
-    /// Values that begin near zero are shown from zero, and so are those that hardly differ: magnified, their noise would
-    /// look like an effect. Where all lie far above it and apart, zero would press what distinguishes them into one line;
-    /// the caption then says that it is not on the axis.
+    /// Whether the vertical axis starts at zero. It does if the values begin near zero, or if they hardly differ: magnified noise
+    /// would look like an effect. If all values are far above zero and differ, zero would compress their differences; the caption
+    /// then says that the axis does not start at zero.
     fn starts_at_zero(&self) -> bool {
         let low = values(self.figure).fold(f64::INFINITY, f64::min);
         let high = values(self.figure).fold(f64::NEG_INFINITY, f64::max);
@@ -134,7 +135,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What the dashed lines are, each once: a theory's curves, and the bounds that the paper sets.
+    /// The names of the dashed lines, each once: the curves of theories, and the paper's thresholds.
     fn theory(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for (name, _) in self.figure.panels.iter().flat_map(|panel| self.dashed_of(panel)) {
@@ -145,7 +146,7 @@ impl<'a> Builder<'a> {
         names
     }
 
-    /// The dashed lines of a panel, each with what it is.
+    /// The dashed lines of a panel, with their names.
     fn dashed_of(&self, panel: &Panel) -> Vec<(String, Layer)> {
         let marks = Marks::Theory(0);
         let curve = |line: &TheoryLine| {
@@ -157,7 +158,7 @@ impl<'a> Builder<'a> {
             };
             let of_series = panel.series.iter().find(|series| is_of(&series.legend));
             let series = of_series.and_then(|series| self.series(&series.legend));
-            let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
+            let points = line.points.iter().map(|(x, y)| ChartMark::at(*x, self.y.convert(*y))).collect();
             (line.label.clone(), Layer { series, marks, points })
         };
         let bound = |bound: &PaperThreshold| {
@@ -170,15 +171,15 @@ impl<'a> Builder<'a> {
             let is_of = |legend: &&&Legend| bound.response.is_some() && legend.response == bound.response;
             let series = self.legends.iter().find(is_of).and_then(|legend| self.series(legend));
             let (first, last) = ends(values_across(panel));
-            let points = [first, last].map(|x| Mark::at(x, self.y.convert(bound.y))).to_vec();
+            let points = [first, last].map(|x| ChartMark::at(x, self.y.convert(bound.y))).to_vec();
             (format!("threshold{of}, {value}{place}"), Layer { series, marks, points })
         };
         panel.theory.iter().map(curve).chain(panel.thresholds.iter().map(bound)).collect()
     }
 
-    /// Levels that all points have in common, n, and how the bars are to be read.
+    /// The caption: constant levels, n, and the meaning of the bars.
     fn caption(&self, zero: bool) -> String {
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         let fixed = self.spec.into_iter().flat_map(|spec| &spec.at.0).filter_map(|(factor, levels)| {
             match &levels[..] {
                 [only] => Some(level_in_words(factor, only)),
@@ -187,32 +188,32 @@ impl<'a> Builder<'a> {
         });
         let fixed: Vec<String> = fixed.collect();
         if !fixed.is_empty() {
-            said.push(fixed.join(", "));
+            parts.push(fixed.join(", "));
         }
         let points =
             || self.figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
         let trace = self.spec.is_some_and(FigureSpec::is_of_runs);
         if trace {
-            said.push("single runs".to_owned());
+            parts.push("single runs".to_owned());
         } else if let Some(n) = replications(points().map(|point| point.n)) {
-            said.push(format!("replications at each point: {n}"));
+            parts.push(format!("replications at each point: {n}"));
         }
         if points().any(|point| point.low.is_some()) {
-            said.push(format!("bars: {} intervals", percent(self.report.results.confidence)));
+            parts.push(format!("bars: {} intervals", percent(self.report.results.confidence)));
             if self.figure.y.log && points().any(|point| point.low.is_some_and(|low| low <= 0.0)) {
-                said.push("those without a foot reach 0 or go below it".to_owned());
+                parts.push("a bar without a foot reaches 0 or below".to_owned());
             }
         }
         for place in self.figure.panels.iter().flat_map(|panel| self.places(panel, false)) {
             let words = format!("{}, which is off the axis", self.place_in_words(place));
-            if !said.contains(&words) {
-                said.push(words);
+            if !parts.contains(&words) {
+                parts.push(words);
             }
         }
         if !trace && !zero && !self.figure.y.log && values(self.figure).all(|v| v > 0.0) {
-            said.push("the vertical axis does not start at zero".to_owned());
+            parts.push("the vertical axis does not start at zero".to_owned());
         }
-        sentence(&said.join("; "))
+        sentence(&parts.join("; "))
     }
 
     fn panel(&self, panel: &Panel) -> chart::Panel {
@@ -247,7 +248,7 @@ impl<'a> Builder<'a> {
         chart::Panel { title: heading(&panel.levels), layers, spans }
     }
 
-    /// Where the paper has found something on the horizontal axis, among what is drawn or beyond it.
+    /// The paper's results on the horizontal axis: those within the drawn range if `is_among`, or else those beyond it.
     fn places<'p>(&self, panel: &'p Panel, is_among: bool) -> impl Iterator<Item = &'p PaperPlace> {
         let (first, last) = ends(self.figure.panels.iter().flat_map(values_across));
         panel.places.iter().filter(move |place| (first..=last).contains(&place.x) == is_among)
@@ -259,7 +260,7 @@ impl<'a> Builder<'a> {
         format!("the paper has {about}{}{source}", self.x.behind(&as_given(place.x)))
     }
 
-    /// The intervals in which claims that lead to this figure have found a knee of it.
+    /// The intervals of the knees that claims about this figure have found.
     fn knees(&self, panel: &Panel) -> Vec<(f64, f64, String)> {
         let is_here = |spec: &ClaimSpec| {
             let is_across = self.spec.is_some_and(|figure| spec.over.as_ref() == Some(&figure.x));
@@ -272,7 +273,7 @@ impl<'a> Builder<'a> {
             .claims
             .iter()
             .filter(|claim| specs.iter().any(|(id, spec)| *id == claim.id && is_here(spec)));
-        // A place of the claim that is in another panel has another level than this one's title.
+        // A place of the claim that belongs to another panel has another level than this panel's title.
         let of_panel = |place: &&ClaimPoint| {
             panel
                 .levels
@@ -288,9 +289,9 @@ impl<'a> Builder<'a> {
         claims.flat_map(|claim| claim.points.iter().filter(of_panel).filter_map(span)).collect()
     }
 
-    fn grid(grid: &Grid) -> chart::Grid {
+    fn grid(grid: &Grid) -> chart::PanelGrid {
         let headings = |points: &[Point]| points.iter().map(heading).collect();
-        chart::Grid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
+        chart::PanelGrid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
     }
 
     fn marks(&self) -> Marks {
@@ -302,18 +303,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The place of a series; values of a paper know no substrate and go with the first.
+    /// The place of a series in the legend. Values of a paper have no substrate and belong to the first match.
     fn series(&self, legend: &Legend) -> Option<usize> {
         let exactly = self.legends.iter().position(|known| *known == legend);
         exactly.or_else(|| self.legends.iter().position(|known| known.is_same_line(legend)))
     }
 
-    fn measured(&self, point: &FigurePoint) -> Mark {
+    fn measured(&self, point: &FigurePoint) -> ChartMark {
         let interval = point.low.zip(point.high);
         let says = Estimate { value: point.y, interval, n: point.n }.says(&self.y);
         let interval = shown_low(point).zip(point.high);
         let interval = interval.map(|(low, high)| (self.y.convert(low), self.y.convert(high)));
-        Mark {
+        ChartMark {
             x: point.x,
             y: self.y.convert(point.y),
             interval,
@@ -321,17 +322,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn paper(&self, point: &PaperPoint) -> Mark {
+    fn paper(&self, point: &PaperPoint) -> ChartMark {
         let about = if point.approximate { "≈ " } else { "" };
         let value = self.y.behind(&as_given(self.y.convert(point.y)));
         let place = if point.place.is_empty() { String::new() } else { format!(" ({})", point.place) };
         let at = point.x.map_or_else(|| "everywhere".to_owned(), |x| self.at(x));
         let says = format!("{at}: the paper has {about}{value}{place}");
-        // What holds for the whole axis has no place on it.
-        Mark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
+        // A value for the whole axis has no place on it.
+        ChartMark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
     }
 
-    /// Where a point stands, in words.
+    /// The place of a point on the horizontal axis, in words.
     fn at(&self, x: f64) -> String {
         match self.figure.x.categories.get(x as usize) {
             Some(level) => level.clone(),
@@ -340,7 +341,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A legend with as much of its factors as one needs: `5 s` becomes `down for 5 s`.
+/// A legend as text, with the factor's name where needed: `5 s` becomes `down for 5 s`.
 fn in_words(legend: &Legend) -> String {
     legend.in_words(words, level_in_words)
 }
@@ -350,7 +351,7 @@ fn heading(levels: &Point) -> String {
     levels.0.iter().map(|(factor, level)| level_in_words(factor, level)).collect::<Vec<_>>().join(", ")
 }
 
-/// All that has a place on the vertical axis.
+/// All values on the vertical axis.
 fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
     figure.panels.iter().flat_map(|panel| {
         let measured = panel.series.iter().flat_map(|series| &series.points);
@@ -361,17 +362,17 @@ fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
     })
 }
 
-/// The lower end of an interval as it is drawn: no metric is ever below zero, so what reaches below does not move the axis.
+/// The lower end of an interval as drawn. Metrics are not negative, so an interval below zero must not extend the axis.
 fn shown_low(point: &FigurePoint) -> Option<f64> {
     point.low.map(|low| if point.y >= 0.0 { low.max(0.0) } else { low })
 }
 
-/// The least and the largest.
+/// The smallest and the largest value.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// All that has a place on the horizontal axis.
+/// All values on the horizontal axis.
 fn values_across(panel: &Panel) -> impl Iterator<Item = f64> {
     panel.series.iter().flat_map(|series| series.points.iter().map(|point| point.x))
 }

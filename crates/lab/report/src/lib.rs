@@ -1,33 +1,35 @@
-//! Shows results: one HTML page that needs no network, Markdown, CSV, JSON, text for a terminal, and charts as
+//! Reports of results: one HTML page that needs no network, Markdown, CSV, JSON, text for a terminal, and charts as
 //! SVG.
 //!
-//! It computes no statistic: every value, interval and verdict is in the [`Results`](netrig_experiment::Results)
-//! that it is given. It never runs anything and never reads or writes a file.
+//! This crate computes no statistics: every value, interval and verdict comes from
+//! [`Results`](netrig_experiment::Results). It runs nothing, and reads and writes no file.
 //!
 //! Start from [`Report`]; a single chart is a [`chart::Chart`].
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
-    reason = "drawing and rounding for people ask for no reproducible last bit"
+    reason = "drawing and rounding for display do not need a reproducible last bit"
 )]
 
 mod agreement;
 mod board;
 pub mod chart;
+mod columns;
 mod csv;
 mod delivery;
 pub mod estimate;
 mod figure;
+mod formats;
 mod html;
 mod json;
 mod markdown;
 mod prose;
 mod report;
 mod sequence;
-mod sheet;
 mod terminal;
 mod text_table;
 mod warnings;
+mod wording;
 
 pub use delivery::delivery;
 pub use report::{Picture, Report};

@@ -3,12 +3,13 @@
 use netrig_experiment::Agreement;
 
 use crate::Report;
-use crate::agreement::{Couple, Numbers, accord_sign};
+use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
 use crate::board::ClaimLine;
+use crate::columns::PointColumns;
 use crate::prose;
-use crate::sheet::{Sheet, replications, sign, tally, unit_words, words};
 use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
+use crate::wording::{replications, sign, tally, unit_words, words};
 use netrig_core::number::percent;
 
 pub(crate) fn text(report: &Report<'_>) -> String {
@@ -37,14 +38,14 @@ pub(crate) fn text(report: &Report<'_>) -> String {
             out += &format!("\n{}\n", escaped(&prose::plain(note)));
         }
     }
-    let sheet = Sheet::new(report);
-    let couples = Couple::all(report);
-    if !couples.is_empty() {
+    let sheet = PointColumns::new(report);
+    let pairs = SubstratePair::all(report);
+    if !pairs.is_empty() {
         out += "\n## Agreement of substrates\n";
     }
-    for couple in &couples {
-        out += &format!("\n{}.\n\n", escaped(&couple.tally(report).unwrap_or_else(|| couple.name())));
-        out += &aligned(&agreement(report, couple, &sheet));
+    for pair in &pairs {
+        out += &format!("\n{}.\n\n", escaped(&pair.tally(report).unwrap_or_else(|| pair.name())));
+        out += &aligned(&agreement(report, pair, &sheet));
     }
     out += "\n## Responses\n\n";
     if !sheet.constants.is_empty() {
@@ -66,26 +67,27 @@ pub(crate) fn text(report: &Report<'_>) -> String {
 }
 
 /// Every comparison of two substrates.
-fn agreement(report: &Report<'_>, couple: &Couple<'_>, sheet: &Sheet<'_>) -> TextTable {
-    let [first, second] = couple.of;
+fn agreement(report: &Report<'_>, pair: &SubstratePair<'_>, sheet: &PointColumns<'_>) -> TextTable {
+    let [first, second] = pair.of;
     let derived = [format!("{second} / {first}"), format!("{second} − {first}")];
     let headings = ["verdict", "response", "at", first, second].map(str::to_owned).into_iter();
     let row = |entry: &&Agreement| {
-        let Numbers { response, means, ratio, difference, within } = Numbers::of(report, entry);
+        let AgreementNumbers { response, means, ratio, difference, within } =
+            AgreementNumbers::of(report, entry);
         let verdict = entry.asked.as_ref().map(|asked| asked.verdict);
         let verdict = verdict.map(|verdict| format!("{} {}", accord_sign(verdict), verdict.name()));
-        let keys = [verdict.unwrap_or_default(), response, couple.place(entry, sheet)];
+        let keys = [verdict.unwrap_or_default(), response, pair.place(entry, sheet)];
         keys.into_iter().chain(means).chain([ratio, difference, within]).collect()
     };
     TextTable {
         keys: 3,
         beside: Vec::new(),
         headings: headings.chain(derived).chain(["within".to_owned()]).collect(),
-        rows: couple.entries.iter().map(row).collect(),
+        rows: pair.entries.iter().map(row).collect(),
     }
 }
 
-/// The claims at a glance.
+/// The overview of claims.
 fn claims(report: &Report<'_>) -> TextTable {
     let lines = ClaimLine::all(report);
     let several = lines.iter().any(|line| line.substrate.is_some());
@@ -106,7 +108,7 @@ fn claims(report: &Report<'_>) -> TextTable {
         };
         let p = line.p().unwrap_or_default();
         let keys = [verdict, line.claim.says.clone() + &places].into_iter().chain(on);
-        keys.chain(numbers).chain([p, line.seen.name().to_owned()]).collect()
+        keys.chain(numbers).chain([p, line.exhibit.name().to_owned()]).collect()
     };
     TextTable {
         keys: if several { 3 } else { 2 },
@@ -116,7 +118,7 @@ fn claims(report: &Report<'_>) -> TextTable {
     }
 }
 
-/// A table whose columns are aligned in the text too.
+/// A Markdown table with columns that are aligned in the source as well.
 fn aligned(table: &TextTable) -> String {
     let rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
@@ -136,7 +138,7 @@ fn aligned(table: &TextTable) -> String {
     line(&table.headings) + &rule + &table.rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// `text` without anything that Markdown or HTML would take for markup, on one line.
+/// `text` on one line, with the markup of Markdown and HTML escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

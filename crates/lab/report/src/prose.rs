@@ -1,10 +1,10 @@
-//! Words that a study brings along in Markdown: its README, the notes under its figures and tables.
+//! Markdown texts of a study: its README, and the notes under its figures and tables.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-/// The words of `markdown` as HTML that is well-formed XML. Raw HTML is shown as text; links keep their words and say
-/// where they lead, and pictures their description: the page refers to nothing outside itself. Headings go three
-/// levels down, below those of the page.
+/// `markdown` as HTML that is well-formed XML. Raw HTML becomes text. A link becomes its text with the target in brackets,
+/// and a picture its description, because the page must not refer to anything outside itself. All headings become level 3,
+/// below those of the page.
 pub(crate) fn markup(markdown: &str) -> String {
     let mut leads_to: Vec<String> = Vec::new();
     let printable: String = markdown
@@ -32,7 +32,7 @@ pub(crate) fn markup(markdown: &str) -> String {
     out
 }
 
-/// The words of `markdown` in one line, without its marks.
+/// The text of `markdown` in one line, without markup.
 pub(crate) fn plain(markdown: &str) -> String {
     let mut out = String::new();
     for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {

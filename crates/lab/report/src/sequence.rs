@@ -2,9 +2,9 @@
 
 use netrig_experiment::{Numbered, Numbers, Sequence};
 
-use crate::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel};
+use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 
-/// The figure of one direction of a connection. `at` says where it was seen, `caption` of which run it is.
+/// The figure of one direction of a connection. `at` is the place of the capture; `caption` describes the run.
 pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     let [from, to] = seen.ends.map(|(address, port)| format!("{address} port {port}"));
     let (protocol, numbers) = match seen.numbers {
@@ -13,7 +13,7 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     };
     let beyond = window_beyond(seen);
     let window = if beyond.is_some() { Vec::new() } else { line(&seen.window) };
-    // What is to be seen on top comes last; the names are in the order of a reader's interest.
+    // The layers are drawn back to front; the names are in the order of the reader's interest.
     let layers = [
         ("window", Marks::Trace, window),
         ("acknowledged", Marks::Trace, line(&seen.acknowledged)),
@@ -53,7 +53,7 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     }
 }
 
-/// How far the window reached beyond what was sent, if so far that the rest of the figure would be flat.
+/// How far the window extends beyond the sent data, bytes or chunks; `None` unless it would flatten the rest of the figure.
 fn window_beyond(seen: &Sequence) -> Option<u64> {
     let data = || seen.sent.iter().chain(&seen.sent_again);
     let (lowest, highest) = (data().map(|span| span.from).min()?, data().map(|span| span.to).max()?);
@@ -61,22 +61,22 @@ fn window_beyond(seen: &Sequence) -> Option<u64> {
     Some(window.saturating_sub(highest)).filter(|beyond| *beyond > highest - lowest)
 }
 
-fn line(points: &[(netrig_core::Instant, u64)]) -> Vec<Mark> {
-    points.iter().map(|(at, number)| Mark::at(at.as_secs_f64(), *number as f64)).collect()
+fn line(points: &[(netrig_core::Instant, u64)]) -> Vec<ChartMark> {
+    points.iter().map(|(at, number)| ChartMark::at(at.as_secs_f64(), *number as f64)).collect()
 }
 
-fn bars(spans: &[Numbered]) -> Vec<Mark> {
-    let bar = |span: &Numbered| Mark {
+fn bars(spans: &[Numbered]) -> Vec<ChartMark> {
+    let bar = |span: &Numbered| ChartMark {
         interval: Some((span.from as f64, span.to as f64)),
-        ..Mark::at(span.at.as_secs_f64(), span.from as f64)
+        ..ChartMark::at(span.at.as_secs_f64(), span.from as f64)
     };
     spans.iter().map(bar).collect()
 }
 
-fn events(spans: &[Numbered]) -> Vec<Mark> {
-    let event = |span: &Numbered| Mark {
+fn events(spans: &[Numbered]) -> Vec<ChartMark> {
+    let event = |span: &Numbered| ChartMark {
         says: format!("{} to {} again at {}", span.from, span.to, span.at),
-        ..Mark::at(span.at.as_secs_f64(), span.from as f64)
+        ..ChartMark::at(span.at.as_secs_f64(), span.from as f64)
     };
     spans.iter().map(event).collect()
 }

@@ -1,26 +1,27 @@
-//! What `netrig run` prints when it is done.
+//! The report that `netrig run` prints at its end.
 
 use netrig_experiment::{Accord, Agreement, Verdict};
 
 use crate::Report;
-use crate::agreement::{Couple, Numbers, accord_sign};
-use crate::board::{ClaimLine, Seen};
+use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
+use crate::board::{ClaimExhibit, ClaimLine};
+use crate::columns::PointColumns;
 use crate::prose;
-use crate::sheet::{Sheet, replications, sign, tally};
 use crate::text_table::{TextTable, padded};
 use crate::warnings::ResultWarning;
+use crate::wording::{replications, sign, tally};
 use netrig_core::number::percent;
 use netrig_core::text::{truncated, wrapped};
 
-/// Points beyond which the derived tables are shown in their place.
+/// The largest number of points that are listed; beyond it the derived tables replace them.
 const MOST_POINTS: usize = 40;
 
-/// From the margin to a claim's sentence.
+/// The indentation of a claim's sentence, characters.
 const INDENT: usize = 16;
 
 pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
     let width = width.max(40);
-    let sheet = Sheet::new(report);
+    let sheet = PointColumns::new(report);
     let mut out = heading(report, &sheet, width);
     let points = report.results.points.len();
     if points <= MOST_POINTS || report.results.tables.is_empty() {
@@ -47,7 +48,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
             }
         }
     }
-    out += &troubles(report, width);
+    out += &warnings(report, width);
     out += &agreement(report, &sheet, width);
     let lines = ClaimLine::all(report);
     if !lines.is_empty() {
@@ -57,7 +58,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
     out
 }
 
-fn heading(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
+fn heading(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> String {
     let results = report.results;
     let counts =
         results.points.iter().flat_map(|point| point.responses.values()).map(|r| r.n).filter(|n| *n > 0);
@@ -77,14 +78,14 @@ fn heading(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
     format!("{}\n{}\n\n", printable(&results.experiment), wrapped(&facts.join(", "), width, 0))
 }
 
-/// A table in at most `width` columns: what does not fit beside the keys comes below, with the keys again.
+/// A table of at most `width` characters per line. Columns that do not fit follow below, with the keys repeated.
 fn columns(table: &TextTable, width: usize) -> String {
     let widths: Vec<usize> = (0..table.headings.len()).map(|n| table.width(n)).collect();
     let keys = widths[..table.keys].iter().map(|w| w + 2).sum::<usize>();
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
     for (n, wide) in widths.iter().enumerate().skip(table.keys) {
-        // A column and the one that belongs to it come together, if they can.
+        // A column and the one that belongs to it stay together, if the width allows it.
         let with = if table.beside.contains(&(n + 1)) { 2 + widths[n + 1] } else { 0 };
         match blocks.last_mut().filter(|_| used + 2 + wide + with <= width) {
             Some(block) => {
@@ -106,15 +107,15 @@ fn columns(table: &TextTable, width: usize) -> String {
         };
         out += if number > 0 { "\n" } else { "" };
         out += &line(&table.headings);
-        // What was measured elsewhere only need not be told again below it.
-        let told = |row: &&Vec<String>| blocks.len() == 1 || block.iter().any(|n| row[*n] != "–");
-        out.extend(table.rows.iter().filter(told).map(|row| line(row)));
+        // Rows without values in a further block are left out.
+        let has_values = |row: &&Vec<String>| blocks.len() == 1 || block.iter().any(|n| row[*n] != "–");
+        out.extend(table.rows.iter().filter(has_values).map(|row| line(row)));
     }
     out
 }
 
-/// What to look at before the numbers are trusted.
-fn troubles(report: &Report<'_>, width: usize) -> String {
+/// The warnings.
+fn warnings(report: &Report<'_>, width: usize) -> String {
     let line = |warning: &ResultWarning| {
         let places: Vec<String> = warning.named_places().collect();
         let at = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
@@ -124,18 +125,16 @@ fn troubles(report: &Report<'_>, width: usize) -> String {
     ResultWarning::all(report).iter().map(line).collect()
 }
 
-/// How many points agree as the file asks, and those that do not or cannot be told; nothing if it asks nothing.
-fn agreement(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
+/// The number of points that agree, and those that differ or are inconclusive; empty if the file sets no margins.
+fn agreement(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> String {
     let mut out = String::new();
-    for couple in Couple::all(report) {
-        let Some(tally) = couple.tally(report) else { continue };
+    for pair in SubstratePair::all(report) {
+        let Some(tally) = pair.tally(report) else { continue };
         out += &format!("\n{}\n", wrapped(&printable(&tally), width, 2));
-        let mut open = couple.open();
+        let mut open = pair.open();
         let shown = open.by_ref().take(MOST_POINTS);
         out.extend(
-            shown.map(|entry| {
-                disagreement(report, entry, &couple.place(entry, sheet), couple.of, width) + "\n"
-            }),
+            shown.map(|entry| disagreement(report, entry, &pair.place(entry, sheet), pair.of, width) + "\n"),
         );
         match open.count() {
             0 => {}
@@ -153,7 +152,7 @@ fn disagreement(
     [first, second]: &[String; 2],
     width: usize,
 ) -> String {
-    let Numbers { response, means, ratio, difference, .. } = Numbers::of(report, entry);
+    let AgreementNumbers { response, means, ratio, difference, .. } = AgreementNumbers::of(report, entry);
     let accord = entry.asked.as_ref().map_or(Accord::Inconclusive, |asked| asked.verdict);
     let verdict = padded(&format!("{} {}", accord_sign(accord), accord.name()), INDENT, false);
     let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
@@ -164,8 +163,8 @@ fn disagreement(
     wrapped(&printable(&format!("{verdict}{response}{at}: {numbers}")), width, INDENT)
 }
 
-/// `✓ supported     sentence (p < 0.001)`; below it the numbers on which the verdict hangs, where it fails, and where
-/// to see it. Of what is not supported the reason has the numbers.
+/// `✓ supported     sentence (p < 0.001)`; below it the deciding numbers, the places where the claim fails, and where to see
+/// it. If the claim is not supported, the reason contains the numbers.
 fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let claim = line.claim;
     let p = line.p().map_or(String::new(), |p| format!(" ({p})"));
@@ -187,15 +186,15 @@ fn claim(line: &ClaimLine<'_>, width: usize) -> String {
         }
     }
     said.extend((!line.places.is_empty()).then(|| line.places.clone()));
-    if line.seen != Seen::Responses {
-        said.push(format!("see {}", line.seen.name()));
+    if line.exhibit != ClaimExhibit::Responses {
+        said.push(format!("see {}", line.exhibit.name()));
     }
     let said = format!("{}{}", " ".repeat(INDENT), printable(&said.join("; ")));
     out += &(wrapped(&said, width, INDENT) + "\n");
     out
 }
 
-/// `text` without control characters: a name must not move the cursor.
+/// `text` without control characters, so that a name cannot move the cursor.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -3,22 +3,23 @@
 use netrig_experiment::{Status, TableCell, TableResult, TableRow};
 
 use crate::Report;
+use crate::columns::{PointColumns, column_units};
 use crate::estimate;
-use crate::sheet::{Sheet, column_units, word};
+use crate::wording::word;
 use netrig_core::number::{Estimate, Unit, as_given, relative};
 
-/// Headings and rows of text. The first `keys` columns say where a row is, the others are numbers.
+/// Headings and rows of text. The first `keys` columns identify a row, the others are numbers.
 pub(crate) struct TextTable {
     pub keys: usize,
-    /// Columns that say little without the one before them.
+    /// Columns that belong to the column before them.
     pub beside: Vec<usize>,
     pub headings: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    /// Every response at every point; factors that have one level everywhere are left to the words around it.
-    pub fn of_points(report: &Report<'_>, sheet: &Sheet<'_>) -> Self {
+    /// Every response at every point, without the constant factors.
+    pub fn of_points(report: &Report<'_>, sheet: &PointColumns<'_>) -> Self {
         let substrate = sheet.substrates.then(|| "substrate".to_owned());
         let keys = substrate.into_iter().chain(sheet.varied.iter().map(|name| (*name).to_owned()));
         let keys: Vec<String> = keys.collect();
@@ -50,7 +51,7 @@ impl TextTable {
         }
     }
 
-    /// A derived table, with a column for the paper's values beside each column of which it gives some.
+    /// A derived table, with a further column for each column that has values of the paper.
     pub fn of_table(report: &Report<'_>, table: &TableResult) -> Self {
         let units = column_units(report, table);
         let has_paper = |n: usize| table.rows.iter().any(|row| row.cells[n].paper.is_some());
@@ -98,12 +99,12 @@ fn ours(cell: &TableCell, unit: &Unit, most: u32) -> String {
     estimate::of_cell(cell).map_or_else(|| "–".to_owned(), written)
 }
 
-/// Behind a mean over fewer runs than its neighbours are: in the others there was nothing to measure.
+/// The suffix of a mean over fewer runs than others in its row; the other runs had nothing to measure.
 fn of_fewer(n: u32, most: u32) -> String {
     if n < most { format!(" (n = {n})") } else { String::new() }
 }
 
-/// `≈ 54 (+5.1 %)`; nothing where the paper says nothing.
+/// `≈ 54 (+5.1 %)`; empty if the paper has no value.
 fn theirs(cell: &TableCell, unit: &Unit) -> String {
     let Some(paper) = &cell.paper else { return String::new() };
     let about = if paper.approximate { "≈ " } else { "" };
@@ -112,7 +113,7 @@ fn theirs(cell: &TableCell, unit: &Unit) -> String {
     format!("{about}{}{difference}", as_given(unit.convert(paper.value)))
 }
 
-/// `text`, filled up with spaces to `width` characters.
+/// `text`, padded with spaces to `width` characters; aligned to the right if `right`.
 pub(crate) fn padded(text: &str, width: usize, right: bool) -> String {
     let fill = " ".repeat(width.saturating_sub(text.chars().count()));
     if right { fill + text } else { text.to_owned() + &fill }

@@ -1,4 +1,4 @@
-//! What a reader should look at before the results are trusted: one list for every form of a report.
+//! Warnings that a reader should see before trusting the results, the same in every format of the report.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use netrig_experiment::{PointResult, RunValue, Status};
 use serde::Serialize;
 
 use crate::Report;
-use crate::sheet::{counted, word, words};
+use crate::wording::{counted, word, words};
 
-/// One reason to doubt results.
+/// A reason to doubt results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ResultWarning {
-    /// What it concerns: `2 of 3 points failed`, `The file, line 7`.
+    /// The subject: `2 of 3 points failed`, `The file, line 7`.
     pub what: String,
     /// The reason.
     pub why: String,
-    /// The points that it concerns; empty if it concerns all, or the file.
+    /// The affected points; empty if all points or the file are affected.
     pub places: Vec<String>,
 }
 
-/// Points that are named where there is little room; the others are counted.
+/// The number of points that are named in a list; the others are counted.
 pub(crate) const NAMED: usize = 6;
 
 impl ResultWarning {
-    /// All reasons, the gravest first.
+    /// All warnings, the most severe first.
     pub fn all(report: &Report<'_>) -> Vec<Self> {
         let mut all = Vec::new();
         for status in [Status::Failed, Status::Invalid, Status::Unsupported] {
@@ -47,17 +47,17 @@ impl ResultWarning {
         all
     }
 
-    /// The places as far as they are named, and in words how many more there are.
+    /// The first places, and the number of further ones in words.
     pub fn named_places(&self) -> impl Iterator<Item = String> {
         let more = self.places.len().checked_sub(NAMED + 1).map(|more| format!("and {} more", more + 1));
         self.places.iter().take(NAMED).cloned().chain(more)
     }
 }
 
-/// The share of runs below which an outcome that may be absent is not told.
+/// The share of runs up to which a possibly absent outcome is not reported.
 const NEGLIGIBLE: f64 = 0.05;
 
-/// What the fewest runs by which a claim is supported do not show.
+/// The warning about outcomes that the smallest number of runs behind a supported claim may miss.
 fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
     let (n, unseen) = report.results.most_unseen().filter(|(_, unseen)| *unseen > NEGLIGIBLE)?;
     Some(ResultWarning {
@@ -67,7 +67,7 @@ fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
     })
 }
 
-/// Tables beside which the paper's values do not stand, as they are over levels that were not run.
+/// Tables without the paper's values, because these depend on levels that were not run.
 fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
     let design = &report.experiment.design;
     report.results.tables.iter().filter_map(|table| {
@@ -75,7 +75,7 @@ fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
         Some(ResultWarning {
             what: format!("Table \u{ab}{}\u{bb}", table.title),
             why: format!(
-                "the paper's values are over levels that were not run ({omitted}), so they are left out"
+                "the paper's values depend on levels that were not run ({omitted}) and are left out"
             ),
             places: Vec::new(),
         })
@@ -89,7 +89,7 @@ fn place(point: &PointResult) -> String {
     format!("{} on {}", point.factors, point.substrate)
 }
 
-/// The points that ended so, by their reasons.
+/// The points with this status, grouped by reason.
 fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let all = &report.results.points;
@@ -104,7 +104,7 @@ fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     reasons.into_iter().map(warning).collect()
 }
 
-/// Runs that do not count, by their reasons. Every response of a point lists the same runs, so one is enough.
+/// Invalid runs, grouped by reason. Every response of a point lists the same runs, so one response is enough.
 fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
     let mut reasons: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
     for point in &report.results.points {
@@ -126,7 +126,7 @@ fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
     reasons.into_iter().map(warning).collect()
 }
 
-/// Points whose figures count and must not be read without what is said beside them, by that.
+/// Points with valid results that have a remark, grouped by remark.
 fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
     let mut remarks: BTreeMap<&str, (u32, Vec<String>)> = BTreeMap::new();
     for point in &report.results.points {
@@ -144,14 +144,14 @@ fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
     remarks.into_iter().map(warning).collect()
 }
 
-/// Responses that some valid runs of a point measured and others did not: the mean is of those that could.
+/// Responses that only some valid runs of a point measured; the mean uses these runs.
 fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
     of_runs(
         report,
         |run, n| n > 0 && run.value.is_none() && run.why.is_some(),
         |runs, name| {
             format!(
-                "{} of runs that count did not measure {}, so its mean leaves them out",
+                "{} of valid runs without {}, which its mean leaves out",
                 counted(runs, "run"),
                 words(name)
             )
@@ -159,7 +159,7 @@ fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
     )
 }
 
-/// Responses with values that a test of their run doubts.
+/// Responses with values that are doubtful by a test of their run.
 fn doubtful(report: &Report<'_>) -> Vec<ResultWarning> {
     of_runs(
         report,
@@ -168,7 +168,8 @@ fn doubtful(report: &Report<'_>) -> Vec<ResultWarning> {
     )
 }
 
-/// Valid runs of each response that are `meant`, given how many measured it at their point; the reason is that of the first.
+/// Warnings about the valid runs of each response for which `meant` returns true. Its second argument is the number of runs that
+/// measured the response at the point. The reason is that of the first such run.
 fn of_runs(
     report: &Report<'_>,
     meant: impl Fn(&RunValue, u32) -> bool,

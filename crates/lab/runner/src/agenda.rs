@@ -1,6 +1,6 @@
-//! What is still to be run on one substrate, in which order, and what came out so far.
+//! The pending runs on one substrate, their order, and the results so far.
 //!
-//! No threads and no clock here: the agenda is told what ended, and says what comes next.
+//! The agenda has no threads and no clock: its caller reports each run that ended, and asks for the next one.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,70 +12,75 @@ use crate::record::{point_runs, record};
 
 /// The runs of a plan on one substrate.
 pub(crate) struct Agenda<'a> {
-    scope: &'a Scope<'a>,
-    past: Past,
+    scope: &'a SubstratePlan<'a>,
+    past: EarlierRuns,
     points: Vec<PointState>,
-    /// What waits, by replication and then by the point's place: every point has its first replication
-    /// before any has its second, so an interrupted sweep has seen everything.
+    /// Identities of waiting runs, by replication and then by the point's place. Every point has its first replication
+    /// before any has its second, so an interrupted sweep covers all points.
     waiting: BTreeMap<(u32, usize), String>,
-    /// Who wants a run that waits or goes on. Points that differ in nothing that matters share one.
+    /// The points and replications that need a run, while it waits or is in progress. Points whose runs have the same
+    /// identity share one.
     wanted_by: BTreeMap<String, Vec<(usize, u32)>>,
-    /// Replications whose run the store had, to be filed under this experiment.
+    /// Replications that are not yet filed under this experiment in the store.
     unfiled: Vec<(usize, u32, String)>,
-    /// Runs that the store had.
+    /// Runs that the store already had.
     pub(crate) found: u64,
-    /// The point with which to go on within a round of replications.
+    /// The place of the point at which to continue within a round of replications.
     cursor: usize,
 }
 
-/// What is made of runs in the store that failed or do not count.
+/// How stored runs that failed or are invalid are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Past {
-    /// They are tried again.
+pub(crate) enum EarlierRuns {
+    /// They are executed again.
     TriedAgain,
-    /// They stand: nothing is run, and what is said is what was said when they ended.
+    /// They are results: nothing is run.
     Stands,
 }
 
-/// What the runs of one substrate have in common.
-pub(crate) struct Scope<'a> {
+/// The plan on one substrate: all that its runs have in common.
+pub(crate) struct SubstratePlan<'a> {
     pub(crate) substrate: &'a dyn Substrate,
     pub(crate) plan: &'a Plan,
     pub(crate) rule: &'a StoppingRule,
-    /// What is made of the samples, as text: a part of each run's identity.
+    /// The reduction of the samples, as text: a part of each run's identity.
     pub(crate) reduction: &'a str,
     pub(crate) build: &'a str,
 }
 
 struct PointState {
     point: Point,
-    /// Replications 1 to so many were asked for.
+    /// The last replication that was requested.
     asked: u32,
-    /// What ended, in any order.
+    /// The runs that ended, in any order.
     records: Vec<RunRecord>,
-    /// Those that failed, by replication.
+    /// The reasons of those that failed, by replication.
     failures: BTreeMap<u32, String>,
-    verdict: Option<Closed>,
+    end: Option<PointEnd>,
 }
 
 /// Why a point gets no more runs.
-enum Closed {
-    /// Replications 1 to so many decide.
+enum PointEnd {
+    /// Replications 1 to this one decide.
     Enough(u32),
-    /// It cannot be run.
+    /// The point cannot be run.
     Refused(Status, String),
 }
 
-/// A run to be carried out.
+/// A run to be executed.
 #[derive(Debug)]
-pub(crate) struct Errand {
+pub(crate) struct PendingRun {
     pub(crate) identity: String,
     pub(crate) run: Run,
 }
 
 impl<'a> Agenda<'a> {
-    /// Everything that the plan wants and the store does not have.
-    pub(crate) fn new(scope: &'a Scope<'a>, past: Past, store: &Store) -> Result<Self, StoreError> {
+    /// An agenda of all runs of the plan that the store does not have.
+    pub(crate) fn new(
+        scope: &'a SubstratePlan<'a>,
+        past: EarlierRuns,
+        store: &Store,
+    ) -> Result<Self, StoreError> {
         let mut agenda = Self {
             scope,
             past,
@@ -92,27 +97,27 @@ impl<'a> Agenda<'a> {
                 asked: 0,
                 records: Vec::new(),
                 failures: BTreeMap::new(),
-                verdict: scope.refusal(place).map(|(status, why)| Closed::Refused(status, why)),
+                end: scope.refusal(place).map(|(status, why)| PointEnd::Refused(status, why)),
             });
             agenda.advance(place, store)?;
         }
         Ok(agenda)
     }
 
-    /// How many runs wait.
+    /// The number of waiting runs.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.len() as u64
     }
 
-    /// What is to be run next. Another process may have recorded it since we asked: then it is found now.
-    pub(crate) fn next(&mut self, store: &Store) -> Result<Option<Errand>, StoreError> {
+    /// The next run to execute. If another process has recorded a run since it was requested, that run counts as found.
+    pub(crate) fn next(&mut self, store: &Store) -> Result<Option<PendingRun>, StoreError> {
         while let Some(((replication, place), identity)) = self.take() {
             if let Some(stored) = self.stored(store, &identity)? {
                 self.found(&stored, store)?;
                 continue;
             }
             match self.scope.plan.run(place, replication) {
-                Ok(run) => return Ok(Some(Errand { identity, run })),
+                Ok(run) => return Ok(Some(PendingRun { identity, run })),
                 Err(problem) => {
                     self.ended(&identity, &End::Failed(problem.to_string()), &BTreeMap::new(), store)?;
                 }
@@ -121,7 +126,7 @@ impl<'a> Agenda<'a> {
         Ok(None)
     }
 
-    /// Of the earliest round, the first from the cursor on; then round again.
+    /// Takes the first run of the earliest round from the cursor on, or else the first of that round.
     fn take(&mut self) -> Option<((u32, usize), String)> {
         let (first, _) = self.waiting.first_key_value()?;
         let round = first.0;
@@ -130,15 +135,15 @@ impl<'a> Agenda<'a> {
         self.waiting.remove_entry(&key)
     }
 
-    /// Another process works on the same store and was faster with a run: we go on somewhere else, or each
-    /// would make every run that the other makes. Where, is left to chance, for the other may step aside
-    /// too. No result depends on it.
+    /// Moves the cursor to a random point. It is called when another process on the same store recorded a run first: if both
+    /// continued at the same place, each would repeat the runs of the other. The place is random because the other process
+    /// may move as well. Results do not depend on it.
     pub(crate) fn step_aside(&mut self) {
         let chance = RandomState::new().build_hasher().finish();
         self.cursor = (chance % self.points.len().max(1) as u64) as usize;
     }
 
-    /// A run of this agenda ended like this.
+    /// Stores the result of a run for each replication that needs it.
     pub(crate) fn ended(
         &mut self,
         identity: &str,
@@ -162,7 +167,7 @@ impl<'a> Agenda<'a> {
         self.ended(&stored.identity, &stored.end, &stored.responses, store)
     }
 
-    /// Files what is not yet filed as replications of the experiment's points.
+    /// Files the unfiled runs as replications of the experiment's points.
     pub(crate) fn file(&mut self, experiment: ExperimentId, store: &mut Store) -> Result<(), StoreError> {
         let members = self.unfiled.iter().map(|(place, replication, identity)| Member {
             point: &self.points[*place].point,
@@ -183,14 +188,14 @@ impl<'a> Agenda<'a> {
         }
     }
 
-    /// Asks for what the point needs next, until it has enough or must wait for runs.
+    /// Requests the next replications of the point, until it has enough or must wait for runs.
     fn advance(&mut self, place: usize, store: &Store) -> Result<(), StoreError> {
         loop {
             let state = &mut self.points[place];
-            if state.verdict.is_some() {
+            if state.end.is_some() {
                 return Ok(());
             }
-            // What fails at the first attempt would most likely fail at all of them.
+            // If the first replication fails, the others would most likely fail as well.
             if state.failures.contains_key(&1) {
                 self.close(place, 1);
                 return Ok(());
@@ -213,12 +218,12 @@ impl<'a> Agenda<'a> {
         }
     }
 
-    /// The run, if the store has it and it is not to be tried again.
+    /// The stored run; `None` if the store does not have it or it is to be executed again.
     fn stored(&self, store: &Store, identity: &str) -> Result<Option<StoredRun>, StoreError> {
-        Ok(store.run(identity)?.filter(|run| self.past == Past::Stands || run.end.is_valid()))
+        Ok(store.run(identity)?.filter(|run| self.past == EarlierRuns::Stands || run.end.is_valid()))
     }
 
-    /// Looks for a run in the store, and lets it wait if it is not there.
+    /// Takes a run from the store, or adds it to the waiting ones.
     fn want(&mut self, place: usize, replication: u32, store: &Store) -> Result<(), StoreError> {
         let identity = match self.scope.identity(place, replication) {
             Ok(identity) => identity,
@@ -240,11 +245,11 @@ impl<'a> Agenda<'a> {
         Ok(())
     }
 
-    /// Replications 1 to `last` of the point decide: what waits for it is dropped, unless another point
-    /// wants it too.
+    /// Ends the point: replications 1 to `last` decide. Its later waiting runs are dropped, unless another point needs
+    /// them.
     fn close(&mut self, place: usize, last: u32) {
         let asked = self.points[place].asked;
-        self.points[place].verdict = Some(Closed::Enough(last));
+        self.points[place].end = Some(PointEnd::Enough(last));
         for replication in last.saturating_add(1)..=asked {
             let Some(identity) = self.waiting.remove(&(replication, place)) else { continue };
             let Some(others) = self.wanted_by.get_mut(&identity) else { continue };
@@ -260,15 +265,15 @@ impl<'a> Agenda<'a> {
         }
     }
 
-    /// What came out, in the order of the plan.
+    /// The results, in the order of the plan.
     pub(crate) fn results(self) -> impl Iterator<Item = PointRuns> {
         let substrate = self.scope.substrate.name();
         self.points.into_iter().map(|state| state.result(substrate))
     }
 }
 
-impl Scope<'_> {
-    /// Why the point cannot be run, if it cannot.
+impl SubstratePlan<'_> {
+    /// Why the point cannot be run; `None` if it can.
     fn refusal(&self, place: usize) -> Option<(Status, String)> {
         match self.plan.run(place, 1) {
             Ok(run) => self.substrate.check(&run).err().map(|why| (Status::Unsupported, why.to_string())),
@@ -276,7 +281,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The first replication of a point that counts, of those that the store has without a gap.
+    /// The first valid replication of a point, among those that the store has without a gap.
     pub(crate) fn first_that_counts(
         &self,
         place: usize,
@@ -302,15 +307,15 @@ impl Scope<'_> {
 impl PointState {
     fn result(mut self, substrate: &str) -> PointRuns {
         self.records.sort_by_key(|record| record.replication);
-        // Without a gap: who finished first plays no part, also when we were interrupted.
+        // Without a gap, so that the order in which runs end has no effect, even after an interruption.
         let in_a_row = (1..).zip(&self.records).take_while(|(n, record)| record.replication == *n).count();
         self.records.truncate(in_a_row);
-        if let Some(Closed::Enough(last)) = self.verdict {
+        if let Some(PointEnd::Enough(last)) = self.end {
             self.records.retain(|record| record.replication <= last);
         }
-        let Self { point, records, failures, verdict, asked: _ } = self;
-        match verdict {
-            Some(Closed::Refused(status, why)) => {
+        let Self { point, records, failures, end, asked: _ } = self;
+        match end {
+            Some(PointEnd::Refused(status, why)) => {
                 PointRuns { substrate: substrate.to_owned(), point, status, why: Some(why), runs: records }
             }
             _ => point_runs(substrate, point, records, &failures),

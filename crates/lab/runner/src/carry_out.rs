@@ -1,4 +1,4 @@
-//! The loop that hands runs out, and records what comes back.
+//! The loop that hands runs to workers and records their results.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -8,115 +8,115 @@ use std::time::{Duration, Instant};
 use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
 use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store, StoredRun};
 
-use crate::agenda::{Agenda, Errand, Past, Scope};
-use crate::execution::Executed;
+use crate::agenda::{Agenda, EarlierRuns, PendingRun, SubstratePlan};
+use crate::execution::ExecutedRun;
 use crate::progress::time_left;
-use crate::workers::{Bench, Workers};
-use crate::{Event, Progress, RunnerError, Tally};
+use crate::workers::{WorkerContext, Workers};
+use crate::{ProgressListener, RunEvent, RunTally, RunnerError};
 
-/// What is to be carried out, and how.
+/// The plan to be carried out, and how.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// The experiment, with the levels, the replications and the seed that are wanted.
+pub struct PlanRequest<'a> {
+    /// The experiment, with its levels, replications and seed.
     pub experiment: &'a Experiment,
-    /// The text of its file, for the store.
+    /// The text of the experiment's file, for the store.
     pub file: &'a str,
-    /// Where to run it. One after the other: a substrate in real time shares the machine with nobody.
+    /// The substrates, in their order: a substrate in real time must have the machine to itself.
     pub substrates: &'a [&'a dyn Substrate],
-    /// Where and with what; its build is a part of each run's identity.
+    /// The machine and the build. The build is a part of each run's identity.
     pub provenance: &'a Provenance,
-    /// How many runs go on at the same time; as many as there are processors without it. Never more than
-    /// the substrate says.
+    /// The number of runs at the same time; by default the number of processors. The substrate's parallelism is the
+    /// upper limit.
     pub jobs: Option<NonZeroUsize>,
-    /// Whether to keep the time series and the time line of each run. A run that the store has without
-    /// them is not made again.
+    /// Whether to keep the time series and the notes of each run. A run that the store has without them is not
+    /// repeated.
     pub traced: bool,
-    /// Set from outside, when it is time to stop.
+    /// Set by another thread to stop.
     pub cancel: &'a AtomicBool,
 }
 
-/// What came out.
+/// The results of a plan.
 #[derive(Clone, Debug, Default)]
-pub struct Ended {
+pub struct PlanOutcome {
     /// Every point on every substrate: substrate by substrate, in the order of the plan.
     pub points: Vec<PointRuns>,
-    /// Whether it was cancelled before everything was done. What was done is in the store and in `points`.
+    /// Whether runs are missing because of cancellation. The completed runs are in the store and in `points`.
     pub interrupted: bool,
-    /// Runs that the store had already.
+    /// Runs that the store already had.
     pub found: u64,
-    /// Runs that were made, whatever came of them.
+    /// Runs that were executed, valid or not.
     pub ran: u64,
 }
 
-/// Runs what the store does not have yet, and returns all that the experiment asks for.
+/// Executes the runs that the store does not have, and returns the results of all points of the experiment.
 ///
-/// Each run is recorded by this thread as soon as it ends. If `request.cancel` is set, running runs are told to stop,
-/// and those that ended are kept.
+/// This thread records each run as soon as it ends. If `request.cancel` is set, the runs in progress are cancelled, and
+/// those that have ended are kept.
 ///
 /// # Errors
-/// If the store fails, the rule to stop by makes no sense, or there are no threads. Runs that fail, points
-/// that a substrate cannot run, and being cancelled are no errors: [`Ended`] has them.
+/// If the store fails, the stopping rule is invalid, or a thread cannot be started. Failed runs, points that a substrate
+/// cannot run, and cancellation are not errors: [`PlanOutcome`] reports them.
 pub fn carry_out(
-    request: &Request<'_>,
+    request: &PlanRequest<'_>,
     store: &mut Store,
-    progress: &mut dyn Progress,
-) -> Result<Ended, RunnerError> {
-    let wanted = Wanted::new(request.experiment)?;
-    let place = Place {
+    progress: &mut dyn ProgressListener,
+) -> Result<PlanOutcome, RunnerError> {
+    let wanted = PreparedPlan::new(request.experiment)?;
+    let place = StoreIds {
         experiment: store.add_experiment(&request.experiment.design.name, request.file)?,
         provenance: store.add_provenance(request.provenance)?,
     };
-    let mut ended = Ended::default();
+    let mut ended = PlanOutcome::default();
     for substrate in request.substrates {
         let scope = wanted.on(*substrate, &request.provenance.build);
         let mut sweep = Sweep::new(request, &scope, place, store, progress)?;
         sweep.run()?;
         sweep.file()?;
-        ended.interrupted |= sweep.lost > 0;
+        ended.interrupted |= sweep.cancelled > 0;
         ended.ran += sweep.tally.ran;
         ended.add(sweep.agenda);
     }
     Ok(ended)
 }
 
-/// What `store` has of all that the experiment asks for, made by this `build`: what [`carry_out`] said when it was made. Nothing is
-/// run and nothing is written: `interrupted` says that some of it is not there.
+/// The results of the experiment that `store` has from this `build`, as [`carry_out`] returned them. Nothing is run or written.
+/// If runs are missing, `interrupted` is set.
 ///
 /// # Errors
-/// If the store cannot be read, or the rule to stop by makes no sense.
+/// If the store cannot be read, or the stopping rule is invalid.
 pub fn found(
     experiment: &Experiment,
     substrates: &[&dyn Substrate],
     build: &str,
     store: &Store,
-) -> Result<Ended, RunnerError> {
-    let wanted = Wanted::new(experiment)?;
-    let mut ended = Ended::default();
+) -> Result<PlanOutcome, RunnerError> {
+    let wanted = PreparedPlan::new(experiment)?;
+    let mut ended = PlanOutcome::default();
     for substrate in substrates {
         let scope = wanted.on(*substrate, build);
-        ended.add(Agenda::new(&scope, Past::Stands, store)?);
+        ended.add(Agenda::new(&scope, EarlierRuns::Stands, store)?);
     }
     Ok(ended)
 }
 
-/// Of each point of the plan, in its order, the first run that counts, if `store` has it on this substrate and from this
-/// `build`: it stands for the point where single runs are shown.
+/// The first valid run of each point of the plan, in its order; `None` if `store` has none on this substrate from this
+/// `build`. A figure of single runs shows this run for its point.
 ///
 /// # Errors
-/// If the store cannot be read, or the rule to stop by makes no sense.
+/// If the store cannot be read, or the stopping rule is invalid.
 pub fn first_that_count(
     experiment: &Experiment,
     substrate: &dyn Substrate,
     build: &str,
     store: &Store,
 ) -> Result<Vec<Option<(Run, StoredRun)>>, RunnerError> {
-    let wanted = Wanted::new(experiment)?;
+    let wanted = PreparedPlan::new(experiment)?;
     let scope = wanted.on(substrate, build);
     (0..wanted.plan.len()).map(|place| Ok(scope.first_that_counts(place, store)?)).collect()
 }
 
-impl Ended {
-    /// Adds what came out on one substrate.
+impl PlanOutcome {
+    /// Adds the results on one substrate.
     fn add(&mut self, agenda: Agenda<'_>) {
         self.interrupted |= agenda.waiting() > 0;
         self.found += agenda.found;
@@ -124,28 +124,28 @@ impl Ended {
     }
 }
 
-/// What an experiment asks for, whatever it runs on.
-struct Wanted {
+/// The plan of an experiment, its stopping rule and its reduction; the same for every substrate.
+struct PreparedPlan {
     plan: Plan,
     rule: StoppingRule,
     reduction: String,
 }
 
-impl Wanted {
+impl PreparedPlan {
     fn new(experiment: &Experiment) -> Result<Self, RunnerError> {
         let design = &experiment.design;
         let rule = StoppingRule::new(&design.replications, design.confidence)?;
         Ok(Self { plan: experiment.plan(), rule, reduction: description(experiment) })
     }
 
-    fn on<'a>(&'a self, substrate: &'a dyn Substrate, build: &'a str) -> Scope<'a> {
+    fn on<'a>(&'a self, substrate: &'a dyn Substrate, build: &'a str) -> SubstratePlan<'a> {
         let Self { plan, rule, reduction } = self;
-        Scope { substrate, plan, rule, reduction, build }
+        SubstratePlan { substrate, plan, rule, reduction, build }
     }
 }
 
-/// What is made of a run's samples, as text. How intervals over runs are made, and how near substrates must be, plays no
-/// part in a run.
+/// The reduction of a run's samples, as text. It does not contain the interval method and the margins of agreement,
+/// because they do not affect a run.
 fn description(experiment: &Experiment) -> String {
     let responses: BTreeMap<&str, _> = experiment
         .design
@@ -163,42 +163,41 @@ fn description(experiment: &Experiment) -> String {
     format!("{:?} {responses}", experiment.warm_up)
 }
 
-/// Where the runs belong in the store.
+/// The store's keys for the runs of this call.
 #[derive(Clone, Copy)]
-struct Place {
+struct StoreIds {
     experiment: ExperimentId,
     provenance: ProvenanceId,
 }
 
 /// The runs on one substrate.
 struct Sweep<'a> {
-    request: &'a Request<'a>,
-    scope: &'a Scope<'a>,
-    place: Place,
+    request: &'a PlanRequest<'a>,
+    scope: &'a SubstratePlan<'a>,
+    place: StoreIds,
     agenda: Agenda<'a>,
     store: &'a mut Store,
-    progress: &'a mut dyn Progress,
-    tally: Tally,
-    /// What all runs took together.
+    progress: &'a mut dyn ProgressListener,
+    tally: RunTally,
+    /// The sum of the durations of all runs.
     busy: Duration,
-    /// Runs that were cancelled.
-    lost: u64,
+    cancelled: u64,
     jobs: usize,
     start: Instant,
 }
 
 impl<'a> Sweep<'a> {
     fn new(
-        request: &'a Request<'a>,
-        scope: &'a Scope<'a>,
-        place: Place,
+        request: &'a PlanRequest<'a>,
+        scope: &'a SubstratePlan<'a>,
+        place: StoreIds,
         store: &'a mut Store,
-        progress: &'a mut dyn Progress,
+        progress: &'a mut dyn ProgressListener,
     ) -> Result<Self, RunnerError> {
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = request.jobs.unwrap_or_else(processors).min(scope.substrate.parallelism()).get();
         let start = Instant::now();
-        let agenda = Agenda::new(scope, Past::TriedAgain, store)?;
+        let agenda = Agenda::new(scope, EarlierRuns::TriedAgain, store)?;
         Ok(Self {
             request,
             scope,
@@ -206,30 +205,30 @@ impl<'a> Sweep<'a> {
             agenda,
             store,
             progress,
-            tally: Tally::default(),
+            tally: RunTally::default(),
             busy: Duration::ZERO,
-            lost: 0,
+            cancelled: 0,
             jobs,
             start,
         })
     }
 
     fn run(&mut self) -> Result<(), RunnerError> {
-        self.tell(&Event::Began { substrate: self.scope.substrate.name() }, 0);
+        self.report(&RunEvent::Began { substrate: self.scope.substrate.name() }, 0);
         if self.agenda.waiting() == 0 {
             return Ok(());
         }
         let halt = AtomicBool::new(false);
-        let bench = Bench {
+        let context = WorkerContext {
             substrate: self.scope.substrate,
             experiment: self.request.experiment,
             traced: self.request.traced,
             halt: &halt,
         };
         std::thread::scope(|scope| {
-            let mut workers = Workers::start(scope, bench, self.jobs)?;
+            let mut workers = Workers::start(scope, context, self.jobs)?;
             let done = self.drive(&mut workers, &halt);
-            // If the store failed, runs may still go on, and nobody will take what they bring.
+            // If the store failed, runs may still be in progress, and their results are no longer needed.
             halt.store(true, Ordering::Relaxed);
             done
         })
@@ -241,12 +240,12 @@ impl<'a> Sweep<'a> {
             if cancelled {
                 halt.store(true, Ordering::Relaxed);
             }
-            while !cancelled && workers.idle() {
-                let Some(errand) = self.agenda.next(self.store)? else { break };
-                let run = errand.run.clone();
-                workers.give(errand);
-                self.tell(
-                    &Event::Started { point: &run.point, replication: run.replication },
+            while !cancelled && workers.has_idle() {
+                let Some(pending) = self.agenda.next(self.store)? else { break };
+                let run = pending.run.clone();
+                workers.give(pending);
+                self.report(
+                    &RunEvent::Started { point: &run.point, replication: run.replication },
                     workers.running(),
                 );
             }
@@ -254,17 +253,22 @@ impl<'a> Sweep<'a> {
                 return Ok(());
             }
             match workers.take() {
-                Some((errand, Some(executed))) => self.record(errand, executed, workers.running())?,
-                Some((_, None)) => self.lost += 1,
-                None => self.tell(&Event::Tick, workers.running()),
+                Some((pending, Some(executed))) => self.record(pending, executed, workers.running())?,
+                Some((_, None)) => self.cancelled += 1,
+                None => self.report(&RunEvent::Tick, workers.running()),
             }
         }
     }
 
-    /// Records a run that ended, and lets the agenda draw its conclusions.
-    fn record(&mut self, errand: Errand, executed: Executed, running: usize) -> Result<(), RunnerError> {
-        let Errand { identity, run: Run { point, replication, seed, scenario: _ } } = errand;
-        let Executed { end, responses, series, notes, took } = executed;
+    /// Records a run that ended, and updates the agenda.
+    fn record(
+        &mut self,
+        pending: PendingRun,
+        executed: ExecutedRun,
+        running: usize,
+    ) -> Result<(), RunnerError> {
+        let PendingRun { identity, run: Run { point, replication, seed, scenario: _ } } = pending;
+        let ExecutedRun { end, responses, series, notes, took } = executed;
         let entry = Entry {
             experiment: self.place.experiment,
             point,
@@ -282,7 +286,7 @@ impl<'a> Sweep<'a> {
         let recorded = self.store.record(&entry)?;
         let stored = match recorded {
             Recorded::Stored => None,
-            // Another process was faster. What the store has is what everybody sees.
+            // Another process recorded the run first. The stored result is the valid one.
             Recorded::AlreadyThere => {
                 self.agenda.step_aside();
                 self.store.run(&entry.identity)?
@@ -297,17 +301,17 @@ impl<'a> Sweep<'a> {
         self.tally.failed += u64::from(matches!(end, End::Failed(_)));
         self.busy += took;
         let (point, why) = (&entry.point, end.why());
-        self.tell(&Event::Ended { point, replication, took, why }, running);
+        self.report(&RunEvent::Ended { point, replication, took, why }, running);
         Ok(())
     }
 
-    /// Files runs that the store had under this experiment. Not before the runs are made: if we are killed
-    /// in between, the next start finds them again.
+    /// Files the runs that the store had under this experiment. This comes after the new runs: if the process is killed
+    /// before, the next start finds them again.
     fn file(&mut self) -> Result<(), RunnerError> {
         Ok(self.agenda.file(self.place.experiment, self.store)?)
     }
 
-    fn tell(&mut self, event: &Event<'_>, running: usize) {
+    fn report(&mut self, event: &RunEvent<'_>, running: usize) {
         self.tally.found = self.agenda.found;
         self.tally.running = running as u64;
         self.tally.waiting = self.agenda.waiting();

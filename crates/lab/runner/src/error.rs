@@ -1,19 +1,19 @@
-//! Why a plan could not be carried out.
+//! Errors of the runner.
 
 use netrig_stats::StatsError;
 use netrig_store::StoreError;
 
-/// Why a plan could not be carried out at all. A run that fails is no such reason.
+/// Why a plan could not be carried out. A run that fails is not an error of the runner.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
-    /// The store could not be read or written. What was recorded before is kept.
+    /// The store could not be read or written. Runs that were recorded before are kept.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The replications of the experiment make no rule.
-    #[error("cannot tell when to stop: {0}")]
+    /// The experiment's `replications` do not give a stopping rule.
+    #[error("invalid stopping rule: {0}")]
     Stopping(#[from] StatsError),
-    /// The system gave us no threads.
-    #[error("cannot start a worker: {0}")]
+    /// The system could not start a thread.
+    #[error("cannot start a worker thread: {0}")]
     Worker(std::io::Error),
 }

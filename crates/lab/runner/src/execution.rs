@@ -1,4 +1,4 @@
-//! One run, from the samples that its substrate delivers to what the store keeps.
+//! Executes one run: from the samples of its substrate to the data that the store keeps.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,9 @@ use netrig_core::{Note, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Balance, Experiment, Reduction, Run, RunError, Scenario, Substrate, Trace};
 use netrig_store::{End, NoteLine, Response, Series};
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug)]
-pub(crate) struct Executed {
+pub(crate) struct ExecutedRun {
     pub(crate) end: End,
     pub(crate) responses: BTreeMap<String, Response>,
     pub(crate) series: Vec<Series>,
@@ -20,19 +20,19 @@ pub(crate) struct Executed {
     pub(crate) took: Duration,
 }
 
-/// Carries `run` out; nothing comes of one that was cancelled.
+/// Executes `run`. Returns `None` if it was cancelled.
 pub(crate) fn execute(
     substrate: &dyn Substrate,
     experiment: &Experiment,
     run: &Run,
     traced: bool,
     cancel: &AtomicBool,
-) -> Option<Executed> {
+) -> Option<ExecutedRun> {
     let start = Instant::now();
-    // Unwind safe: all that the closure can leave half done is its own, and is dropped with it.
+    // Unwind safe: the closure owns all state that a panic can leave inconsistent.
     let caught = catch_unwind(AssertUnwindSafe(|| attempt(substrate, experiment, run, traced, cancel)));
     let took = start.elapsed();
-    let failed = |why| Executed {
+    let failed = |why| ExecutedRun {
         end: End::Failed(why),
         responses: BTreeMap::new(),
         series: Vec::new(),
@@ -40,7 +40,7 @@ pub(crate) fn execute(
         took,
     };
     match caught {
-        Ok(Ok(executed)) => Some(Executed { took, ..executed }),
+        Ok(Ok(executed)) => Some(ExecutedRun { took, ..executed }),
         Ok(Err(RunError::Cancelled)) => None,
         Ok(Err(error)) => Some(failed(error.to_string())),
         Err(panic) => Some(failed(format!("a bug in netrig stopped the run: {}", message(&*panic)))),
@@ -53,15 +53,19 @@ fn attempt(
     run: &Run,
     traced: bool,
     cancel: &AtomicBool,
-) -> Result<Executed, RunError> {
+) -> Result<ExecutedRun, RunError> {
     let responses = &experiment.design.responses;
-    let mut both = Both {
+    let mut sink = RunSink {
         reduction: Reduction::new(responses, experiment.warm_up, &run.scenario),
         trace: Trace::new(),
-        keeps: if traced { Keeps::All } else { Keeps::what_cannot_be_had_later(substrate, experiment, run) },
+        keeps: if traced {
+            TraceSelection::All
+        } else {
+            TraceSelection::for_figures(substrate, experiment, run)
+        },
     };
-    let mut outcome = substrate.run(run, &mut both, cancel)?;
-    let Both { reduction, trace, .. } = both;
+    let mut outcome = substrate.run(run, &mut sink, cancel)?;
+    let RunSink { reduction, trace, .. } = sink;
     if reduction.asks_for_times() {
         outcome.invalid = outcome.invalid.or(outcome.moved.take());
     }
@@ -73,7 +77,7 @@ fn attempt(
     let responses = responses.iter().filter_map(|(name, spec)| {
         Some((name.clone(), Response { unit: spec.unit().to_owned(), measured: measured.remove(name)? }))
     });
-    Ok(Executed {
+    Ok(ExecutedRun {
         responses: responses.collect(),
         series: series(&trace, &run.scenario),
         notes: notes(&trace, &run.scenario),
@@ -82,7 +86,7 @@ fn attempt(
     })
 }
 
-/// Contract of every substrate: no packet is lost unseen.
+/// The error of a run that breaks the contract of every substrate: each packet is accounted for.
 fn imbalance(balance: &Balance) -> String {
     let Balance { offered, duplicated, delivered, dropped, inside } = balance;
     format!(
@@ -91,34 +95,34 @@ fn imbalance(balance: &Balance) -> String {
     )
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it did not say why")
+        .unwrap_or("the panic has no message")
 }
 
-/// The reduction, and the trace of what is kept.
-struct Both {
+/// The sink of a run: the reduction, and the trace of the samples that are kept.
+struct RunSink {
     reduction: Reduction,
     trace: Trace,
-    keeps: Keeps,
+    keeps: TraceSelection,
 }
 
-/// What of a run is kept beside its responses.
-enum Keeps {
-    /// Time series and time line, for that was asked for.
+/// The samples of a run that are kept in addition to its responses.
+enum TraceSelection {
+    /// All time series and notes, because a trace was requested.
     All,
-    /// These quantities of these subjects, by name.
+    /// These quantities, by name, of these subjects.
     Some(BTreeSet<(Subject, &'static str)>),
 }
 
-impl Keeps {
-    /// What pictures in a report are made of. Of a video they are those of the packets that came; a figure over time is drawn
-    /// of the run that was measured, and a run in real time is not made again.
-    fn what_cannot_be_had_later(substrate: &dyn Substrate, experiment: &Experiment, run: &Run) -> Self {
+impl TraceSelection {
+    /// The samples that figures of a report need and that cannot be obtained later. Pictures of a video need the packets that
+    /// arrived. A figure over time shows the measured run, and a run in real time cannot be repeated.
+    fn for_figures(substrate: &dyn Substrate, experiment: &Experiment, run: &Run) -> Self {
         let flows = (0..).zip(&run.scenario.flows).filter(|(_, flow)| flow.video().is_some());
         let of_videos =
             flows.flat_map(|(flow, _)| VIDEO.map(|quantity| (Subject::Flow(flow), quantity.name)));
@@ -129,7 +133,7 @@ impl Keeps {
         Self::Some(of_videos.chain(drawn).collect())
     }
 
-    /// Whether it may keep samples of the quantity.
+    /// Whether samples of the quantity are kept for any subject.
     fn wants(&self, quantity: &'static Quantity) -> bool {
         match self {
             Self::All => true,
@@ -145,10 +149,10 @@ impl Keeps {
     }
 }
 
-/// What tells which packets of a video came, and when.
+/// The quantities that show which packets of a video arrived, and when.
 static VIDEO: [&Quantity; 3] = [&quantity::DATAGRAMS_SENT, &quantity::MEDIA_NUMBER, &quantity::MEDIA_DELAY];
 
-impl Sink for Both {
+impl Sink for RunSink {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         self.reduction.sample(subject, sample);
         if self.keeps.takes(subject, sample.quantity) {
@@ -157,7 +161,7 @@ impl Sink for Both {
     }
 
     fn note(&mut self, note: Note) {
-        // What programs of others wrote is told without being asked for, and is all that is left of them.
+        // Output of other programs is always kept: it is their only trace.
         if self.wants_notes() || matches!(note.subject, Subject::Node(_)) {
             self.trace.note(note);
         }
@@ -176,7 +180,7 @@ impl Sink for Both {
     }
 
     fn wants_notes(&self) -> bool {
-        matches!(self.keeps, Keeps::All)
+        matches!(self.keeps, TraceSelection::All)
     }
 }
 
@@ -197,7 +201,7 @@ fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
         text: note.text.clone(),
     };
     let mut lines: Vec<_> = trace.notes().iter().map(one).collect();
-    // In real time they come from several places.
+    // In real time, notes arrive from several sources.
     lines.sort_by_key(|line| line.at);
     lines
 }

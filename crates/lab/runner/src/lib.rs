@@ -1,17 +1,17 @@
-//! Carries an experiment's plan out: what the store does not have yet is run on its substrate, recorded
-//! at once, and handed to the judge.
+//! Carries out an experiment's plan: a run that the store does not have is executed on its substrate, recorded at once, and
+//! reduced to a record for the judge.
 //!
-//! Results never depend on how many workers there are or on who finished first: replications are judged in
-//! their order, 1 to n, and what was run beyond a decision plays no part. A run that panics, fails or does
-//! not account for its packets costs that run and no other. The runner knows substrates only as
-//! [`Substrate`](netrig_experiment::Substrate), and prints nothing: [`Progress`] is told.
+//! Results do not depend on the number of workers or on the order in which runs end: replications are judged in their
+//! order, 1 to n, and runs beyond a decision are ignored. If a run panics, fails or does not account for its packets,
+//! other runs are not affected. The runner sees substrates only as [`Substrate`](netrig_experiment::Substrate). It
+//! prints nothing, but reports events to a [`ProgressListener`].
 //!
-//! Start from [`carry_out`], or from [`found`] if nothing is to be run.
+//! Start from [`carry_out`], or from [`found`] to read results without running anything.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "the runner is where wall clocks and the machine belong: what it runs on, how long a run took"
+    reason = "the runner reads the wall clock and describes the machine: provenance and duration of runs"
 )]
 
 mod agenda;
@@ -24,11 +24,11 @@ mod record;
 mod recorded;
 mod workers;
 
-pub use carry_out::{Ended, Request, carry_out, first_that_count, found};
+pub use carry_out::{PlanOutcome, PlanRequest, carry_out, first_that_count, found};
 pub use error::RunnerError;
 pub use machine::provenance;
-pub use progress::{Event, Progress, Tally};
-pub use recorded::{Kept, recorded};
+pub use progress::{ProgressListener, RunEvent, RunTally};
+pub use recorded::{StoredResults, recorded};
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! What machine this is.
+//! A description of this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use netrig_store::Provenance;
 
-/// The provenance of runs that this process makes. `build` is netrig's version and commit; `settings` names
-/// the sysctls that matter to the substrates (`net.ipv4.tcp_congestion_control`), of which those that this
-/// machine has are kept. Nothing here fails: what the machine does not say is left out.
+/// The provenance of the runs of this process. `build` is netrig's version and commit. `settings` lists sysctls that affect
+/// the substrates (`net.ipv4.tcp_congestion_control`); a sysctl that this machine does not have is left out. A fact that
+/// cannot be read has a default or is empty.
 pub fn provenance(build: &str, settings: &[&str]) -> Provenance {
     let kept = settings.iter().filter_map(|name| Some(((*name).to_owned(), sysctl(name)?)));
     Provenance {
@@ -21,7 +21,7 @@ pub fn provenance(build: &str, settings: &[&str]) -> Provenance {
     }
 }
 
-/// A sysctl's value; runs of white space become one space.
+/// The value of a sysctl. Each sequence of white space becomes one space.
 fn sysctl(name: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -36,7 +36,7 @@ fn cpu() -> Option<String> {
     field(&fs::read_to_string("/proc/cpuinfo").ok()?, "model name", ':')
 }
 
-/// The value of the first line `name = value`, without the quotes that it may stand in.
+/// The value of the first line `name = value`, without quotes around it. `between` separates name and value.
 fn field(text: &str, name: &str, between: char) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(between));
     let (_, value) = lines.find(|(found, _)| found.trim() == name)?;

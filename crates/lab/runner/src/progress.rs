@@ -1,79 +1,79 @@
-//! What a person (or a page) who waits is told.
+//! Progress of a plan, for a terminal or a page.
 
 use std::time::Duration;
 
 use netrig_experiment::Point;
 
-/// Is told what happens, on the thread that called [`carry_out`](crate::carry_out). `()` does not listen.
-pub trait Progress {
-    /// Something happened, and how far we are now.
-    fn event(&mut self, event: &Event<'_>, tally: &Tally);
+/// Receives events, on the thread that called [`carry_out`](crate::carry_out). `()` ignores them.
+pub trait ProgressListener {
+    /// Handles an event. `tally` holds the numbers of runs after it.
+    fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally);
 }
 
-impl Progress for () {
-    fn event(&mut self, _: &Event<'_>, _: &Tally) {}
+impl ProgressListener for () {
+    fn event(&mut self, _: &RunEvent<'_>, _: &RunTally) {}
 }
 
-/// Something that happened.
+/// An event while a plan is carried out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event<'a> {
-    /// A substrate's turn has come, and the store was asked what it has.
+pub enum RunEvent<'a> {
+    /// The runs on a substrate begin. The store has been searched for earlier runs.
     Began {
         /// The substrate.
         substrate: &'a str,
     },
-    /// A run was given to a worker.
+    /// A run was handed to a worker.
     Started {
-        /// Its levels.
+        /// The levels of the run.
         point: &'a Point,
-        /// From 1.
+        /// The replication, from 1.
         replication: u32,
     },
-    /// A run ended and is in the store.
+    /// A run ended and was recorded in the store.
     Ended {
-        /// Its levels.
+        /// The levels of the run.
         point: &'a Point,
-        /// From 1.
+        /// The replication, from 1.
         replication: u32,
-        /// How long it took.
+        /// The wall time of the run.
         took: Duration,
-        /// Why it does not count, if it does not.
+        /// Why the run failed or is invalid; `None` if it is valid.
         why: Option<&'a str>,
     },
-    /// Nothing but time passed: a tenth of a second.
+    /// No run ended for a tenth of a second.
     Tick,
 }
 
-/// How far the runs on one substrate are.
+/// The numbers of runs on one substrate, and their times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tally {
-    /// Runs that the store had already.
+pub struct RunTally {
+    /// Runs that the store already had.
     pub found: u64,
-    /// Runs that ended since we began.
+    /// Runs that were executed and have ended.
     pub ran: u64,
-    /// Those of them that failed.
+    /// Executed runs that failed.
     pub failed: u64,
-    /// Runs that are going on.
+    /// Runs in progress.
     pub running: u64,
-    /// Runs that are waiting. A stopping rule may ask for more later, or for fewer.
+    /// Runs that wait for a worker. A stopping rule may add or remove some later.
     pub waiting: u64,
-    /// Since we began.
+    /// Time since the first event.
     pub elapsed: Duration,
-    /// Until all that is known to be wanted is done; absent before the first run ended.
+    /// Estimated time until the last known run ends; `None` before the first run has ended.
     pub left: Option<Duration>,
 }
 
-impl Tally {
-    /// Runs that are known to be wanted, done or not.
+impl RunTally {
+    /// All known runs: found, executed, in progress and waiting.
     pub const fn total(&self) -> u64 {
         self.found + self.ran + self.running + self.waiting
     }
 }
 
-/// What is left, from what runs took so far: `busy` is the sum over `ran` runs, and `jobs` go on at once.
-/// Those that are running count half. Points take their turns round by round, so after the first round the
-/// mean is over all of them.
-pub(crate) fn time_left(tally: &Tally, busy: Duration, jobs: usize) -> Option<Duration> {
+/// Estimates the remaining time from the mean duration of a run. `busy` is the sum of the durations of `ran` runs; `jobs`
+/// runs execute at the same time. A run in progress counts half. Each point has its first replication before any has
+/// its second, so after the first round the mean covers all points.
+pub(crate) fn time_left(tally: &RunTally, busy: Duration, jobs: usize) -> Option<Duration> {
     if tally.ran == 0 {
         return None;
     }
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn time_left_is_the_mean_times_what_waits_over_the_workers() {
-        let tally = Tally { ran: 4, running: 2, waiting: 9, ..Tally::default() };
+        let tally = RunTally { ran: 4, running: 2, waiting: 9, ..RunTally::default() };
         assert_eq!(time_left(&tally, Duration::from_secs(8), 2), Some(Duration::from_secs(10)));
-        assert_eq!(time_left(&Tally { ran: 0, ..tally }, Duration::ZERO, 2), None);
+        assert_eq!(time_left(&RunTally { ran: 0, ..tally }, Duration::ZERO, 2), None);
     }
 }

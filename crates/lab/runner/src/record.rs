@@ -1,11 +1,11 @@
-//! From what the store holds of a run to what the judge reads.
+//! From a stored run to the record that the judge reads.
 
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Measured, Point, PointRuns, RunRecord, Status};
 use netrig_store::{End, Response};
 
-/// The record of a run. The same for one that just ended and one that was found.
+/// The record of a run. It is the same for a run that has just ended and for one from the store.
 pub(crate) fn record(
     replication: u32,
     seed: u64,
@@ -24,8 +24,8 @@ pub(crate) fn record(
     }
 }
 
-/// A point with its runs in the order of their replications, and how it ended. `failures` says which
-/// replications failed, and why.
+/// A point with its runs, in the order of their replications, and its status. `failures` holds the reason of each
+/// replication that failed.
 pub(crate) fn point_runs(
     substrate: &str,
     point: Point,
@@ -37,7 +37,7 @@ pub(crate) fn point_runs(
         (Some((run, why)), _) => {
             (Status::Failed, Some(format!("replication {} (seed {}): {why}", run.replication, run.seed)))
         }
-        (None, None) => (Status::Failed, Some("none of its runs has ended".to_owned())),
+        (None, None) => (Status::Failed, Some("no run has ended".to_owned())),
         (None, Some(_)) if runs.iter().any(|run| run.valid) => (Status::Ok, None),
         (None, Some(first)) => (Status::Invalid, first.why.clone()),
     };

@@ -1,4 +1,4 @@
-//! What a store has of an experiment, whoever made it.
+//! The results of an experiment in a store, from any build.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use netrig_store::{End, ExperimentId, Replication, Store, StoreError};
 
 use crate::record::{point_runs, record};
 
-/// What a store has of one version of an experiment's file.
+/// The results of one version of an experiment's file in a store.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
-    /// All points that it has runs of, in the order of the levels in the design, substrate by substrate.
+pub struct StoredResults {
+    /// All points that have runs, substrate by substrate, in the order of the levels in the design.
     pub points: Vec<PointRuns>,
-    /// The runs behind them.
+    /// The runs of these points.
     pub runs: Vec<Replication>,
 }
 
-/// What `store` has of a version of an experiment's file.
+/// Reads the results of a version of an experiment's file from `store`.
 ///
-/// Unlike [`carry_out`](crate::carry_out) this does not ask which netrig made the runs: it is for comparing
-/// what two of them found. Numbers of two builds are still not mixed: only runs of `build` are looked at; if none is
-/// named, of each substrate only those of the latest. Of these the ones that are `wanted`.
+/// Unlike [`carry_out`](crate::carry_out), this accepts runs of other builds of netrig, so that two builds can be
+/// compared. Runs of different builds are not mixed: only runs of `build` are used. Without `build`, each substrate
+/// contributes the runs of its latest build. Runs that are not `wanted` are left out.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -30,21 +30,21 @@ pub fn recorded(
     version: ExperimentId,
     build: Option<&str>,
     wanted: impl Fn(&Replication) -> bool,
-) -> Result<Kept, StoreError> {
+) -> Result<StoredResults, StoreError> {
     let mut replications = store.replications(version)?;
     match build {
         Some(build) => replications.retain(|replication| replication.build == build),
         None => retain_latest_build(&mut replications),
     }
     replications.retain(wanted);
-    Ok(Kept { points: point_by_point(&replications, design), runs: replications })
+    Ok(StoredResults { points: point_by_point(&replications, design), runs: replications })
 }
 
-/// Leaves of each substrate the runs of the build that made the last one.
+/// Retains, for each substrate, the runs of the build that made the latest run.
 fn retain_latest_build(replications: &mut Vec<Replication>) {
     let mut builds = BTreeMap::new();
     for Replication { run, build, .. } in replications.iter() {
-        // Moments are whole seconds; among those of one second the provenance that came last decides.
+        // Times are whole seconds; within one second the latest provenance decides.
         let made = (run.finished.clone(), run.provenance, build.clone());
         let latest = builds.entry(run.substrate.clone()).or_insert_with(|| made.clone());
         if *latest < made {
@@ -65,8 +65,7 @@ fn point_by_point(replications: &[Replication], design: &Design) -> Vec<PointRun
     runs.collect()
 }
 
-/// The places of the point's levels among those of the design, for sorting; levels that it does not have
-/// come last.
+/// The positions of the point's levels in the design, for sorting. A missing level sorts last.
 fn place(point: &Point, design: &Design) -> Vec<usize> {
     let place = |factor: &Factor| {
         let level = point.level(&factor.name)?;

@@ -1,4 +1,4 @@
-//! Threads that carry runs out. They never see the store: what they bring back, one thread writes.
+//! Threads that execute runs. They do not use the store: one thread records all results.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,86 +9,87 @@ use std::time::Duration;
 use netrig_experiment::{Experiment, Substrate};
 
 use crate::RunnerError;
-use crate::agenda::Errand;
-use crate::execution::{Executed, execute};
+use crate::agenda::PendingRun;
+use crate::execution::{ExecutedRun, execute};
 
 /// How long [`Workers::take`] waits.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A pool of workers, each with at most one run.
+/// A pool of worker threads, each of which executes at most one run at a time.
 pub(crate) struct Workers {
-    errands: Sender<Errand>,
-    results: Receiver<Brought>,
+    pending: Sender<PendingRun>,
+    results: Receiver<WorkerResult>,
     running: usize,
     jobs: usize,
 }
 
-/// What a worker brings back: the errand, and what came of it unless it was cancelled.
-pub(crate) type Brought = (Errand, Option<Executed>);
+/// A run with its result; `None` if it was cancelled.
+pub(crate) type WorkerResult = (PendingRun, Option<ExecutedRun>);
 
-/// What the workers of a pool share.
+/// The state that the workers of a pool share.
 #[derive(Clone, Copy)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct WorkerContext<'a> {
     pub(crate) substrate: &'a dyn Substrate,
     pub(crate) experiment: &'a Experiment,
     pub(crate) traced: bool,
-    /// Set when running runs are to stop.
+    /// Set to stop the runs in progress.
     pub(crate) halt: &'a AtomicBool,
 }
 
 impl Workers {
-    /// `jobs` workers. They end when the pool is dropped.
+    /// Starts `jobs` workers. They end when the pool is dropped.
     pub(crate) fn start<'scope, 'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
-        bench: Bench<'scope>,
+        context: WorkerContext<'scope>,
         jobs: usize,
     ) -> Result<Self, RunnerError> {
-        let (errands, queue) = channel();
-        let (bring, results) = channel();
+        let (pending, queue) = channel();
+        let (sender, results) = channel();
         let queue = Arc::new(Mutex::new(queue));
         for worker in 1..=jobs {
-            let (queue, bring) = (Arc::clone(&queue), bring.clone());
+            let (queue, sender) = (Arc::clone(&queue), sender.clone());
             Builder::new()
                 .name(format!("run-{worker}"))
-                .spawn_scoped(scope, move || work(bench, &queue, &bring))
+                .spawn_scoped(scope, move || work(context, &queue, &sender))
                 .map_err(RunnerError::Worker)?;
         }
-        Ok(Self { errands, results, running: 0, jobs })
+        Ok(Self { pending, results, running: 0, jobs })
     }
 
-    /// How many runs go on.
+    /// The number of runs in progress.
     pub(crate) fn running(&self) -> usize {
         self.running
     }
 
-    /// Whether a worker has nothing to do.
-    pub(crate) fn idle(&self) -> bool {
+    /// Whether a worker is idle.
+    pub(crate) fn has_idle(&self) -> bool {
         self.running < self.jobs
     }
 
-    /// Gives a worker something to do.
-    pub(crate) fn give(&mut self, errand: Errand) {
-        // Workers never hang up before we do: a run that panics is caught.
-        if self.errands.send(errand).is_ok() {
+    /// Hands a run to an idle worker.
+    pub(crate) fn give(&mut self, run: PendingRun) {
+        // Workers do not close the channel: a panic of a run is caught.
+        if self.pending.send(run).is_ok() {
             self.running += 1;
         }
     }
 
-    /// What the next worker brings, or nothing if none does for a tenth of a second.
-    pub(crate) fn take(&mut self) -> Option<Brought> {
-        let brought = self.results.recv_timeout(TICK).ok()?;
+    /// The next result; `None` if no run ends within [`TICK`].
+    pub(crate) fn take(&mut self) -> Option<WorkerResult> {
+        let result = self.results.recv_timeout(TICK).ok()?;
         self.running -= 1;
-        Some(brought)
+        Some(result)
     }
 }
 
-fn work(bench: Bench<'_>, queue: &Mutex<Receiver<Errand>>, bring: &Sender<Brought>) {
+fn work(context: WorkerContext<'_>, queue: &Mutex<Receiver<PendingRun>>, sender: &Sender<WorkerResult>) {
     loop {
-        // Whoever holds the lock waits for the next errand; the others wait for the lock.
-        let errand = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(errand) = errand else { return };
-        let executed = execute(bench.substrate, bench.experiment, &errand.run, bench.traced, bench.halt);
-        if bring.send((errand, executed)).is_err() {
+        // The worker that holds the lock waits for the next run; the others wait for the lock.
+        let pending = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(pending) = pending else { return };
+        let executed =
+            execute(context.substrate, context.experiment, &pending.run, context.traced, context.halt);
+        if sender.send((pending, executed)).is_err() {
             return;
         }
     }

@@ -1,8 +1,7 @@
-//! Numbers as people read them: in a unit that suits their size, with no more digits than their interval
-//! supports.
+//! Numbers for display: in a unit that suits their size, with no more digits than their interval supports.
 //!
-//! Tables, axes, Markdown and the terminal all write numbers with this module, so that one value looks the same
-//! everywhere: `54.01 ± 0.12`. Thousands are parted by a narrow space, a minus is a minus (U+2212).
+//! Tables, axes, Markdown and the terminal write numbers with this module, so that a value looks the same everywhere:
+//! `54.01 ± 0.12`. A narrow space separates thousands, and the minus sign is U+2212.
 
 /// Units that differ by powers of 1000 only, the smallest first.
 const LADDERS: &[&[(&str, f64)]] = &[
@@ -15,7 +14,7 @@ const LADDERS: &[&[(&str, f64)]] = &[
 /// Decimals beyond which a number is written with a power of ten.
 const MOST_DECIMALS: i32 = 7;
 
-/// Digits of a number that has no interval, and at most of one that has a very narrow one.
+/// Digits of a number without an interval, and the largest number of digits with a very narrow one.
 const DIGITS: i32 = 4;
 const MOST_DIGITS: i32 = 7;
 
@@ -27,13 +26,13 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit as it is: numbers stay what they are.
+    /// This unit, without conversion.
     pub fn fixed(unit: &str) -> Self {
         Self { name: unit.to_owned(), times: 1.0 }
     }
 
     /// The unit of the same kind in which the largest of `values` (in `unit`) has one to three digits before the
-    /// point: `KB/s` for 54 012 B/s. A unit that has no larger or smaller sisters stays.
+    /// point: `KB/s` for 54 012 B/s. A unit without multiples stays.
     pub fn fitting(unit: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let largest =
             values.into_iter().filter(|v| v.is_finite()).fold(0.0, |most: f64, v| most.max(v.abs()));
@@ -51,7 +50,7 @@ impl Unit {
         Self { name: (*name).to_owned(), times: worth / rung }
     }
 
-    /// The unit of a difference of two values in this one: of percentages, percentage points.
+    /// The unit of a difference of two values in this unit: percentage points for percentages.
     #[must_use]
     pub fn of_difference(self) -> Self {
         if self.name == "%" { Self { name: "pp".to_owned(), ..self } } else { self }
@@ -62,7 +61,7 @@ impl Unit {
         if self.name == "1" { "" } else { &self.name }
     }
 
-    /// `value`, in the unit that this was made from, in this unit.
+    /// Converts `value` from the original unit to this one.
     pub fn convert(&self, value: f64) -> f64 {
         value * self.times
     }
@@ -72,7 +71,7 @@ impl Unit {
         if self.name().is_empty() { what.to_owned() } else { format!("{what} ({})", self.name) }
     }
 
-    /// `number` with the unit behind it.
+    /// `number` followed by the unit.
     pub fn behind(&self, number: &str) -> String {
         if self.name().is_empty() { number.to_owned() } else { format!("{number} {}", self.name) }
     }
@@ -85,7 +84,7 @@ pub struct Estimate {
     pub value: f64,
     /// The ends of its interval, if there is one.
     pub interval: Option<(f64, f64)>,
-    /// Replications behind it.
+    /// The number of replications.
     pub n: u32,
 }
 
@@ -96,22 +95,22 @@ impl Estimate {
         value.is_finite().then_some(Self { value, interval, n })
     }
 
-    /// Written in `unit`.
-    pub fn written(&self, unit: &Unit) -> Written {
+    /// The estimate as text in `unit`.
+    pub fn written(&self, unit: &Unit) -> WrittenEstimate {
         let value = unit.convert(self.value);
         let Some((low, high)) = self.interval.map(|(low, high)| (unit.convert(low), unit.convert(high)))
         else {
-            return Written { value: plain(value), interval: None };
+            return WrittenEstimate { value: plain(value), interval: None };
         };
         let half = (high - low) / 2.0;
         if half <= 0.0 {
-            return Written { value: plain(value), interval: Some("± 0".into()) };
+            return WrittenEstimate { value: plain(value), interval: Some("± 0".into()) };
         }
         let place = last_place(value, half);
         let power = if place < -MOST_DECIMALS { exponent(value.abs().max(half)) } else { 0 };
         let (scale, place) = (10f64.powi(-power), place - power);
         let write = |v: f64| with_power(&rounded(v * scale, place), power);
-        // A width below the last digit that is shown is not nothing.
+        // A width below the last shown digit must not be written as 0.
         let small = half * scale < 0.5 * 10f64.powi(place);
         let symmetric = (value - (low + high) / 2.0).abs() <= 0.05 * half;
         let interval = match (symmetric, small) {
@@ -119,10 +118,10 @@ impl Estimate {
             (true, false) => format!("± {}", write(half)),
             (false, _) => format!("[{}, {}]", write(low), write(high)),
         };
-        Written { value: write(value), interval: Some(interval) }
+        WrittenEstimate { value: write(value), interval: Some(interval) }
     }
 
-    /// Everything about it in one line, for somebody who points at it: `54.01 ± 0.12 KB/s, n = 10`.
+    /// Value, interval, unit and n in one line, for the tip of a mark: `54.01 ± 0.12 KB/s, n = 10`.
     pub fn says(&self, unit: &Unit) -> String {
         format!("{}, n = {}", unit.behind(&self.written(unit).to_string()), self.n)
     }
@@ -130,14 +129,14 @@ impl Estimate {
 
 /// A number and its interval as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenEstimate {
     /// `54.01`.
     pub value: String,
-    /// `± 0.12`, or `[53.89, 54.31]` where the value is not in the middle; absent without an interval.
+    /// `± 0.12`, or `[53.89, 54.31]` if the value is not in the middle; `None` without an interval.
     pub interval: Option<String>,
 }
 
-impl std::fmt::Display for Written {
+impl std::fmt::Display for WrittenEstimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.interval {
             Some(interval) => write!(f, "{} {interval}", self.value),
@@ -146,7 +145,7 @@ impl std::fmt::Display for Written {
     }
 }
 
-/// The power of ten of the last digit that is worth showing: the half-width gets two digits (GUM 7.2.6).
+/// The power of ten of the last digit to show: the half-width has two digits (GUM 7.2.6).
 fn last_place(value: f64, half: f64) -> i32 {
     let mut place = exponent(half) - 1;
     // 0.0996 has two digits as 0.10.
@@ -156,7 +155,7 @@ fn last_place(value: f64, half: f64) -> i32 {
     if value == 0.0 { place } else { place.max(exponent(value.abs()) + 1 - MOST_DIGITS) }
 }
 
-/// A number without an interval: four digits, no zeros behind, whole numbers as they are.
+/// A number without an interval: four digits without trailing zeros; whole numbers in full.
 pub fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { "–".into() };
@@ -167,7 +166,7 @@ pub fn plain(value: f64) -> String {
     to_digits(value, DIGITS)
 }
 
-/// A number that somebody else wrote, with the digits that they gave it, at most seven.
+/// A given number (a level, a paper's value) with its own digits, at most seven.
 pub fn as_given(value: f64) -> String {
     if value == 0.0 { "0".into() } else { to_digits(value, MOST_DIGITS) }
 }
@@ -192,7 +191,7 @@ trait RoundTo {
 }
 
 impl RoundTo for f64 {
-    /// Rounds to whole numbers where the place is a whole one; the rest is left to the formatter.
+    /// Rounds to a whole number if the place is above the decimal point; the formatter rounds decimals.
     fn round_to(self, place: i32) -> f64 {
         if place > 0 { self.round() } else { self }
     }
@@ -233,7 +232,7 @@ pub fn tick(value: f64, step: f64) -> String {
     rounded(value, -if whole(decimals) { decimals } else { decimals + 1 })
 }
 
-/// How far `ours` is from `theirs`, as `+1.3 %`; `None` if theirs is zero.
+/// The relative difference of `ours` from `theirs`: `+1.3 %`; `None` if `theirs` is zero.
 pub fn relative(ours: f64, theirs: f64) -> Option<String> {
     let percent = 100.0 * (ours - theirs) / theirs.abs();
     if !percent.is_finite() {
@@ -264,7 +263,7 @@ pub fn micros(span: f64) -> String {
     unit.behind(&plain(unit.convert(seconds)))
 }
 
-/// A p-value: `p = 0.012`, `p < 0.001`. Exactly 0 is that of what chance had no part in: there was nothing to test.
+/// A p-value: `p = 0.012`, `p < 0.001`. A value of exactly 0 means that no chance was involved, so there was nothing to test.
 pub fn p_value(p: f64) -> String {
     if p == 0.0 {
         return "no chance".into();
@@ -276,11 +275,11 @@ pub fn p_value(p: f64) -> String {
     format!("p = {text}")
 }
 
-/// Thousands parted by a narrow space, from five digits on, and a true minus.
+/// `number` with narrow spaces between thousands, from five digits on, and with a minus sign (U+2212).
 fn grouped(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |rest| ("−", rest));
     let (whole, rest) = digits.split_once('.').map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
-    // −0 and −0.00 are nothing.
+    // −0 and −0.00 have no sign.
     let nothing = digits.chars().all(|c| matches!(c, '0' | '.'));
     let mut out = String::from(if nothing { "" } else { sign });
     for (n, digit) in whole.chars().enumerate() {

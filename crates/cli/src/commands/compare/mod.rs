@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use netrig_core::Fraction;
 use netrig_core::number::Unit;
 use netrig_experiment::{Agreement, Design, Point, PointRuns, Results, constant_level, differing_constants};
-use netrig_runner::{Kept, recorded};
+use netrig_runner::{StoredResults, recorded};
 use netrig_store::Store;
 
 use crate::arguments::{Compare, STORE};
@@ -131,7 +131,7 @@ impl StoreVersion {
 /// One of the two that are compared.
 struct Side {
     store: PathBuf,
-    kept: Kept,
+    kept: StoredResults,
     provenances: Provenances,
     /// Of the version of the file.
     digest: String,

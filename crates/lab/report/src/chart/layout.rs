@@ -1,53 +1,31 @@
-//! Where everything is.
+//! The layout of a chart.
 
-use super::panels::Panels;
-use super::text::{lines, shortened, width};
-use super::{Axis, AxisKind, Chart, Layer, Marks, Scale, Words};
+use super::content::{Axis, AxisKind, Chart, Layer, Marks};
+use super::panels::{Area, Panels};
+use super::scale::Scale;
+use super::text::{BOLD, LABEL, SMALL, TITLE, lines, shortened, width};
 
-/// Sizes of type, pixels.
-pub(crate) const TITLE: f64 = 16.0;
-pub(crate) const LABEL: f64 = 12.5;
-pub(crate) const SMALL: f64 = 11.5;
-
-/// Around the drawing.
+/// The margin around the drawing, pixels.
 pub(crate) const MARGIN: f64 = 14.0;
 const LEGEND_ROW: f64 = 20.0;
-/// From the left of a legend's entry to its words.
+/// From the left edge of a legend entry to its text, pixels.
 pub(crate) const KEY: f64 = 34.0;
-/// How many times wider bold letters are.
-pub(crate) const BOLD: f64 = 1.12;
-/// From the frame to the first and the last level: a share of the panel's width, at most so much, and at least so much
-/// beside what a paper says of the whole axis, whose mark stands at its end.
+/// From the frame to the first and the last level: a share of the panel's width, with a limit in pixels. If a paper has a value for
+/// the whole axis, `BESIDE_LEVEL` is the lower limit, because its mark is at the end of the axis.
 const INSET: (f64, f64) = (0.1, 28.0);
 const BESIDE_LEVEL: f64 = 24.0;
-/// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
+/// For slanted labels: sine and cosine of 35 degrees, and the largest length in pixels.
 const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
 
-/// A rectangle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Area {
-    pub left: f64,
-    pub top: f64,
-    pub width: f64,
-    pub height: f64,
-}
-
-impl Area {
-    /// Whether a vertical place lies inside.
-    pub fn has(&self, y: f64) -> bool {
-        (self.top - 1.0..=self.top + self.height + 1.0).contains(&y)
-    }
-}
-
 /// A panel: its plot area and its scales.
-pub(crate) struct Frame {
+pub(crate) struct PanelFrame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
-    /// What stands over it, in lines.
+    /// The title above it, in lines.
     pub title: Vec<String>,
-    /// What stands beside it; empty but at the end of a grid's row.
+    /// The title beside it; empty except at the end of a grid's row.
     pub row_title: String,
     /// Whether the vertical axis is labelled here.
     pub first_in_row: bool,
@@ -56,52 +34,59 @@ pub(crate) struct Frame {
 }
 
 /// An entry of the legend.
-pub(crate) struct Entry {
+pub(crate) struct LegendEntry {
     pub left: f64,
     pub middle: f64,
-    pub key: Key,
+    pub key: LegendKey,
     pub name: String,
 }
 
-/// What an entry of the legend explains.
+/// The kind of a legend entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum LegendKey {
     Series(usize),
     Paper,
-    /// A curve, by its place among the theory's.
+    /// A curve, by its place in the chart's `theory`.
     Theory(usize),
 }
 
-/// How the labels under a panel stand.
+/// The placement of the tick labels under a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Under {
-    /// In lines, each at most so many pixels wide.
+pub(crate) enum TickLabels {
+    /// In lines of at most this width, pixels.
     Lines(u32),
-    /// Slanted: a word is wider than its place.
+    /// Slanted, because a word is wider than the room for it.
     Slanted,
 }
 
+/// Where title and caption are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CaptionPlacement {
+    Inside,
+    Outside,
+}
+
 /// The whole figure.
-pub(crate) struct Layout {
+pub(crate) struct ChartLayout {
     pub width: f64,
     pub height: f64,
     pub title: Vec<String>,
     pub caption: Vec<String>,
     pub caption_top: f64,
-    pub legend: Vec<Entry>,
-    pub frames: Vec<Frame>,
+    pub legend: Vec<LegendEntry>,
+    pub frames: Vec<PanelFrame>,
     /// All panels together.
     pub plots: Area,
     /// From the last horizontal axis to the top of its title.
     pub under_axis: f64,
-    pub under: Under,
+    pub under: TickLabels,
 }
 
-impl Layout {
-    pub fn new(chart: &Chart, total: f64, keys: Vec<(Key, String)>, words: Words) -> Self {
+impl ChartLayout {
+    pub fn new(chart: &Chart, total: f64, keys: Vec<(LegendKey, String)>, words: CaptionPlacement) -> Self {
         let inner = total - 2.0 * MARGIN;
         let said = |text: &str, size: f64| {
-            if words == Words::Inside { lines(text, inner / size) } else { Vec::new() }
+            if words == CaptionPlacement::Inside { lines(text, inner / size) } else { Vec::new() }
         };
         let title = said(&chart.title, TITLE * BOLD);
         let caption = [said(&chart.caption, SMALL), said(&chart.note, SMALL)].concat();
@@ -109,7 +94,7 @@ impl Layout {
         let (legend, legend_bottom) = legend(keys, legend_top, inner);
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
         let right = total - MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
-        // A trace fills its frame, so that its last label meets the first of the next panel.
+        // A trace fills its frame, so its last label would touch the first one of the next panel.
         let labels = if has(chart, Marks::Trace) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
         let panels = Panels::new(chart, (left, right), legend_bottom, labels);
         let plots = panels.all();
@@ -131,7 +116,7 @@ impl Layout {
     }
 }
 
-fn legend(keys: Vec<(Key, String)>, top: f64, inner: f64) -> (Vec<Entry>, f64) {
+fn legend(keys: Vec<(LegendKey, String)>, top: f64, inner: f64) -> (Vec<LegendEntry>, f64) {
     if keys.is_empty() {
         return (Vec::new(), top);
     }
@@ -143,19 +128,19 @@ fn legend(keys: Vec<(Key, String)>, top: f64, inner: f64) -> (Vec<Entry>, f64) {
         if left > MARGIN && left + wide > MARGIN + inner {
             (left, row) = (MARGIN, row + 1.0);
         }
-        entries.push(Entry { left, middle: top + (row + 0.5) * LEGEND_ROW, key, name });
+        entries.push(LegendEntry { left, middle: top + (row + 0.5) * LEGEND_ROW, key, name });
         left += wide;
     }
     (entries, top + (row + 1.0) * LEGEND_ROW + 4.0)
 }
 
-/// The widest tick label of the vertical axis, in multiples of the font's size.
+/// The width of the widest tick label of the vertical axis, in multiples of the font size.
 fn vertical_labels(chart: &Chart) -> f64 {
     let scale = scale_of(&chart.y, chart, |mark| mark.1, 0.0, 1.0, 5);
     scale.ticks.iter().map(|(_, label)| width(label)).fold(2.0, f64::max)
 }
 
-/// The width of the last label of the horizontal axis, half of which sticks out to the right.
+/// The width of the last label of the horizontal axis, in multiples of the font size; half of it extends beyond the axis.
 fn last_label(chart: &Chart) -> f64 {
     match chart.x.scale {
         AxisKind::Categories(_) => 0.0,
@@ -166,36 +151,30 @@ fn last_label(chart: &Chart) -> f64 {
     }
 }
 
-/// How the tick labels under a panel stand, and their height.
-fn under(axis: &Axis, plot: f64) -> (Under, f64) {
-    let AxisKind::Categories(names) = &axis.scale else { return (Under::Lines(u32::MAX), SMALL + 14.0) };
+/// The placement of the tick labels under a panel, and their height in pixels.
+fn under(axis: &Axis, plot: f64) -> (TickLabels, f64) {
+    let AxisKind::Categories(names) = &axis.scale else { return (TickLabels::Lines(u32::MAX), SMALL + 14.0) };
     let room = plot / names.len().max(1) as f64 - 6.0;
     let too_wide = |line: &String| width(line) * SMALL > room;
     let wrapped: Vec<Vec<String>> = names.iter().map(|name| lines(name, room / SMALL)).collect();
     if wrapped.iter().flatten().any(too_wide) {
         let longest = names.iter().map(|name| width(name) * SMALL).fold(0.0, f64::max).min(LONGEST_SLANTED);
-        return (Under::Slanted, longest * SLANT.0 + SMALL + 14.0);
+        return (TickLabels::Slanted, longest * SLANT.0 + SMALL + 14.0);
     }
     let rows = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    (Under::Lines(room as u32), rows as f64 * SMALL * 1.25 + 14.0)
+    (TickLabels::Lines(room as u32), rows as f64 * SMALL * 1.25 + 14.0)
 }
 
-/// A label that is to be slanted below `x`, shortened so that it starts inside the drawing.
+/// A slanted label below `x`, shortened so that it starts inside the drawing.
 pub(crate) fn slanted(label: &str, x: f64) -> String {
     shortened(label, LONGEST_SLANTED.min((x - 4.0) / SLANT.1) / SMALL)
-}
-
-/// A panel's title in lines.
-pub(crate) fn heading(title: &str, plot: f64) -> Vec<String> {
-    let room = plot / (LABEL * BOLD);
-    lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }
 
 fn has(chart: &Chart, marks: Marks) -> bool {
     chart.panels.iter().flat_map(|panel| &panel.layers).any(|layer| layer.marks == marks)
 }
 
-fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
+fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> PanelFrame {
     let area = panels.area(n);
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
     // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
@@ -209,7 +188,7 @@ fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
         x.thin(|label| width(label) * SMALL + 8.0);
     }
     y.thin(|_| SMALL * 1.3);
-    Frame {
+    PanelFrame {
         area,
         x,
         y,
@@ -220,8 +199,8 @@ fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
     }
 }
 
-/// All panels share their scales, so that they can be compared at a glance. A theory that runs away (a queue near
-/// its limit) does not press what was measured together.
+/// The scale of an axis, which all panels share so that they can be compared. Theories do not affect it: a diverging theory (a queue
+/// near its limit) would compress the measured values.
 fn scale_of(
     axis: &Axis,
     chart: &Chart,

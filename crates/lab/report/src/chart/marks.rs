@@ -1,31 +1,31 @@
-//! What is inside the axes: marks, intervals, lines, traces.
+//! The content of the panels: marks, intervals, lines, traces.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::draw::{Drawing, put};
-use super::layout::Frame;
-use super::{AxisKind, Chart, Layer, Mark, Marks};
+use super::canvas::{Canvas, put};
+use super::content::{AxisKind, Chart, ChartMark, Layer, Marks};
+use super::layout::PanelFrame;
 use netrig_core::xml::escaped;
 
-/// Marks that are nearer to each other than this touch, in pixels.
+/// The distance below which marks touch, pixels.
 const TOUCH: f64 = 9.0;
 
 /// Draws the layers of a chart's panels.
 pub(super) struct Marker {
-    /// Pixels from one series to the next where marks would lie on each other; 0 where they do not.
+    /// The offset between two series if marks would overlap, pixels; 0 if they do not.
     apart: f64,
-    /// Measured series, in the order in which they stand beside each other.
+    /// Measured series, in the order of their offsets.
     beside: Vec<usize>,
-    /// Whether a line may join the marks: words have nothing between them.
+    /// Whether a line may join the marks: there are no values between categories.
     joins: bool,
 }
 
-/// A mark and its pixel.
-type Placed<'a> = (f64, f64, &'a Mark);
+/// A mark with its position in pixels.
+type Placed<'a> = (f64, f64, &'a ChartMark);
 
 impl Marker {
-    pub fn new(chart: &Chart, frames: &[Frame]) -> Self {
+    pub fn new(chart: &Chart, frames: &[PanelFrame]) -> Self {
         let measured = || {
             let panels = chart.panels.iter().zip(frames);
             panels.flat_map(|(panel, frame)| panel.layers.iter().map(move |layer| (layer, frame)))
@@ -33,7 +33,7 @@ impl Marker {
         let measured = || measured().filter(|(layer, _)| layer.marks == Marks::Measured);
         let beside: BTreeSet<usize> = measured().filter_map(|(layer, _)| layer.series).collect();
         let words = matches!(chart.x.scale, AxisKind::Categories(_));
-        // Only a few levels leave room: the marks of one level must stay nearer to each other than to the next.
+        // The marks of one level must stay nearer to each other than to the next level.
         let nearest = measured().map(|(layer, frame)| spacing(layer, frame)).fold(f64::INFINITY, f64::min);
         let room =
             nearest.min(frames.first().map_or(0.0, |frame| frame.area.width)) / beside.len().max(1) as f64;
@@ -49,75 +49,75 @@ impl Marker {
         self.beside.iter().position(|s| Some(*s) == series).map_or(0.0, |n| (n as f64 - middle) * self.apart)
     }
 
-    pub fn layer(&self, drawing: &mut Drawing<'_>, layer: &Layer, frame: &Frame) {
+    pub fn layer(&self, canvas: &mut Canvas, layer: &Layer, frame: &PanelFrame) {
         let n = layer.series;
         let offset = if matches!(layer.marks, Marks::Measured | Marks::Paper) { self.offset(n) } else { 0.0 };
         let placed = placed(layer, frame).map(|(x, y, mark)| (x + offset, y, mark));
         let placed: Vec<_> = placed.collect();
         match n {
             Some(n) => {
-                put!(drawing, r#"<g class="series" data-series="{n}">"#);
+                put!(canvas, r#"<g class="series" data-series="{n}">"#);
             }
-            None => drawing.out.push_str("<g class=\"series\">\n"),
+            None => canvas.out.push_str("<g class=\"series\">\n"),
         }
         match layer.marks {
             Marks::Measured => {
                 if self.joins {
-                    drawing.line(n, "line", &placed, r#" stroke-width="1.8""#);
+                    canvas.line(n, "line", &placed, r#" stroke-width="1.8""#);
                 }
                 for (x, _, mark) in &placed {
-                    drawing.interval(n, *x, mark, frame);
+                    canvas.interval(n, *x, mark, frame);
                 }
                 for (x, y, mark) in &placed {
-                    drawing.shape(n, (*x, *y), true, &mark.says);
+                    canvas.shape(n, (*x, *y), true, &mark.says);
                 }
             }
             Marks::Paper => {
                 for (x, y, mark) in &placed {
-                    drawing.shape(n, (*x, *y), false, &mark.says);
+                    canvas.shape(n, (*x, *y), false, &mark.says);
                 }
             }
-            Marks::PaperLevel => drawing.levels(layer, frame),
+            Marks::PaperLevel => canvas.levels(layer, frame),
             Marks::Theory(curve) => {
                 let inside: Vec<_> = placed.into_iter().filter(|(_, y, _)| frame.area.has(*y)).collect();
-                drawing.line(
+                canvas.line(
                     n,
                     "theory",
                     &inside,
                     &format!(r#" stroke-width="1.6" stroke-dasharray="{}""#, dashes(curve)),
                 );
             }
-            Marks::Trace => drawing.steps(n, &thinned(&placed)),
-            Marks::Bars => drawing.bars(n, &distinct(&placed), frame),
+            Marks::Trace => canvas.steps(n, &thinned(&placed)),
+            Marks::Bars => canvas.bars(n, &distinct(&placed), frame),
             Marks::Events => {
                 for (x, y, mark) in distinct(&placed) {
-                    drawing.shape(n, (x, y), true, &mark.says);
+                    canvas.shape(n, (x, y), true, &mark.says);
                 }
             }
         }
-        drawing.out.push_str("</g>\n");
+        canvas.out.push_str("</g>\n");
     }
 }
 
-/// The dashes of a theory's curve, by its place among them.
+/// The dash pattern of a theory's curve, by its place.
 pub(super) fn dashes(curve: usize) -> &'static str {
     const DASHES: [&str; 4] = ["6 4", "2 3", "10 3 2 3", "14 5"];
     DASHES[curve % DASHES.len()]
 }
 
-fn placed<'a>(layer: &'a Layer, frame: &'a Frame) -> impl Iterator<Item = Placed<'a>> {
+fn placed<'a>(layer: &'a Layer, frame: &'a PanelFrame) -> impl Iterator<Item = Placed<'a>> {
     layer.points.iter().filter_map(|mark| Some((frame.x.place(mark.x)?, frame.y.place(mark.y)?, mark)))
 }
 
-/// Pixels between the two nearest levels of a layer.
-fn spacing(layer: &Layer, frame: &Frame) -> f64 {
+/// The distance of the two nearest levels of a layer, pixels.
+fn spacing(layer: &Layer, frame: &PanelFrame) -> f64 {
     let mut across: Vec<f64> = placed(layer, frame).map(|(x, ..)| x).collect();
     across.sort_by(f64::total_cmp);
     across.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min)
 }
 
-/// Whether marks or intervals of two measured series lie on each other.
-fn overlap(layers: &[Layer], frame: &Frame) -> bool {
+/// Whether marks or intervals of two measured series overlap.
+fn overlap(layers: &[Layer], frame: &PanelFrame) -> bool {
     let measured = || layers.iter().filter(|layer| layer.marks == Marks::Measured);
     let extents = || {
         measured().flat_map(|layer| placed(layer, frame).map(|one| (one.0, extent(one, frame), layer.series)))
@@ -127,8 +127,8 @@ fn overlap(layers: &[Layer], frame: &Frame) -> bool {
     })
 }
 
-/// From the highest to the lowest pixel of a mark and its interval.
-fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
+/// The highest and the lowest pixel of a mark with its interval.
+fn extent((_, y, mark): Placed<'_>, frame: &PanelFrame) -> (f64, f64) {
     let foot = frame.area.top + frame.area.height;
     let ends = mark
         .interval
@@ -137,9 +137,9 @@ fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
     (top - TOUCH / 2.0, bottom + TOUCH / 2.0)
 }
 
-/// From where to where, downwards, a layer is drawn between two pixels of the horizontal axis: its marks with their intervals, and
-/// the lines between them.
-pub(super) fn taken(layer: &Layer, frame: &Frame, (left, right): (f64, f64)) -> Vec<(f64, f64)> {
+/// The vertical ranges (top, bottom) that a layer occupies between two horizontal pixels: its marks with their intervals, and the
+/// lines between them.
+pub(super) fn taken(layer: &Layer, frame: &PanelFrame, (left, right): (f64, f64)) -> Vec<(f64, f64)> {
     if layer.marks == Marks::PaperLevel {
         let levels = layer.points.iter().filter_map(|mark| frame.y.place(mark.y));
         return levels.map(|y| (y - 1.0, y + 1.0)).collect();
@@ -156,8 +156,7 @@ pub(super) fn taken(layer: &Layer, frame: &Frame, (left, right): (f64, f64)) -> 
     marks.chain(lines).collect()
 }
 
-/// At most four of the marks in each column of pixels: the first, the lowest, the highest and the last. To the
-/// eye it is the same line.
+/// At most four marks for each column of pixels: the first, the lowest, the highest and the last. The drawn line looks the same.
 fn thinned<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     let mut out = Vec::new();
     for column in placed.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
@@ -180,8 +179,8 @@ fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     placed.iter().copied().filter(|(x, y, _)| seen.insert((x.round() as i64, y.round() as i64))).collect()
 }
 
-impl Drawing<'_> {
-    fn levels(&mut self, layer: &Layer, frame: &Frame) {
+impl Canvas {
+    fn levels(&mut self, layer: &Layer, frame: &PanelFrame) {
         let (left, right) = (frame.area.left, frame.area.left + frame.area.width);
         let (colour, hue) = self.ink(layer.series);
         for mark in &layer.points {
@@ -220,8 +219,8 @@ impl Drawing<'_> {
         );
     }
 
-    /// An interval whose lower end is not on the axis, as 0 is not on a logarithmic one, runs down to the frame and has no foot.
-    fn interval(&mut self, n: Option<usize>, x: f64, mark: &Mark, frame: &Frame) {
+    /// Draws an interval. If its lower end is not on the axis, such as 0 on a logarithmic one, it extends to the frame and has no foot.
+    fn interval(&mut self, n: Option<usize>, x: f64, mark: &ChartMark, frame: &PanelFrame) {
         let Some((low, high)) = mark.interval else { return };
         let Some(high) = frame.y.place(high) else { return };
         let (left, right) = (x - 4.0, x + 4.0);
@@ -236,8 +235,8 @@ impl Drawing<'_> {
         );
     }
 
-    /// Bars over the marks' intervals, in one path; the shortest can still be seen.
-    fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &Frame) {
+    /// Draws bars over the marks' intervals, in one path. The shortest bars remain visible.
+    fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &PanelFrame) {
         let mut path = String::new();
         for (x, y, mark) in placed {
             let (top, bottom) = extent((*x, *y, mark), frame);
@@ -251,10 +250,10 @@ impl Drawing<'_> {
         );
     }
 
-    /// A mark of series `n`: each series has its own shape beside its own colour.
+    /// Draws a mark of series `n`. Each series has its own shape and its own colour.
     pub(super) fn shape(&mut self, n: Option<usize>, (x, y): (f64, f64), filled: bool, says: &str) {
         let (colour, hue) = self.ink(n);
-        // What belongs to no series is a disc.
+        // A mark without a series is a disc.
         let n = n.unwrap_or(0);
         let r = if filled { 3.8 } else { 6.5 };
         let d = outline(n, x, y, r);
@@ -299,8 +298,8 @@ mod tests {
 
     #[test]
     fn a_long_trace_keeps_its_extremes_in_every_column() {
-        let marks: Vec<Mark> =
-            (0..100_000).map(|n| Mark::at(f64::from(n), f64::from(n * 7919 % 1000))).collect();
+        let marks: Vec<ChartMark> =
+            (0..100_000).map(|n| ChartMark::at(f64::from(n), f64::from(n * 7919 % 1000))).collect();
         let placed: Vec<Placed<'_>> = marks.iter().map(|mark| (mark.x / 1000.0, mark.y, mark)).collect();
         let kept = thinned(&placed);
         assert!(kept.len() <= 400, "{}", kept.len());

@@ -1,48 +1,62 @@
-//! How the panels of a figure stand: side by side as many as there is room for, or in a grid.
+//! The positions of a figure's panels: as many side by side as fit, or in a grid.
 
-use super::layout::{Area, LABEL, heading};
-use super::text::shortened;
-use super::{Chart, Grid};
+use super::content::{Chart, PanelGrid};
+use super::text::{BOLD, LABEL, lines, shortened};
 
-/// A line of a panel's title.
+/// The height of a line of a panel's title, pixels.
 pub(crate) const PANEL_LINE: f64 = 16.0;
-/// Between two rows of a grid, and at least between two columns.
+/// The gap between two rows of a grid, and the smallest gap between two columns, pixels.
 const GAP: f64 = 20.0;
-/// Over the titles of a row.
+/// The space above the titles of a row, pixels.
 const OVER: f64 = 12.0;
-/// A panel of a grid that is narrower than this shows nothing: the panels then stand as there is room.
+/// The smallest width of a panel in a grid, pixels. If the panels would be narrower, they are placed as if there were no grid.
 const NARROWEST: f64 = 96.0;
-/// A panel beside others is at least about so wide.
+/// The approximate smallest width of a panel beside others, pixels.
 const NARROW: f64 = 165.0;
 
-/// Where each panel stands.
+/// A rectangle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Area {
+    /// Whether a vertical place lies inside.
+    pub fn has(&self, y: f64) -> bool {
+        (self.top - 1.0..=self.top + self.height + 1.0).contains(&y)
+    }
+}
+
+/// The positions of the panels.
 pub(crate) struct Panels<'a> {
-    grid: Option<&'a Grid>,
+    grid: Option<&'a PanelGrid>,
     count: usize,
     columns: usize,
     /// Width and height of each plot.
     plot: (f64, f64),
-    /// Between two columns.
+    /// The gap between two columns.
     gap: f64,
-    /// What is said over each panel, in lines.
+    /// The title above each panel, in lines.
     titles: Vec<Vec<String>>,
     /// The height of the titles over a row.
     title_height: f64,
-    /// The left upper corner of all.
+    /// The upper left corner of all panels.
     corner: (f64, f64),
 }
 
 impl<'a> Panels<'a> {
-    /// Places the panels of a chart from `left` to `right` below `top`; what stands under two that are side by side
-    /// needs `labels` between them.
+    /// Places the panels of a chart from `left` to `right` below `top`. The labels under two adjacent panels need a gap of `labels`.
     pub fn new(chart: &'a Chart, (left, right): (f64, f64), top: f64, labels: f64) -> Self {
         let gap = GAP.max(labels);
         let beside =
-            |grid: &&Grid| if grid.rows.iter().any(|row| !row.is_empty()) { PANEL_LINE } else { 0.0 };
+            |grid: &&PanelGrid| if grid.rows.iter().any(|row| !row.is_empty()) { PANEL_LINE } else { 0.0 };
         let wide = |columns: usize, right: f64| {
             (right - left - gap * (columns as f64 - 1.0)) / columns.max(1) as f64
         };
-        let roomy = |grid: &&Grid| wide(grid.columns.len(), right - beside(grid)) >= NARROWEST;
+        let roomy = |grid: &&PanelGrid| wide(grid.columns.len(), right - beside(grid)) >= NARROWEST;
         let grid = chart.grid.as_ref().filter(roomy);
         let count = chart.panels.len();
         let columns = grid.map_or_else(|| columns(count, right - left), |grid| grid.columns.len().max(1));
@@ -89,30 +103,30 @@ impl<'a> Panels<'a> {
         Area { left, top, width: across.left + across.width - left, height: last.top + last.height - top }
     }
 
-    /// What stands over panel `n`, in lines.
+    /// The title above panel `n`, in lines.
     pub fn title(&self, n: usize) -> Vec<String> {
         self.titles[n].clone()
     }
 
-    /// What stands beside panel `n`, the last of its row; nothing without a grid.
+    /// The row title beside panel `n` if it is the last of its row in a grid; otherwise empty.
     pub fn row_title(&self, n: usize) -> String {
         let last = (n + 1).is_multiple_of(self.columns);
         let title = self.grid.filter(|_| last).and_then(|grid| grid.rows.get(n / self.columns));
-        title.map_or_else(String::new, |title| shortened(title, self.plot.1 / (LABEL * super::layout::BOLD)))
+        title.map_or_else(String::new, |title| shortened(title, self.plot.1 / (LABEL * BOLD)))
     }
 
-    /// Whether panel `n` begins a row: the vertical axis is labelled there.
+    /// Whether panel `n` is the first of a row, where the vertical axis is labelled.
     pub const fn begins_row(&self, n: usize) -> bool {
         n.is_multiple_of(self.columns)
     }
 
-    /// Whether there is no panel below panel `n`: the horizontal axis is labelled there.
+    /// Whether there is no panel below panel `n`, where the horizontal axis is labelled.
     pub const fn ends_column(&self, n: usize) -> bool {
         n + self.columns >= self.count
     }
 }
 
-/// How many panels stand side by side where nobody says it.
+/// The number of panels side by side without a grid.
 fn columns(panels: usize, width: f64) -> usize {
     let wanted = match panels {
         0 | 1 => 1,
@@ -121,4 +135,10 @@ fn columns(panels: usize, width: f64) -> usize {
         _ => 4,
     };
     wanted.min(((width / NARROW) as usize).max(1))
+}
+
+/// A panel's title in lines.
+fn heading(title: &str, plot: f64) -> Vec<String> {
+    let room = plot / (LABEL * BOLD);
+    lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }

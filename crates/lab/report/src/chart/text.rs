@@ -1,7 +1,13 @@
-//! How much room words take in a drawing.
+//! The size of text in a drawing.
 
-/// About how wide `text` is, in multiples of the font's size: as in DejaVu Sans, the widest of the fonts that are
-/// asked for.
+/// Font sizes, pixels.
+pub(crate) const TITLE: f64 = 16.0;
+pub(crate) const LABEL: f64 = 12.5;
+pub(crate) const SMALL: f64 = 11.5;
+/// The ratio of the width of bold letters to normal ones.
+pub(crate) const BOLD: f64 = 1.12;
+
+/// The approximate width of `text` in multiples of the font size, for DejaVu Sans, the widest of the requested fonts.
 pub(crate) fn width(text: &str) -> f64 {
     text.chars()
         .map(|c| match c {
@@ -10,13 +16,13 @@ pub(crate) fn width(text: &str) -> f64 {
             'm' | 'w' | 'M' | 'W' | '%' | '=' | '<' | '>' | '±' | '−' | '≈' | '…' => 0.95,
             c if c.is_ascii_uppercase() => 0.7,
             c if (c as u32) < 0x1100 => 0.63,
-            // Ideographs and syllables fill their square.
+            // Ideographs and syllables are as wide as high.
             _ => 1.0,
         })
         .sum()
 }
 
-/// `text` in lines of at most `max` (in multiples of the font's size), broken between words; none for no text.
+/// `text` in lines of at most `max` (in multiples of the font size), broken between words; empty for an empty text.
 pub(crate) fn lines(text: &str, max: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -31,7 +37,7 @@ pub(crate) fn lines(text: &str, max: f64) -> Vec<String> {
     lines
 }
 
-/// `text`, or as much of it as fits into `max` (in multiples of the font's size) with an ellipsis.
+/// `text`, shortened with an ellipsis to at most `max` (in multiples of the font size).
 pub(crate) fn shortened(text: &str, max: f64) -> String {
     if width(text) <= max {
         return text.to_owned();

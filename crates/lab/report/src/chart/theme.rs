@@ -1,4 +1,4 @@
-//! Colours that can be told apart, in light and in dark, also by people who see few colours.
+//! Light and dark themes, whose colours people with colour vision deficiency can distinguish.
 
 /// Light or dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub enum Theme {
 /// The colours of a theme, as `#rrggbb`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
-    /// Behind everything.
+    /// The background.
     pub background: &'static str,
-    /// Behind headings of tables, code and buttons.
+    /// The background of table headings, code and buttons.
     pub raised: &'static str,
     /// Titles and numbers.
     pub text: &'static str,
@@ -22,19 +22,19 @@ pub struct Palette {
     pub muted: &'static str,
     /// Axes.
     pub axis: &'static str,
-    /// Grid lines: meant to be faint.
+    /// Grid lines, which are faint.
     pub grid: &'static str,
     /// Shaded spans.
     pub span: &'static str,
-    /// Words of verdicts: supported, refuted, inconclusive, not tested.
+    /// Verdicts: supported, refuted, inconclusive, not tested.
     pub verdicts: [&'static str; 4],
-    /// Series, in the order of the legend. After the last the first comes again, with another mark.
+    /// Series, in the order of the legend. After the last one they repeat, with another shape.
     pub series: [&'static str; 8],
 }
 
 impl Theme {
-    /// Its colours. Series follow Okabe and Ito's order of hues, darkened or lightened until they stand out
-    /// from the background by at least 3:1 (WCAG 2.2, 1.4.11).
+    /// The colours. Series follow Okabe and Ito's order of hues, darkened or lightened to a contrast with the background of at
+    /// least 3:1 (WCAG 2.2, 1.4.11).
     pub const fn palette(self) -> Palette {
         match self {
             Self::Light => Palette {
@@ -67,8 +67,8 @@ impl Theme {
     }
 }
 
-/// The contrast ratio of two colours `#rrggbb` (WCAG 2.2, relative luminance), 1 to 21; `None` if one of
-/// them is not such a colour.
+/// The contrast ratio of two colours `#rrggbb` (WCAG 2.2, relative luminance), 1 to 21; `None` if one of them has another
+/// form.
 pub fn contrast(a: &str, b: &str) -> Option<f64> {
     let (a, b) = (luminance(a)?, luminance(b)?);
     Some((a.max(b) + 0.05) / (a.min(b) + 0.05))

@@ -1,52 +1,49 @@
-//! How far substrates agree: what was asked, where it does not hold, and every comparison.
+//! Agreement of substrates: the margins, the points that do not agree, and every comparison.
 
 use netrig_experiment::{Accord, Agreement, Verdict};
 
+use super::elements::{details, headings, judged, table, verdict_class};
 use super::points::OPEN;
-use super::{details, headings, judged, table, verdict_class};
 use crate::Report;
-use crate::agreement::{Couple, Numbers, accord_sign};
+use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
+use crate::columns::PointColumns;
 use crate::estimate;
-use crate::sheet::{Sheet, counted};
+use crate::wording::counted;
 use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
-    let sheet = Sheet::new(report);
-    let couples = Couple::all(report);
-    for couple in &couples {
-        match couple.tally(report) {
+    let sheet = PointColumns::new(report);
+    let pairs = SubstratePair::all(report);
+    for pair in &pairs {
+        match pair.tally(report) {
             Some(tally) => {
                 m.element("p", &[("class", "agreed")], tally + ".");
-                explain(m, couple);
+                explain(m, pair);
             }
-            None => m.element(
-                "p",
-                &[],
-                format!("{}: the file does not say how near they must be.", couple.name()),
-            ),
+            None => m.element("p", &[], format!("{}: the file sets no margins.", pair.name())),
         }
-        let open: Vec<&Agreement> = couple.open().collect();
+        let open: Vec<&Agreement> = pair.open().collect();
         if !open.is_empty() {
-            let caption = format!("Where {} is not shown to agree", couple.name());
-            comparisons(m, report, &sheet, couple, &open, &caption);
+            let caption = format!("Points at which {} is not shown to agree", pair.name());
+            comparisons(m, report, &sheet, pair, &open, &caption);
         }
-        let all = counted(couple.entries.len(), "comparison");
-        details(m, &all, couple.entries.len() <= OPEN, |m| {
-            let caption = format!("Every comparison of {}", couple.name());
-            comparisons(m, report, &sheet, couple, &couple.entries, &caption);
+        let all = counted(pair.entries.len(), "comparison");
+        details(m, &all, pair.entries.len() <= OPEN, |m| {
+            let caption = format!("Every comparison of {}", pair.name());
+            comparisons(m, report, &sheet, pair, &pair.entries, &caption);
         });
     }
 }
 
-fn explain(m: &mut Markup, couple: &Couple<'_>) {
-    let [first, _] = couple.of;
+fn explain(m: &mut Markup, pair: &SubstratePair<'_>) {
+    let [first, _] = pair.of;
     m.element(
         "p",
         &[("class", "muted")],
         format!(
-            "A point agrees if the whole interval lies within what the file asks, differs if it lies outside, and cannot \
-             be told if it reaches across. What is asked in % is a share of the mean on {first}, and decided by the \
-             ratio; all else is decided by the difference. Of several margins one suffices."
+            "A point agrees if the whole interval lies within the margin of the file, and differs if the whole interval \
+             lies outside. Otherwise it is inconclusive. A margin in % is a share of the mean on {first} and applies to \
+             the ratio; any other margin applies to the difference. If there are several margins, one is sufficient."
         ),
     );
 }
@@ -54,12 +51,12 @@ fn explain(m: &mut Markup, couple: &Couple<'_>) {
 fn comparisons(
     m: &mut Markup,
     report: &Report<'_>,
-    sheet: &Sheet<'_>,
-    couple: &Couple<'_>,
+    sheet: &PointColumns<'_>,
+    pair: &SubstratePair<'_>,
     entries: &[&Agreement],
     caption: &str,
 ) {
-    let [first, second] = couple.of;
+    let [first, second] = pair.of;
     table(m, "numbers sortable", caption, |m| {
         let names = ["response", "at", first, second].map(str::to_owned);
         let derived = [format!("{second} / {first}"), format!("{second} − {first}")];
@@ -67,14 +64,14 @@ fn comparisons(
         headings(m, names.into_iter().chain(derived).chain(asked));
         m.inside("tbody", &[], |m| {
             for entry in entries {
-                m.inside("tr", &[], |m| row(m, report, &couple.place(entry, sheet), entry));
+                m.inside("tr", &[], |m| row(m, report, &pair.place(entry, sheet), entry));
             }
         });
     });
 }
 
 fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
-    let Numbers { response, means, ratio, difference, within } = Numbers::of(report, entry);
+    let AgreementNumbers { response, means, ratio, difference, within } = AgreementNumbers::of(report, entry);
     m.element("th", &[("scope", "row")], response);
     m.element("td", &[], place);
     let mut number = |text: String, value: Option<f64>| match value.map(|value| value.to_string()) {
@@ -93,7 +90,7 @@ fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
     }
 }
 
-/// What was found as a sign and a word, in the colour of the verdict that is as good.
+/// An agreement as a sign and a word, in the colour of the corresponding verdict.
 fn accord(m: &mut Markup, accord: Accord) {
     let as_good = match accord {
         Accord::Agrees => Verdict::Supported,

@@ -1,20 +1,20 @@
-//! The claims at a glance.
+//! The overview of claims.
 
 use netrig_experiment::ClaimPoint;
 
-use super::interval::Scale;
-use super::{aside, headings, table, verdict, verdict_class};
+use super::elements::{aside, headings, table, verdict, verdict_class};
+use super::interval::IntervalScale;
 use crate::Report;
-use crate::board::{ClaimLine, Decided, Seen};
+use crate::board::{ClaimExhibit, ClaimLine, DecidingComparison};
 use netrig_core::xml::Markup;
 
-/// How wide an interval is drawn, pixels.
+/// The width of a drawn interval, pixels.
 const DRAWN: f64 = 110.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let lines = ClaimLine::all(report);
     m.inside("div", &[("class", "beside")], |m| {
-        table(m, "board", "Every claim, what decided it, and where to see it", |m| {
+        table(m, "board", "Every claim, the comparison that decided it, and where to see it", |m| {
             headings(
                 m,
                 ["verdict", "claim", "estimate", "claimed", "n", "adjusted p", "see"].map(str::to_owned),
@@ -49,16 +49,16 @@ fn row(m: &mut Markup, n: usize, line: &ClaimLine<'_>) {
     }
     m.element("td", &[("class", "n"), ("data-is", "adjusted:")], line.p().unwrap_or_else(|| "–".into()));
     m.inside("td", &[("data-is", "see:")], |m| {
-        let (kind, place) = match line.seen {
-            Seen::Figure(place, _) => ("figure", place),
-            Seen::Table(place, _) => ("table", place),
-            Seen::Responses => return m.element("a", &[("href", "#responses")], line.seen.name()),
+        let (kind, place) = match line.exhibit {
+            ClaimExhibit::Figure(place, _) => ("figure", place),
+            ClaimExhibit::Table(place, _) => ("table", place),
+            ClaimExhibit::Responses => return m.element("a", &[("href", "#responses")], line.exhibit.name()),
         };
-        m.element("a", &[("href", &format!("#{kind}-{}", place + 1))], line.seen.name());
+        m.element("a", &[("href", &format!("#{kind}-{}", place + 1))], line.exhibit.name());
     });
 }
 
-fn numbers(m: &mut Markup, decided: &Decided<'_>) {
+fn numbers(m: &mut Markup, decided: &DecidingComparison<'_>) {
     let point: &ClaimPoint = decided.point;
     m.inside("td", &[("class", "n")], |m| {
         if !decided.what.is_empty() {
@@ -68,7 +68,7 @@ fn numbers(m: &mut Markup, decided: &Decided<'_>) {
     });
     m.inside("td", &[("data-is", "claimed:")], |m| {
         m.text(&decided.claimed);
-        Scale::new(&[point], DRAWN).draw(m, point);
+        IntervalScale::new(&[point], DRAWN).draw(m, point);
     });
     m.element("td", &[("class", "n"), ("data-is", "n =")], point.n);
 }

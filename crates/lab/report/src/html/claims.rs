@@ -1,23 +1,24 @@
-//! All comparisons behind each verdict.
+//! All comparisons of each claim.
 
 use netrig_experiment::{ClaimPoint, ClaimResult};
 
-use super::interval::Scale;
-use super::{details, headings, table, verdict, verdict_class};
+use super::elements::{details, headings, table, verdict, verdict_class};
+use super::interval::IntervalScale;
 use crate::Report;
 use crate::board::{claim_unit, contrast};
+use crate::columns::{in_order, is_ratio};
 use crate::estimate;
-use crate::sheet::{in_order, is_ratio, level_in_words, sentence};
+use crate::wording::{level_in_words, sentence};
 use netrig_core::number::{Unit, p_value};
 use netrig_core::xml::Markup;
 
-/// Comparisons up to which they stand open.
+/// The largest number of comparisons that are shown expanded.
 const OPEN: usize = 4;
 
-/// Comparisons beyond which their table takes more than a sheet of paper.
+/// The number of comparisons beyond which their table may need more than one printed page.
 const LONG: usize = 30;
 
-/// How wide an interval is drawn, pixels.
+/// The width of a drawn interval, pixels.
 const DRAWN: f64 = 150.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -44,30 +45,30 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     m.element(
         "p",
         &[("class", "muted")],
-        "A claim is supported or refuted only where the intervals leave no doubt at the stated confidence; else it is \
-         inconclusive. The p-values are adjusted for the number of claims (Holm). “No chance”: another seed \
-         would give the same, so there was nothing to test.",
+        "A claim is supported or refuted only if the intervals leave no doubt at the stated confidence; otherwise it is \
+         inconclusive. The p-values are adjusted for the number of claims (Holm). “No chance” means that another seed \
+         would give the same result, so there was nothing to test.",
     );
 }
 
-/// How else the claim is known: `Claim multihoming-wins on sim, adjusted p < 0.001.`
+/// The facts of a claim: `Claim multihoming-wins on sim, adjusted p < 0.001.`
 fn facts(claim: &ClaimResult, several: bool) -> String {
     let on = if several { format!(" on {}", claim.substrate) } else { String::new() };
     let p = claim.p_holm.map_or(String::new(), |p| format!(", adjusted {}", p_value(p)));
     format!("Claim {}{on}{p}.", claim.id)
 }
 
-/// What the data say of one claim: its comparisons as a table.
+/// The comparisons of a claim as a table.
 fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
     let points = in_order(report, claim);
-    let shown = Shown::new(report, claim, &points);
+    let shown = ComparisonTable::new(report, claim, &points);
     let summary = match points.len() {
-        1 => "What decided it".to_owned(),
+        1 => "The comparison that decided it".to_owned(),
         count => format!("The {count} comparisons that decided it"),
     };
     details(m, &summary, points.len() <= OPEN, |m| {
         let class = if points.len() > LONG { "numbers long" } else { "numbers" };
-        table(m, class, &format!("What decided claim {}", claim.id), |m| {
+        table(m, class, &format!("Comparisons of claim {}", claim.id), |m| {
             let at = (!shown.factors.is_empty() || shown.compared).then(|| "at".to_owned());
             let rest =
                 [shown.heading.clone(), "interval".into(), "drawn".into(), "n".into(), "verdict".into()];
@@ -81,20 +82,20 @@ fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
     });
 }
 
-/// How the comparisons of a claim are shown.
-struct Shown<'a> {
-    /// Factors whose levels say which comparison it is; those that have one level everywhere say nothing.
+/// The table of a claim's comparisons.
+struct ComparisonTable<'a> {
+    /// Factors whose levels identify a comparison; constant factors are left out.
     factors: Vec<&'a str>,
-    /// What the estimates are of, with their unit.
+    /// The heading of the estimates, with their unit.
     heading: String,
-    /// Whether each row says which levels it compares.
+    /// Whether each row names the levels that it compares.
     compared: bool,
     ratio: bool,
     unit: Unit,
-    scale: Scale,
+    scale: IntervalScale,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ComparisonTable<'a> {
     fn new(report: &'a Report<'_>, claim: &ClaimResult, points: &[&ClaimPoint]) -> Self {
         let ratio = is_ratio(report, claim);
         let unit = claim_unit(claim);
@@ -108,7 +109,7 @@ impl<'a> Shown<'a> {
             Some(levels) => contrast(levels, ratio),
             None => "estimate".to_owned(),
         };
-        let scale = Scale::new(points, DRAWN);
+        let scale = IntervalScale::new(points, DRAWN);
         Self { factors, heading: unit.heading(&what), compared: !same, ratio, unit, scale }
     }
 

@@ -1,4 +1,4 @@
-//! What was measured of what, and how: all that one needs to do it again.
+//! Responses, design, topology and provenance: all that is needed to repeat the experiment.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use netrig_core::Dscp;
 use netrig_experiment::{IntervalMethod, LinkSettings, LinkSpec, Replications, Scenario, WarmUp};
 use netrig_store::Provenance;
 
-use super::{details, factor_heading, headings, substrates, table};
+use super::elements::{details, factor_heading, headings, table};
 use crate::Report;
-use crate::sheet::words;
+use crate::wording::words;
 use netrig_core::number::percent;
 use netrig_core::xml::Markup;
 
@@ -63,12 +63,16 @@ pub(super) fn design(m: &mut Markup, report: &Report<'_>) {
         say("Replications", stopping(&design.replications));
         let last = report.experiment.seed.wrapping_add(u64::from(design.replications.max.saturating_sub(1)));
         let seeds = if last == report.experiment.seed { format!("{last}") } else { format!("{} to {last}", report.experiment.seed) };
-        say("Seeds", format!("{seeds}: the n-th replication of every point has the same, so that all points see the same bad luck"));
+        say("Seeds", format!("{seeds}: the n-th replications of all points have the same seed, so that random events are the same for all points"));
         say("Warm-up", warm_up(report.experiment.warm_up));
     });
     let Ok(scenario) = report.experiment.plan().scenario(0) else { return };
     m.element("h3", &[], "Topology");
-    m.element("p", &[("class", "muted")], "As it is at the first point; factors may change it at others.");
+    m.element(
+        "p",
+        &[("class", "muted")],
+        "The topology of the first point; factors may change it at others.",
+    );
     topology(m, &scenario);
 }
 
@@ -88,9 +92,11 @@ fn stopping(replications: &Replications) -> String {
 
 fn warm_up(warm_up: WarmUp) -> String {
     match warm_up {
-        WarmUp::None => "nothing is taken off".to_owned(),
-        WarmUp::Fixed(time) => format!("the first {time} of each run are taken off"),
-        WarmUp::Mser5 => "what the MSER-5 rule finds in each run (White 1997) is taken off".to_owned(),
+        WarmUp::None => "none".to_owned(),
+        WarmUp::Fixed(time) => format!("the first {time} of each run are discarded"),
+        WarmUp::Mser5 => {
+            "the part of each run that the MSER-5 rule (White 1997) finds is discarded".to_owned()
+        }
     }
 }
 
@@ -103,7 +109,7 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
             .chain(with_more.then_some("also"));
         headings(m, names.map(str::to_owned));
         m.inside("tbody", &[], |m| {
-            // Of links that a count made, one stands for all.
+            // Of links made by a count, one represents all.
             for link in scenario.links.iter().filter(|link| groups.insert(link.group.clone())) {
                 let count = scenario.links.iter().filter(|other| other.group == link.group).count();
                 m.inside("tr", &[], |m| self::link(m, scenario, link, count, with_more));
@@ -134,12 +140,12 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
     });
 }
 
-/// What a link does to packets beside carrying them.
+/// The impairments and further features of a link.
 fn impairments(link: &LinkSpec) -> String {
     let line = match &link.forward {
         LinkSettings::Line(line) => line,
         LinkSettings::Wifi(_) => return on_wifi(link),
-        LinkSettings::Direct(_) => return "a cable, of which nothing is counted".to_owned(),
+        LinkSettings::Direct(_) => return "a cable without counters".to_owned(),
     };
     let all = [
         ("conditioning", !line.condition.is_empty()),
@@ -155,7 +161,7 @@ fn impairments(link: &LinkSpec) -> String {
     all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// What is particular of a WiFi link.
+/// The features of a WiFi link.
 fn on_wifi(link: &LinkSpec) -> String {
     let LinkSettings::Wifi(wifi) = &link.forward else { return String::new() };
     let channel = link.channel.as_deref().filter(|channel| *channel != link.name);
@@ -193,9 +199,9 @@ fn times(name: &str, count: usize) -> String {
     if count == 1 { name.to_owned() } else { format!("{count} × {name}") }
 }
 
-/// Settings as a file would have them, without the marks of JSON: `fifo: packets 50`.
+/// Settings as in a file, without the punctuation of JSON: `fifo: packets 50`.
 fn settings(settings: &impl serde::Serialize) -> String {
-    // What has no JSON form has nothing to say here.
+    // A value without a JSON form is shown as empty.
     serde_json::to_value(settings).map(|value| plain(&value)).unwrap_or_default()
 }
 
@@ -228,7 +234,7 @@ pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
             }
         };
         say("netrig", &results.build);
-        let substrates = substrates(report);
+        let substrates = report.substrates();
         say("Substrates", &substrates.join(", "));
         let whose = |name: &&str| Some(format!("{name}: {}", transports(name)?));
         say("Transports", &substrates.iter().filter_map(whose).collect::<Vec<_>>().join("; "));
@@ -247,7 +253,7 @@ pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
     });
 }
 
-/// Whose transports a substrate has.
+/// The implementations of the transports of a substrate.
 fn transports(substrate: &str) -> Option<&'static str> {
     match substrate {
         "sim" => Some("TCP and SCTP are netrig's own endpoints"),

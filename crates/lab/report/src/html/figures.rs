@@ -1,17 +1,17 @@
-//! The figures, each with its numbers.
+//! The figures, each with a table of its numbers.
 
 use data_encoding::BASE64;
 use netrig_core::quantity;
 use netrig_experiment::{FigureData, FigureSpec};
 
-use super::{aside, details, headings, table};
+use super::elements::{aside, details, headings, table};
 use crate::chart::{Chart, Marks};
 use crate::figure;
-use crate::sheet::{level_in_words, words};
+use crate::wording::{level_in_words, words};
 use crate::{Picture, Report};
 use netrig_core::xml::Markup;
 
-/// Panels are drawn anew for a page this narrow, in pixels; below what width that is, the style says.
+/// The width of the drawing for a narrow page, pixels. The style sheet selects it below a page width.
 const NARROW: f64 = 440.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -20,7 +20,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
         if figure::is_empty(data) {
             m.inside("p", &[("class", "muted"), ("id", &id)], |m| {
                 m.element("strong", &[], &data.title);
-                m.text(": nothing was measured at the points that it shows.");
+                m.text(": nothing was measured at the points of this figure.");
             });
             continue;
         }
@@ -38,7 +38,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
 }
 
 fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, note: Option<&str>) {
-    let chart = report.chart(data);
+    let chart = figure::chart(report, data);
     m.inside("figure", &[("aria-labelledby", heading)], |m| {
         m.element("h3", &[("id", heading)], &chart.title);
         let drawn = |m: &mut Markup, class: &str, plot: &str| {
@@ -49,7 +49,7 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
         };
         let plot = chart.plot(figure::width(&chart));
         if is_trace(&chart) {
-            // It says nothing when it is narrow, and would be as long once more: it scrolls.
+            // A trace is not readable if it is narrow, and a second drawing would double the size of the page: it scrolls.
             drawn(m, "scroll", &plot);
         } else {
             drawn(m, "scroll wide", &plot);
@@ -57,7 +57,7 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
         }
         m.element("figcaption", &[], &chart.caption);
         pictures(m, report.pictures.get(&data.id).map_or(&[], Vec::as_slice));
-        super::note(m, note);
+        super::elements::note(m, note);
         let sources = sources(data);
         if !sources.is_empty() {
             m.element("p", &[("class", "muted")], sources);
@@ -66,7 +66,7 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
     });
 }
 
-/// Pictures beside each other, each with its words.
+/// Pictures side by side, each with its text.
 fn pictures(m: &mut Markup, pictures: &[Picture]) {
     if pictures.is_empty() {
         return;
@@ -85,7 +85,7 @@ fn pictures(m: &mut Markup, pictures: &[Picture]) {
     });
 }
 
-/// A drawing without what its marks say: the script finds it in the wider one, whose marks are the same.
+/// A drawing without the texts of its marks: the script takes them from the wide drawing, which has the same marks.
 fn silent(plot: &str) -> String {
     let mut parts = plot.split("<title>");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -97,13 +97,13 @@ fn is_trace(chart: &Chart) -> bool {
     layers.any(|layer| matches!(layer.marks, Marks::Trace | Marks::Events))
 }
 
-/// The traced quantities of a figure and what they are.
+/// The traced quantities of a figure, with their definitions.
 fn traced(spec: &FigureSpec) -> Vec<(String, String)> {
     let known = quantity::ALL.iter().filter(|quantity| spec.y.contains(quantity.name));
     known.map(|quantity| (words(quantity.name), quantity.doc.to_owned())).collect()
 }
 
-/// Where the dashed lines come from.
+/// The sources of the dashed lines.
 fn sources(data: &FigureData) -> String {
     let mut said: Vec<String> = Vec::new();
     for line in data.panels.iter().flat_map(|panel| &panel.theory) {
@@ -120,10 +120,10 @@ fn sources(data: &FigureData) -> String {
     said.join(" ")
 }
 
-/// Traces have too many points to be listed.
+/// The largest number of points in the table of a figure; traces have more.
 const LISTED: usize = 2000;
 
-/// Everything that one can point at in the figure, as a table: for those who do not see it, or do not believe it.
+/// All marks of a figure as a table, for readers who cannot see the figure or want the numbers.
 fn numbers(m: &mut Markup, chart: &Chart) {
     let listed = [Marks::Measured, Marks::Paper, Marks::PaperLevel];
     let layers = || {

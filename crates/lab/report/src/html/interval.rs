@@ -1,11 +1,11 @@
-//! Intervals drawn in a table, on one scale, over where the claim says that they lie.
+//! Intervals drawn in a table on one scale, over the range that the claim states.
 
 use netrig_experiment::ClaimPoint;
 
 use netrig_core::xml::Markup;
 
-/// The scale on which all comparisons of a claim are drawn under each other.
-pub(super) struct Scale {
+/// The common scale for all comparisons of a claim.
+pub(super) struct IntervalScale {
     low: f64,
     high: f64,
     width: f64,
@@ -14,7 +14,7 @@ pub(super) struct Scale {
 /// The height of a drawing, pixels.
 const HEIGHT: f64 = 14.0;
 
-impl Scale {
+impl IntervalScale {
     /// A scale for these comparisons, drawn `width` pixels wide.
     pub fn new(points: &[&ClaimPoint], width: f64) -> Self {
         let ends = points.iter().flat_map(|point| {
@@ -23,7 +23,7 @@ impl Scale {
         });
         let ends = ends.flatten().filter(|v| v.is_finite());
         let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (v.min(l), v.max(h)));
-        // What is open goes on beyond the last value.
+        // An open range extends beyond the last value.
         let pad = if high > low { 0.08 * (high - low) } else { 0.5 };
         Self { low: low - pad, high: high + pad, width }
     }
@@ -32,8 +32,8 @@ impl Scale {
         (value - self.low) / (self.high - self.low) * self.width
     }
 
-    /// The interval as a line, the estimate as a disc, and behind them what was claimed as a span with a stroke at
-    /// each end that is not open.
+    /// Draws the interval as a line and the estimate as a disc. Behind them, the claimed range is a span with a stroke at each
+    /// closed end.
     pub fn draw(&self, m: &mut Markup, point: &ClaimPoint) {
         let (width, middle) = (self.width, HEIGHT / 2.0);
         let mut svg = format!(

@@ -1,22 +1,22 @@
-//! The report as one page.
+//! The report as one HTML page.
 
 mod agreement;
 mod board;
 mod claims;
 mod design;
+mod elements;
 mod figures;
 mod interval;
 mod points;
 mod tables;
 mod warnings;
 
-use netrig_experiment::Verdict;
-
 use crate::Report;
 use crate::chart::{Palette, Theme};
 use crate::prose;
-use crate::sheet::{counted, counts, sign, unit_words, words};
 use netrig_core::number::percent;
+
+use crate::wording::{counted, counts};
 use netrig_core::xml::Markup;
 
 const STYLE: &str = include_str!("style.css");
@@ -38,11 +38,11 @@ fn head(m: &mut Markup, report: &Report<'_>) {
     m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
     m.element("title", &[], format!("{}: netrig report", report.results.experiment));
-    // Characters that XML would take for markup are hidden from it, and the lines that hide them from HTML.
+    // The CDATA section hides characters of markup from XML; the comments hide its marks from CSS.
     m.inside("style", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{}{STYLE}/*]]>*/", colours())));
 }
 
-/// The colours of both themes as variables: the page's and the charts' come from the same place.
+/// The colours of both themes as CSS variables, shared by the page and its charts.
 fn colours() -> String {
     let of = |theme: Theme| {
         let Palette { background, raised, text, muted, axis, grid, span, verdicts, series } = theme.palette();
@@ -74,7 +74,7 @@ fn body(m: &mut Markup, report: &Report<'_>) {
     let sections = sections(report);
     m.inside("nav", &[("aria-label", "Contents")], |m| contents(m, report, &sections));
     m.inside("main", &[], |m| {
-        for Section { id, title, write } in sections {
+        for PageSection { id, title, write } in sections {
             m.inside("section", &[("id", id), ("aria-labelledby", &format!("{id}-title"))], |m| {
                 m.element("h2", &[("id", &format!("{id}-title"))], title);
                 write(m, report);
@@ -85,10 +85,10 @@ fn body(m: &mut Markup, report: &Report<'_>) {
     m.inside("script", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{SCRIPT}/*]]>*/")));
 }
 
-/// The sections, and the tables and figures in them.
-fn contents(m: &mut Markup, report: &Report<'_>, sections: &[Section]) {
+/// The contents: links to the sections, and to their tables and figures.
+fn contents(m: &mut Markup, report: &Report<'_>, sections: &[PageSection]) {
     m.inside("ul", &[], |m| {
-        for Section { id, title, .. } in sections {
+        for PageSection { id, title, .. } in sections {
             let parts: Vec<&str> = match *id {
                 "tables" => report.results.tables.iter().map(|table| table.title.as_str()).collect(),
                 "figures" => report.figures.iter().map(|figure| figure.title.as_str()).collect(),
@@ -109,19 +109,19 @@ fn contents(m: &mut Markup, report: &Report<'_>, sections: &[Section]) {
     });
 }
 
-struct Section {
+struct PageSection {
     id: &'static str,
     title: &'static str,
     write: fn(&mut Markup, &Report<'_>),
 }
 
-/// What the report has something to say about, the most important first.
-fn sections(report: &Report<'_>) -> Vec<Section> {
+/// The sections that have content, the most important first.
+fn sections(report: &Report<'_>) -> Vec<PageSection> {
     let results = report.results;
     let mut sections = Vec::new();
     let mut add = |wanted: bool, id, title, write: fn(&mut Markup, &Report<'_>)| {
         if wanted {
-            sections.push(Section { id, title, write });
+            sections.push(PageSection { id, title, write });
         }
     };
     add(!results.claims.is_empty(), "claims", "Verdicts", board::section);
@@ -142,7 +142,7 @@ fn header(m: &mut Markup, report: &Report<'_>) {
     let results = report.results;
     m.inside("p", &[("class", "kind")], |m| {
         m.text("netrig report");
-        // The script shows it; without the script the page follows the reader's system.
+        // The script shows this button. Without the script, the page follows the theme of the reader's system.
         m.element("button", &[("id", "theme"), ("type", "button"), ("hidden", "hidden")], "Dark");
     });
     m.element("h1", &[], &results.experiment);
@@ -153,7 +153,7 @@ fn header(m: &mut Markup, report: &Report<'_>) {
     m.element("p", &[("class", "muted")], facts(report));
 }
 
-/// How many claims have which verdict, as a number and a word each.
+/// The number of claims for each verdict.
 fn tally(m: &mut Markup, report: &Report<'_>) {
     let claims = report.results.claims.len();
     if claims == 0 {
@@ -163,16 +163,16 @@ fn tally(m: &mut Markup, report: &Report<'_>) {
     m.inside("ul", &[("class", "tally"), ("aria-label", &label)], |m| {
         m.element("li", &[], format!("{label}:"));
         for (count, verdict) in counts(report) {
-            m.inside("li", &[("class", &verdict_class(verdict))], |m| {
+            m.inside("li", &[("class", &elements::verdict_class(verdict))], |m| {
                 m.element("strong", &[], count);
                 m.text(" ");
-                self::verdict(m, "span", verdict);
+                elements::verdict(m, "span", verdict);
             });
         }
     });
 }
 
-/// What one must know to judge the numbers, in a line.
+/// The facts that the reader needs to judge the numbers, in one line.
 fn facts(report: &Report<'_>) -> String {
     let results = report.results;
     let points = results.points.len();
@@ -182,121 +182,16 @@ fn facts(report: &Report<'_>) -> String {
         .map(|point| point.responses.values().map(|response| response.runs.len()).max().unwrap_or(0))
         .sum();
     format!(
-        "{}, {} on {}; intervals hold with {} confidence; netrig {}",
+        "{}, {} on {}; intervals have {} confidence; netrig {}",
         counted(points, "point"),
         counted(runs, "run"),
-        substrates(report).join(" and "),
+        report.substrates().join(" and "),
         percent(results.confidence),
         results.build,
     )
 }
 
-/// The substrates, each once, in the order of the results.
-fn substrates<'a>(report: &'a Report<'_>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for point in &report.results.points {
-        if !names.contains(&point.substrate.as_str()) {
-            names.push(&point.substrate);
-        }
-    }
-    names
-}
-
-/// The words of the study's README.
+/// The text of the study's README.
 fn about(m: &mut Markup, report: &Report<'_>) {
     m.inside("div", &[("class", "readme")], |m| m.raw(&prose::markup(report.readme)));
-}
-
-/// The head of a table, a row of headings.
-fn headings(m: &mut Markup, names: impl IntoIterator<Item = String>) {
-    m.inside("thead", &[], |m| {
-        m.inside("tr", &[], |m| {
-            for name in names {
-                m.element("th", &[("scope", "col")], name);
-            }
-        });
-    });
-}
-
-/// A table that scrolls by itself where the page is narrow, with its caption.
-fn table(m: &mut Markup, class: &str, caption: &str, rows: impl FnOnce(&mut Markup)) {
-    // A region that scrolls must be reachable by keyboard (WCAG 2.1.1), and then it needs a name.
-    m.inside(
-        "div",
-        &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)],
-        |m| {
-            m.inside("table", &[("class", class)], |m| {
-                m.element("caption", &[], caption);
-                rows(m);
-            });
-        },
-    );
-}
-
-/// Something that opens when it is wanted.
-fn details(m: &mut Markup, summary: &str, open: bool, inner: impl FnOnce(&mut Markup)) {
-    let attributes: &[(&str, &str)] = if open { &[("open", "open")] } else { &[] };
-    m.inside("details", attributes, |m| {
-        m.element("summary", &[], summary);
-        inner(m);
-    });
-}
-
-/// What a study says under a figure or a table, in Markdown.
-fn note(m: &mut Markup, note: Option<&str>) {
-    if let Some(note) = note {
-        m.inside("div", &[("class", "note")], |m| m.raw(&prose::markup(note)));
-    }
-}
-
-/// A verdict as a sign and a word; its colour comes from the class.
-fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
-    judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
-}
-
-/// A sign and a word in the colour of a class of verdicts.
-fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &str) {
-    m.inside(tag, &[("class", &format!("verdict {class}"))], |m| {
-        m.element("span", &[("aria-hidden", "true")], sign);
-        m.text(format!(" {word}"));
-    });
-}
-
-/// The class that gives something the colour of a verdict.
-fn verdict_class(verdict: Verdict) -> String {
-    verdict.name().replace(' ', "-")
-}
-
-/// The definitions of `responses`, each once, and of further `terms`, in the margin of where they are used.
-fn aside<'a>(
-    m: &mut Markup,
-    report: &Report<'_>,
-    responses: impl IntoIterator<Item = &'a str>,
-    terms: &[(String, String)],
-) {
-    let mut said: Vec<(String, String)> = Vec::new();
-    for name in responses {
-        let Some(spec) = report.experiment.design.response(name) else { continue };
-        let definition =
-            format!("{} ({} of {}, {})", spec.definition(), spec.metric, spec.of, unit_words(spec.unit()));
-        if said.iter().all(|(known, _)| *known != words(name)) {
-            said.push((words(name), definition));
-        }
-    }
-    if said.is_empty() && terms.is_empty() {
-        return;
-    }
-    m.inside("aside", &[("aria-label", "Definitions")], |m| {
-        m.inside("dl", &[], |m| {
-            for (term, definition) in terms.iter().chain(&said) {
-                m.element("dt", &[], term);
-                m.element("dd", &[], definition);
-            }
-        });
-    });
-}
-
-/// Headings of factors as words.
-fn factor_heading(name: &str) -> String {
-    words(name)
 }

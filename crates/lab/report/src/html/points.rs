@@ -2,17 +2,19 @@
 
 use netrig_experiment::{PointResult, Status};
 
-use super::{aside, details, factor_heading, headings, table, tables};
+use super::elements::{aside, details, factor_heading, headings, table};
+use super::tables;
 use crate::Report;
+use crate::columns::PointColumns;
 use crate::estimate;
-use crate::sheet::{Sheet, replications, word, words};
+use crate::wording::{counted, replications, word, words};
 use netrig_core::xml::Markup;
 
-/// Points up to which the table stands open.
+/// The largest number of rows of a table that is shown expanded.
 pub(super) const OPEN: usize = 24;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
-    let sheet = Sheet::new(report);
+    let sheet = PointColumns::new(report);
     let points = &report.results.points;
     if !sheet.constants.is_empty() {
         let constants: Vec<String> =
@@ -24,14 +26,14 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let said = replications(counts()).unwrap_or_else(|| "nothing measured".into());
     let caption = format!("Means with their intervals, {said}");
     m.inside("div", &[("class", "beside")], |m| {
-        details(m, &format!("{} points", points.len()), points.len() <= OPEN, |m| {
+        details(m, &counted(points.len(), "point"), points.len() <= OPEN, |m| {
             table(m, "numbers sortable", &caption, |m| rows(m, points, &sheet, same));
         });
         aside(m, report, sheet.responses.iter().map(|(name, _)| *name), &[]);
     });
 }
 
-fn rows(m: &mut Markup, points: &[PointResult], sheet: &Sheet<'_>, same: bool) {
+fn rows(m: &mut Markup, points: &[PointResult], sheet: &PointColumns<'_>, same: bool) {
     let substrate = sheet.substrates.then(|| "substrate".to_owned());
     let factors = sheet.varied.iter().map(|name| factor_heading(name));
     let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
@@ -43,7 +45,7 @@ fn rows(m: &mut Markup, points: &[PointResult], sheet: &Sheet<'_>, same: bool) {
     });
 }
 
-fn row(m: &mut Markup, point: &PointResult, sheet: &Sheet<'_>, same: bool) {
+fn row(m: &mut Markup, point: &PointResult, sheet: &PointColumns<'_>, same: bool) {
     if sheet.substrates {
         m.element("th", &[("scope", "row")], &point.substrate);
     }

@@ -3,26 +3,26 @@
   const root = document.documentElement;
   const all = (selector, of) => Array.from((of || document).querySelectorAll(selector));
 
-  // Light and dark: the system's until the reader chooses.
+  // Light or dark: the theme of the system until the reader chooses.
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
-  const say = () => { button.textContent = dark() ? "Light theme" : "Dark theme"; };
+  const label = () => { button.textContent = dark() ? "Light theme" : "Dark theme"; };
   button.hidden = false;
-  button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; say(); });
-  system.addEventListener("change", say);
-  say();
+  button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; label(); });
+  system.addEventListener("change", label);
+  label();
 
-  // The nearest mark tells its value. Its title would say it a second time.
+  // The tip shows the text of the nearest mark. The mark's title is removed, or the browser would show it as well.
   const tip = document.getElementById("tip");
   for (const svg of all("figure svg.chart")) {
-    // The narrow drawing is silent: its marks are those of the wide one before it.
+    // The narrow drawing has no titles: its marks are those of the wide drawing before it.
     const wide = svg.closest(".narrow") && svg.closest("figure").querySelector(".wide svg");
-    const told = wide ? all("[data-says]", wide).map((mark) => mark.dataset.says) : [];
+    const texts = wide ? all("[data-says]", wide).map((mark) => mark.dataset.says) : [];
     const marks = all(".series .mark, .series .paper", svg);
     marks.forEach((mark, n) => {
       const title = mark.querySelector("title");
-      mark.dataset.says = title ? title.textContent : told[n] || "";
+      mark.dataset.says = title ? title.textContent : texts[n] || "";
       if (title) title.remove();
     });
     const names = all(".key[data-series]", svg).reduce((names, key) => {
@@ -68,7 +68,7 @@
     }
   }
 
-  // A click on a heading sorts by its column; a second one the other way round.
+  // A click on a heading sorts by its column; a second click reverses the order.
   for (const table of all("table.sortable")) {
     const heads = all("thead th", table), body = table.tBodies[0];
     heads.forEach((head, column) => {
@@ -94,6 +94,6 @@
     });
   }
 
-  // On paper everything is open.
+  // For printing, all details are expanded.
   addEventListener("beforeprint", () => { for (const one of all("details")) one.open = true; });
 })();

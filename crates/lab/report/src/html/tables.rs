@@ -1,11 +1,12 @@
-//! The derived tables, with the paper's values beside ours.
+//! The derived tables, with the paper's values beside the measured ones.
 
 use netrig_experiment::{PaperCell, TableCell, TableResult};
 
-use super::{aside, factor_heading, table};
+use super::elements::{aside, factor_heading, table};
 use crate::Report;
+use crate::columns::column_units;
 use crate::estimate;
-use crate::sheet::{column_units, replications, words};
+use crate::wording::{replications, words};
 use netrig_core::number::{Estimate, Unit, as_given, relative};
 use netrig_core::xml::Markup;
 
@@ -24,7 +25,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     }
 }
 
-/// How the columns are derived, and of what.
+/// The definitions of the columns and of their responses.
 fn definitions(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
     let columns = result.columns.iter().map(|column| (words(&column.name), column.definition.clone()));
     let spec = report.experiment.design.table(&result.id);
@@ -67,7 +68,7 @@ fn one(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
         });
     });
     let spec = report.experiment.design.table(&result.id);
-    super::note(m, spec.and_then(|spec| spec.note.as_deref()));
+    super::elements::note(m, spec.and_then(|spec| spec.note.as_deref()));
 }
 
 fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]) {
@@ -99,7 +100,7 @@ fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]
     });
 }
 
-/// The measured value with its interval, and n where it is not the same everywhere.
+/// The measured value with its interval, and n if it differs between cells.
 pub(super) fn ours(m: &mut Markup, cell: &TableCell, unit: &Unit, same: bool) {
     m.inside("td", &[("class", "n")], |m| match estimate::of_cell(cell) {
         Some(estimate) => value(m, &estimate, unit, !same),
@@ -110,7 +111,7 @@ pub(super) fn ours(m: &mut Markup, cell: &TableCell, unit: &Unit, same: bool) {
     });
 }
 
-/// A value with its interval, and n if it is wanted.
+/// A value with its interval; with n if `with_n`.
 pub(super) fn value(m: &mut Markup, estimate: &Estimate, unit: &Unit, with_n: bool) {
     let written = estimate.written(unit);
     m.text(&written.value);

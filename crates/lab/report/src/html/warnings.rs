@@ -1,4 +1,4 @@
-//! What ought to be looked at before the results are trusted.
+//! The warnings that a reader should see before trusting the results.
 
 use crate::Report;
 use crate::warnings::ResultWarning;

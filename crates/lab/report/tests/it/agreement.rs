@@ -1,4 +1,4 @@
-//! How far substrates agree, in every form of the report.
+//! Agreement of substrates, in every format of the report.
 
 use netrig_report::Report;
 use roxmltree::Node;
@@ -60,26 +60,26 @@ fn the_page_has_the_line_the_points_that_do_not_agree_and_all() {
             .map(|row| row[2..].join(" | "))
             .expect("the row")
     };
-    // Where nothing was lost in a few runs there is no ratio, and that something is lost in others is not ruled out.
+    // Without losses in a few runs there is no ratio, and losses in other runs are not excluded.
     assert_eq!(row("loss (%)", "load = 0.5, service = be"), "0 | 0 | – | 0 pp | 3 pp | ? inconclusive");
     assert!(row("loss (%)", "load = 1.2, service = ef").ends_with(" pp | 3 pp | ✗ differs"));
     assert!(row("waiting (ms)", "load = 0.5, service = ef").ends_with("10 % or 20 us | ✓ agrees"));
-    // Only of a share all points together are asked, and nothing of points that `where` leaves out.
+    // A margin for all points together applies only to shares, and points excluded by `where` have no margin.
     assert!(row("throughput (KB/s)", "all points").ends_with("5 % | ✓ agrees"));
     assert!(row("loss (%)", "all points").ends_with(" pp |  | "));
     assert!(row("waiting (ms)", "load = 1, service = ef").ends_with(" ms |  | "));
 }
 
-/// One pair of runs tells nothing, whatever its values.
+/// One pair of runs is inconclusive, whatever its values.
 #[test]
 fn a_point_with_one_run_cannot_be_told() {
     let study = fixture::beside();
-    let told = |response: &str| {
+    let verdict = |response: &str| {
         let entries = study.results.agreement.iter().filter(|entry| entry.response == response);
         let mut at = entries.filter(|entry| entry.factors.to_string() == "load = 1.2, service = be");
         at.next().and_then(|entry| Some((entry.pairs, entry.asked.as_ref()?.verdict.name())))
     };
-    assert_eq!((told("loss"), told("throughput")), (Some((1, "inconclusive")), Some((5, "agrees"))));
+    assert_eq!((verdict("loss"), verdict("throughput")), (Some((1, "inconclusive")), Some((5, "agrees"))));
 }
 
 #[test]

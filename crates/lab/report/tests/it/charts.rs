@@ -1,7 +1,9 @@
-//! Every figure of a report: words, units, contrast, and labels that do not lie on each other.
+//! Every figure of a report: texts, units, contrast, and labels that do not overlap.
 
 use netrig_experiment::Amount;
-use netrig_report::chart::{Axis, AxisKind, Chart, Grid, Layer, Mark, Marks, Panel, Theme, contrast};
+use netrig_report::chart::{
+    Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel, PanelGrid, Theme, contrast,
+};
 use roxmltree::{Document, Node};
 
 use super::fixture::{self, Study};
@@ -9,7 +11,7 @@ use super::page::{report, text};
 
 const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];
 
-/// All figures of all studies in a theme, by name.
+/// All figures of all studies in a theme, with their names.
 fn figures(theme: Theme) -> Vec<(String, String)> {
     let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
     let mut all = report(&outage).with_figure(fixture::window()).figures_svg(theme);
@@ -32,7 +34,7 @@ fn words(document: &Document<'_>) -> Vec<String> {
     document.descendants().filter(|n| n.tag_name().name() == "text").map(text).collect()
 }
 
-/// A threshold of the paper is a line across the chart, and the legend calls it a threshold and not a value of the paper.
+/// A threshold of the paper is a line across the chart. The legend calls it a threshold, not a value of the paper.
 #[test]
 fn a_threshold_of_the_paper_is_not_its_value() {
     let mut phones = fixture::phones();
@@ -46,7 +48,7 @@ fn a_threshold_of_the_paper_is_not_its_value() {
     assert!(!words.iter().any(|word| word.contains("the paper's value")), "{words:?}");
 }
 
-/// A level at which the paper has found something is marked on the horizontal axis, or told where the axis does not reach so far.
+/// A paper's result on the horizontal axis is marked there, or is in the caption if it is beyond the axis.
 #[test]
 fn a_level_that_the_paper_names_is_on_the_axis_or_in_the_caption() {
     for (level, is_on_axis) in [(150.0, true), (2000.0, false)] {
@@ -124,7 +126,7 @@ fn every_series_of_every_panel_is_drawn_with_its_intervals() {
             .filter(|n| has(n) && n.ancestors().any(|a| a.attribute("class") == Some("panel")))
             .count()
     };
-    // 4 outages, 3 transports, 4 gaps; the paper gives one value for TCP and one for each of three outages.
+    // 4 outages, 3 transports, 4 intervals; the paper has one value for TCP and one for each of three outages.
     assert_eq!((count("panel"), count("mark"), count("interval"), count("paper")), (4, 48, 48, 4));
     let said: Vec<String> =
         document.descendants().filter(|n| n.tag_name().name() == "title").map(text).collect();
@@ -166,8 +168,8 @@ fn everything_stands_out_from_the_background() {
     }
 }
 
-/// Advance of a letter of DejaVu Sans, a wide font, in multiples of its size: from the font's own table, letters
-/// of about the same width taken together.
+/// The advance of a letter of DejaVu Sans, a wide font, in multiples of its size, from the font's table; letters of about the same
+/// width are grouped.
 fn advance(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | '\'' => 0.28,
@@ -183,7 +185,7 @@ fn advance(c: char) -> f64 {
     }
 }
 
-/// A box around a text that is not turned.
+/// The bounding box of a text that is not rotated.
 fn outline(node: Node<'_, '_>) -> (f64, f64, f64, f64) {
     let (x, y, size) = (number(node, "x"), number(node, "y"), number(node, "font-size"));
     let bold = if node.attribute("font-weight").is_some() { 1.1 } else { 1.0 };
@@ -226,15 +228,15 @@ fn no_word_lies_on_another_or_leaves_the_picture() {
     }
 }
 
-/// A chart with as many panels and series as asked for, and names as long as people make them.
+/// A chart with this number of panels and series, and with long names.
 fn crowded(panels: usize, series: usize, x: AxisKind) -> Chart {
     let layer = |n: usize| Layer {
         series: Some(n),
         marks: Marks::Measured,
         points: (0..6)
-            .map(|x| Mark {
+            .map(|x| ChartMark {
                 interval: Some((990.0, 1_010.0)),
-                ..Mark::at(f64::from(x) + 1.0, 1000.0 + n as f64)
+                ..ChartMark::at(f64::from(x) + 1.0, 1000.0 + n as f64)
             })
             .collect(),
     };
@@ -295,11 +297,11 @@ fn crowded_charts_keep_their_words_apart() {
     }
 }
 
-/// The words of a shaded span stand as high as they can: where nothing else is drawn.
+/// The text of a shaded span is as high as possible without covering other marks.
 #[test]
 fn the_words_of_a_span_do_not_lie_on_a_line() {
     let chart = |values: [f64; 2]| {
-        let points = [1.0, 9.0].iter().zip(values).map(|(x, y)| Mark::at(*x, y)).collect();
+        let points = [1.0, 9.0].iter().zip(values).map(|(x, y)| ChartMark::at(*x, y)).collect();
         let layer = Layer { series: Some(0), marks: Marks::Measured, points };
         let axis = |title: &str| Axis { title: title.into(), scale: AxisKind::Linear { zero: true } };
         let spans = vec![(4.0, 6.0, "knee: 5".to_owned())];
@@ -315,7 +317,7 @@ fn the_words_of_a_span_do_not_lie_on_a_line() {
             note: String::new(),
         }
     };
-    // How far below the upper edge of the span.
+    // The distance below the upper edge of the span.
     let below = |values| {
         let svg = chart(values).svg(600.0, Theme::Light);
         let document = parsed(&svg);
@@ -326,16 +328,16 @@ fn the_words_of_a_span_do_not_lie_on_a_line() {
     let top = below([0.0, 0.0]);
     assert!(top < 20.0, "{top}");
     assert!(below([100.0, 100.0]) > top, "the line is along the upper edge");
-    // A line that rises across them leaves room above it, one that falls from the upper edge below it.
+    // A rising line leaves room above it, a line that falls from the upper edge leaves room below it.
     assert_eq!(below([0.0, 100.0]), top);
     assert_eq!(below([100.0, 0.0]), top);
     assert!(below([100.0, 90.0]) > below([100.0, 100.0]));
 }
 
-/// On a logarithmic axis an interval that reaches below zero is drawn as far as there is an axis, and not left out.
+/// On a logarithmic axis, an interval that extends below zero is drawn down to the end of the axis.
 #[test]
 fn an_interval_beyond_a_logarithmic_axis_runs_down_to_the_frame() {
-    let mark = |x, low| Mark { interval: Some((low, 20.0)), ..Mark::at(x, 10.0) };
+    let mark = |x, low| ChartMark { interval: Some((low, 20.0)), ..ChartMark::at(x, 10.0) };
     let layer =
         Layer { series: Some(0), marks: Marks::Measured, points: vec![mark(1.0, 5.0), mark(9.0, -5.0)] };
     let axis = |scale| Axis { title: "y".into(), scale };
@@ -358,19 +360,19 @@ fn an_interval_beyond_a_logarithmic_axis_runs_down_to_the_frame() {
     let drawn: Vec<_> = intervals.filter_map(|n| n.attribute("d")).collect();
     let begins =
         |d: &str| d.split_once(' ').and_then(|(_, y)| y.split_once('V')?.0.parse::<f64>().ok()).unwrap();
-    // A stem, a foot and a head; and one without a foot, from where the axis begins, which is at the other's foot.
+    // The first has a stem, a foot and a head. The second has no foot and starts at the end of the axis, at the first one's foot.
     assert_eq!(drawn.iter().map(|d| d.matches('H').count()).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(begins(drawn[1]), begins(drawn[0]), "{drawn:?}");
 }
 
-/// A crowded chart whose panels stand in a grid.
+/// A crowded chart with a grid of panels.
 fn grid_of(rows: usize, columns: usize, x: AxisKind) -> Chart {
     let titles = |n: usize, what: &str| (0..n).map(|n| format!("{what} {n}, path max retrans 5")).collect();
-    let grid = Grid { rows: titles(rows, "download"), columns: titles(columns, "phone") };
+    let grid = PanelGrid { rows: titles(rows, "download"), columns: titles(columns, "phone") };
     Chart { grid: Some(grid), note: "A note of *some* length. ".repeat(9), ..crowded(rows * columns, 2, x) }
 }
 
-/// The edges of a panel's frame: of its horizontal axis, which is drawn last, left, right and height.
+/// Left end, right end and vertical position of each panel's horizontal axis, which is drawn last.
 fn frames(svg: &str) -> Vec<(f64, f64, f64)> {
     let document = parsed(svg);
     let panels = document.descendants().filter(|n| n.attribute("class") == Some("panel"));
@@ -385,7 +387,7 @@ fn frames(svg: &str) -> Vec<(f64, f64, f64)> {
     panels.map(axis).collect()
 }
 
-/// Panels stand in rows and columns, in the drawing, with one title for each axis, and labels at the outer ones only.
+/// Panels are in rows and columns inside the drawing, with one title for each axis, and labels only at the outer ones.
 #[test]
 fn small_multiples_share_their_axes() {
     let levels = AxisKind::Levels(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -396,7 +398,7 @@ fn small_multiples_share_their_axes() {
         (wrapped(7, 960.0), 960.0, 4, 2),
         (grid_of(2, 6, levels.clone()).svg(960.0, Theme::Dark), 960.0, 6, 2),
         (grid_of(3, 2, levels.clone()).svg(760.0, Theme::Dark), 760.0, 2, 3),
-        // Six columns are too narrow for a narrow page.
+        // Six columns do not fit on a narrow page.
         (grid_of(2, 6, levels.clone()).svg(440.0, Theme::Dark), 440.0, 2, 6),
         (grid_of(3, 1, levels.clone()).svg(760.0, Theme::Dark), 760.0, 1, 3),
     ];
@@ -429,7 +431,7 @@ fn small_multiples_share_their_axes() {
     }
 }
 
-/// In a grid the words of a row stand once, beside it, and those of a column once, above it.
+/// In a grid, the heading of a row is drawn once beside it, and that of a column once above it.
 #[test]
 fn a_grid_has_headings_for_rows_and_columns() {
     let svg = grid_of(2, 3, AxisKind::Log).svg(960.0, Theme::Light);
@@ -468,11 +470,11 @@ fn marks_of_one_level_stand_beside_each_other() {
 fn a_long_trace_stays_a_small_picture() {
     let figures = figures(Theme::Light);
     let (_, svg) = figures.iter().find(|(name, _)| name == "window").expect("the trace");
-    // 100 000 samples; four per pixel and series are at most 6000 places of a dozen characters.
+    // 100 000 samples; four per pixel and series are at most 6000 positions of a dozen characters.
     assert!(svg.len() < 100_000, "{} bytes", svg.len());
 }
 
-/// Two factors make the lines, and one has a level that reads like two of them.
+/// Two factors define the lines, and one has a level with a comma in its name.
 const COMMA: &str = r#"
 format = 1
 name = "comma"

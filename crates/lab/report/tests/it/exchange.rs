@@ -1,4 +1,4 @@
-//! What other programs read: CSV, JSON, Markdown.
+//! The formats that other programs read: CSV, JSON, Markdown.
 
 use netrig_experiment::{Level, Verdict};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::fixture;
 use super::page::report;
 
-/// Reads CSV as RFC 4180 has it, by a state machine that knows nothing of the writer.
+/// Reads CSV (RFC 4180) with a state machine that is independent of the writer.
 fn records(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut letters = text.chars().peekable();
@@ -76,7 +76,7 @@ fn csv_quotes_what_needs_it_and_leaves_out_nothing() {
     assert_eq!(rows[3], ["sim", "20", "unsupported", "waiting_time", "s", "", "", "", "0"]);
 }
 
-/// The contract of `--json`.
+/// The schema of `--json`.
 fn contract() -> jsonschema::Validator {
     let schema =
         serde_json::from_str(include_str!("../../schema/results.schema.json")).expect("the schema is JSON");
@@ -111,7 +111,7 @@ fn levels_are_typed_in_json() {
     assert!(seconds(&whole["claims"][0]["points"][0]["factors"]["down_for"]), "{whole:#}");
 }
 
-/// A contract that allows everything would be kept by everything.
+/// The schema must reject invalid documents.
 #[test]
 fn the_contract_refuses_what_breaks_it() {
     let contract = contract();
@@ -164,8 +164,8 @@ fn markdown_tables_are_aligned() {
     }
 }
 
-/// Ten runs may miss what occurs in one of four, where chance had a part in what they support. It is told once, however many
-/// claims rest on them.
+/// Ten runs may miss an outcome of one in four runs, if chance was involved. The warning appears once, however many claims depend on
+/// these runs.
 #[test]
 fn what_few_runs_may_miss_is_told_once_in_each_form() {
     const TOLD: &str = "outcomes that occur in fewer than 26 % of runs may be absent";
@@ -181,7 +181,7 @@ fn what_few_runs_may_miss_is_told_once_in_each_form() {
     for form in forms(Verdict::Supported, 0.01, 10) {
         assert_eq!(form.matches(TOLD).count(), 1, "{form}");
     }
-    // Not where chance had no part in it, where nothing is supported, and of many runs.
+    // There is no warning without chance, without a supported claim, or with many runs.
     for (verdict, p, n) in
         [(Verdict::Supported, 0.0, 10), (Verdict::Inconclusive, 0.2, 10), (Verdict::Supported, 0.01, 59)]
     {

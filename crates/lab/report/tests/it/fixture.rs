@@ -1,5 +1,4 @@
-//! Experiments with made-up results: values by a formula and a little luck from named streams, judged by the
-//! same code as real ones.
+//! Experiments with synthetic results: values from a formula and named random streams, judged by the same code as real ones.
 
 use netrig_core::{Seeds, Stream};
 use netrig_experiment::{
@@ -14,7 +13,7 @@ const PHONES_PAPER: &str = include_str!("phones-paper.toml");
 pub const QUEUE: &str = include_str!("queue.toml");
 const BESIDE: &str = include_str!("beside.toml");
 
-/// An experiment and what came out of it.
+/// An experiment and its results.
 pub struct Study {
     pub experiment: Experiment,
     pub text: String,
@@ -22,7 +21,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// Reads `text` and runs every point `n` times by `formula`, which gives the responses by their names.
+    /// Reads `text` and creates `n` runs for every point. `formula` returns the responses with their names.
     pub fn new(
         text: &str,
         paper: Option<&str>,
@@ -32,7 +31,7 @@ impl Study {
         Self::on(&["sim"], text, paper, n, formula)
     }
 
-    /// The same on these substrates.
+    /// The same for these substrates.
     fn on(
         substrates: &[&str],
         text: &str,
@@ -76,7 +75,7 @@ fn runs(
     PointRuns { substrate: substrate.into(), point: point.clone(), status: Status::Ok, why: None, runs }
 }
 
-/// One point and one replication, as a formula sees them.
+/// The input of a formula: a point and a replication.
 pub struct Place<'a> {
     pub substrate: &'a str,
     pub point: &'a Point,
@@ -88,19 +87,19 @@ impl Place<'_> {
         &self.point.level(factor).expect("the factor exists").0
     }
 
-    /// In base units.
+    /// The level as a number in base units.
     pub fn number(&self, factor: &str) -> f64 {
         self.point.level(factor).and_then(|level| level.number()).expect("the level is a number")
     }
 
-    /// Luck of this run alone.
+    /// The random stream of this run.
     pub fn luck(&self) -> Stream {
         Seeds::new(u64::from(self.replication)).stream(&self.point.to_string())
     }
 }
 
-/// Datagrams on two substrates, eight points with five runs each: where the line is not full nothing is lost on either,
-/// beyond it `netns` loses more; and of two points it has one run or none.
+/// Datagrams on two substrates, eight points with five runs each. Without overload neither loses datagrams; with overload `netns`
+/// loses more. At one point `netns` has one run only.
 pub fn beside() -> Study {
     Study::on(&["sim", "netns"], BESIDE, None, 5, |place| {
         let (load, real) = (place.number("load"), place.substrate == "netns");
@@ -170,7 +169,7 @@ pub fn window() -> FigureData {
     windows(&[""])
 }
 
-/// The same with a panel for each of these transports, or with one for all.
+/// The same, with a panel for each of these transports; an empty name is a panel for all.
 pub fn windows(panels: &[&str]) -> FigureData {
     let axis = |label: &str, unit: &str| AxisData {
         names: vec![label.into()],

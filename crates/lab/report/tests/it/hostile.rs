@@ -1,4 +1,4 @@
-//! Names that want to be markup, and stay names.
+//! Names that look like markup stay text.
 
 use netrig_experiment::Level;
 use netrig_report::Report;
@@ -43,9 +43,9 @@ fn hostile_names_stay_text_everywhere() {
     let handlers = |n: &Node<'_, '_>| n.attributes().any(|a| a.name().starts_with("on"));
     assert!(!document.descendants().filter(Node::is_element).any(|n| handlers(&n)));
     let heading = document.descendants().find(|n| n.has_tag_name("h1")).map(text).expect("a heading");
-    // Control characters are no characters of XML.
+    // XML does not allow control characters.
     assert_eq!(heading, NASTY.replace(['\u{7}', '\u{1b}'], "\u{fffd}"));
-    // To an HTML parser a script ends at the first closing tag.
+    // For an HTML parser, a script ends at the first closing tag.
     let after = page.split("<script>").nth(1).expect("a script");
     assert!(after.starts_with("/*<![CDATA[*/") && after.find("</script>") == after.rfind("</script>"));
 

@@ -1,4 +1,4 @@
-//! Reports of made-up results, looked at as a reader's programs do: as XML, as CSV, as JSON.
+//! Reports of synthetic results, read as other programs do: as XML, as CSV, as JSON.
 #![allow(clippy::disallowed_methods, reason = "a test of drawings may use the platform's arithmetic")]
 
 mod agreement;

@@ -1,4 +1,4 @@
-//! The page: well-formed, complete without a script, without a network, with headings and scopes.
+//! The page: well-formed, complete without a script, independent of the network, with headings and scopes.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub fn parsed(page: &str) -> Document<'_> {
     Document::parse_with_options(page, options).unwrap_or_else(|e| panic!("not well-formed: {e}"))
 }
 
-/// The text of an element and all that is in it.
+/// The text of an element and its descendants.
 pub fn text(node: Node<'_, '_>) -> String {
     node.descendants().filter(|n| n.is_text()).filter_map(|n| n.text()).collect()
 }
@@ -159,7 +159,7 @@ fn headings_descend_and_tables_have_scopes() {
     }
 }
 
-/// A row has as many cells as its table has columns, spans counted.
+/// Each row has as many cells as its table has columns, including spans.
 #[test]
 fn rows_are_complete() {
     for page in pages() {
@@ -269,12 +269,12 @@ fn what_stands_beside_the_figures_of_a_point_is_in_each_form_of_a_report() {
     assert!(report.markdown().contains("23 runs marked"));
     let json: serde_json::Value = serde_json::from_str(&report.json(true)).expect("JSON");
     assert_eq!(json["points"][0]["remarks"][0]["runs"], 3);
-    // The figures stay.
+    // The values stay.
     assert!(json["points"][0]["responses"]["waiting_time"]["mean"].is_number());
     assert_eq!(json["points"][4].get("remarks"), None);
 }
 
-/// The element of this class, and the text of all of its kind.
+/// The elements with this class.
 fn of_class<'a>(root: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
     let has =
         |n: &Node<'_, '_>| n.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class));
@@ -284,7 +284,7 @@ fn of_class<'a>(root: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
 #[test]
 fn the_page_begins_with_every_claim_at_a_glance() {
     let mut study = fixture::outage();
-    // One claim fails at one of its places.
+    // One claim is refuted at one of its places.
     let claim = &mut study.results.claims[2];
     claim.verdict = netrig_experiment::Verdict::Refuted;
     claim.points[1].verdict = netrig_experiment::Verdict::Refuted;
@@ -338,7 +338,7 @@ fn what_was_not_compared_says_why_on_the_board() {
     assert!(report(&study).markdown().contains("| nothing could be compared |"));
 }
 
-/// Beside every figure and table stand the definitions of what it shows.
+/// Definitions of the responses are beside every figure and table.
 #[test]
 fn definitions_stand_beside_what_they_are_about() {
     let study = fixture::outage();
@@ -394,8 +394,7 @@ fn a_note_stands_under_its_figure_and_its_table() {
     assert!(report.markdown().contains("A phone sends 1460 bytes of every 1500"));
 }
 
-/// A figure that is drawn for a narrow page as well has the same marks there, in the same order: the script finds what
-/// they say by their places.
+/// The drawing for a narrow page has the same marks in the same order as the wide one: the script finds their texts by position.
 #[test]
 fn the_narrow_drawing_has_the_marks_of_the_wide_one() {
     for page in pages() {

@@ -1,9 +1,9 @@
-//! What stands on a terminal.
+//! The report on a terminal.
 
 use super::fixture::{self, Study};
 use super::page::report;
 
-/// The study with reasons, p-values and intervals of our own, so that only what this crate does is under test.
+/// The study with fixed reasons, p-values and intervals, so that only this crate is under test.
 fn judged(mut study: Study) -> Study {
     for claim in &mut study.results.claims {
         claim.p_holm = Some(0.0123);

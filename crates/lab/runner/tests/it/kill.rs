@@ -1,6 +1,6 @@
-//! A sweep that is killed without warning, again and again, and started again, ends with every run once.
+//! A sweep that is killed and restarted several times ends with every run once.
 //!
-//! The sweep is this test program itself, started again with a folder in its environment.
+//! The sweep is this test program, started with a folder in its environment.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netrig_core::Seeds;
-use netrig_runner::{Request, carry_out};
+use netrig_runner::{PlanRequest, carry_out};
 use netrig_store::{Provenance, Store};
 
 use crate::it::common;
@@ -38,7 +38,7 @@ fn killed_ten_times_every_run_is_there_once() {
     let mut counts = Vec::new();
     for round in 0..10 {
         let mut child = start(folder.path());
-        // The first three may die while they make the store. The others get somewhere first.
+        // The first three may be killed while they create the store. The others record runs first.
         let before = counts.last().copied().unwrap_or(0);
         while round >= 3 && kept(folder.path()).len() == before && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
@@ -55,7 +55,7 @@ fn killed_ten_times_every_run_is_there_once() {
     assert_eq!(identities.len(), RUNS);
     assert_eq!(identities.iter().collect::<BTreeSet<_>>().len(), RUNS);
 
-    // What a run left is the whole run: the same as in a sweep that nobody disturbed.
+    // Each recorded run is complete, as in a sweep that is not killed.
     let quiet = tempfile::tempdir().unwrap();
     sweep(quiet.path());
     let measured = |folder: &Path| -> Vec<_> {
@@ -78,7 +78,7 @@ fn start(folder: &Path) -> std::process::Child {
 fn sweep(folder: &Path) {
     let text = file(REPLICATIONS);
     let fake = Fake { takes: |_| Duration::from_millis(5), ..Fake::measuring() };
-    let request = Request {
+    let request = PlanRequest {
         experiment: &experiment(&text),
         file: &text,
         substrates: &[&fake],
@@ -91,10 +91,10 @@ fn sweep(folder: &Path) {
     carry_out(&request, &mut store, &mut ()).unwrap();
 }
 
-/// The identities of the runs that are there; none if the store was not even made yet.
+/// The identities of the stored runs; none if the store does not exist yet.
 fn kept(folder: &Path) -> Vec<String> {
     let path = folder.join("netrig.db");
-    // For writing: this is what the next start does, and it must find the store in order.
+    // Opened for writing, as the next start does: the store must be intact.
     let store = Store::open(&path).unwrap();
     let experiments = store.experiments().unwrap();
     let all = experiments.iter().flat_map(|e| store.replications(e.id).unwrap());

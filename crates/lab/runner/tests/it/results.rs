@@ -1,4 +1,4 @@
-//! What comes out depends on nothing but the experiment and the substrate.
+//! Results depend only on the experiment and the substrate.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -38,7 +38,7 @@ fn any_number_of_workers_gives_the_same_results() {
     }
 }
 
-/// The decision is made by the statistics crate here, over values that the substrate would give.
+/// The expected number of runs: the stopping rule of the statistics crate, applied to the substrate's values.
 #[test]
 fn the_stopping_rule_looks_at_replications_in_their_order() {
     let fake = Fake { takes: later_is_sooner, ..Fake::measuring() };
@@ -146,7 +146,7 @@ fn a_point_is_invalid_if_no_run_counts() {
     assert_eq!(ended.points[1].runs.iter().filter(|run| run.valid).count(), 5);
 }
 
-/// A report that is written later says what was said then: a run that did not count leaves no gap behind which nothing is seen.
+/// A later report shows the same results: an invalid run does not hide the runs after it.
 #[test]
 fn what_is_found_is_what_came_out() {
     let acts = |run: &Run| match (common::rate(run).as_str(), run.replication) {
@@ -159,11 +159,11 @@ fn what_is_found_is_what_came_out() {
     let found = found(&experiment(&text), &[&fake], &lab.provenance.build, &lab.store()).unwrap();
     assert!(found.points == ended.points && !found.interrupted);
     assert_eq!((found.found, found.ran), (ended.ran, 0));
-    // Where single runs are shown the first that counts stands for its point.
+    // The first valid run represents its point where single runs are shown.
     let first = first_that_count(&experiment(&text), &fake, &lab.provenance.build, &lab.store()).unwrap();
     let shown: Vec<_> = first.iter().map(|run| run.as_ref().map(|(run, _)| run.replication)).collect();
     assert_eq!(shown, [None, Some(3), Some(1)]);
-    // Those that did not count are tried again all the same.
+    // Invalid runs are executed again nevertheless.
     let again = lab.run(&text, &Fake::measuring());
     assert_eq!((again.ran, again.found), (9, 9));
 }

@@ -1,4 +1,4 @@
-//! What the store has is not run again, and what is in it stays, whatever happens.
+//! Stored runs are not repeated, and they stay in the store whatever happens.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -9,17 +9,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_experiment::Status;
-use netrig_runner::{Event, Progress, RunnerError, Tally};
+use netrig_runner::{ProgressListener, RunEvent, RunTally, RunnerError};
 
 use crate::it::common::{Act, Fake, Lab, experiment, file, rate, stored};
 
 const FIXED: &str = "min = 6\nmax = 6";
 
-/// Cancels after so many runs.
+/// Cancels after a number of runs.
 struct CancelAfter<'a>(u64, &'a AtomicBool);
 
-impl Progress for CancelAfter<'_> {
-    fn event(&mut self, _: &Event<'_>, tally: &Tally) {
+impl ProgressListener for CancelAfter<'_> {
+    fn event(&mut self, _: &RunEvent<'_>, tally: &RunTally) {
         if tally.ran >= self.0 {
             self.1.store(true, Ordering::Relaxed);
         }
@@ -65,7 +65,7 @@ fn claims_and_margins_may_change_but_not_a_response_or_the_build() {
     assert_eq!(other.found, 0);
     lab.provenance.build = "0.1.0+def5678".to_owned();
     assert_eq!(lab.run(&text, &Fake::measuring()).found, 0);
-    // The second file has no runs of its own, yet all of its replications are filed under it.
+    // The second file has no runs of its own, but all its replications are filed under it.
     let store = lab.store();
     let runs: Vec<_> = store.experiments().unwrap().iter().map(|e| e.runs).collect();
     assert_eq!(runs, [36, 18, 18, 18]);
@@ -95,7 +95,7 @@ fn cancelling_reaches_runs_that_go_on() {
     let ended = lab.try_run(&file("min = 1\nmax = 1"), &[&fake], &mut CancelAfter(2, &lab.cancel)).unwrap();
     assert!(ended.interrupted);
     let statuses: Vec<_> = ended.points.iter().map(|p| (p.status, p.why.as_deref())).collect();
-    let not_run = (Status::Failed, Some("none of its runs has ended"));
+    let not_run = (Status::Failed, Some("no run has ended"));
     assert_eq!(statuses, [(Status::Ok, None), (Status::Ok, None), not_run]);
     assert_eq!(stored(&lab.path()).len(), 2);
 }
@@ -120,7 +120,7 @@ fn failed_and_invalid_runs_are_tried_again() {
     assert_eq!(stored(&lab.path()).len(), 3);
 }
 
-/// An outage of 0 s is no event, so the moment of the outage makes no difference here.
+/// An outage of 0 s is not an event, so the time of the outage has no effect.
 #[test]
 fn points_that_differ_in_nothing_share_their_runs() {
     let text = file("min = 3\nmax = 3")
@@ -137,7 +137,7 @@ fn points_that_differ_in_nothing_share_their_runs() {
     assert_eq!((filed.len(), runs.len()), (12 * 3, 27));
 }
 
-/// Every run gives another value each time, as on a real-time substrate: yet both see the same numbers.
+/// Each run gives another value every time, as on a real-time substrate, but both processes see the same numbers.
 #[test]
 fn two_at_once_on_one_store_agree() {
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -165,7 +165,7 @@ fn a_store_that_fails_ends_it_with_all_that_was_kept() {
     let rule = "CREATE TRIGGER full BEFORE INSERT ON run WHEN (SELECT count(*) FROM run) >= 5
                 BEGIN SELECT RAISE(ABORT, 'no more'); END";
     rusqlite::Connection::open(lab.path()).unwrap().execute_batch(rule).unwrap();
-    // Runs that still go on when the store fails are stopped, or this would never end.
+    // Runs in progress are cancelled when the store fails; otherwise this test would not end.
     let fake = Fake::new(|run| if run.replication > 2 { Act::Hang } else { Act::Measure(1.0) });
     let error = lab.try_run(&file(FIXED), &[&fake], &mut ()).unwrap_err();
     assert!(matches!(error, RunnerError::Store(_)), "{error:?}");
@@ -192,7 +192,7 @@ fn traces_are_kept_if_they_are_asked_for() {
     }
 }
 
-/// A figure over time is to show the runs that were measured: of a substrate in real time there are no others.
+/// A figure over time shows the measured runs: runs on a real-time substrate cannot be repeated.
 #[test]
 fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
     let figure = "[figure.course]\nx = 'time'\nof = 'flow.file'\ny = 'received_bytes'\nwhere = { rate = '1 Mbit/s' }\n";
@@ -212,21 +212,21 @@ fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
     }
 }
 
-/// What a waiting person is told adds up at every moment.
+/// The numbers of runs in the progress are consistent at every event.
 #[test]
 fn progress_adds_up() {
     #[derive(Default)]
     struct Watch {
         events: Vec<String>,
-        tallies: Vec<Tally>,
+        tallies: Vec<RunTally>,
     }
-    impl Progress for Watch {
-        fn event(&mut self, event: &Event<'_>, tally: &Tally) {
+    impl ProgressListener for Watch {
+        fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally) {
             self.events.push(match event {
-                Event::Began { substrate } => format!("began {substrate}"),
-                Event::Started { point, replication } => format!("started {point}, {replication}"),
-                Event::Ended { point, replication, .. } => format!("ended {point}, {replication}"),
-                Event::Tick => return,
+                RunEvent::Began { substrate } => format!("began {substrate}"),
+                RunEvent::Started { point, replication } => format!("started {point}, {replication}"),
+                RunEvent::Ended { point, replication, .. } => format!("ended {point}, {replication}"),
+                RunEvent::Tick => return,
             });
             self.tallies.push(*tally);
         }
@@ -244,7 +244,7 @@ fn progress_adds_up() {
     assert_eq!(last.left, Some(std::time::Duration::ZERO));
 }
 
-/// As `compare` needs it: what another build has made counts too, but is never mixed with ours.
+/// `compare` also uses runs of other builds, but does not mix them with ours.
 #[test]
 fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     let mut lab = Lab::new();
@@ -265,6 +265,6 @@ fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     assert_eq!(recorded(&lab, 1, None).points, changed.points);
     assert_eq!(recorded(&lab, 0, Some(&theirs)).points, again.points);
     assert_eq!(recorded(&lab, 0, Some(&ours)).points, ended.points);
-    assert_eq!(recorded(&lab, 1, Some(&ours)), netrig_runner::Kept::default());
+    assert_eq!(recorded(&lab, 1, Some(&ours)), netrig_runner::StoredResults::default());
     assert!(recorded(&lab, 0, Some(&theirs)).runs.iter().all(|run| run.build == theirs));
 }

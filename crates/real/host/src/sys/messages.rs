@@ -378,6 +378,8 @@ fn encode_segment(segment: u16) -> Segment {
 mod tests {
     use proptest::prelude::*;
 
+    use std::net::{Ipv6Addr, SocketAddrV6};
+
     use super::*;
 
     /// Each datagram lies in a buffer of its own, cut to what is kept.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use super::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
+use super::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
 use netrig_core::Duration;
 use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
@@ -23,7 +23,7 @@ pub fn find(capacity: &CapacityOrder<'_>, stop: &AtomicBool) -> Result<Option<Ba
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        baseline.told(&seen);
+        baseline.observe(&seen);
     }
     Ok(Some(baseline.found()))
 }
@@ -90,12 +90,12 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
 
 /// What was seen of a load.
 fn seen(order: &LoadOrder, report: &LoadReport) -> Seen {
-    let counts = report.outcome(order.plan.work.what()).map(|own| Counts {
+    let counts = report.outcome(order.plan.work.what()).map(|own| CallCounts {
         begun: own.begun,
         succeeded: own.succeeded,
         failed: own.failed,
         again: report.requests_again,
-        ..Counts::default()
+        ..CallCounts::default()
     });
     let tester = TesterSeen { faults: report.faults.clone(), ..TesterSeen::default() };
     Seen { span_s: BaselineSearch::SPAN_S, counts: counts.unwrap_or_default(), tester, ..Seen::default() }

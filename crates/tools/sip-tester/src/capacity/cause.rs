@@ -1,118 +1,119 @@
-//! What ended a search: from what this host's kernel counted of the server in the steps that failed.
+//! The cause that limits the server, from the kernel's counters of the server on this host in the failed steps.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Outcome, Reason};
-use super::journal::{Journal, Record};
+use super::decision::{StepOutcome, StepReason};
+use super::journal::{SearchJournal, StepRecord};
 use super::observation::ServerSeen;
 
-/// A thread that ran for this share of a step had a processor to itself. So had all threads that ran for this share of all
-/// processors that they may use.
+/// The share of a step from which on a thread counts as using a whole processor. The same share of all processors that the server
+/// may use applies to its threads together.
 const BUSY: f64 = 0.85;
 
-/// A thread that waited for a processor for this share of a step was kept from it by others.
+/// The share of a step that a thread waits for a processor, from which on other threads are the cause.
 const KEPT: f64 = 0.1;
 
-/// A control group that kept the server from running for this share of a step was its limit.
+/// The share of a step for which a control group throttles the server, from which on it is the cause.
 const THROTTLED: f64 = 0.05;
 
-/// If the receive buffer was never less full than this after the first drop, the server was always behind: a larger one would have
-/// been full as well.
+/// If the fill of the receive buffer never falls below this share after the first drop, the server is always behind, and a larger
+/// buffer would be full as well.
 const BEHIND: f64 = 0.5;
 
-/// Stalls are told if they spoilt a step, or took this share of the time.
+/// Stalls are reported if they invalidated a step, or if they took this share of the time.
 const STALLED: f64 = 0.005;
 
-/// What limits a server.
+/// The cause that limits a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityCause {
-    /// Its control group allowed it no more of the processors.
+    /// Its control group limited its processor time.
     Throttled {
-        /// For this share of the step, 0 to 1.
+        /// The share of the step in which the server was throttled, 0 to 1.
         share: f64,
     },
-    /// Its busiest thread had a processor to itself.
+    /// Its busiest thread used a whole processor.
     Processor {
-        /// For this share of the step, 0 to 1.
+        /// The share of the step in which that thread ran, 0 to 1.
         share: f64,
     },
-    /// Its threads together had all processors that they may use.
+    /// Its threads together used all processors on which they may run.
     AllProcessors {
-        /// For this share of the step, 0 to 1.
+        /// The used share of these processors' time, 0 to 1.
         share: f64,
-        /// How many processors.
+        /// The number of these processors.
         processors: u32,
     },
-    /// Others on this host had the processor for which its busiest thread waited.
+    /// Other threads on this host used the processor for which its busiest thread waited.
     Contention {
-        /// It ran for this share of the step, 0 to 1.
+        /// The share of the step in which the busiest thread ran, 0 to 1.
         ran: f64,
-        /// It waited for this share of the step, 0 to 1.
+        /// The share of the step in which it waited for a processor, 0 to 1.
         waited: f64,
     },
-    /// Its UDP sockets dropped datagrams, though the server emptied them in between and its threads were not busy.
+    /// Its UDP sockets dropped datagrams, although the server emptied them in between and its threads were not busy.
     ReceiveBuffer {
-        /// Datagrams.
+        /// The number of dropped datagrams.
         dropped: u64,
         /// The size of the receive buffer, bytes; 0 if unknown.
         size: u64,
     },
     /// The queue of its listening socket was full.
     ListenQueue {
-        /// Connections that were not accepted.
+        /// The number of connections that were dropped.
         overflows: u64,
     },
-    /// Nothing that the kernel counts: the server waits for something else, or limits itself.
+    /// None of the kernel's counters: the server waits for something else, or limits itself.
     Elsewhere {
-        /// Its busiest thread ran for this share of the step, 0 to 1.
+        /// The share of the step in which its busiest thread ran, 0 to 1.
         busy: f64,
     },
-    /// The cause cannot be seen from here.
+    /// The cause cannot be determined on this host.
     Hidden {
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
-    /// The whole machine stalled now and then. Steps that did not pass meanwhile were repeated.
+    /// The whole machine stalled. Steps that did not pass because of it were repeated.
     Stalls {
-        /// How often, in all steps.
+        /// The number of stalls in all steps.
         count: u64,
-        /// The longest, s.
+        /// The longest stall, s.
         longest_s: f64,
-        /// Steps that did not count for it.
+        /// The number of steps that stalls invalidated.
         repeated: u64,
     },
 }
 
-/// A cause, and the step that shows it best.
+/// A cause, and the step that shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseFound {
-    /// What it is.
+    /// The cause.
     pub cause: CapacityCause,
-    /// The rate of the step, per second; `None` of what concerns all steps.
+    /// The rate of the step, per second; `None` if the cause concerns all steps.
     pub rate: Option<f64>,
-    /// Datagrams that the server's UDP sockets dropped in that step, whatever the cause.
+    /// Datagrams that the server's UDP sockets dropped in that step, for every cause.
     pub dropped: u64,
     /// The size of their receive buffer, bytes; 0 if unknown.
     pub receive_buffer: u64,
 }
 
-/// What limited the server in the steps that failed: the most frequent cause, shown by the lowest rate that failed of it; then the
-/// stalls of the machine, if they mattered.
-pub fn causes(journal: &Journal) -> Vec<CauseFound> {
-    let failed =
-        journal.steps().filter(|step| step.decision.outcome == Outcome::Failed && !step.purpose.is_probe());
+/// The causes that limited the server in the failed steps. The first is the most frequent one, with the lowest rate at which it
+/// appears. Stalls of the machine follow if they are relevant.
+pub fn causes(journal: &SearchJournal) -> Vec<CauseFound> {
+    let failed = journal
+        .steps()
+        .filter(|step| step.decision.outcome == StepOutcome::Failed && !step.purpose.is_probe());
     let shown: Vec<_> =
         failed.filter_map(|step| Some((CapacityCause::of(step.server.as_ref()?), step))).collect();
     let alike = |one: &CapacityCause, other: &CapacityCause| {
         std::mem::discriminant(one) == std::mem::discriminant(other)
     };
     let often = |cause: &CapacityCause| shown.iter().filter(|(other, _)| alike(cause, other)).count();
-    // Of two that are as frequent, the one that a lower rate shows.
-    let by = |(one, a): &&(CapacityCause, &Record), (other, b): &&(CapacityCause, &Record)| {
+    // Of two equally frequent causes, the one at the lower rate comes first.
+    let by = |(one, a): &&(CapacityCause, &StepRecord), (other, b): &&(CapacityCause, &StepRecord)| {
         often(one).cmp(&often(other)).then(b.rate.total_cmp(&a.rate))
     };
     let main = shown.iter().max_by(by).map(|(cause, step)| {
@@ -123,19 +124,19 @@ pub fn causes(journal: &Journal) -> Vec<CauseFound> {
     main.into_iter().chain(stalls(journal)).collect()
 }
 
-fn stalls(journal: &Journal) -> Option<CauseFound> {
+fn stalls(journal: &SearchJournal) -> Option<CauseFound> {
     let count = journal.steps().map(|step| step.stalls.count).sum();
     let longest_s = journal.steps().map(|step| step.stalls.longest_s).fold(0.0, f64::max);
-    let is_spoilt = |step: &&Record| matches!(step.decision.reason, Reason::Stalled { .. });
+    let is_spoilt = |step: &&StepRecord| matches!(step.decision.reason, StepReason::Stalled { .. });
     let repeated = journal.steps().filter(is_spoilt).count() as u64;
-    let sum = |of: fn(&Record) -> f64| journal.steps().map(of).sum::<f64>();
+    let sum = |of: fn(&StepRecord) -> f64| journal.steps().map(of).sum::<f64>();
     let is_told = repeated > 0 || sum(|step| step.stalls.total_s) > STALLED * sum(|step| step.span_s);
     let cause = CapacityCause::Stalls { count, longest_s, repeated };
     (count > 0 && is_told).then_some(CauseFound { cause, rate: None, dropped: 0, receive_buffer: 0 })
 }
 
 impl CapacityCause {
-    /// Of what was counted in a step that failed.
+    /// The cause in a failed step, from its counters.
     fn of(seen: &ServerSeen) -> Self {
         if let Some(why) = &seen.hidden {
             return Self::Hidden { why: why.clone() };
@@ -165,7 +166,7 @@ impl fmt::Display for CauseFound {
         match &self.cause {
             CapacityCause::Throttled { share } => write!(
                 f,
-                "the server's share of the processor: its control group kept it from running for {} of the step",
+                "the server's share of the processor: its control group throttled it for {} of the step",
                 per_cent(share)
             )?,
             CapacityCause::Processor { share } => {
@@ -175,7 +176,7 @@ impl fmt::Display for CauseFound {
                 let s = plural(u64::from(*processors));
                 write!(
                     f,
-                    "the server's processors: its threads had {} of the {processors} processor{s} that they may use",
+                    "the server's processors: its threads used {} of the {processors} processor{s} on which they may run",
                     per_cent(share)
                 )?;
             }
@@ -203,14 +204,14 @@ impl fmt::Display for CauseFound {
                     per_cent(busy)
                 )?;
             }
-            CapacityCause::Hidden { why } => write!(f, "not known, because {why}")?,
+            CapacityCause::Hidden { why } => write!(f, "unknown, because {why}")?,
             CapacityCause::Stalls { count, longest_s, repeated } => {
                 let (ms, times, s) = (longest_s * 1e3, grouped(*count), plural(*count));
                 write!(f, "the whole machine stalled {times} time{s}, for up to {ms:.0} ms")?;
                 match repeated {
                     0 => {}
-                    1 => f.write_str("; 1 step that this spoilt was repeated")?,
-                    _ => write!(f, "; {repeated} steps that this spoilt were repeated")?,
+                    1 => f.write_str("; 1 invalid step was repeated")?,
+                    _ => write!(f, "; {repeated} invalid steps were repeated")?,
                 }
             }
         }
@@ -239,7 +240,7 @@ const fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// With a comma before each three digits: `1,487`.
+/// A number with commas between groups of three digits: `1,487`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,130 +1,128 @@
-//! How a step ended, and why.
+//! The outcome of a step, and its reason.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::settings::Statistic;
+use super::settings::DelayStatistic;
 
-/// What a step says of its rate.
+/// The outcome of a step at its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The server carries it.
+pub enum StepOutcome {
+    /// The server sustains the rate.
     Passed,
-    /// It does not.
+    /// The server does not sustain the rate.
     Failed,
-    /// Nothing: the tester was the limit, or the step was cut short.
+    /// No statement: the tester was the limit, the machine stalled, or the step was cut short.
     Invalid,
 }
 
-/// How a step ended, and why.
+/// The outcome of a step, and its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Decision {
-    /// What it says of the rate.
-    pub outcome: Outcome,
-    /// Why.
-    pub reason: Reason,
+pub struct StepDecision {
+    /// The outcome.
+    pub outcome: StepOutcome,
+    /// The reason.
+    pub reason: StepReason,
 }
 
-/// Why a step passed, failed or does not count.
+/// Why a step passed, failed or is invalid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reason {
-    /// Passed: the sequential test accepts, every threshold is kept, the server keeps up.
+pub enum StepReason {
+    /// Passed: the sequential test accepts, every threshold is met, and the number of open calls does not grow.
     Shown,
-    /// Passed: as [`Shown`](Self::Shown), but the longest span was over before the test had decided. The stated risks
-    /// do not hold.
+    /// Passed: as [`Shown`](Self::Shown), but the step ended before the test had decided. The stated risks do not hold.
     ByShare,
     /// Passed: every call succeeded.
     AllSucceeded,
-    /// Passed: fewer calls were handled inadequately than the objective allows.
+    /// Passed: the share of inadequately handled calls is below the objective.
     Objective,
-    /// Failed: the sequential test rejects, whatever becomes of the open calls.
+    /// Failed: the sequential test rejects, even if all open calls succeed.
     Failures,
-    /// Failed: the longest span was over before the test had decided, and the share of failures is nearer to the bad
-    /// one.
+    /// Failed: the step ended before the test had decided, and the share of failures is nearer to the bad one.
     FailuresByShare,
     /// Failed: not every call succeeded.
     NotAll,
-    /// Failed: a delay was over its threshold.
+    /// Failed: a delay was above its threshold.
     Threshold {
-        /// Which delay.
+        /// The name of the delay.
         delay: String,
-        /// What of it.
-        statistic: Statistic,
-        /// What it was.
+        /// The statistic of the delay.
+        statistic: DelayStatistic,
+        /// The measured value, s.
         was_s: f64,
-        /// The most that it might be.
+        /// The threshold, s.
         most_s: f64,
     },
-    /// Failed: too large a share of the calls was open for too long at once.
+    /// Failed: too many calls were overdue at the same time.
     Overdue {
-        /// So many.
+        /// The number of overdue calls.
         calls: u64,
     },
-    /// Failed: more and more calls stayed open.
+    /// Failed: the number of open calls grew.
     Backlog {
-        /// By so many in the second half of the step.
+        /// The growth in the second half of the step.
         growth: u64,
     },
-    /// Failed: so many requests had to be sent again that what was answered took more than the rate says.
+    /// Failed: too many requests were retransmitted, so the server handled more messages than the rate implies.
     Again {
-        /// So many.
+        /// The number of retransmitted requests.
         requests: u64,
     },
-    /// Failed: the server could not be made ready, although it could at a lower rate.
+    /// Failed: the server could not be prepared, for example because users could not be registered.
     Unprepared(
-        /// Why, in a sentence.
+        /// The reason, in a sentence.
         String,
     ),
     /// Failed: too many calls were handled inadequately.
     NotObjective {
-        /// So many: failed, still open, or too late.
+        /// The number of calls that failed, are still open, or were late.
         calls: u64,
     },
-    /// Failed: nothing was received from the server at all.
+    /// Failed: nothing was received from the server.
     Unanswered {
-        /// Calls that were begun; 0 if users could not be registered before.
+        /// Started calls; 0 if users could not be registered before.
         calls: u64,
-        /// Why they failed, in words; `None` if none has yet.
+        /// Why they failed, in words; `None` if none has failed yet.
         why: Option<String>,
     },
-    /// Invalid: the whole machine stalled, which may be why the step did not pass.
+    /// Invalid: the whole machine stalled, which may have prevented a pass.
     Stalled {
-        /// How often.
+        /// The number of stalls.
         count: u64,
-        /// The longest, s.
+        /// The longest stall, s.
         longest_s: f64,
     },
     /// Invalid: the tester was the limit.
     Tester(
-        /// Why, in sentences.
+        /// The faults of the tester, in sentences.
         Vec<String>,
     ),
-    /// Invalid: the step ended before anything could be decided.
+    /// Invalid: the step ended before a decision.
     CutShort,
 }
 
-/// Why a call failed of which nothing is known.
+/// The reason of a failed call if no other is known.
 pub(super) const SILENCE: &str = "no response, and no error from the network";
 
-impl Decision {
-    pub(super) const fn passed(reason: Reason) -> Self {
-        Self { outcome: Outcome::Passed, reason }
+impl StepDecision {
+    pub(super) const fn passed(reason: StepReason) -> Self {
+        Self { outcome: StepOutcome::Passed, reason }
     }
 
-    pub(super) const fn failed(reason: Reason) -> Self {
-        Self { outcome: Outcome::Failed, reason }
+    pub(super) const fn failed(reason: StepReason) -> Self {
+        Self { outcome: StepOutcome::Failed, reason }
     }
 
-    pub(super) const fn invalid(reason: Reason) -> Self {
-        Self { outcome: Outcome::Invalid, reason }
+    pub(super) const fn invalid(reason: StepReason) -> Self {
+        Self { outcome: StepOutcome::Invalid, reason }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Passed => "passed",
@@ -134,34 +132,34 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl fmt::Display for Decision {
+impl fmt::Display for StepDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.outcome, self.reason)
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for StepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Shown => f.write_str("enough succeed, every threshold is kept"),
+            Self::Shown => f.write_str("enough succeed, and every threshold is met"),
             Self::ByShare => f.write_str(
-                "every threshold is kept; too few calls to show at the stated risks that enough succeed",
+                "every threshold is met; too few calls to show at the stated risks that enough succeed",
             ),
-            Self::AllSucceeded => f.write_str("every one succeeded"),
+            Self::AllSucceeded => f.write_str("all succeeded"),
             Self::Objective => f.write_str("the objective was met"),
             Self::Failures => f.write_str("too many failed"),
             Self::FailuresByShare => {
                 f.write_str("too many failed; too few calls to show it at the stated risks")
             }
-            Self::NotAll => f.write_str("not every one succeeded"),
+            Self::NotAll => f.write_str("not all succeeded"),
             Self::Threshold { delay, statistic, was_s, most_s } => {
                 let name = statistic.name();
                 write!(f, "{delay}: {name} {:.1} ms, at most {:.1} ms", was_s * 1e3, most_s * 1e3)
             }
-            Self::Overdue { calls } => write!(f, "{calls} were open for too long at once"),
-            Self::Backlog { growth } => write!(f, "does not keep up: {growth} more were open at the end"),
-            Self::Again { requests } => write!(f, "{requests} requests had to be sent again"),
-            Self::Unprepared(why) => write!(f, "not ready: {why}"),
+            Self::Overdue { calls } => write!(f, "{calls} were overdue at the same time"),
+            Self::Backlog { growth } => write!(f, "the backlog grew by {growth} in the second half"),
+            Self::Again { requests } => write!(f, "{requests} requests were retransmitted"),
+            Self::Unprepared(why) => write!(f, "the server could not be prepared: {why}"),
             Self::NotObjective { calls } => write!(f, "{calls} were handled inadequately"),
             Self::Unanswered { calls, why } => {
                 let why = why.as_deref().unwrap_or(SILENCE);
@@ -175,7 +173,7 @@ impl fmt::Display for Reason {
                 write!(f, "the machine stalled {count} time{s}, for up to {:.0} ms", longest_s * 1e3)
             }
             Self::Tester(faults) => write!(f, "the tester was the limit: {}", faults.join("; ")),
-            Self::CutShort => f.write_str("it ended too soon to say anything"),
+            Self::CutShort => f.write_str("the step ended before a decision"),
         }
     }
 }

@@ -1,14 +1,15 @@
-//! The design objective capacity after ETSI TS 186 008: the load rises by equal steps of equal duration; the capacity
-//! is the highest step below the first in which too large a share of the scenarios was handled inadequately.
+//! The design objective capacity of ETSI TS 186 008. The load rises in equal steps of equal duration. The capacity is the last
+//! step before the first one in which the share of inadequately handled scenarios is too large.
 
-use super::decision::Reason;
-use super::search::{Procedure, Purpose, Wanted};
-use super::settings::{DesignObjective, Settings};
-use super::verdict::{Capacity, Verdict};
+use super::decision::StepReason;
+use super::procedure::{NextAction, Procedure};
+use super::settings::{DesignObjective, SearchSettings};
+use super::step::Purpose;
+use super::verdict::{CapacityEstimate, Verdict};
 
 #[derive(Debug)]
-pub(super) struct Climb {
-    settings: Settings,
+pub(super) struct DesignObjectiveProcedure {
+    settings: SearchSettings,
     increment: f64,
     rate: f64,
     met: Option<f64>,
@@ -16,8 +17,8 @@ pub(super) struct Climb {
     verdict: Option<Verdict>,
 }
 
-impl Climb {
-    pub fn new(settings: &Settings, objective: DesignObjective) -> Self {
+impl DesignObjectiveProcedure {
+    pub fn new(settings: &SearchSettings, objective: DesignObjective) -> Self {
         let rate = settings.start;
         let increment = objective.increment;
         Self { settings: settings.clone(), increment, rate, met: None, steps: 0, verdict: None }
@@ -35,15 +36,15 @@ impl Climb {
 
     fn missed(&self) -> Verdict {
         let Some(passed) = self.met else { return Verdict::LessThan { rate: self.rate } };
-        Verdict::Capacity(Capacity::between(passed, Some(self.rate), u64::from(self.steps)))
+        Verdict::Capacity(CapacityEstimate::between(passed, Some(self.rate), u64::from(self.steps)))
     }
 }
 
-impl Procedure for Climb {
-    fn wanted(&self) -> Wanted {
+impl Procedure for DesignObjectiveProcedure {
+    fn wanted(&self) -> NextAction {
         match &self.verdict {
-            Some(verdict) => Wanted::Finished(verdict.clone()),
-            None => Wanted::Step { rate: self.rate, purpose: Purpose::Load },
+            Some(verdict) => NextAction::Finished(verdict.clone()),
+            None => NextAction::Step { rate: self.rate, purpose: Purpose::Load },
         }
     }
 
@@ -52,7 +53,7 @@ impl Procedure for Climb {
         self.verdict = if passed { self.met() } else { Some(self.missed()) };
     }
 
-    fn limited(&mut self, reason: &Reason) {
+    fn limited(&mut self, reason: &StepReason) {
         let why = reason.clone();
         self.verdict = Some(Verdict::TesterLimit { rate: self.rate, carried: self.met, why });
     }

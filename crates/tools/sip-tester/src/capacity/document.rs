@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Journal, Mode, Record, Rfc7502Form, Verdict, causes,
+    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Mode, Rfc7502Form, SearchJournal, StepRecord,
+    Verdict, causes,
 };
 use crate::conformance::GateReport;
 use netrig_sip::load::Work;
@@ -16,8 +17,8 @@ use super::order::CapacityOrder;
 use crate::keep::kept;
 
 /// A step, in a line.
-pub fn step_text(record: &Record) -> String {
-    let Record { purpose, rate, counts, span_s, decision, .. } = record;
+pub fn step_text(record: &StepRecord) -> String {
+    let StepRecord { purpose, rate, counts, span_s, decision, .. } = record;
     let again = if record.again { ", again" } else { "" };
     let mostly = record.failed_mostly.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     format!(
@@ -32,7 +33,7 @@ pub struct SearchEnd<'a> {
     /// How the server kept to the rules before, if that was asked for.
     pub gate: Option<&'a GateReport>,
     /// All steps.
-    pub journal: &'a Journal,
+    pub journal: &'a SearchJournal,
     /// Tester limit, if it was measured.
     pub baseline: Option<&'a Baseline>,
     /// `None` if the search was interrupted.
@@ -91,7 +92,7 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
 }
 
 /// What was found, and what ended it, in a line.
-fn sentence(journal: &Journal, verdict: Option<&Verdict>, unit: &str) -> String {
+fn sentence(journal: &SearchJournal, verdict: Option<&Verdict>, unit: &str) -> String {
     let Some(verdict) = verdict else { return "interrupted".to_owned() };
     let mut text = verdict.sentence(unit);
     if matches!(verdict, Verdict::Unanswered { .. }) {
@@ -160,7 +161,7 @@ pub struct CapacityDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<&'a KeptMessages>,
     /// All steps.
-    journal: &'a Journal,
+    journal: &'a SearchJournal,
 }
 
 impl<'a> CapacityDocument<'a> {

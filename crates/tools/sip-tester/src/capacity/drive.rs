@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Baseline, BaselineSearch, Drain, Mode, Order, Search, Seen, Step, Verdict};
+use super::{Baseline, BaselineSearch, CapacitySearch, Drain, LoadStep, Mode, Order, Seen, Verdict};
 use netrig_sip_net::load::{LoadOrder, Steering};
 
 use super::document::step_text;
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A search over the network.
 pub struct SearchDrive<'a> {
     order: &'a CapacityOrder<'a>,
-    search: Search,
+    search: CapacitySearch,
     /// The tester's limit, once it is known.
     baseline: Option<Baseline>,
     /// Warnings of the first step that had any: settings of the tester's host that may spoil the search.
@@ -40,7 +40,7 @@ impl<'a> SearchDrive<'a> {
     }
 
     /// The search itself.
-    pub const fn search(&self) -> &Search {
+    pub const fn search(&self) -> &CapacitySearch {
         &self.search
     }
 
@@ -104,7 +104,7 @@ impl<'a> SearchDrive<'a> {
     /// What was seen of a step; `None` if it was interrupted.
     fn offered(
         &mut self,
-        step: &Step,
+        step: &LoadStep,
         (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
     ) -> Result<Option<Seen>, CapacityError> {
         if let Some(refused) = self.baseline.as_ref().and_then(|baseline| baseline.refuses(step.rate)) {
@@ -126,7 +126,7 @@ impl<'a> SearchDrive<'a> {
     /// was interrupted.
     fn has_baseline(
         &mut self,
-        step: &Step,
+        step: &LoadStep,
         stop: &AtomicBool,
         watchers: &Watchers,
     ) -> Result<bool, CapacityError> {

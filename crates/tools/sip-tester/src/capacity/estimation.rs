@@ -1,52 +1,53 @@
-//! The search whose estimate comes from all steps together.
+//! The search that estimates the capacity from all steps together.
 //!
-//! Rates rise by a factor until one fails. That rate is offered again, because a step fails by chance now and then. Then a curve is
-//! fitted to all steps. The next rate is the middle of the interval between the lower end of the rate at which 95 % of the steps
-//! pass and the upper end of the rate at which half of them do. When the ends are near enough, each is checked: the upper end must
-//! have failed at two rates, and the lower end must hold for long. Once two long steps have failed, short passes say little: from
-//! then on every step is long, and short passes are left out.
+//! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a curve is
+//! fitted to all steps. The next rate is the middle of an interval. Its lower end is that of the rate at which 95 % of the steps
+//! pass; its upper end is that of the rate at which half of them pass. When the interval is narrow enough, both ends are checked:
+//! two rates near the upper end must have failed, and the lower end must hold in a long step. After two long steps have failed,
+//! short passes prove little: from then on every step is long, and short passes are ignored.
 
 use netrig_stats::fit::pass_curve;
 
-use super::decision::Reason;
-use super::search::{Drain, Procedure, Purpose, Wanted};
-use super::settings::{Sequential, Settings};
-use super::verdict::{Capacity, HeldRate, Verdict};
+use super::decision::StepReason;
+use super::procedure::{NextAction, Procedure};
+use super::settings::{SearchSettings, Sequential};
+use super::step::{Drain, Purpose};
+use super::verdict::{CapacityEstimate, HeldRate, Verdict};
 
-/// So many failed long steps show that the server holds its rate for seconds only.
+/// Failed long steps that show that the server sustains its rate for seconds only.
 const UNHELD: usize = 2;
 
-/// How many rates must have failed near the upper end of the interval: one rate alone may have failed twice by chance.
+/// Rates that must have failed near the upper end of the interval: a single rate may fail twice by chance.
 const FAILED_RATES: usize = 2;
 
-/// How long a step takes beyond its span, s: open calls, the pause and the question whether the server has recovered.
+/// The time that a step takes beyond its span, s: open calls, the pause and the recovery check.
 const BESIDE_S: f64 = 5.0;
 
 #[derive(Debug)]
-pub(super) struct Estimation {
-    settings: Settings,
+pub(super) struct SequentialProcedure {
+    settings: SearchSettings,
     sequential: Sequential,
     steps: Vec<CountedStep>,
     /// The lowest rate at which the tester was the limit, and why.
-    ceiling: Option<(f64, Reason)>,
+    ceiling: Option<(f64, StepReason)>,
     recovering: Recovering,
     count: u32,
     spent_s: f64,
     held: Option<HeldRate>,
-    /// What follows from the steps so far.
-    next: NextStep,
+    /// The conclusion from the steps so far.
+    next: NextTrial,
 }
 
-/// A step that passed or failed.
+/// A valid step.
 #[derive(Clone, Copy, Debug)]
 struct CountedStep {
     rate: f64,
     passed: bool,
-    /// It was offered for as long as a capacity has to hold.
+    /// Whether it lasted as long as a capacity has to hold.
     is_long: bool,
 }
 
-/// What happens between a step that failed and the next.
+/// The recovery phase between a failed step and the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Recovering {
     No,
@@ -54,10 +55,10 @@ enum Recovering {
     Rest {
         after: f64,
         span_s: f64,
-        /// In all until it is over.
+        /// The sum of all pauses up to the end of this one.
         spent_s: f64,
     },
-    /// A few calls are.
+    /// A few calls are offered.
     Probe {
         after: f64,
         span_s: f64,
@@ -66,13 +67,13 @@ enum Recovering {
 }
 
 #[derive(Debug)]
-enum NextStep {
+enum NextTrial {
     Step(f64, Purpose),
     End(Verdict),
 }
 
-impl Estimation {
-    pub fn new(settings: &Settings, sequential: &Sequential) -> Self {
+impl SequentialProcedure {
+    pub fn new(settings: &SearchSettings, sequential: &Sequential) -> Self {
         Self {
             settings: settings.clone(),
             sequential: sequential.clone(),
@@ -82,26 +83,26 @@ impl Estimation {
             count: 0,
             spent_s: 0.0,
             held: None,
-            next: NextStep::Step(settings.start, Purpose::Ramp),
+            next: NextTrial::Step(settings.start, Purpose::Ramp),
         }
     }
 
-    /// Whether only what holds for long counts as passed.
+    /// Whether only long steps count as passed.
     fn is_long_only(&self) -> bool {
         self.steps.iter().filter(|step| step.is_long && !step.passed).count() >= UNHELD
     }
 
-    /// The steps that the estimate is made of.
+    /// The rates of the steps that the estimate uses, and whether they passed.
     fn counted(&self) -> Vec<(f64, bool)> {
         let is_long_only = self.is_long_only();
         let has_held = self.steps.iter().any(|step| step.is_long && step.passed);
-        // If the time is up before a long step has passed, short ones are all there is.
+        // If the time limit is reached before a long step has passed, only short passes are available.
         let is_long_only = is_long_only && (has_held || !self.is_time_up());
         let counts = |step: &&CountedStep| !(step.passed && is_long_only && !step.is_long);
         self.steps.iter().filter(counts).map(|step| (step.rate, step.passed)).collect()
     }
 
-    /// Whether no further step fits into the time beside a confirmation.
+    /// Whether the remaining time is too short for a further step and a confirmation.
     fn is_time_up(&self) -> bool {
         let confirmation_s = if self.held.is_none() { self.sequential.confirm_s + BESIDE_S } else { 0.0 };
         let step_s = if self.is_long_only() { self.sequential.confirm_s } else { self.sequential.most_s };
@@ -109,79 +110,79 @@ impl Estimation {
             || self.spent_s + step_s + BESIDE_S + confirmation_s > self.sequential.within_s
     }
 
-    fn aim(&self) -> NextStep {
+    fn aim(&self) -> NextTrial {
         let counted = self.counted();
         let of = |passed: bool| counted.iter().filter(move |step| step.1 == passed).map(|step| step.0);
         let (highest_passed, lowest_failed) = (of(true).reduce(f64::max), of(false).reduce(f64::min));
         match (highest_passed, lowest_failed) {
-            (None, None) if self.ceiling.is_none() => NextStep::Step(self.settings.start, Purpose::Ramp),
+            (None, None) if self.ceiling.is_none() => NextTrial::Step(self.settings.start, Purpose::Ramp),
             (Some(passed), None) => self.above(passed),
             (None, failed) => self.below(failed),
             (Some(passed), Some(_)) => self.between(&counted, passed),
         }
     }
 
-    /// Nothing has failed yet.
-    fn above(&self, passed: f64) -> NextStep {
+    /// The next step if nothing has failed yet.
+    fn above(&self, passed: f64) -> NextTrial {
         let highest = self.settings.highest;
         if let Some((ceiling, why)) = &self.ceiling {
             let middle = tidy((passed * ceiling).sqrt());
             let is_apart = *ceiling > passed * (1.0 + self.sequential.precision);
             let is_between = middle > passed && middle < *ceiling && is_apart;
             return match self.is_time_up() {
-                false if is_between => NextStep::Step(middle, Purpose::Between),
-                _ => NextStep::End(tester_limit(*ceiling, Some(passed), why)),
+                false if is_between => NextTrial::Step(middle, Purpose::Between),
+                _ => NextTrial::End(tester_limit(*ceiling, Some(passed), why)),
             };
         }
         match self.held {
             Some(held) if held.rate >= passed && passed >= highest => {
-                NextStep::End(Verdict::MoreThan { rate: passed })
+                NextTrial::End(Verdict::MoreThan { rate: passed })
             }
-            _ if self.is_time_up() && passed < highest => NextStep::End(self.unsettled()),
-            _ if passed >= highest => NextStep::Step(passed, Purpose::Confirmation),
-            _ => NextStep::Step(tidy(passed * self.sequential.factor).min(highest), Purpose::Ramp),
+            _ if self.is_time_up() && passed < highest => NextTrial::End(self.unsettled()),
+            _ if passed >= highest => NextTrial::Step(passed, Purpose::Confirmation),
+            _ => NextTrial::Step(tidy(passed * self.sequential.factor).min(highest), Purpose::Ramp),
         }
     }
 
-    /// Nothing has passed yet, or nothing for long.
-    fn below(&self, failed: Option<f64>) -> NextStep {
+    /// The next step if nothing has passed yet, or no long step.
+    fn below(&self, failed: Option<f64>) -> NextTrial {
         let lowest = self.settings.lowest;
         let bound = failed.into_iter().chain(self.ceiling.as_ref().map(|(rate, _)| *rate)).reduce(f64::min);
         let bound = bound.unwrap_or(self.settings.start);
         if bound <= lowest {
-            return NextStep::End(match &self.ceiling {
+            return NextTrial::End(match &self.ceiling {
                 Some((ceiling, why)) if failed.is_none() => tester_limit(*ceiling, None, why),
                 _ => Verdict::LessThan { rate: bound },
             });
         }
         if self.is_time_up() {
-            return NextStep::End(self.unsettled());
+            return NextTrial::End(self.unsettled());
         }
         match self.is_long_only() {
             true => {
                 let rate = tidy(bound / (1.0 + self.sequential.precision / 2.0)).max(lowest);
-                NextStep::Step(rate, Purpose::Confirmation)
+                NextTrial::Step(rate, Purpose::Confirmation)
             }
-            false => NextStep::Step(tidy(bound / self.sequential.factor).max(lowest), Purpose::Ramp),
+            false => NextTrial::Step(tidy(bound / self.sequential.factor).max(lowest), Purpose::Ramp),
         }
     }
 
-    /// Some steps passed and some failed.
-    fn between(&self, counted: &[(f64, bool)], passed: f64) -> NextStep {
-        let Settings { lowest, highest, .. } = self.settings;
+    /// The next step if some steps passed and some failed.
+    fn between(&self, counted: &[(f64, bool)], passed: f64) -> NextTrial {
+        let SearchSettings { lowest, highest, .. } = self.settings;
         let is_time_up = self.is_time_up();
         let failed: Vec<_> = counted.iter().filter(|step| !step.1).map(|step| step.0).collect();
         let highest_failed = failed.iter().copied().fold(0.0, f64::max);
         if !is_time_up && failed.len() == 1 && !self.is_long_only() {
-            // One failure alone may be a mischance. What has passed since then says so.
+            // A single failure may be due to chance. A later pass at a rate as high shows that it was.
             return match passed >= highest_failed {
-                false => NextStep::Step(highest_failed, Purpose::Recheck),
+                false => NextTrial::Step(highest_failed, Purpose::Recheck),
                 true => self.above(passed),
             };
         }
-        // Levels are positive, and both kinds are there.
+        // It does not fail here: rates are positive, and there are passes and failures.
         let Ok(curve) = pass_curve(counted, self.sequential.confidence) else {
-            return NextStep::End(self.unsettled());
+            return NextTrial::End(self.unsettled());
         };
         let (low, high) = (curve.most.low, curve.half.high);
         let width = 1.0 + self.sequential.precision;
@@ -199,17 +200,17 @@ impl Estimation {
             };
             return match &self.ceiling {
                 Some((ceiling, why)) if rate >= *ceiling => {
-                    NextStep::End(tester_limit(*ceiling, Some(passed), why))
+                    NextTrial::End(tester_limit(*ceiling, Some(passed), why))
                 }
-                _ => NextStep::Step(rate, purpose),
+                _ => NextTrial::Step(rate, purpose),
             };
         }
         let is_late = self.spent_s + self.sequential.confirm_s > self.sequential.within_s;
         match self.held {
             None if !is_late && self.count < self.settings.most_steps => {
-                NextStep::Step(tidy(low).clamp(lowest, highest), Purpose::Confirmation)
+                NextTrial::Step(tidy(low).clamp(lowest, highest), Purpose::Confirmation)
             }
-            held => NextStep::End(Verdict::Capacity(Capacity {
+            held => NextTrial::End(Verdict::Capacity(CapacityEstimate {
                 rate: curve.most.value,
                 low,
                 high,
@@ -232,7 +233,7 @@ impl Estimation {
         }
     }
 
-    /// A rate that passed, below those that failed if there is one.
+    /// The highest passed rate below all failed ones; otherwise the lowest passed rate.
     fn known_good(&self) -> Option<f64> {
         let failed =
             self.steps.iter().filter(|step| !step.passed).map(|step| step.rate).fold(f64::INFINITY, f64::min);
@@ -240,7 +241,7 @@ impl Estimation {
         passed().filter(|rate| *rate < failed).reduce(f64::max).or_else(|| passed().reduce(f64::min))
     }
 
-    /// After a probe.
+    /// Handles the result of a recovery check.
     fn probed(&mut self, passed: bool) {
         let Recovering::Probe { after, span_s, spent_s } = self.recovering else { return };
         let span_s = 2.0 * span_s.max(0.5);
@@ -251,7 +252,7 @@ impl Estimation {
             false => Recovering::Rest { after, span_s, spent_s: spent_s + span_s },
         };
         self.next = match !passed && is_over {
-            true => NextStep::End(Verdict::NotRecovered { after, waited_s: spent_s }),
+            true => NextTrial::End(Verdict::NotRecovered { after, waited_s: spent_s }),
             false => self.aim(),
         };
     }
@@ -262,27 +263,27 @@ impl Estimation {
     }
 }
 
-impl Procedure for Estimation {
-    fn wanted(&self) -> Wanted {
-        if let NextStep::End(verdict) = &self.next {
-            return Wanted::Finished(verdict.clone());
+impl Procedure for SequentialProcedure {
+    fn wanted(&self) -> NextAction {
+        if let NextTrial::End(verdict) = &self.next {
+            return NextAction::Finished(verdict.clone());
         }
         match (self.recovering, self.known_good()) {
-            (Recovering::Rest { after, span_s, .. }, _) => return Wanted::Drain(Drain { span_s, after }),
+            (Recovering::Rest { after, span_s, .. }, _) => return NextAction::Drain(Drain { span_s, after }),
             (Recovering::Probe { .. }, Some(good)) => {
                 let rate = tidy(self.sequential.recovery.share * good).max(0.001);
-                return Wanted::Step { rate, purpose: Purpose::Recovery };
+                return NextAction::Step { rate, purpose: Purpose::Recovery };
             }
             _ => {}
         }
         match &self.next {
-            NextStep::Step(rate, purpose) => Wanted::Step { rate: *rate, purpose: *purpose },
-            NextStep::End(verdict) => Wanted::Finished(verdict.clone()),
+            NextTrial::Step(rate, purpose) => NextAction::Step { rate: *rate, purpose: *purpose },
+            NextTrial::End(verdict) => NextAction::Finished(verdict.clone()),
         }
     }
 
     fn decided(&mut self, passed: bool) {
-        let Wanted::Step { rate, purpose } = self.wanted() else { return };
+        let NextAction::Step { rate, purpose } = self.wanted() else { return };
         self.count += 1;
         if purpose.is_probe() {
             self.probed(passed);
@@ -304,14 +305,14 @@ impl Procedure for Estimation {
     }
 
     fn spoilt(&mut self) -> bool {
-        if let Wanted::Step { rate, .. } = self.wanted() {
+        if let NextAction::Step { rate, .. } = self.wanted() {
             self.rest(rate);
         }
         true
     }
 
-    fn limited(&mut self, reason: &Reason) {
-        let Wanted::Step { rate, .. } = self.wanted() else { return };
+    fn limited(&mut self, reason: &StepReason) {
+        let NextAction::Step { rate, .. } = self.wanted() else { return };
         self.count += 1;
         if self.ceiling.as_ref().is_none_or(|(ceiling, _)| rate < *ceiling) {
             self.ceiling = Some((rate, reason.clone()));
@@ -322,7 +323,7 @@ impl Procedure for Estimation {
 
     fn drained(&mut self) {
         let Recovering::Rest { after, span_s, spent_s } = self.recovering else { return };
-        // What never passed cannot be asked whether it is as before.
+        // Without a passed rate there is no reference for a recovery check.
         self.recovering = match self.known_good() {
             Some(_) => Recovering::Probe { after, span_s, spent_s },
             None => Recovering::No,
@@ -332,22 +333,22 @@ impl Procedure for Estimation {
     fn spent(&mut self, span_s: f64) {
         let was_up = self.is_time_up();
         self.spent_s += span_s;
-        if self.is_time_up() != was_up && matches!(self.next, NextStep::Step(..)) {
+        if self.is_time_up() != was_up && matches!(self.next, NextTrial::Step(..)) {
             self.next = self.aim();
         }
     }
 
     fn left_s(&self) -> Option<f64> {
-        let is_over = matches!(self.next, NextStep::End(_));
+        let is_over = matches!(self.next, NextTrial::End(_));
         Some(if is_over { 0.0 } else { (self.sequential.within_s - self.spent_s).max(0.0) })
     }
 }
 
-fn tester_limit(rate: f64, carried: Option<f64>, reason: &Reason) -> Verdict {
+fn tester_limit(rate: f64, carried: Option<f64>, reason: &StepReason) -> Verdict {
     Verdict::TesterLimit { rate, carried, why: reason.clone() }
 }
 
-/// Rates for people: whole above 100 per second, with few digits below.
+/// Rounds a rate for display: whole above 100 per second, with few digits below.
 fn tidy(rate: f64) -> f64 {
     let unit = match rate {
         _ if rate >= 100.0 => 1.0,

@@ -1,32 +1,31 @@
-//! The report of RFC 7502, section 5: what was set up, and what was found.
+//! The report of RFC 7502, section 5: the setup and the results.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::journal::Journal;
+use super::journal::SearchJournal;
 use super::settings::Mode;
 use super::verdict::Verdict;
 
-/// The reporting format of RFC 7502, sections 5.1 to 5.3. What does not apply or is not known stays open, and is
-/// shown so.
+/// The reporting format of RFC 7502, sections 5.1 to 5.3. A field that does not apply or is unknown is `None` and is shown as `-`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rfc7502Form {
-    /// SIP transport protocol: TCP, UDP, TLS, SCTP, websockets; both, if the two sides differ.
+    /// SIP transport protocol: TCP, UDP, TLS, SCTP, websockets; both protocols if the two sides differ.
     pub transport: Option<String>,
-    /// Whether the server receives all requests on one connection; of connections only.
+    /// Whether the server receives all requests on one connection; only for connections.
     pub receives_on_one_connection: Option<bool>,
-    /// Whether the server sends all requests on one connection; of connections only.
+    /// Whether the server sends all requests on one connection; only for connections.
     pub sends_on_one_connection: Option<bool>,
     /// Session attempt rate: the first value of `r`, per second.
     pub session_attempt_rate: Option<f64>,
-    /// What the tester carries against itself (section 6.1), per second.
+    /// The baseline of the tester (section 6.1), per second.
     pub baseline_rate: Option<f64>,
-    /// How long a session lasts, s.
+    /// The duration of a session, s.
     pub session_duration_s: Option<f64>,
-    /// Sessions attempted over the whole test.
+    /// Sessions attempted in the whole test.
     pub total_sessions_attempted: Option<u64>,
     /// Media streams per session.
     pub media_streams: Option<u32>,
@@ -34,30 +33,30 @@ pub struct Rfc7502Form {
     pub media_protocol: Option<String>,
     /// The codec.
     pub codec: Option<String>,
-    /// Bytes in an audio packet.
+    /// The size of an audio packet, bytes.
     pub media_packet_size: Option<u32>,
-    /// A session that takes longer to be set up counts as failed, s.
+    /// The longest set-up time of a successful session, s.
     pub establishment_threshold_s: Option<f64>,
     /// The cipher suite, if TLS was used.
     pub tls_ciphersuite: Option<String>,
     /// The profile, if IPsec was used.
     pub ipsec_profile: Option<String>,
-    /// Session establishment rate, "R", as it is to be read: with its unit left out.
+    /// Session establishment rate, "R", as text without its unit.
     pub session_establishment_rate: Option<String>,
     /// Whether the server relays media.
     pub is_media_relay: Option<bool>,
-    /// Registration rate.
+    /// Registration rate, as text without its unit.
     pub registration_rate: Option<String>,
-    /// Re-registration rate.
+    /// Re-registration rate, as text without its unit.
     pub re_registration_rate: Option<String>,
-    /// What the server does behind the scenes, and whatever else may change the rate.
+    /// Configuration of the server and anything else that may affect the rate.
     pub notes: Option<String>,
 }
 
 impl Rfc7502Form {
-    /// What the search itself knows: the first rate, the sessions attempted, and what it did differently from the RFC.
-    /// What was measured is filled in by whoever knows what it was: see [`measured`](Self::measured).
-    pub fn of(journal: &Journal) -> Self {
+    /// The form with the facts of the search: the first rate, the sessions attempted, and the deviation from the RFC's algorithm.
+    /// The caller adds the measured rates: see [`measured`](Self::measured).
+    pub fn of(journal: &SearchJournal) -> Self {
         let notes = match journal.settings.mode {
             Mode::Rfc7502(_) => None,
             _ => Some("the rate was not found by the algorithm of section 4.10".to_owned()),
@@ -70,13 +69,13 @@ impl Rfc7502Form {
         }
     }
 
-    /// How a verdict stands in one of the form's rates. One that is no number says so.
+    /// The text of a verdict for a rate of the form; words if it is not a number.
     pub fn measured(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Capacity(capacity) => format!("{}", (capacity.rate * 10.0).round() / 10.0),
             Verdict::MoreThan { rate } => format!("more than {rate}"),
             Verdict::LessThan { rate } => format!("less than {rate}"),
-            Verdict::TesterLimit { rate, .. } => format!("not found: the tester's limit at {rate}"),
+            Verdict::TesterLimit { rate, .. } => format!("not found: the tester is the limit at {rate}"),
             Verdict::Unanswered { .. } | Verdict::NotRecovered { .. } | Verdict::Unsettled { .. } => {
                 "not found".to_owned()
             }

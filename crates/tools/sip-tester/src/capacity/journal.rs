@@ -1,75 +1,75 @@
-//! Every step of a search, as it is kept and as an interrupted search goes on from.
+//! The journal of a search: every step, as it is stored and from which an interrupted search resumes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Decision, Outcome, Reason};
-use super::observation::{Counts, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
-use super::search::{Criterion, Drain, Purpose, Step};
-use super::settings::{Settings, SettingsError};
+use super::decision::{StepDecision, StepOutcome, StepReason};
+use super::observation::{CallCounts, JudgedThreshold, Seen, ServerSeen, StallsSeen, TesterSeen};
+use super::settings::{SearchSettings, SearchSettingsError};
+use super::step::{Criterion, Drain, LoadStep, Purpose};
 
-/// A search so far.
+/// The record of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Journal {
-    /// What it was told.
-    pub settings: Settings,
-    /// What was done, in order.
-    pub entries: Vec<Entry>,
+pub struct SearchJournal {
+    /// The settings of the search.
+    pub settings: SearchSettings,
+    /// Steps and pauses, in order.
+    pub entries: Vec<SearchEntry>,
 }
 
-/// Something that was done.
+/// A step or a pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Entry {
+pub enum SearchEntry {
     /// Calls at one rate.
-    Step(Box<Record>),
-    /// Silence.
+    Step(Box<StepRecord>),
+    /// A pause without load.
     Drain(Drain),
 }
 
-/// A step as it is kept.
+/// The record of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
-    /// Why this rate.
+pub struct StepRecord {
+    /// The purpose of this rate.
     pub purpose: Purpose,
-    /// Whether it was another attempt, because the one before did not count.
+    /// Whether this was another attempt after an invalid one.
     pub again: bool,
-    /// The rate that was asked for, per second.
+    /// The intended rate, per second.
     pub rate: f64,
-    /// The rate at which calls were begun, per second.
+    /// The rate at which calls were started, per second.
     pub offered: f64,
-    /// How long, s.
+    /// How long calls were started, s.
     pub span_s: f64,
-    /// What became of them; those that are open here count as failed.
-    pub counts: Counts,
-    /// Why most of those that failed did, in words.
+    /// The calls by their results. Open calls count as failed.
+    pub counts: CallCounts,
+    /// The most frequent reason of failures, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_mostly: Option<String>,
-    /// The share that succeeded.
+    /// The share of calls that succeeded, 0 to 1.
     pub success: f64,
-    /// Where the sequential test stood, if there was one.
-    pub test: Option<Stand>,
-    /// Each threshold with its value.
-    pub thresholds: Vec<Judged>,
-    /// The tester's record of itself.
+    /// The state of the sequential test, if the step has one.
+    pub test: Option<SequentialTestState>,
+    /// Each threshold with the measured value.
+    pub thresholds: Vec<JudgedThreshold>,
+    /// The tester's own measurements.
     pub tester: TesterSeen,
     /// What this host's kernel counted of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSeen>,
     /// Stalls of the whole machine.
     pub stalls: StallsSeen,
-    /// From the step's beginning until its last call was known or given up, s.
+    /// From the step's start until the result of its last call was known or no longer awaited, s.
     pub took_s: f64,
-    /// How it ended, and why.
-    pub decision: Decision,
+    /// The decision, with its reason.
+    pub decision: StepDecision,
 }
 
-/// Where a sequential test stands: the log of the likelihood ratio, and its bounds.
+/// The state of a sequential test: the log of the likelihood ratio, and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stand {
-    /// The log of how much likelier these failures are of a bad server than of a good one.
+pub struct SequentialTestState {
+    /// The natural log of the likelihood of these failures for a bad server, divided by that for a good one.
     pub log_ratio: f64,
     /// At or below it the step passes.
     pub accept: f64,
@@ -77,32 +77,37 @@ pub struct Stand {
     pub reject: f64,
 }
 
-/// Why a search cannot go on from a journal.
+/// Why a search cannot resume from a journal.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeError {
-    /// Steps of other settings answer another question.
+    /// The journal belongs to a search with other settings.
     #[error("the journal was written with other settings")]
     OtherSettings,
-    /// The settings make no search.
+    /// A setting is outside its range.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The search would have done something else.
-    #[error("entry {entry} of the journal is not what the search does there")]
+    Settings(#[from] SearchSettingsError),
+    /// An entry differs from the order of the search.
+    #[error("entry {entry} of the journal differs from the search's order")]
     OtherOrder {
-        /// Which, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
     },
 }
 
-impl Record {
-    pub(super) fn new(settings: &Settings, step: &Step, seen: &Seen, decision: Decision) -> Self {
+impl StepRecord {
+    pub(super) fn new(
+        settings: &SearchSettings,
+        step: &LoadStep,
+        seen: &Seen,
+        decision: StepDecision,
+    ) -> Self {
         let counts = seen.counts;
         let test = match &step.criterion {
             Criterion::Sequential(sequential) => sequential.test.test().map(|test| {
                 let (accept, reject) = test.bounds();
                 let failures = counts.failed + counts.open();
-                Stand { log_ratio: test.log_ratio(failures, counts.begun), accept, reject }
+                SequentialTestState { log_ratio: test.log_ratio(failures, counts.begun), accept, reject }
             }),
             _ => None,
         };
@@ -125,30 +130,31 @@ impl Record {
         }
     }
 
-    /// Whether this is what the step was.
-    pub(super) fn is_of(&self, step: &Step) -> bool {
+    /// Whether this is the record of `step`.
+    pub(super) fn is_of(&self, step: &LoadStep) -> bool {
         (self.rate, self.purpose, self.again) == (step.rate, step.purpose, step.again)
     }
 }
 
-impl Journal {
+impl SearchJournal {
     /// The steps, in order.
-    pub fn steps(&self) -> impl Iterator<Item = &Record> {
+    pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Step(record) => Some(record.as_ref()),
-            Entry::Drain(_) => None,
+            SearchEntry::Step(record) => Some(record.as_ref()),
+            SearchEntry::Drain(_) => None,
         })
     }
 
-    /// How many steps were decided by less evidence than the settings ask for.
+    /// The number of steps that were decided with less evidence than the settings require.
     pub fn by_share(&self) -> usize {
-        let is_weak = |reason: &Reason| matches!(reason, Reason::ByShare | Reason::FailuresByShare);
+        let is_weak =
+            |reason: &StepReason| matches!(reason, StepReason::ByShare | StepReason::FailuresByShare);
         self.steps().filter(|record| is_weak(&record.decision.reason)).count()
     }
 
-    /// Calls begun in steps that count.
+    /// Calls started in valid steps.
     pub fn calls(&self) -> u64 {
-        let counts = self.steps().filter(|record| record.decision.outcome != Outcome::Invalid);
+        let counts = self.steps().filter(|record| record.decision.outcome != StepOutcome::Invalid);
         counts.map(|record| record.counts.begun).sum()
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use super::{Baseline, Journal, ResumeError, Search, Settings, SettingsError};
+use super::{Baseline, CapacitySearch, ResumeError, SearchJournal, SearchSettings, SearchSettingsError};
 use netrig_host::user_file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +16,7 @@ const FORM: u64 = 2;
 pub enum JournalError {
     /// The settings of the search cannot be.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] SearchSettingsError),
     /// The search cannot go on from the file.
     #[error("the journal {}: {why}; another file begins anew", file.display())]
     Refused {
@@ -47,7 +47,7 @@ struct Kept {
     asked: String,
     /// What the tester carries against itself; it is looked for after the first step.
     baseline: Option<Baseline>,
-    journal: Journal,
+    journal: SearchJournal,
 }
 
 /// A search from its beginning, or from where its journal ends, with what the tester carries against itself.
@@ -57,10 +57,10 @@ struct Kept {
 pub fn begun(
     file: Option<&Path>,
     asked: &str,
-    settings: Settings,
-) -> Result<(Search, Option<Baseline>), JournalError> {
+    settings: SearchSettings,
+) -> Result<(CapacitySearch, Option<Baseline>), JournalError> {
     let Some(file) = file.filter(|file| file.exists()) else {
-        return Ok((Search::new(settings)?, None));
+        return Ok((CapacitySearch::new(settings)?, None));
     };
     let refuse = |why: &dyn Display| JournalError::Refused { file: file.to_owned(), why: why.to_string() };
     let text = user_file::read_text(file, user_file::LONGEST_DATA).map_err(|error| refuse(&error))?;
@@ -79,7 +79,7 @@ pub fn begun(
     if before != asked {
         return Err(refuse(&"it is of another server, or of another load"));
     }
-    let search = Search::resume(settings, journal).map_err(|error| match error {
+    let search = CapacitySearch::resume(settings, journal).map_err(|error| match error {
         ResumeError::Settings(error) => error.into(),
         error => refuse(&error),
     })?;
@@ -94,7 +94,7 @@ pub fn write(
     file: &Path,
     asked: &str,
     baseline: Option<&Baseline>,
-    journal: Journal,
+    journal: SearchJournal,
 ) -> Result<(), JournalError> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let kept = Kept { form: FORM, version, asked: asked.to_owned(), baseline: baseline.cloned(), journal };

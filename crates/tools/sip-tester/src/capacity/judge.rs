@@ -1,73 +1,80 @@
 //! Decides a step.
 //!
-//! An open call may still succeed or fail, and a lost one is known to be lost only after 64 T1. So a step never
-//! passes on account of calls of which it is not known how they end, and never fails on account of them either:
+//! An open call may still succeed or fail, and a lost call is detected only after 64 T1. So open calls alone neither pass nor
+//! fail a step:
 //!
-//! * to pass, the calls that had time to end are counted, those of them that have not as failed; the young ones,
-//!   which had no time yet, are left out on both sides. What succeeded and what had no time to fail are not mixed;
-//! * to fail, only failures that are known are counted, and every open call as a success;
-//! * what was open when the step had been waited for is counted as failed.
+//! * For a pass, only calls that had time to end are counted, and those still open among them count as failed. Young calls,
+//!   which had no time to end, are excluded from both numbers.
+//! * For a failure, only known failures are counted, and every open call counts as a success.
+//! * At the end of the step, after the wait for open calls, every open call counts as failed.
 
 use netrig_stats::sequential::{Judgement, ProportionTest};
 
-use super::decision::{Decision, Outcome, Reason};
-use super::observation::{Counts, Seen};
-use super::search::{Criterion, Step};
-use super::settings::{Sequential, Settings, Threshold};
+use super::decision::{StepDecision, StepOutcome, StepReason};
+use super::observation::{CallCounts, Seen};
+use super::settings::{SearchSettings, Sequential, Threshold};
+use super::step::{Criterion, LoadStep};
 
-/// Fewer open calls are never too many at once.
+/// The smallest number of overdue calls that fails a step.
 const FEWEST_OVERDUE: u64 = 3;
 
-/// Fewer requests that were sent again are never too many.
+/// The largest number of retransmitted requests that never fails a step.
 const FEWEST_AGAIN: u64 = 3;
 
-/// The tester fell short if it offered less by this share and by so many standard deviations of Poisson arrivals.
+/// The tester was too slow if the offered calls are below the intended ones by this share and by these standard deviations of Poisson
+/// arrivals.
 const SHORT: (f64, f64) = (0.02, 4.0);
 
-/// A server at nine tenths of its capacity takes so many times the span of a stall to catch up with what waited.
+/// The time that a server at nine tenths of its capacity needs to serve the calls that waited during a stall, in multiples of the
+/// stall's duration.
 const CATCHING_UP: f64 = 10.0;
 
-/// A server whose busiest thread runs for a larger share of the step is at work.
+/// The share of the step for which the busiest thread of a working server runs at least.
 const AT_WORK: f64 = 0.1;
 
-/// A step that goes on.
+/// A step in progress.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Running {
-    /// Span, calls begun and open calls at every observation.
+pub(super) struct RunningStep {
+    /// Time (s), started calls and open calls at every observation.
     history: Vec<(f64, u64, u64)>,
-    /// What was decided while it went on.
-    decided: Option<Decision>,
-    /// What was seen before the machine stalled for the first time, and how many looks there were until then.
+    /// The decision during the step.
+    decided: Option<StepDecision>,
+    /// The last observation before the first stall of the machine, and the number of observations until then.
     before_stall: Option<(Seen, usize)>,
 }
 
-impl Running {
-    /// A look at the step; the decision, once there is one.
-    pub fn observe(&mut self, settings: &Settings, step: &Step, seen: &Seen) -> Option<&Decision> {
+impl RunningStep {
+    /// Takes an observation of the step. Returns the decision, once there is one.
+    pub fn observe(
+        &mut self,
+        settings: &SearchSettings,
+        step: &LoadStep,
+        seen: &Seen,
+    ) -> Option<&StepDecision> {
         self.history.push((seen.span_s, seen.counts.begun, seen.counts.open()));
         if seen.stalls.count == 0 {
             self.before_stall = Some((seen.clone(), self.history.len()));
         } else if self.decided.is_none() {
-            // What comes now may be the stall's doing; what came before says enough.
+            // Later failures may be caused by the stall; the part before it may be sufficient for a decision.
             self.decided = self.before_stall(settings, step).map(|(decision, _)| decision);
         }
         if self.decided.is_none() {
             let decision = match &step.criterion {
                 Criterion::Sequential(sequential) => {
-                    Look { settings, sequential, step, seen, running: self }.decide()
+                    StepLook { settings, sequential, step, seen, running: self }.decide()
                 }
                 Criterion::Clean { calls } => clean(*calls, seen),
                 Criterion::Objective { .. } => None,
             };
-            let is_failed = decision.as_ref().is_some_and(|decision| decision.outcome == Outcome::Failed);
+            let is_failed = decision.as_ref().is_some_and(|decision| decision.outcome == StepOutcome::Failed);
             self.decided = tester(step, seen, is_failed).or(decision);
         }
         self.decided.as_ref()
     }
 
-    /// The decision on the part of a step before the machine stalled for the first time, and that part. `None` if it was shorter than the
-    /// step is to be, or if the step is decided in another way. Calls that had no time to end are left out of it.
-    fn before_stall(&self, settings: &Settings, step: &Step) -> Option<(Decision, Seen)> {
+    /// The decision on the part of a step before the first stall of the machine, and that part. `None` if the part is shorter than
+    /// the shortest step, or if the step has no sequential test. Calls that had no time to end are excluded.
+    fn before_stall(&self, settings: &SearchSettings, step: &LoadStep) -> Option<(StepDecision, Seen)> {
         let (seen, looks) = self.before_stall.as_ref()?;
         let Criterion::Sequential(sequential) = &step.criterion else { return None };
         if seen.span_s < step.least_s || step.purpose.is_probe() || is_short(step, seen) {
@@ -76,35 +83,41 @@ impl Running {
         let mut seen = seen.clone();
         seen.counts.begun -= seen.counts.open().saturating_sub(seen.counts.overdue);
         let running = Self { history: self.history[..*looks].to_vec(), ..Self::default() };
-        let decision = Look { settings, sequential, step, seen: &seen, running: &running }.conclude(false);
+        let decision =
+            StepLook { settings, sequential, step, seen: &seen, running: &running }.conclude(false);
         Some((decision, seen))
     }
 
-    /// The end of the step: no call is begun any more, and those that are open have been waited for. With the decision comes the part of
-    /// what was seen on which it rests, if that is not all.
-    pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> (Decision, Option<Seen>) {
+    /// Decides the step at its end, after the wait for open calls. If the decision uses only a part of the observations, that part is
+    /// returned as well.
+    pub fn end(
+        self,
+        settings: &SearchSettings,
+        step: &LoadStep,
+        seen: &Seen,
+    ) -> (StepDecision, Option<Seen>) {
         if let Some(why) = &seen.unprepared {
             let reason = match seen.received {
-                Some(0) => Reason::Unanswered { calls: 0, why: Some(why.clone()) },
-                _ => Reason::Unprepared(why.clone()),
+                Some(0) => StepReason::Unanswered { calls: 0, why: Some(why.clone()) },
+                _ => StepReason::Unprepared(why.clone()),
             };
-            return (Decision::failed(reason), None);
+            return (StepDecision::failed(reason), None);
         }
         let before_stall = self.before_stall(settings, step);
         let decision = self.judged(settings, step, seen);
-        let is_failed = decision.outcome == Outcome::Failed;
-        // How fast a counted number of calls was offered, only the tester's faults say.
+        let is_failed = decision.outcome == StepOutcome::Failed;
+        // For a step with a number of calls, only the tester's faults show that it was too slow.
         let is_timed = step.calls.is_none() || step.purpose.is_probe();
         let is_carried = !is_short(step, seen) && (is_timed || seen.tester.faults.is_empty());
         let has_waited = is_failed || seen.counts.failed + seen.counts.overdue > 0;
         let is_silent = has_waited && 2.0 * seen.stalls.total_s < seen.span_s;
         let decision = match decision.outcome {
-            // A server that carries a rate although the machine stalled carries it.
-            Outcome::Passed if is_carried => decision,
-            // Neither stalls nor faults of the tester explain that nothing came at all.
+            // A pass despite stalls of the machine is valid.
+            StepOutcome::Passed if is_carried => decision,
+            // Neither stalls nor faults of the tester explain that no message was received at all.
             _ if is_silent && is_unanswered(seen) => {
                 let (calls, why) = (seen.counts.begun, seen.failed_mostly.clone());
-                Decision::failed(Reason::Unanswered { calls, why })
+                StepDecision::failed(StepReason::Unanswered { calls, why })
             }
             _ if is_spoilt(step, seen) => {
                 let stalls = seen.stalls;
@@ -112,28 +125,31 @@ impl Running {
                     let took_s = seen.took_s.max(seen.span_s);
                     return (decision, Some(Seen { stalls, took_s, ..part }));
                 }
-                Decision::invalid(Reason::Stalled { count: stalls.count, longest_s: stalls.longest_s })
+                StepDecision::invalid(StepReason::Stalled {
+                    count: stalls.count,
+                    longest_s: stalls.longest_s,
+                })
             }
             _ => tester(step, seen, true).unwrap_or(decision),
         };
         (decision, None)
     }
 
-    /// Judges the server, without regard to the tester and to stalls of the machine.
-    fn judged(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
+    /// The decision about the server, without regard to the tester and to stalls of the machine.
+    fn judged(self, settings: &SearchSettings, step: &LoadStep, seen: &Seen) -> StepDecision {
         match (&step.criterion, &self.decided) {
-            // A failure that is known does not go away by waiting.
-            (_, Some(decided)) if decided.outcome != Outcome::Passed => decided.clone(),
+            // A known failure stays, whatever the open calls do.
+            (_, Some(decided)) if decided.outcome != StepOutcome::Passed => decided.clone(),
             (Criterion::Sequential(sequential), _) => {
-                Look { settings, sequential, step, seen, running: &self }.conclude(self.decided.is_some())
+                StepLook { settings, sequential, step, seen, running: &self }.conclude(self.decided.is_some())
             }
             (Criterion::Clean { calls }, _) => conclude_clean(*calls, settings, seen, step),
             (Criterion::Objective { share }, _) => objective(*share, step, seen),
         }
     }
 
-    /// By how many open calls grew in the second half of the step, and how many began in it. The fewest of a quarter
-    /// are compared: a server that stood still for a moment when we looked has no backlog.
+    /// Open calls in the second and in the last quarter of the step, and the calls that started in its second half. The minimum of a
+    /// quarter is used, so that a short pause of the server does not look like a backlog.
     fn growth(&self) -> Option<(u64, u64, u64)> {
         let (end, begun, _) = *self.history.last()?;
         let fewest = |from: f64, to: f64| {
@@ -146,110 +162,110 @@ impl Running {
     }
 }
 
-/// Whether nothing was received from the server at all, and it is not seen at work: one that works off what an earlier load has left
-/// answers later.
+/// Whether nothing was received from the server, and it is not at work. A server that still processes an earlier load answers
+/// later.
 pub(super) fn is_unanswered(seen: &Seen) -> bool {
     let is_at_work = seen.server.as_ref().is_some_and(|server| server.busiest_s > AT_WORK * server.span_s);
     !is_at_work && seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
 }
 
-/// Whether stalls of the machine may explain why a step did not pass: they may unless more calls failed than a server at nine tenths
-/// of its capacity has open when it has caught up with them.
-fn is_spoilt(step: &Step, seen: &Seen) -> bool {
-    let Counts { failed, overdue, again, .. } = seen.counts;
+/// Whether stalls of the machine may explain why a step did not pass. They may, unless more calls failed than arrive until a server
+/// at nine tenths of its capacity has caught up.
+fn is_spoilt(step: &LoadStep, seen: &Seen) -> bool {
+    let CallCounts { failed, overdue, again, .. } = seen.counts;
     let most = CATCHING_UP * step.rate * seen.stalls.total_s;
     seen.stalls.count > 0 && (failed.max(overdue).max(again) as f64 <= most || is_short(step, seen))
 }
 
-/// Whether fewer calls were begun than were asked for.
-fn is_short(step: &Step, seen: &Seen) -> bool {
+/// Whether fewer calls were started than intended.
+fn is_short(step: &LoadStep, seen: &Seen) -> bool {
     let asked = step.rate * seen.span_s;
     let (share, deviations) = SHORT;
     let least = asked - (share * asked).max(deviations * asked.sqrt());
     (seen.counts.begun as f64) < least && step.calls.is_none_or(|calls| seen.counts.begun < calls)
 }
 
-/// Whether the tester was the limit: it offered less than it was asked for, or had faults of its own where those count. They do not if
-/// the step passes: a server that carries what was offered carries it, however late the tester was. While the machine stalls the
-/// tester offers less through no fault of its own.
-fn tester(step: &Step, seen: &Seen, faults_count: bool) -> Option<Decision> {
+/// The decision if the tester was the limit: it offered less than intended, or it had faults and `faults_count`. Faults do not count
+/// if the step passes, because the server sustained the load, however late the tester was. A shortfall during a stall of the machine
+/// is not a fault of the tester.
+fn tester(step: &LoadStep, seen: &Seen, faults_count: bool) -> Option<StepDecision> {
     let is_short = is_short(step, seen);
     if !(is_short && seen.stalls.count == 0 || faults_count && !seen.tester.faults.is_empty()) {
         return None;
     }
     let mut faults = seen.tester.faults.clone();
     if is_short {
-        faults.push(format!("{:.1} per second were offered, {} were asked for", seen.offered(), step.rate));
+        faults.push(format!("{:.1} per second were offered instead of {}", seen.offered(), step.rate));
     }
-    Some(Decision::invalid(Reason::Tester(faults)))
+    Some(StepDecision::invalid(StepReason::Tester(faults)))
 }
 
-/// Every call must succeed: the first that does not decides.
-fn clean(calls: u64, seen: &Seen) -> Option<Decision> {
+/// Every call must succeed: the first failure decides.
+fn clean(calls: u64, seen: &Seen) -> Option<StepDecision> {
     let counts = seen.counts;
     if counts.failed > 0 {
-        return Some(Decision::failed(Reason::NotAll));
+        return Some(StepDecision::failed(StepReason::NotAll));
     }
-    (counts.begun >= calls && counts.open() == 0).then(|| Decision::passed(Reason::AllSucceeded))
+    (counts.begun >= calls && counts.open() == 0).then(|| StepDecision::passed(StepReason::AllSucceeded))
 }
 
-fn conclude_clean(calls: u64, settings: &Settings, seen: &Seen, step: &Step) -> Decision {
+fn conclude_clean(calls: u64, settings: &SearchSettings, seen: &Seen, step: &LoadStep) -> StepDecision {
     let counts = seen.counts;
     if counts.failed > 0 || counts.open() > 0 {
-        return Decision::failed(Reason::NotAll);
+        return StepDecision::failed(StepReason::NotAll);
     }
     if counts.begun < calls {
-        return Decision::invalid(Reason::CutShort);
+        return StepDecision::invalid(StepReason::CutShort);
     }
-    // RFC 7502 binds no delays; a server that answers late has not recovered.
+    // RFC 7502 has no limits for delays. In a recovery check, late answers mean that the server has not recovered.
     let broken = if step.purpose.is_probe() { broken(&settings.thresholds, seen) } else { None };
-    broken.map_or(Decision::passed(Reason::AllSucceeded), Decision::failed)
+    broken.map_or(StepDecision::passed(StepReason::AllSucceeded), StepDecision::failed)
 }
 
-/// A scenario is handled inadequately if it failed, did not end, or was late.
-fn objective(share: f64, step: &Step, seen: &Seen) -> Decision {
+/// A scenario is handled inadequately if it failed, is still open, or was late.
+fn objective(share: f64, step: &LoadStep, seen: &Seen) -> StepDecision {
     let counts = seen.counts;
     let calls = counts.failed + counts.open() + counts.late;
     if (calls as f64) >= share * counts.begun as f64 && calls > 0 {
-        return Decision::failed(Reason::NotObjective { calls });
+        return StepDecision::failed(StepReason::NotObjective { calls });
     }
     if seen.span_s < step.least_s || counts.begun == 0 {
-        return Decision::invalid(Reason::CutShort);
+        return StepDecision::invalid(StepReason::CutShort);
     }
-    Decision::passed(Reason::Objective)
+    StepDecision::passed(StepReason::Objective)
 }
 
-/// The first threshold that was not kept.
-fn broken(thresholds: &[Threshold], seen: &Seen) -> Option<Reason> {
+/// The first threshold that was not met.
+fn broken(thresholds: &[Threshold], seen: &Seen) -> Option<StepReason> {
     let judged = seen.judged(thresholds).into_iter().find(|judged| !judged.kept)?;
     let Threshold { delay, statistic, most_s } = judged.threshold;
-    Some(Reason::Threshold { delay, statistic, was_s: judged.was_s?, most_s })
+    Some(StepReason::Threshold { delay, statistic, was_s: judged.was_s?, most_s })
 }
 
-/// A look at a step that a sequential test decides.
-struct Look<'a> {
-    settings: &'a Settings,
+/// An observation of a step that a sequential test decides.
+struct StepLook<'a> {
+    settings: &'a SearchSettings,
     sequential: &'a Sequential,
-    step: &'a Step,
+    step: &'a LoadStep,
     seen: &'a Seen,
-    running: &'a Running,
+    running: &'a RunningStep,
 }
 
-impl Look<'_> {
-    /// While the step goes on.
-    fn decide(&self) -> Option<Decision> {
+impl StepLook<'_> {
+    /// The decision during the step.
+    fn decide(&self) -> Option<StepDecision> {
         let (counts, test) = (self.seen.counts, self.sequential.test.test()?);
-        // What the step's shortest span will still bring could all succeed.
+        // All calls up to the shortest duration of the step could still succeed.
         let expected = counts.begun.max((self.step.rate * self.step.least_s) as u64);
         if test.judge(counts.failed, expected) == Judgement::Reject {
-            return Some(Decision::failed(Reason::Failures));
+            return Some(StepDecision::failed(StepReason::Failures));
         }
         if let Some(reason) = self.again(expected) {
-            return Some(Decision::failed(reason));
+            return Some(StepDecision::failed(reason));
         }
         let many = counts.overdue as f64 > self.sequential.overdue * expected as f64;
         if many && counts.overdue >= FEWEST_OVERDUE {
-            return Some(Decision::failed(Reason::Overdue { calls: counts.overdue }));
+            return Some(StepDecision::failed(StepReason::Overdue { calls: counts.overdue }));
         }
         if self.seen.span_s < self.step.least_s {
             return None;
@@ -259,60 +275,62 @@ impl Look<'_> {
             return None;
         }
         if let Some(reason) = broken(&self.settings.thresholds, self.seen) {
-            return Some(Decision::failed(reason));
+            return Some(StepDecision::failed(reason));
         }
-        self.backlog().is_none().then(|| Decision::passed(Reason::Shown))
+        self.backlog().is_none().then(|| StepDecision::passed(StepReason::Shown))
     }
 
-    /// When it is over; `decided` says whether it passed while it went on. The calls that were young then are later
-    /// ones than the test has asked for: they must not contradict it.
-    fn conclude(&self, decided: bool) -> Decision {
+    /// The decision at the end of the step. `decided` is set if it passed during the step. Calls that were young then are beyond
+    /// those that the test needed, and must not contradict it.
+    fn conclude(&self, decided: bool) -> StepDecision {
         let counts = self.seen.counts;
-        let Some(test) = self.sequential.test.test() else { return Decision::invalid(Reason::CutShort) };
+        let Some(test) = self.sequential.test.test() else {
+            return StepDecision::invalid(StepReason::CutShort);
+        };
         let judgement = test.judge(counts.failed + counts.open(), counts.begun);
         if judgement == Judgement::Reject {
-            return Decision::failed(Reason::Failures);
+            return StepDecision::failed(StepReason::Failures);
         }
         if let Some(reason) = self.again(counts.begun) {
-            return Decision::failed(reason);
+            return StepDecision::failed(reason);
         }
         if !decided && self.seen.span_s < self.step.least_s {
-            return Decision::invalid(Reason::CutShort);
+            return StepDecision::invalid(StepReason::CutShort);
         }
         if let Some(reason) = broken(&self.settings.thresholds, self.seen) {
-            return Decision::failed(reason);
+            return StepDecision::failed(reason);
         }
         if let Some(reason) = self.backlog() {
-            return Decision::failed(reason);
+            return StepDecision::failed(reason);
         }
         match judgement {
-            Judgement::Accept => Decision::passed(Reason::Shown),
+            Judgement::Accept => StepDecision::passed(StepReason::Shown),
             _ if self.is_nearer_good(&test) => {
-                Decision::passed(if decided { Reason::Shown } else { Reason::ByShare })
+                StepDecision::passed(if decided { StepReason::Shown } else { StepReason::ByShare })
             }
-            _ => Decision::failed(Reason::FailuresByShare),
+            _ => StepDecision::failed(StepReason::FailuresByShare),
         }
     }
 
-    /// Whether the failures are likelier at the good share than at the bad one: what decides a test that was cut off.
+    /// Whether the failures are likelier at the good share than at the bad one. This decides a truncated test.
     fn is_nearer_good(&self, test: &ProportionTest) -> bool {
         let counts = self.seen.counts;
         counts.begun > 0 && test.log_ratio(counts.failed + counts.open(), counts.begun) < 0.0
     }
 
-    /// Whether too many requests were sent again, of so many calls.
-    fn again(&self, calls: u64) -> Option<Reason> {
+    /// The reason if too many requests were retransmitted for this number of calls.
+    fn again(&self, calls: u64) -> Option<StepReason> {
         let requests = self.seen.counts.again;
         let many = requests as f64 > self.sequential.again * calls as f64;
-        (many && requests > FEWEST_AGAIN).then_some(Reason::Again { requests })
+        (many && requests > FEWEST_AGAIN).then_some(StepReason::Again { requests })
     }
 
     /// Whether open calls grow: a server with large buffers answers all of them, later and later.
-    fn backlog(&self) -> Option<Reason> {
+    fn backlog(&self) -> Option<StepReason> {
         let (middle, last, begun) = self.running.growth()?;
         let chance = 3.0 * (middle.max(last) as f64).sqrt() + 1.0;
         let allowed = (self.sequential.growth * begun as f64).max(chance);
         let growth = last.saturating_sub(middle);
-        (growth as f64 > allowed).then_some(Reason::Backlog { growth })
+        (growth as f64 > allowed).then_some(StepReason::Backlog { growth })
     }
 }

@@ -1,9 +1,8 @@
-//! The capacity of a server: the highest rate that it carries.
+//! The capacity of a server: the highest rate that it sustains.
 //!
-//! [`Search`] decides what is offered next and what a step has shown, [`BaselineSearch`] what the tester carries against itself; a
-//! driver offers it ([`SearchDrive`] over the network). Three modes: an
-//! estimate from steps of which a sequential test decides each, the algorithm of RFC 7502, the design objective capacity of ETSI
-//! TS 186 008. What is decided, with which risks, stands in `docs/sip-capacity.md`.
+//! [`CapacitySearch`] selects the next rate and decides each step; [`BaselineSearch`] measures the limit of the tester. A driver
+//! offers the load ([`SearchDrive`] over the network). There are three modes: an estimate from steps that a sequential test decides, the algorithm of RFC 7502, and
+//! the design objective capacity of ETSI TS 186 008. The decisions and their risks are described in `docs/sip-capacity.md`.
 
 mod baseline;
 mod baseline_load;
@@ -20,10 +19,12 @@ mod judge;
 mod observation;
 mod offer;
 mod order;
+mod procedure;
 mod rfc7502;
 mod search;
 mod settings;
 mod sight;
+mod step;
 mod verdict;
 
 /// The version of the JSON document of a search: another when something in it is left out, or means something else.
@@ -31,17 +32,18 @@ pub const CAPACITY_FORMAT: u32 = 2;
 
 pub use baseline::{Baseline, BaselineSearch};
 pub use cause::{CapacityCause, CauseFound, causes};
-pub use decision::{Decision, Outcome, Reason};
+pub use decision::{StepDecision, StepOutcome, StepReason};
 pub use document::{CapacityDocument, SearchEnd, step_text, table};
 pub use drive::SearchDrive;
 pub use form::Rfc7502Form;
-pub use journal::{Entry, Journal, Record, ResumeError, Stand};
+pub use journal::{ResumeError, SearchEntry, SearchJournal, SequentialTestState, StepRecord};
 pub use journal_file::JournalError;
-pub use observation::{Counts, DelaySeen, Judged, Seen, ServerSeen, StallsSeen, TesterSeen};
+pub use observation::{CallCounts, DelaySeen, JudgedThreshold, Seen, ServerSeen, StallsSeen, TesterSeen};
 pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
-pub use search::{Drain, Order, Progress, Purpose, Search, Step};
+pub use search::{CapacitySearch, Order, StepProgress};
 pub use settings::{
-    DesignObjective, Evidence, Mode, Recovery, Rfc7502, Sequential, SettingRange, Settings, SettingsError,
-    Statistic, Threshold,
+    DelayStatistic, DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchSettings,
+    SearchSettingsError, Sequential, SettingRange, Threshold,
 };
-pub use verdict::{Capacity, HeldRate, RateInterval, Verdict};
+pub use step::{Drain, LoadStep, Purpose};
+pub use verdict::{CapacityEstimate, HeldRate, RateInterval, Verdict};

@@ -1,178 +1,178 @@
-//! What a driver tells of a step.
+//! The observations of a step that a driver reports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{Statistic, Threshold};
+use super::settings::{DelayStatistic, Threshold};
 
-/// A step so far, or after its end: everything cumulated since its beginning.
+/// Observations of a step, during it or after its end, accumulated since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// How long calls were begun: it stands still when the driver has stopped and waits for those that are open.
+    /// How long calls were started, s. It does not grow while the driver waits for open calls.
     pub span_s: f64,
-    /// Calls.
-    pub counts: Counts,
-    /// Delays of the calls that have ended. One that the scenario does not have is left out.
+    /// The calls by their results.
+    pub counts: CallCounts,
+    /// Delays of the calls that have ended. A delay that the scenario does not have is left out.
     pub delays: Vec<DelaySeen>,
-    /// The most frequent reason why calls failed, in words; `None` if none has failed or the reason is unknown.
+    /// The most frequent reason of failures, in words; `None` if no call failed or the reason is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_mostly: Option<String>,
-    /// The tester itself.
+    /// The tester's own measurements.
     pub tester: TesterSeen,
     /// Messages received from the server; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<u64>,
-    /// What this host's kernel counted of the server; `None` if the driver has not looked.
+    /// The kernel's counters of the server on this host; `None` if the driver has not read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSeen>,
-    /// Stalls of the whole machine while calls were begun.
+    /// Stalls of the whole machine while calls were started.
     #[serde(default)]
     pub stalls: StallsSeen,
-    /// From the end of the step before until all calls were known or given up, s.
+    /// From the end of the previous step until the results of all calls were known or no longer awaited, s.
     #[serde(default)]
     pub took_s: f64,
-    /// Why the server could not be made ready for the step: then none of it was offered.
+    /// Why the server could not be prepared for the step. If set, no calls were offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprepared: Option<String>,
 }
 
-/// Calls of a step, in three classes: succeeded, failed, and the rest, which is open.
+/// The calls of a step by their results: succeeded, failed, or open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
-    /// That were begun.
+pub struct CallCounts {
+    /// Started calls.
     pub begun: u64,
-    /// That went as they should.
+    /// Successful calls.
     pub succeeded: u64,
-    /// That are known to have failed.
+    /// Calls that are known to have failed.
     pub failed: u64,
-    /// Of the open ones, those that have lasted longer than they need by themselves and [`patience_s`].
+    /// Open calls that have lasted longer than the duration of a call plus [`patience_s`].
     ///
-    /// [`patience_s`]: super::Settings::patience_s
+    /// [`patience_s`]: super::SearchSettings::patience_s
     pub overdue: u64,
-    /// Of those that succeeded, those of which a delay was over its own threshold.
+    /// Successful calls with a delay above its threshold.
     pub late: u64,
-    /// Requests that were sent again because nobody had answered in time.
+    /// Requests that were retransmitted because no response arrived in time.
     #[serde(default)]
     pub again: u64,
 }
 
-impl Counts {
-    /// Calls of which it is not known how they will end.
+impl CallCounts {
+    /// Open calls: started, but neither successful nor failed.
     pub const fn open(&self) -> u64 {
         self.begun.saturating_sub(self.succeeded).saturating_sub(self.failed)
     }
 
-    /// The share of those begun that succeeded; 0 of none.
+    /// The share of started calls that succeeded, 0 to 1; 0 if none was started.
     pub fn success(&self) -> f64 {
         if self.begun == 0 { 0.0 } else { self.succeeded as f64 / self.begun as f64 }
     }
 }
 
-/// A delay over the calls that have ended.
+/// Statistics of a delay over the calls that have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DelaySeen {
-    /// Which.
+    /// The name of the delay.
     pub delay: String,
-    /// How many there were.
+    /// The number of samples.
     pub n: u64,
-    /// The mean.
+    /// The mean, s.
     pub mean_s: f64,
-    /// 95 % are no longer.
+    /// The 95th percentile, s.
     pub p95_s: f64,
-    /// The longest.
+    /// The maximum, s.
     pub max_s: f64,
 }
 
 impl DelaySeen {
-    const fn of(&self, statistic: Statistic) -> f64 {
+    const fn of(&self, statistic: DelayStatistic) -> f64 {
         match statistic {
-            Statistic::Mean => self.mean_s,
-            Statistic::P95 => self.p95_s,
-            Statistic::Max => self.max_s,
+            DelayStatistic::Mean => self.mean_s,
+            DelayStatistic::P95 => self.p95_s,
+            DelayStatistic::Max => self.max_s,
         }
     }
 }
 
-/// What the tester tells of itself. The evidence stays in the journal; what must not be put down to the server is a
-/// fault.
+/// The tester's own measurements. A fault is an effect of the tester that must not be attributed to the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TesterSeen {
-    /// Why the step does not count, in sentences.
+    /// Why the step is invalid, in sentences.
     pub faults: Vec<String>,
-    /// Its time on processors.
+    /// Processor time of the tester, s.
     pub cpu_s: f64,
-    /// 99 % of what was to begin began no later than this after its moment.
+    /// The 99th percentile of the lateness of calls after their scheduled times, s.
     pub late_p99_s: f64,
-    /// Datagrams for which its sockets had no room.
+    /// Datagrams that were dropped because a receive buffer of the tester was full.
     pub dropped: u64,
 }
 
-/// A threshold and what was held against it.
+/// A threshold with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Judged {
+pub struct JudgedThreshold {
     /// The threshold.
     pub threshold: Threshold,
-    /// What the statistic was; `None` if no call had that delay.
+    /// The measured value, s; `None` if no call had that delay.
     pub was_s: Option<f64>,
-    /// Whether it was kept. Of what no call had nothing can be said: it is.
+    /// Whether the threshold was met. It counts as met if no call had that delay.
     pub kept: bool,
 }
 
-/// What this host's kernel counted of the server's processes and sockets while calls were begun.
+/// The kernel's counters of the server's processes and sockets on this host while calls were started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSeen {
-    /// Why all else, or all but the sockets' counts, cannot be seen, in words: those values are zero.
+    /// Why the other values, or all but the socket counters, are not available, in words; those values are zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
-    /// Processes that have one of the server's sockets.
+    /// Processes that hold a socket of the server.
     pub processes: u32,
-    /// Processors on which they may run.
+    /// Processors on which these processes may run.
     pub processors: u32,
-    /// How long threads were counted, s.
+    /// How long threads were observed, s.
     pub span_s: f64,
-    /// How long the thread ran that ran the longest, s.
+    /// Run time of the busiest thread, s.
     pub busiest_s: f64,
-    /// How long the same thread waited for a processor, s.
+    /// How long the busiest thread waited for a processor, s.
     pub busiest_waited_s: f64,
-    /// How long all threads ran, s.
+    /// Run time of all threads together, s.
     pub ran_s: f64,
-    /// How long its control groups kept it from running, s (`cpu.stat`).
+    /// How long control groups throttled the server, s (`cpu.stat`).
     pub throttled_s: f64,
-    /// Datagrams that were dropped because a receive buffer was full, until the step's end.
+    /// Datagrams that were dropped because a receive buffer was full, up to the step's end.
     pub dropped: u64,
     /// The size of the largest receive buffer, bytes; 0 if unknown.
     pub receive_buffer: u64,
-    /// The most that waited in the receive queues of its sockets, bytes.
+    /// The largest fill of the receive queues of its sockets, bytes.
     pub most_waiting: u64,
-    /// The least share of the receive buffers that was in use after the first drop, 0 to 1; `None` if nothing was dropped.
+    /// The smallest share of the receive buffers in use after the first drop, 0 to 1; `None` if nothing was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_full: Option<f64>,
-    /// Connections that found the queue of a listening socket full, of all servers in the network namespace.
+    /// Connections that were dropped because the queue of a listening socket was full, for all servers in the network
+    /// namespace.
     pub overflows: u64,
 }
 
-/// Stalls of the whole machine: a thread that only sleeps woke late.
+/// Stalls of the whole machine, detected by the late wake-ups of a thread that only sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StallsSeen {
-    /// How many.
+    /// The number of stalls.
     pub count: u64,
     /// The longest, s.
     pub longest_s: f64,
     /// The sum of all, s.
     pub total_s: f64,
-    /// The share of all processors' time that the hypervisor gave to others, 0 to 1.
+    /// The share of all processors' time that the hypervisor gave to other guests, 0 to 1.
     pub steal: f64,
 }
 
 impl Seen {
-    /// Each threshold with its value.
-    pub fn judged(&self, thresholds: &[Threshold]) -> Vec<Judged> {
+    /// Each threshold with the measured value.
+    pub fn judged(&self, thresholds: &[Threshold]) -> Vec<JudgedThreshold> {
         let judge = |threshold: &Threshold| {
             let seen = self.delays.iter().find(|seen| seen.delay == threshold.delay && seen.n > 0);
             let was_s = seen.map(|seen| seen.of(threshold.statistic));
-            Judged {
+            JudgedThreshold {
                 threshold: threshold.clone(),
                 was_s,
                 kept: was_s.is_none_or(|was| was <= threshold.most_s),
@@ -181,7 +181,7 @@ impl Seen {
         thresholds.iter().map(judge).collect()
     }
 
-    /// Calls begun per second; 0 of no time.
+    /// Calls started per second; 0 if no time has passed.
     pub fn offered(&self) -> f64 {
         if self.span_s > 0.0 { self.counts.begun as f64 / self.span_s } else { 0.0 }
     }

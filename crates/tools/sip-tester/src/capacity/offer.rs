@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use super::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
+use super::{CallCounts, CapacitySearch, DelaySeen, LoadStep, Seen, StepProgress, TesterSeen};
 use netrig_core::Duration;
 use netrig_sip::load::Work;
 use netrig_sip_net::load::{
@@ -20,8 +20,8 @@ use crate::watchers::Watchers;
 /// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
 pub fn offer(
     capacity: &CapacityOrder<'_>,
-    (step, title): (&Step, String),
-    search: &mut Search,
+    (step, title): (&LoadStep, String),
+    search: &mut CapacitySearch,
     (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
     mut warn: impl FnMut(&[String]),
 ) -> Result<Option<Seen>, CapacityError> {
@@ -71,19 +71,25 @@ pub fn offer(
 /// A step while it is offered.
 struct Watched<'a> {
     order: &'a LoadOrder,
-    step: &'a Step,
+    step: &'a LoadStep,
     seen: Seen,
     /// No more is begun.
     is_enough: bool,
 }
 
 impl<'a> Watched<'a> {
-    fn new(order: &'a LoadOrder, step: &'a Step) -> Self {
+    fn new(order: &'a LoadOrder, step: &'a LoadStep) -> Self {
         Self { order, step, seen: Seen::default(), is_enough: false }
     }
 
     /// A second is over.
-    fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, search: &mut Search, sight: &mut Sight) -> Next {
+    fn second(
+        &mut self,
+        row: &SecondRow,
+        so_far: SoFar<'_>,
+        search: &mut CapacitySearch,
+        sight: &mut Sight,
+    ) -> Next {
         let counts = &mut self.seen.counts;
         // What found no server says nothing of one.
         counts.begun += row.begun - row.unlocated.min(row.begun);
@@ -109,9 +115,9 @@ impl<'a> Watched<'a> {
         let all = self.step.calls.is_some_and(|calls| self.seen.counts.begun >= calls);
         self.seen.span_s = if all { row.until } else { over.min(self.step.at_most_s) };
         let linger_s = match search.observe(&self.seen) {
-            Progress::Enough { linger_s, .. } => linger_s,
-            Progress::Continue if all || over >= self.step.at_most_s => self.step.linger_s,
-            Progress::Continue => return Next::GoOn,
+            StepProgress::Enough { linger_s, .. } => linger_s,
+            StepProgress::Continue if all || over >= self.step.at_most_s => self.step.linger_s,
+            StepProgress::Continue => return Next::GoOn,
         };
         self.is_enough = true;
         sight.unload();
@@ -132,7 +138,7 @@ impl<'a> Watched<'a> {
         self.seen.failed_mostly = most.map(|row| load_text::with_flag(&row.why, row.limit));
         let counts = &mut self.seen.counts;
         let succeeded = sum(|row| row.succeeded);
-        *counts = Counts {
+        *counts = CallCounts {
             begun: sum(|row| row.begun - row.unlocated),
             succeeded,
             failed: sum(|row| row.failed),

@@ -6,7 +6,7 @@ use netrig_core::{Duration, Fraction};
 use netrig_sip::load::{Scenario, Work};
 use netrig_sip_net::load::{LoadError, LoadOrder};
 
-use super::Settings;
+use super::SearchSettings;
 use super::journal_file::JournalError;
 
 /// A load with this rate (1/s) that starts calls for at most this time (s), and at most this number of calls.
@@ -25,7 +25,7 @@ pub struct CapacityOrder<'a> {
     /// The statistic of the delays that has a threshold, in words.
     pub statistic: &'static str,
     /// The settings of the search.
-    pub settings: Settings,
+    pub settings: SearchSettings,
     /// The loads of its steps.
     pub load: Box<StepLoad<'a>>,
     /// The file in which each step is recorded. A search that was interrupted goes on from there.

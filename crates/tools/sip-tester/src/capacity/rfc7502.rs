@@ -1,39 +1,40 @@
 //! The benchmarking algorithm of RFC 7502, section 4.10: `max_sps`, step by step.
 //!
-//! The RFC's variables keep their names: `r` the session attempt rate, `old_r` the highest that succeeded, `w` and
-//! `d` the weights of increase and decrease, `count` how often a rate succeeded that was no new highest. What the
-//! pseudo-code leaves open is settled here: it ends, without a number, when `r` falls below the lowest or rises above
-//! the highest rate allowed, for the pseudo-code would go on for ever.
+//! The RFC's variables keep their names: `r` is the session attempt rate, `old_r` the highest rate that succeeded, `w` and `d`
+//! the weights of increase and decrease, `count` the number of successes without a new highest rate. The pseudo-code does
+//! not end if `r` leaves the allowed range. Here the search ends without a number when `r` falls below the lowest or rises
+//! above the highest allowed rate.
 
-use super::decision::Reason;
-use super::search::{Drain, Procedure, Purpose, Wanted};
-use super::settings::{Rfc7502, Settings};
-use super::verdict::{Capacity, Verdict};
+use super::decision::StepReason;
+use super::procedure::{NextAction, Procedure};
+use super::settings::{Rfc7502, SearchSettings};
+use super::step::{Drain, Purpose};
+use super::verdict::{CapacityEstimate, Verdict};
 
-/// So many successes without a new highest: "we've converged".
+/// Successes without a new highest rate after which the search ends: "we've converged".
 const CONVERGED: u32 = 10;
 
-/// The least weight: `max(0.10, ...)`.
+/// The lower limit of the weights: `max(0.10, ...)`.
 const LEAST_WEIGHT: f64 = 0.10;
 
 #[derive(Debug)]
-pub(super) struct Converging {
-    settings: Settings,
+pub(super) struct Rfc7502Procedure {
+    settings: SearchSettings,
     r: f64,
     old_r: f64,
     w: f64,
     d: f64,
     count: u32,
     steps: u32,
-    /// The rates that failed.
+    /// The failed rates.
     failed: Vec<f64>,
-    /// After a step that failed, its rate: the server is left alone.
+    /// The rate of a failed step, while the pause after it lasts.
     rest: Option<f64>,
     verdict: Option<Verdict>,
 }
 
-impl Converging {
-    pub fn new(settings: &Settings, rfc: Rfc7502) -> Self {
+impl Rfc7502Procedure {
+    pub fn new(settings: &SearchSettings, rfc: Rfc7502) -> Self {
         Self {
             settings: settings.clone(),
             r: settings.start,
@@ -60,7 +61,7 @@ impl Converging {
                 let h = self.r.max(self.old_r);
                 let above = self.failed.iter().copied().filter(|failed| *failed > h).reduce(f64::min);
                 let steps = u64::from(self.steps);
-                self.verdict = Some(Verdict::Capacity(Capacity::between(h, above, steps)));
+                self.verdict = Some(Verdict::Capacity(CapacityEstimate::between(h, above, steps)));
                 return;
             }
         }
@@ -85,12 +86,12 @@ impl Converging {
     }
 }
 
-impl Procedure for Converging {
-    fn wanted(&self) -> Wanted {
+impl Procedure for Rfc7502Procedure {
+    fn wanted(&self) -> NextAction {
         match (&self.verdict, self.rest) {
-            (Some(verdict), _) => Wanted::Finished(verdict.clone()),
-            (None, Some(after)) => Wanted::Drain(Drain { span_s: self.settings.rest_s, after }),
-            (None, None) => Wanted::Step { rate: self.r, purpose: Purpose::Traffic },
+            (Some(verdict), _) => NextAction::Finished(verdict.clone()),
+            (None, Some(after)) => NextAction::Drain(Drain { span_s: self.settings.rest_s, after }),
+            (None, None) => NextAction::Step { rate: self.r, purpose: Purpose::Traffic },
         }
     }
 
@@ -108,7 +109,7 @@ impl Procedure for Converging {
         }
     }
 
-    fn limited(&mut self, reason: &Reason) {
+    fn limited(&mut self, reason: &StepReason) {
         let carried = (self.old_r > 0.0).then_some(self.old_r);
         self.verdict = Some(Verdict::TesterLimit { rate: self.r, carried, why: reason.clone() });
     }

@@ -1,44 +1,44 @@
-//! What a search is told.
+//! The settings of a search.
 
 use netrig_stats::sequential::ProportionTest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The settings of a search. A journal carries them, and is continued with the same only.
+/// The settings of a search. A journal contains them, and can be resumed only with the same settings.
 ///
-/// Rates are per second, spans in seconds, shares 0 to 1.
+/// Rates are per second, times in seconds, shares 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// What is counted: `calls`, `registrations`, `redirects`.
+pub struct SearchSettings {
+    /// The name of what is counted: `calls`, `registrations`, `redirects`.
     pub unit: String,
-    /// How the rate is looked for.
+    /// The mode of the search.
     pub mode: Mode,
     /// The first rate.
     pub start: f64,
-    /// A capacity below it is "less than" it.
+    /// The lowest rate. If it fails, the verdict is "less than".
     pub lowest: f64,
-    /// No higher rate is ever asked for; a capacity that is not below it is "more than" it.
+    /// The highest rate. If it passes, the verdict is "more than".
     pub highest: f64,
-    /// What bounds delays. In the mode of RFC 7502 nothing does, and the design objective counts calls.
+    /// Thresholds of delays. The mode of RFC 7502 has none, and the design objective counts late calls instead.
     pub thresholds: Vec<Threshold>,
-    /// An open call is overdue when it lasts longer than it needs by itself and this: by then one that keeps its
-    /// thresholds is over.
+    /// An open call is overdue if it lasts longer than its own duration plus this time. A call that meets its thresholds has
+    /// ended by then.
     pub patience_s: f64,
-    /// How long a step's open calls are waited for after its last one began, beyond what one lasts by itself. A lost
-    /// call is known after 64 T1, which is 32 s.
+    /// How long to wait for a step's open calls after its last call started, beyond the duration of a call. A lost call is
+    /// detected after 64 T1, which is 32 s.
     pub linger_s: f64,
-    /// How long nothing is offered after a step that failed, when its calls have ended.
+    /// The pause after a failed step, when its calls have ended.
     pub rest_s: f64,
-    /// Steps, those that ask whether the server has recovered included, after which the search gives up.
+    /// The largest number of steps, including recovery checks, before the search gives up.
     pub most_steps: u32,
 }
 
-/// How the rate is looked for.
+/// The mode of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mode {
-    /// An exponential ramp, then a curve fitted to all steps, each decided by a sequential test.
+    /// An exponential ramp, then a curve fitted to all steps. A sequential test decides each step.
     Sequential(Sequential),
     /// The algorithm of RFC 7502, section 4.10.
     Rfc7502(Rfc7502),
@@ -50,59 +50,58 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sequential {
-    /// Each step of the ramp is so many times as fast as the one before; above 1.
+    /// The ratio of a rate of the ramp to the previous one; above 1.
     pub factor: f64,
-    /// The search ends when the upper end of the capacity's interval is above the lower by no more than this share.
+    /// The search ends when the upper end of the capacity's interval exceeds the lower end by no more than this share.
     pub precision: f64,
-    /// What decides whether enough calls succeed.
-    pub test: Evidence,
-    /// No step is decided sooner, unless nothing that may come could mend it. A server that flushes every 60 s needs
-    /// 180 s.
+    /// The test of the share of failed calls.
+    pub test: FailureShareTest,
+    /// The shortest time before a decision, unless a failure is already certain. A server that flushes every 60 s needs 180 s.
     pub least_s: f64,
-    /// No step but a confirmation lasts longer, evidence or not.
+    /// The longest duration of a step, except for confirmations.
     pub most_s: f64,
-    /// How long the rate that was found must hold.
+    /// The duration of a confirmation, in which the found rate must hold.
     pub confirm_s: f64,
-    /// A step fails in which a larger share of all calls is overdue at once: of 0.05, E.721's 95 % of the users
-    /// cannot be served in time any more.
+    /// A step fails if a larger share of all calls is overdue at the same time. Above 0.05, E.721's 95 % of the users can no
+    /// longer be served in time.
     pub overdue: f64,
-    /// A step fails in whose second half open calls grow by a larger share of those begun: the server does not keep up,
-    /// however large its buffers.
+    /// A step fails if the growth of open calls in its second half is a larger share of the calls started in that half. The
+    /// server then does not keep up, however large its buffers are.
     pub growth: f64,
-    /// A step fails in which more requests had to be sent again than this share of the calls begun: where datagrams are lost a
-    /// server does the same work twice, and a little later all of it.
+    /// A step fails if the number of retransmitted requests is a larger share of the started calls. If datagrams are lost, the
+    /// server does some work twice, and soon all of it.
     pub again: f64,
-    /// No step begins if it would not end by then, counted from the first, s.
+    /// The time limit, from the start of the first step. A step that would end later is not started.
     pub within_s: f64,
-    /// The confidence of its interval.
+    /// The confidence of the capacity's interval.
     pub confidence: f64,
-    /// When a server is held for itself again after a step that failed.
-    pub recovery: Recovery,
+    /// The recovery check after a failed step.
+    pub recovery: RecoverySettings,
 }
 
 /// A sequential test of the share of calls that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Evidence {
-    /// A server that fails so much or less is good.
+pub struct FailureShareTest {
+    /// A server with at most this share of failures is good.
     pub good: f64,
-    /// One that fails so much or more is bad; 0.001 where 99.9 % must succeed.
+    /// A server with at least this share of failures is bad; 0.001 if 99.9 % must succeed.
     pub bad: f64,
-    /// The risk that a step of the good fails.
+    /// The risk that a step of a good server fails.
     pub alpha: f64,
-    /// The risk that a step of the bad passes.
+    /// The risk that a step of a bad server passes.
     pub beta: f64,
 }
 
-/// When a server is held for itself again.
+/// Settings of the recovery check: a few calls after a failed step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Recovery {
-    /// It is asked at this share of the highest rate that passed.
+pub struct RecoverySettings {
+    /// The rate of the check, as a share of the highest rate that passed.
     pub share: f64,
-    /// So many calls, of which none may fail.
+    /// The number of calls, none of which may fail.
     pub calls: u64,
-    /// If one does it is left alone twice as long as before, up to so long in all.
+    /// If a call fails, the next pause is twice as long. This is the limit of the sum of the pauses.
     pub most_s: f64,
 }
 
@@ -110,9 +109,9 @@ pub struct Recovery {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rfc7502 {
-    /// `N`: sessions of each step.
+    /// `N`: sessions in each step.
     pub sessions: u64,
-    /// `w`: by which share the rate rises; above 0, at most 1.
+    /// `w`: the share by which the rate rises; above 0, at most 1.
     pub increase: f64,
 }
 
@@ -120,51 +119,51 @@ pub struct Rfc7502 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesignObjective {
-    /// By how much the rate rises from step to step.
+    /// The increase of the rate from step to step.
     pub increment: f64,
-    /// How long each step lasts.
+    /// The duration of each step.
     pub step_s: f64,
-    /// The share of scenarios handled inadequately must be below it.
+    /// A step passes if the share of inadequately handled scenarios is below this.
     pub objective: f64,
 }
 
-/// What bounds a delay.
+/// An upper limit of a delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
-    /// Which delay.
+    /// The name of the delay.
     pub delay: String,
-    /// What of it is bound.
-    pub statistic: Statistic,
-    /// The most that it may be.
+    /// The statistic that is limited.
+    pub statistic: DelayStatistic,
+    /// The limit, s.
     pub most_s: f64,
 }
 
-/// What of a delay is held against its threshold.
+/// The statistic of a delay that is compared with its threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Statistic {
+pub enum DelayStatistic {
     /// The mean.
     Mean,
-    /// The 95th percentile: ITU-T E.721 binds 95 % of the users.
+    /// The 95th percentile: ITU-T E.721 sets limits for 95 % of the users.
     P95,
-    /// The longest: each delay.
+    /// The maximum: each delay is within the limit.
     Max,
 }
 
 /// A setting that is outside its range.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", self.sentence(str::to_owned))]
-pub struct SettingsError {
-    /// The setting, by its place in [`Settings`] as a journal has it: `within_s`, `recovery.most_s`.
+pub struct SearchSettingsError {
+    /// The path of the setting in [`SearchSettings`], as in a journal: `within_s`, `recovery.most_s`.
     pub setting: &'static str,
-    /// The value that was given.
+    /// The given value.
     pub value: f64,
-    /// The values it may have.
+    /// The allowed values.
     pub expected: SettingRange,
 }
 
-/// The values that a setting may have.
+/// The allowed values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SettingRange {
     /// Above 0, and finite.
@@ -189,15 +188,15 @@ pub enum SettingRange {
     Between([(&'static str, f64); 2]),
     /// A whole number of sessions per second (RFC 7502 section 4.10).
     Whole,
-    /// So high that the traffic increase weight raises the rate, rounded down, by at least 1 per second (RFC 7502 section 4.10).
+    /// High enough that the traffic increase weight raises the rate, rounded down, by at least 1 per second (RFC 7502 section 4.10).
     Raised {
         /// The weight.
         increase: f64,
     },
 }
 
-impl SettingsError {
-    /// The error as a sentence, in which `name` gives the name of each setting: a flag, or its name in a journal.
+impl SearchSettingsError {
+    /// The error as a sentence. `name` maps the path of a setting to its name for the user: a flag, or the path itself.
     pub fn sentence(&self, name: impl Fn(&str) -> String) -> String {
         let of =
             |setting: &str, value: f64| format!("{}, which is {}", name(setting), with_unit(setting, value));
@@ -216,7 +215,7 @@ impl SettingsError {
             }
             SettingRange::Whole => "a whole number of sessions per second".to_owned(),
             SettingRange::Raised { increase } => {
-                format!("so high that {}, raises it by at least 1/s", of("increase", increase))
+                format!("high enough that {}, raises it by at least 1/s", of("increase", increase))
             }
         };
         format!("{} is {}; expected: {expected}", name(self.setting), with_unit(self.setting, self.value))
@@ -232,18 +231,18 @@ fn with_unit(setting: &str, value: f64) -> String {
     }
 }
 
-impl Settings {
-    /// A search by ramp and fitted curve from `start` for a server that is to answer `unit` within `thresholds`.
+impl SearchSettings {
+    /// Settings of a search by ramp and fitted curve from the rate `start`, with `thresholds` for delays.
     pub fn sequential(unit: &str, start: f64, thresholds: Vec<Threshold>) -> Self {
         Self { thresholds, ..Self::by(unit, start, Mode::Sequential(Sequential::default())) }
     }
 
-    /// The algorithm of RFC 7502 from the rate `start`.
+    /// Settings of the algorithm of RFC 7502 from the rate `start`.
     pub fn rfc7502(unit: &str, start: f64) -> Self {
         Self::by(unit, start, Mode::Rfc7502(Rfc7502::default()))
     }
 
-    /// The search for the design objective capacity from the rate `start`, in steps of `increment`.
+    /// Settings of the search for the design objective capacity from the rate `start`, in steps of `increment`.
     pub fn design_objective(unit: &str, start: f64, increment: f64) -> Self {
         let objective = DesignObjective { increment, step_s: 1800.0, objective: 0.001 };
         Self::by(unit, start, Mode::DesignObjective(objective))
@@ -264,11 +263,11 @@ impl Settings {
         }
     }
 
-    /// Whether they make a search.
+    /// Checks the ranges of all settings.
     ///
     /// # Errors
-    /// The first setting that lies outside its range.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    /// The first setting that is outside its range.
+    pub fn check(&self) -> Result<(), SearchSettingsError> {
         positive("lowest", self.lowest)?;
         within("highest", self.highest, self.highest.is_finite(), SettingRange::Finite)?;
         let order = SettingRange::Between([("lowest", self.lowest), ("highest", self.highest)]);
@@ -285,12 +284,13 @@ impl Settings {
 }
 
 impl Default for Sequential {
-    /// 99.9 % at risks of 1 % (a good server fails) and 5 % (a bad one passes), to within 25 % in less than three minutes.
+    /// 99.9 % must succeed, at risks of 1 % (a good server fails) and 5 % (a bad one passes). The interval is within 25 %, and the
+    /// search takes less than three minutes.
     fn default() -> Self {
         Self {
             factor: 2.0,
             precision: 0.25,
-            test: Evidence { good: 0.0001, bad: 0.001, alpha: 0.01, beta: 0.05 },
+            test: FailureShareTest { good: 0.0001, bad: 0.001, alpha: 0.01, beta: 0.05 },
             least_s: 5.0,
             most_s: 10.0,
             confirm_s: 20.0,
@@ -299,13 +299,13 @@ impl Default for Sequential {
             again: 0.001,
             within_s: 165.0,
             confidence: 0.95,
-            recovery: Recovery { share: 0.2, calls: 20, most_s: 300.0 },
+            recovery: RecoverySettings { share: 0.2, calls: 20, most_s: 300.0 },
         }
     }
 }
 
 impl Sequential {
-    fn check(&self) -> Result<(), SettingsError> {
+    fn check(&self) -> Result<(), SearchSettingsError> {
         within(
             "factor",
             self.factor,
@@ -327,8 +327,8 @@ impl Sequential {
     }
 }
 
-impl Evidence {
-    fn check(self) -> Result<(), SettingsError> {
+impl FailureShareTest {
+    fn check(self) -> Result<(), SearchSettingsError> {
         shares(&[("test.alpha", self.alpha), ("test.beta", self.beta), ("test.bad", self.bad)])?;
         let is_below = self.good > 0.0 && self.good < self.bad;
         within("test.good", self.good, is_below, SettingRange::Below("test.bad", self.bad))?;
@@ -336,7 +336,7 @@ impl Evidence {
         within("test.beta", self.beta, self.beta < least, SettingRange::Below("1 - test.alpha", least))
     }
 
-    /// The test; `None` of what [`Settings::check`] refuses.
+    /// The test; `None` if [`SearchSettings::check`] refuses the settings.
     pub(super) fn test(self) -> Option<ProportionTest> {
         ProportionTest::new(self.good, self.bad, self.alpha, self.beta).ok()
     }
@@ -350,19 +350,19 @@ impl Default for Rfc7502 {
 }
 
 impl Rfc7502 {
-    fn check(&self, start: f64) -> Result<(), SettingsError> {
+    fn check(&self, start: f64) -> Result<(), SearchSettingsError> {
         let w = self.increase;
         within("increase", w, w > 0.0 && w <= 1.0, SettingRange::ShareOrAll)?;
         within("sessions", self.sessions as f64, self.sessions > 0, SettingRange::AtLeast(1.0))?;
         within("start", start, start.floor() == start, SettingRange::Whole)?;
-        // The RFC warns of it: the rate is rounded down after every rise.
+        // The rate is rounded down after every increase, as the RFC warns.
         let rises = (start + w * start).floor() > start;
         within("start", start, rises, SettingRange::Raised { increase: w })
     }
 }
 
 impl DesignObjective {
-    fn check(&self) -> Result<(), SettingsError> {
+    fn check(&self) -> Result<(), SearchSettingsError> {
         let Self { increment, step_s, objective } = *self;
         positive("increment", increment)?;
         positive("step_s", step_s)?;
@@ -370,8 +370,8 @@ impl DesignObjective {
     }
 }
 
-impl Statistic {
-    /// As it stands in a table: `mean`, `p95`, `max`.
+impl DelayStatistic {
+    /// The name in tables: `mean`, `p95`, `max`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -386,22 +386,22 @@ fn within(
     value: f64,
     holds: bool,
     expected: SettingRange,
-) -> Result<(), SettingsError> {
-    if holds { Ok(()) } else { Err(SettingsError { setting, value, expected }) }
+) -> Result<(), SearchSettingsError> {
+    if holds { Ok(()) } else { Err(SearchSettingsError { setting, value, expected }) }
 }
 
-fn positive(setting: &'static str, value: f64) -> Result<(), SettingsError> {
+fn positive(setting: &'static str, value: f64) -> Result<(), SearchSettingsError> {
     within(setting, value, value > 0.0 && value.is_finite(), SettingRange::Positive)
 }
 
-fn spans(spans: &[(&'static str, f64)]) -> Result<(), SettingsError> {
+fn spans(spans: &[(&'static str, f64)]) -> Result<(), SearchSettingsError> {
     let is_span = |span: f64| span >= 0.0 && span.is_finite();
     spans
         .iter()
         .try_for_each(|(setting, span)| within(setting, *span, is_span(*span), SettingRange::NotNegative))
 }
 
-fn shares(shares: &[(&'static str, f64)]) -> Result<(), SettingsError> {
+fn shares(shares: &[(&'static str, f64)]) -> Result<(), SearchSettingsError> {
     let is_share = |share: f64| share > 0.0 && share < 1.0;
     shares
         .iter()

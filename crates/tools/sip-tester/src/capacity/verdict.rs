@@ -1,4 +1,4 @@
-//! What a search has found.
+//! The result of a search.
 
 use std::fmt;
 
@@ -6,76 +6,76 @@ use netrig_stats::fit::CredibleLevel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Reason, SILENCE};
+use super::decision::{SILENCE, StepReason};
 
-/// What a search has found. Rates are per second.
+/// The result of a search. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// A number.
-    Capacity(Capacity),
-    /// The highest rate allowed passed: nothing was found that the server does not carry.
+    /// The capacity was found.
+    Capacity(CapacityEstimate),
+    /// The highest allowed rate passed, so the capacity is not below it.
     MoreThan {
         /// The highest rate that passed.
         rate: f64,
     },
     /// Nothing was received from the server.
     Unanswered {
-        /// Calls that were begun; 0 if users could not be registered before.
+        /// Started calls; 0 if users could not be registered before.
         calls: u64,
-        /// Why they failed, in words; `None` of silence.
+        /// Why they failed, in words; `None` if no reason is known.
         why: Option<String>,
     },
-    /// The lowest rate allowed failed.
+    /// The lowest allowed rate failed.
     LessThan {
         /// The lowest rate that failed.
         rate: f64,
     },
-    /// Above a rate no step counts: the tester was the limit, or stalls of the machine spoilt every attempt.
+    /// No step above a rate is valid: the tester was the limit, or stalls of the machine invalidated every attempt.
     TesterLimit {
-        /// At this rate.
+        /// The rate of the invalid step.
         rate: f64,
-        /// The highest rate that the server carried.
+        /// The highest rate that the server sustained.
         carried: Option<f64>,
-        /// Why the step did not count.
-        why: Reason,
+        /// Why the step is invalid.
+        why: StepReason,
     },
-    /// After a step that failed the server did not come back.
+    /// The server did not recover after a failed step.
     NotRecovered {
         /// The rate of that step.
         after: f64,
-        /// For so long nothing but a few calls were offered, s.
+        /// How long only recovery checks were offered, s.
         waited_s: f64,
     },
-    /// The time or the steps were used up before one passed and one failed.
+    /// The limit of time or steps was reached before one step had passed and one had failed.
     Unsettled {
         /// The highest rate that passed.
         passed: Option<f64>,
-        /// The lowest that failed.
+        /// The lowest rate that failed.
         failed: Option<f64>,
-        /// How many steps.
+        /// The number of steps.
         steps: u32,
     },
 }
 
 /// A capacity, from all steps together. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Capacity {
-    /// The rate at which 95 % of the steps pass, but for those that fail by mischance: the median of what the steps say.
+pub struct CapacityEstimate {
+    /// The rate at which 95 % of the steps pass, apart from those that fail by chance: the median of its distribution.
     pub rate: f64,
     /// The lower end of its interval: the lower end of [`most`](Self::most).
     pub low: f64,
-    /// The upper end: that of [`half`](Self::half).
+    /// The upper end of its interval: the upper end of [`half`](Self::half).
     pub high: f64,
-    /// The confidence of each end's interval.
+    /// The confidence of the intervals of both ends, 0 to 1.
     pub confidence: f64,
-    /// The rate at which 95 % of the steps pass; `None` of a mode that fits no curve.
+    /// The rate at which 95 % of the steps pass; `None` in a mode that fits no curve.
     pub most: Option<RateInterval>,
-    /// The rate at which half of the steps pass; `None` of a mode that fits no curve.
+    /// The rate at which half of the steps pass; `None` in a mode that fits no curve.
     pub half: Option<RateInterval>,
-    /// The highest rate that was offered for long and passed; `None` if the time was up before.
+    /// The highest rate that passed a long step; `None` if the time limit was reached before.
     pub held: Option<HeldRate>,
-    /// How many steps it is from.
+    /// The number of steps that the estimate uses.
     pub steps: u64,
 }
 
@@ -96,17 +96,17 @@ impl From<CredibleLevel> for RateInterval {
     }
 }
 
-/// A rate that was offered for long and passed.
+/// A rate that passed a long step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldRate {
-    /// Per second.
+    /// The rate, per second.
     pub rate: f64,
-    /// For so long, s.
+    /// The duration of the step, s.
     pub span_s: f64,
 }
 
 impl Verdict {
-    /// The capacity per second, if there is one: "more than" and "less than" are none.
+    /// The capacity per second; `None` for any other verdict.
     pub const fn rate(&self) -> Option<f64> {
         match self {
             Self::Capacity(capacity) => Some(capacity.rate),
@@ -114,7 +114,7 @@ impl Verdict {
         }
     }
 
-    /// What stands behind a capacity, in words: see [`Capacity::details`].
+    /// The details of a capacity, in words: see [`CapacityEstimate::details`].
     pub fn details(&self) -> Option<String> {
         match self {
             Self::Capacity(capacity) => capacity.details(),
@@ -122,7 +122,7 @@ impl Verdict {
         }
     }
 
-    /// In words, of `unit` per second (`calls`).
+    /// The verdict in words. `unit` is the name of what is counted (`calls`).
     pub fn sentence(&self, unit: &str) -> String {
         let mut words = String::new();
         // Writing to a string does not fail.
@@ -134,7 +134,7 @@ impl Verdict {
         match self {
             Self::Capacity(capacity) => capacity.write(f, unit),
             Self::MoreThan { rate } => {
-                write!(f, "more than {rate} {unit}/s: no rate that was allowed failed")
+                write!(f, "more than {rate} {unit}/s: no allowed rate failed")
             }
             Self::Unanswered { calls, why } => {
                 let why = why.as_deref().unwrap_or(SILENCE);
@@ -144,11 +144,11 @@ impl Verdict {
                 }
             }
             Self::LessThan { rate } => {
-                write!(f, "less than {rate} {unit}/s: no rate that was allowed passed")
+                write!(f, "less than {rate} {unit}/s: no allowed rate passed")
             }
             Self::TesterLimit { rate, carried, why } => {
                 let limit = match why {
-                    Reason::Stalled { .. } => "stalls of the machine spoil every step",
+                    StepReason::Stalled { .. } => "stalls of the machine invalidate every step",
                     _ => "the tester is the limit",
                 };
                 match carried {
@@ -162,9 +162,13 @@ impl Verdict {
             }
             Self::Unsettled { passed, failed, steps } => {
                 if let (Some(passed), None) = (passed, failed) {
-                    return write!(f, "at least {passed} {unit}/s: the time was up before a rate failed");
+                    return write!(
+                        f,
+                        "at least {passed} {unit}/s: the time limit was reached before a rate failed"
+                    );
                 }
-                write!(f, "not settled after {steps} steps")?;
+                let s = if *steps == 1 { "" } else { "s" };
+                write!(f, "no result after {steps} step{s}")?;
                 let mut say = |word, rate: &Option<f64>| match rate {
                     Some(rate) => write!(f, "; {rate} {unit}/s {word}"),
                     None => Ok(()),
@@ -176,8 +180,8 @@ impl Verdict {
     }
 }
 
-impl Capacity {
-    /// Of a mode that fits no curve: the highest rate that passed, and the lowest above it that failed if one did.
+impl CapacityEstimate {
+    /// The capacity in a mode that fits no curve, from the highest rate that passed and the lowest failed rate above it.
     pub(super) fn between(passed: f64, failed: Option<f64>, steps: u64) -> Self {
         let high = failed.unwrap_or(passed);
         Self { rate: passed, low: passed, high, confidence: 0.95, most: None, half: None, held: None, steps }
@@ -192,15 +196,15 @@ impl Capacity {
         if self.high > self.low { write!(f, "; {high}/s failed") } else { Ok(()) }
     }
 
-    /// The rates at which 95 % and half of the steps pass, with their intervals, and the rate that held for long, in words; `None`
-    /// of a mode that fits no curve.
+    /// The rates at which 95 % and half of the steps pass, with their intervals, and the rate that passed a long step, in words.
+    /// `None` in a mode that fits no curve.
     pub fn details(&self) -> Option<String> {
         let of = |RateInterval { low, value, high }| {
             format!("{}/s ({} to {})", whole(value), whole(low), whole(high))
         };
         let held = match self.held {
             Some(HeldRate { rate, span_s }) => format!("{}/s held for {span_s:.0} s", whole(rate)),
-            None => "the time was up before a rate could be held for long".to_owned(),
+            None => "the time limit was reached before a long step".to_owned(),
         };
         Some(format!(
             "95 % of the steps pass at {}, half of them at {}; {held}",
@@ -210,7 +214,7 @@ impl Capacity {
     }
 }
 
-/// A rate as people read it: three digits below 100, whole above.
+/// A rate for display: three digits below 100, whole above.
 fn whole(rate: f64) -> String {
     match rate {
         _ if rate >= 100.0 => format!("{rate:.0}"),

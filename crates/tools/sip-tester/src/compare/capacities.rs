@@ -1,6 +1,6 @@
 //! Two capacities: each is an interval from all steps of its search. They differ if their intervals do not overlap.
 
-use crate::capacity::{Capacity, Verdict as CapacityVerdict};
+use crate::capacity::{CapacityEstimate, Verdict as CapacityVerdict};
 
 use super::document::ComparedCapacity;
 use super::index::{ComparedIndex, IndexVerdict};
@@ -29,7 +29,7 @@ pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex
 }
 
 /// The upper end of an interval, which has none if no rate failed.
-fn high(capacity: &Capacity) -> f64 {
+fn high(capacity: &CapacityEstimate) -> f64 {
     let has_failed = capacity.half.is_some() || capacity.high > capacity.low;
     if has_failed { capacity.high } else { f64::INFINITY }
 }

@@ -117,29 +117,29 @@ pub fn typed_name(setting: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netrig_sip_tester::capacity::{Search, Sequential, Settings};
+    use netrig_sip_tester::capacity::{CapacitySearch, SearchSettings, Sequential};
 
     use super::*;
 
     #[test]
     fn a_setting_is_named_by_its_flag() {
-        let settings = Settings::sequential("calls", 100.0, Vec::new());
+        let settings = SearchSettings::sequential("calls", 100.0, Vec::new());
         let short = Sequential { within_s: 1.0, ..Sequential::default() };
         let short =
-            Settings { mode: netrig_sip_tester::capacity::Mode::Sequential(short), ..settings.clone() };
+            SearchSettings { mode: netrig_sip_tester::capacity::Mode::Sequential(short), ..settings.clone() };
         for (settings, sentence) in [
             (short, "--within is 1 s; expected: finite and at least --least, which is 5 s"),
             (
-                Settings { highest: 10.0, ..settings.clone() },
+                SearchSettings { highest: 10.0, ..settings.clone() },
                 "--start is 100/s; expected: between --lowest, which is 1/s, and --highest, which is 10/s",
             ),
             (
-                Settings { patience_s: -1.0, ..settings.clone() },
+                SearchSettings { patience_s: -1.0, ..settings.clone() },
                 "--patience is -1 s; expected: at least 0 and finite",
             ),
-            (Settings { rest_s: -1.0, ..settings }, "rest_s is -1 s; expected: at least 0 and finite"),
+            (SearchSettings { rest_s: -1.0, ..settings }, "rest_s is -1 s; expected: at least 0 and finite"),
         ] {
-            assert_eq!(Search::new(settings).unwrap_err().sentence(typed_name), sentence);
+            assert_eq!(CapacitySearch::new(settings).unwrap_err().sentence(typed_name), sentence);
         }
     }
 }

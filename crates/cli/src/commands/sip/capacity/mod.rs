@@ -12,7 +12,7 @@ use netrig_sip::load::{Arrivals, Pace};
 use netrig_sip_net::load::{LoadError, LoadOrder, Offered, Steering};
 use netrig_sip_net::tap::MessageTaps;
 use netrig_sip_tester::capacity::{
-    CapacityError, CapacityOrder, JournalError, SearchDrive, SearchEnd, Settings, Verdict, table,
+    CapacityError, CapacityOrder, JournalError, SearchDrive, SearchEnd, SearchSettings, Verdict, table,
 };
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
@@ -70,7 +70,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
 }
 
 /// What was typed, as the search takes it.
-fn order(typed: &Capacity, settings: Settings) -> CapacityOrder<'_> {
+fn order(typed: &Capacity, settings: SearchSettings) -> CapacityOrder<'_> {
     let load = |rate, at_most_s, calls| {
         step(typed, rate, at_most_s, calls).map_err(|failure| LoadError::Request(failure.why()))
     };

@@ -3,7 +3,7 @@
 use netrig_sip::index;
 use netrig_sip_net::load::LoadOrder;
 use netrig_sip_tester::capacity::{
-    DesignObjective, Mode, Rfc7502, Sequential, Settings, Statistic, Threshold,
+    DelayStatistic, DesignObjective, Mode, Rfc7502, SearchSettings, Sequential, Threshold,
 };
 
 use super::arguments::{Capacity, ModeName, SearchArguments};
@@ -11,17 +11,17 @@ use crate::commands::sip::subject::{thresholds, work};
 use netrig_sip_tester::capacity::unit_of;
 
 /// The settings of the search, for calls as `order` has them.
-pub fn settings(typed: &Capacity, order: &LoadOrder) -> Settings {
+pub fn settings(typed: &Capacity, order: &LoadOrder) -> SearchSettings {
     let search = &typed.search;
     let unit = unit_of(work(&typed.subject));
     let settings = match search.mode {
         ModeName::Sequential => {
-            let settings = Settings::sequential(unit, search.start.0, bounds(typed));
-            Settings { mode: Mode::Sequential(sequential(typed, search)), ..settings }
+            let settings = SearchSettings::sequential(unit, search.start.0, bounds(typed));
+            SearchSettings { mode: Mode::Sequential(sequential(typed, search)), ..settings }
         }
         ModeName::Rfc7502 => {
             let rfc = Rfc7502 { sessions: search.sessions, increase: search.increase.get() };
-            Settings { mode: Mode::Rfc7502(rfc), ..Settings::rfc7502(unit, search.start.0) }
+            SearchSettings { mode: Mode::Rfc7502(rfc), ..SearchSettings::rfc7502(unit, search.start.0) }
         }
         ModeName::DesignObjective => {
             let objective = DesignObjective {
@@ -29,11 +29,11 @@ pub fn settings(typed: &Capacity, order: &LoadOrder) -> Settings {
                 step_s: search.step.as_secs_f64(),
                 objective: 1.0 - typed.subject.judge.success.get(),
             };
-            let settings = Settings::design_objective(unit, search.start.0, search.increment.0);
-            Settings { mode: Mode::DesignObjective(objective), ..settings }
+            let settings = SearchSettings::design_objective(unit, search.start.0, search.increment.0);
+            SearchSettings { mode: Mode::DesignObjective(objective), ..settings }
         }
     };
-    Settings {
+    SearchSettings {
         lowest: search.lowest.0,
         highest: search.highest.0,
         patience_s: order.plan.patience.as_secs_f64(),
@@ -50,7 +50,7 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
     Sequential {
         precision: search.precision.get(),
         // A tenth of what is bad is good.
-        test: netrig_sip_tester::capacity::Evidence { good: bad / 10.0, bad, ..own.test },
+        test: netrig_sip_tester::capacity::FailureShareTest { good: bad / 10.0, bad, ..own.test },
         least_s,
         most_s: search.most.as_secs_f64().max(least_s),
         confirm_s: search.confirm.as_secs_f64(),
@@ -63,9 +63,9 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
 fn bounds(typed: &Capacity) -> Vec<Threshold> {
     let index::Thresholds { bounds, statistic, .. } = thresholds(&typed.subject);
     let statistic = match statistic {
-        index::Statistic::Mean => Statistic::Mean,
-        index::Statistic::P95 => Statistic::P95,
-        index::Statistic::Each => Statistic::Max,
+        index::Statistic::Mean => DelayStatistic::Mean,
+        index::Statistic::P95 => DelayStatistic::P95,
+        index::Statistic::Each => DelayStatistic::Max,
     };
     let bound = |bound: &index::Bound| Threshold {
         delay: bound.delay.name().to_owned(),

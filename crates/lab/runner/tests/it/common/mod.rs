@@ -1,4 +1,4 @@
-//! An experiment to carry out, and a substrate that does what a test tells it.
+//! An experiment, and a substrate whose behaviour a test defines.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -9,10 +9,10 @@ use std::time::Duration as Span;
 use netrig_core::quantity::RECEIVED_BYTES;
 use netrig_core::{Duration, Instant, Note, Sample, Seeds, Sink, Subject};
 use netrig_experiment::{Balance, Experiment, Outcome, Run, RunError, Substrate, Unsupported};
-use netrig_runner::{Ended, Progress, Request, RunnerError, carry_out};
+use netrig_runner::{PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
 use netrig_store::{Provenance, Replication, Store};
 
-/// Three points; `replications` is the body of that table.
+/// The text of an experiment with three points. `replications` is the body of that table.
 pub fn file(replications: &str) -> String {
     format!(
         r#"
@@ -48,36 +48,36 @@ pub fn experiment(text: &str) -> Experiment {
     Experiment::parse("two-hosts.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What a run does.
+/// The behaviour of a run.
 pub enum Act {
-    /// The goodput, in B/s.
+    /// It measures this goodput, B/s.
     Measure(f64),
     /// The tester was the limit.
     Invalid,
-    /// It says that it failed.
+    /// It returns an error.
     Fail,
     /// It panics.
     Panic,
-    /// It loses seven packets unseen.
+    /// Seven packets are missing in its balance.
     Leak,
-    /// It goes on until it is cancelled.
+    /// It runs until it is cancelled.
     Hang,
 }
 
 pub type Behaviour = Box<dyn Fn(&Run) -> Act + Send + Sync>;
 
-/// A substrate that does what it is told, and remembers what it did.
+/// A substrate with a given behaviour that records its runs.
 pub struct Fake {
     pub act: Behaviour,
     pub name: &'static str,
     pub parallelism: usize,
-    /// How long a run takes.
+    /// The duration of a run.
     pub takes: fn(&Run) -> Span,
-    /// A point of this rate cannot be run.
+    /// The level of `rate` that the substrate refuses.
     pub refuses: &'static str,
-    /// Whether a run made again is the same.
+    /// Whether repeated runs are the same.
     pub repeats: bool,
-    /// Rate and replication of each run, in the order in which they began.
+    /// Rate and replication of each run, in the order of their starts.
     pub began: Mutex<Vec<(String, u32)>>,
     pub now: AtomicUsize,
     pub most_at_once: AtomicUsize,
@@ -114,11 +114,11 @@ pub fn rate(run: &Run) -> String {
 
 pub fn value(run: &Run) -> f64 {
     let mut stream = Seeds::new(run.seed).stream(&format!("fake/{}", rate(run)));
-    // Whole numbers, so that nothing is rounded on the way through bytes and seconds.
+    // Whole numbers, so that no rounding occurs in the conversion to bytes and seconds.
     (1000.0 + 100.0 * stream.normal(0.0, 1.0)).round()
 }
 
-/// Later replications are over sooner, so that runs do not end in the order in which they began.
+/// Later replications are shorter, so that runs end in another order than they start.
 pub fn later_is_sooner(run: &Run) -> Span {
     Span::from_millis(u64::from(20_u32.saturating_sub(run.replication)) % 7)
 }
@@ -213,7 +213,7 @@ impl Lab {
         Store::open(&self.path()).unwrap()
     }
 
-    pub fn run(&self, text: &str, substrate: &Fake) -> Ended {
+    pub fn run(&self, text: &str, substrate: &Fake) -> PlanOutcome {
         self.try_run(text, &[substrate], &mut ()).unwrap()
     }
 
@@ -221,9 +221,9 @@ impl Lab {
         &self,
         text: &str,
         substrates: &[&dyn Substrate],
-        progress: &mut dyn Progress,
-    ) -> Result<Ended, RunnerError> {
-        let request = Request {
+        progress: &mut dyn ProgressListener,
+    ) -> Result<PlanOutcome, RunnerError> {
+        let request = PlanRequest {
             experiment: &experiment(text),
             file: text,
             substrates,
@@ -236,7 +236,7 @@ impl Lab {
     }
 }
 
-/// All replications that the store holds, of all experiments.
+/// All replications of all experiments in the store.
 pub fn stored(path: &Path) -> Vec<Replication> {
     let store = Store::open_read_only(path).unwrap();
     let experiments = store.experiments().unwrap();

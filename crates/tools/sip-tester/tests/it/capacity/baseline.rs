@@ -1,41 +1,41 @@
-//! What testers carry against themselves, of testers of whom that is known.
+//! The search for a baseline, with testers of known limits.
 
-use netrig_sip_tester::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
+use netrig_sip_tester::capacity::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
 
 const SPAN_S: f64 = BaselineSearch::SPAN_S;
 
-/// A rate at which all went well.
+/// The observation of a sustained rate.
 fn carried(rate: f64) -> Seen {
     let begun = (rate * SPAN_S).round() as u64;
-    let counts = Counts { begun, succeeded: begun, ..Counts::default() };
+    let counts = CallCounts { begun, succeeded: begun, ..CallCounts::default() };
     Seen { span_s: SPAN_S, counts, ..Seen::default() }
 }
 
-/// The same with other counts.
-fn with(rate: f64, change: impl FnOnce(&mut Counts)) -> Seen {
+/// The same observation with other counts.
+fn with(rate: f64, change: impl FnOnce(&mut CallCounts)) -> Seen {
     let mut seen = carried(rate);
     change(&mut seen.counts);
     seen
 }
 
-/// What is found of a tester, with all the rates that were offered.
+/// The baseline of a tester, and all rates that were offered.
 fn found(start: f64, bounds: (f64, f64), mut tester: impl FnMut(f64, usize) -> Seen) -> (Baseline, Vec<f64>) {
     let mut search = BaselineSearch::new(start, bounds);
     let mut offered = Vec::new();
     while let Some(rate) = search.next() {
-        assert_eq!(search.next(), Some(rate), "it stays the same until something is told");
+        assert_eq!(search.next(), Some(rate), "it stays the same until an observation");
         offered.push(rate);
-        assert!(offered.len() < 100, "it comes to an end: {offered:?}");
-        search.told(&tester(rate, offered.len()));
+        assert!(offered.len() < 100, "the search ends: {offered:?}");
+        search.observe(&tester(rate, offered.len()));
     }
-    // Nothing is to be told any more.
+    // Further observations have no effect.
     let end = search.found();
-    search.told(&carried(1.0));
+    search.observe(&carried(1.0));
     assert_eq!(search.found(), end);
     (end, offered)
 }
 
-/// One that carries so many.
+/// A tester with this limit.
 fn up_to(limit: f64) -> impl FnMut(f64, usize) -> Seen {
     move |rate, _| if rate <= limit { carried(rate) } else { with(rate, |counts| counts.failed = 7) }
 }
@@ -46,7 +46,7 @@ fn what_a_tester_carries_is_found_to_a_fifth() {
         let (found, offered) = found(100.0, (1.0, 1e6), up_to(limit));
         let (carried, not) = (found.carried.unwrap(), found.not_carried.unwrap());
         assert!(carried <= limit && limit < not, "{limit}: {found:?}");
-        // Two halvings of a factor of two leave its fourth root, and rounding to a call per second a little more.
+        // Two halvings of a factor of two leave its fourth root. Rounding to a call per second adds a little.
         assert!(not <= carried * 1.1893 + 1.5, "{limit}: {found:?}");
         assert!(offered.iter().all(|rate| (1.0..=1e6).contains(rate)), "{offered:?}");
         assert!(found.why.unwrap().contains("7 of "));
@@ -58,14 +58,14 @@ fn no_rate_is_offered_that_the_search_may_not_offer() {
     let (all, offered) = found(100.0, (1.0, 4000.0), up_to(f64::INFINITY));
     assert_eq!((all.carried, all.not_carried, &*offered), (Some(4000.0), None, &[2500.0, 4000.0][..]));
     assert!(all.refuses(4000.0).is_none());
-    assert!(all.sentence("calls").ends_with("the most that may be offered"));
+    assert!(all.sentence("calls").ends_with("the highest allowed rate"));
     let (low, offered) = found(100.0, (1.0, 200.0), up_to(f64::INFINITY));
     assert_eq!((low.carried, &*offered), (Some(200.0), &[200.0][..]));
     let (none, offered) = found(100.0, (50.0, 1e6), up_to(20.0));
     assert_eq!((none.carried, none.not_carried), (None, Some(50.0)));
     assert_eq!(offered.last(), Some(&50.0));
     assert!(none.refuses(50.0).is_some());
-    // A search that begins high has no need of what is below.
+    // A search that starts high does not offer lower rates.
     assert_eq!(found(40_000.0, (1.0, 1e6), up_to(50_000.0)).1[0], 40_000.0);
 }
 
@@ -76,37 +76,36 @@ fn who_is_disturbed_once_is_asked_again() {
     let (all, offered) = found(100.0, (1.0, 10_000.0), disturbed);
     assert_eq!((all.carried, all.not_carried), (Some(10_000.0), None));
     assert_eq!(offered, [2500.0, 5000.0, 5000.0, 10_000.0]);
-    // Disturbed at each rate, but never twice.
+    // The tester is disturbed at each rate, but never twice.
     let (all, _) = found(100.0, (1.0, 10_000.0), |rate, nth| {
         if nth % 2 == 1 { with(rate, |counts| counts.failed = 1) } else { carried(rate) }
     });
     assert_eq!(all.carried, Some(10_000.0));
 }
 
-/// Why a tester whose only rate is this one did not carry it.
+/// Why a tester did not sustain its only rate.
 fn why(rate: f64, seen: &Seen) -> Option<String> {
     found(rate, (rate, rate), |_, _| seen.clone()).0.why
 }
 
 #[test]
 fn what_is_left_to_chance_is_no_fault() {
-    // 20,000 are asked for in 2 s: 2 % fewer is little beside what a tester loses that is too slow, and four standard deviations of
-    // a Poisson process are 566.
+    // 20,000 calls are intended in 2 s. Four standard deviations of a Poisson process are 566, more than 2 %.
     assert_eq!(why(10_000.0, &with(10_000.0, |counts| counts.begun = 19_440)), None);
     let few = why(10_000.0, &with(10_000.0, |counts| counts.begun = 19_400));
-    assert_eq!(few.as_deref(), Some("19400 of about 20000 began"));
-    // Of 200,000 it is 2 %.
+    assert_eq!(few.as_deref(), Some("19400 of about 20000 were started"));
+    // For 200,000 calls, 2 % is the larger tolerance.
     assert_eq!(why(1e5, &with(1e5, |counts| counts.begun = 196_000)), None);
     assert!(why(1e5, &with(1e5, |counts| counts.begun = 195_999)).is_some());
-    // One of a thousand may be sent again, and none may fail.
+    // One request in a thousand may be retransmitted, and no call may fail.
     assert_eq!(why(10_000.0, &with(10_000.0, |counts| counts.again = 20)), None);
     let again = why(10_000.0, &with(10_000.0, |counts| counts.again = 21));
-    assert_eq!(again.as_deref(), Some("0 of 20000 failed, 21 requests were sent again"));
+    assert_eq!(again.as_deref(), Some("0 of 20000 failed, 21 requests were retransmitted"));
     let failed = why(10_000.0, &with(10_000.0, |counts| counts.failed = 1));
-    assert_eq!(failed.as_deref(), Some("1 of 20000 failed, 0 requests were sent again"));
-    // Of which nothing is known, nothing was carried.
+    assert_eq!(failed.as_deref(), Some("1 of 20000 failed, 0 requests were retransmitted"));
+    // Without any counts the rate was not sustained.
     let none = Seen { span_s: SPAN_S, ..Seen::default() };
-    assert_eq!(why(10_000.0, &none).as_deref(), Some("0 of about 20000 began"));
+    assert_eq!(why(10_000.0, &none).as_deref(), Some("0 of about 20000 were started"));
 }
 
 #[test]
@@ -123,7 +122,7 @@ fn a_rate_above_what_the_tester_carries_is_not_the_servers_to_fail() {
     let baseline = Baseline { carried: Some(5000.0), not_carried: Some(6000.0), why: Some("late".into()) };
     assert!(baseline.refuses(5000.0).is_none());
     let seen = baseline.refuses(5001.0).unwrap();
-    assert_eq!(seen.tester.faults, ["against itself it carried 5000/s, and not 6000/s: late"]);
+    assert_eq!(seen.tester.faults, ["the tester alone sustained 5000/s, but not 6000/s: late"]);
     assert!(Baseline { carried: None, ..baseline.clone() }.refuses(1.0).is_some());
     assert!(Baseline { not_carried: None, ..baseline }.refuses(1e6).is_none());
 }

@@ -1,21 +1,21 @@
-//! What ended a search, from what was counted of the server.
+//! The cause that limited a server, from the kernel's counters.
 
 use netrig_sip_tester::capacity::{
-    CapacityCause, Counts, Order, Purpose, Search, Seen, ServerSeen, StallsSeen, Verdict, causes,
+    CallCounts, CapacityCause, CapacitySearch, Order, Purpose, Seen, ServerSeen, StallsSeen, Verdict, causes,
 };
 
 use super::settings;
 
-/// What is found of a server that fails from 500 per second on, and of which this is seen in those steps.
+/// The causes for a server that fails above 500 per second, with these counters in the failed steps.
 fn found(seen_of_server: &ServerSeen) -> Vec<String> {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     loop {
         match search.next() {
             Order::Step(step) => {
                 let begun = (step.rate * step.at_most_s) as u64;
                 let is_bad = step.rate > 500.0;
                 let failed = if is_bad { begun / 2 } else { 0 };
-                let counts = Counts { begun, failed, succeeded: begun - failed, ..Counts::default() };
+                let counts = CallCounts { begun, failed, succeeded: begun - failed, ..CallCounts::default() };
                 let server = Some(if is_bad { seen_of_server.clone() } else { ServerSeen::default() });
                 search.end(&Seen { span_s: step.at_most_s, counts, server, ..Seen::default() });
             }
@@ -46,7 +46,7 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
         ),
         (
             ServerSeen { busiest_s: 1.2, throttled_s: 2.8, ..idle.clone() },
-            "its control group kept it from running for 70 % of the step",
+            "its control group throttled it for 70 % of the step",
         ),
         (
             ServerSeen { dropped: 1487, least_full: Some(0.1), ..idle.clone() },
@@ -62,7 +62,7 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
         ),
         (
             ServerSeen { busiest_s: 2.0, ran_s: 7.6, ..idle.clone() },
-            "the server's processors: its threads had 95 % of the 2 processors that they may use",
+            "the server's processors: its threads used 95 % of the 2 processors on which they may run",
         ),
         (
             ServerSeen { busiest_s: 2.4, busiest_waited_s: 1.5, dropped: 3, ..idle.clone() },
@@ -72,14 +72,14 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
         (idle, "busy for only 10 % of the step and dropped no datagram"),
         (
             ServerSeen { hidden: Some("it is on another host".to_owned()), ..ServerSeen::default() },
-            "not known, because it is on another host",
+            "unknown, because it is on another host",
         ),
     ] {
         let all = found(&seen);
         assert_eq!(all.len(), 1, "{all:?}");
         assert!(all[0].contains(words), "{words}: {all:?}");
     }
-    // Whatever the cause was, drops are told.
+    // Drops are reported for every cause.
     let busy =
         ServerSeen { span_s: 1.0, busiest_s: 1.0, dropped: 9, receive_buffer: 4096, ..ServerSeen::default() };
     let all = found(&busy);
@@ -93,7 +93,7 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
 
 #[test]
 fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let mut failed = 0;
     while let Order::Step(_) | Order::Drain(_) = search.next() {
         let Order::Step(step) = search.next() else {
@@ -104,12 +104,12 @@ fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
         let is_bad = step.rate > 500.0 && step.purpose != Purpose::Recovery;
         failed += u32::from(is_bad);
         let lost = if is_bad { begun / 2 } else { 0 };
-        let counts = Counts { begun, failed: lost, succeeded: begun - lost, ..Counts::default() };
-        // Once its processor was to blame, and a stall once.
+        let counts = CallCounts { begun, failed: lost, succeeded: begun - lost, ..CallCounts::default() };
+        // One failure is due to its processor, and one to a stall.
         let busiest_s = if failed == 1 { 1.0 } else { 0.1 };
         let (dropped, least_full) = (u64::from(is_bad), is_bad.then_some(0.0));
         let server = ServerSeen { span_s: 1.0, busiest_s, dropped, least_full, ..ServerSeen::default() };
-        // It is long enough to explain all failures.
+        // The stall is long enough to explain all failures.
         let stalls = match failed == 2 && is_bad {
             true => StallsSeen { count: 1, longest_s: 0.31, total_s: 0.1 * step.at_most_s, steal: 0.0 },
             false => StallsSeen::default(),
@@ -119,8 +119,5 @@ fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
     let all = causes(&search.journal());
     assert!(matches!(all[0].cause, CapacityCause::ReceiveBuffer { dropped: 1, .. }), "{all:?}");
     let said = all[1].to_string();
-    assert_eq!(
-        said,
-        "the whole machine stalled 1 time, for up to 310 ms; 1 step that this spoilt was repeated"
-    );
+    assert_eq!(said, "the whole machine stalled 1 time, for up to 310 ms; 1 invalid step was repeated");
 }

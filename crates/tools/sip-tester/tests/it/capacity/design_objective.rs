@@ -1,11 +1,11 @@
 //! The design objective capacity.
 
-use netrig_sip_tester::capacity::{Mode, Search, Settings, Verdict};
+use netrig_sip_tester::capacity::{CapacitySearch, Mode, SearchSettings, Verdict};
 
 use super::server::Server;
 
-fn settings() -> Settings {
-    let mut settings = Settings::design_objective("calls", 100.0, 50.0);
+fn settings() -> SearchSettings {
+    let mut settings = SearchSettings::design_objective("calls", 100.0, 50.0);
     if let Mode::DesignObjective(objective) = &mut settings.mode {
         objective.step_s = 120.0;
     }
@@ -14,7 +14,7 @@ fn settings() -> Settings {
 
 #[test]
 fn it_is_the_highest_step_that_met_the_objective() {
-    let mut search = Search::new(settings()).unwrap();
+    let mut search = CapacitySearch::new(settings()).unwrap();
     let verdict = Server::of(320.0).drive(&mut search);
     assert_eq!(verdict.rate(), Some(300.0));
     let journal = search.journal();
@@ -31,7 +31,7 @@ fn one_in_a_thousand_is_too_many_and_fewer_are_not() {
         let mut all = settings();
         all.highest = 100.0;
         let refuses = move |_| share;
-        Server { refuses: Box::new(refuses), ..Server::of(1e6) }.drive(&mut Search::new(all).unwrap())
+        Server { refuses: Box::new(refuses), ..Server::of(1e6) }.drive(&mut CapacitySearch::new(all).unwrap())
     };
     assert_eq!(meets(0.0004), Verdict::MoreThan { rate: 100.0 });
     assert_eq!(meets(0.003), Verdict::LessThan { rate: 100.0 });

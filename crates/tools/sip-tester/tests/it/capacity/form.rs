@@ -1,12 +1,12 @@
 //! The report of RFC 7502.
 
-use netrig_sip_tester::capacity::{Rfc7502Form, Search, Settings, Verdict};
+use netrig_sip_tester::capacity::{CapacitySearch, Rfc7502Form, SearchSettings, Verdict};
 
 use super::server::Server;
 
 #[test]
 fn it_shows_every_line_of_the_form_and_leaves_open_what_is_not_known() {
-    let mut search = Search::new(Settings::rfc7502("calls", 100.0)).unwrap();
+    let mut search = CapacitySearch::new(SearchSettings::rfc7502("calls", 100.0)).unwrap();
     let verdict = Server { buffer: 0.0, ..Server::of(460.0) }.drive(&mut search);
     let mut form = Rfc7502Form::of(&search.journal());
     form.transport = Some("UDP".to_owned());
@@ -50,6 +50,6 @@ fn what_is_no_number_is_not_shown_as_one() {
     assert_eq!(Rfc7502Form::measured(&Verdict::MoreThan { rate: 1500.0 }), "more than 1500");
     let unsettled = Verdict::Unsettled { passed: Some(10.0), failed: None, steps: 3 };
     assert_eq!(Rfc7502Form::measured(&unsettled), "not found");
-    let sequential = Rfc7502Form::of(&Search::new(super::settings()).unwrap().journal());
+    let sequential = Rfc7502Form::of(&CapacitySearch::new(super::settings()).unwrap().journal());
     assert_eq!(sequential.notes.as_deref(), Some("the rate was not found by the algorithm of section 4.10"));
 }

@@ -1,17 +1,17 @@
-//! How one step is decided: open calls, thresholds, the tester.
+//! The decision of a step: open calls, thresholds, the tester.
 
 use netrig_sip_tester::capacity::{
-    Counts, DelaySeen, Order, Outcome, Progress, Reason, Search, Seen, ServerSeen, Settings, StallsSeen,
-    Statistic, Step, TesterSeen, Threshold, Verdict,
+    CallCounts, CapacitySearch, DelaySeen, DelayStatistic, LoadStep, Order, SearchSettings, Seen, ServerSeen,
+    StallsSeen, StepOutcome, StepProgress, StepReason, TesterSeen, Threshold, Verdict,
 };
 
 use super::{settings, with};
 
-/// A search whose next step is at 1000 per second and not decided before 5 s; its longest span is 14.95 s.
-fn at_1000() -> (Search, Step) {
+/// A search whose next step is at 1000 per second, takes at least 5 s before a decision and at most 14.95 s.
+fn at_1000() -> (CapacitySearch, LoadStep) {
     let mut all = settings();
     all.start = 1000.0;
-    let search = Search::new(all).unwrap();
+    let search = CapacitySearch::new(all).unwrap();
     let Order::Step(step) = search.next() else { panic!() };
     assert_eq!((step.least_s, step.linger_s, step.calls), (5.0, 33.0, None));
     assert!((step.at_most_s - 14.95).abs() < 0.01, "{}", step.at_most_s);
@@ -19,37 +19,37 @@ fn at_1000() -> (Search, Step) {
 }
 
 fn seen(span_s: f64, begun: u64, succeeded: u64, failed: u64, overdue: u64) -> Seen {
-    let counts = Counts { begun, succeeded, failed, overdue, ..Counts::default() };
+    let counts = CallCounts { begun, succeeded, failed, overdue, ..CallCounts::default() };
     Seen { span_s, counts, ..Seen::default() }
 }
 
-fn enough(progress: Progress) -> Option<(Outcome, Reason, f64)> {
+fn enough(progress: StepProgress) -> Option<(StepOutcome, StepReason, f64)> {
     match progress {
-        Progress::Continue => None,
-        Progress::Enough { decision, linger_s } => Some((decision.outcome, decision.reason, linger_s)),
+        StepProgress::Continue => None,
+        StepProgress::Enough { decision, linger_s } => Some((decision.outcome, decision.reason, linger_s)),
     }
 }
 
 #[test]
 fn about_three_thousand_clean_calls_decide_99_9_per_cent() {
-    let mut search = Search::new(with(settings(), |sequential| sequential.least_s = 0.0)).unwrap();
+    let mut search = CapacitySearch::new(with(settings(), |sequential| sequential.least_s = 0.0)).unwrap();
     assert_eq!(enough(search.observe(&seen(33.15, 3315, 3315, 0, 0))), None);
     let (outcome, reason, linger_s) = enough(search.observe(&seen(33.16, 3316, 3316, 0, 0))).unwrap();
-    assert_eq!((outcome, reason, linger_s), (Outcome::Passed, Reason::Shown, 2.5));
+    assert_eq!((outcome, reason, linger_s), (StepOutcome::Passed, StepReason::Shown, 2.5));
 }
 
 #[test]
 fn young_calls_are_left_out_and_overdue_ones_count_as_failed() {
-    // Of 5,000 calls 100 are open. Young, they say nothing.
+    // 100 of 5,000 calls are open. Young calls have no effect.
     let (mut search, _) = at_1000();
-    assert_eq!(enough(search.observe(&seen(5.0, 5000, 4900, 0, 0))).unwrap().0, Outcome::Passed);
-    // Overdue, they may all be lost: no pass. They may all succeed: no failure.
+    assert_eq!(enough(search.observe(&seen(5.0, 5000, 4900, 0, 0))).unwrap().0, StepOutcome::Passed);
+    // Overdue calls may all be lost, so there is no pass. They may all succeed, so there is no failure.
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(5.0, 5000, 4900, 0, 100))), None);
-    // A single one that is overdue must be outweighed by 2,557 more successes.
+    // One overdue call needs 2,557 more successes for a pass.
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(5.0, 5000, 4999, 0, 1))), None);
-    assert_eq!(enough(search.observe(&seen(5.9, 5900, 5899, 0, 1))).unwrap().0, Outcome::Passed);
+    assert_eq!(enough(search.observe(&seen(5.9, 5900, 5899, 0, 1))).unwrap().0, StepOutcome::Passed);
 }
 
 #[test]
@@ -60,17 +60,17 @@ fn what_has_to_be_sent_again_is_not_carried() {
         seen.counts.again = again;
         enough(search.observe(&seen)).map(|(outcome, reason, _)| (outcome, reason))
     };
-    assert_eq!(again(5, 5000), Some((Outcome::Passed, Reason::Shown)), "one in a thousand");
-    assert_eq!(again(6, 5000), Some((Outcome::Failed, Reason::Again { requests: 6 })));
-    // Before its shortest span: all that comes could succeed at once.
+    assert_eq!(again(5, 5000), Some((StepOutcome::Passed, StepReason::Shown)), "one in a thousand");
+    assert_eq!(again(6, 5000), Some((StepOutcome::Failed, StepReason::Again { requests: 6 })));
+    // Before the shortest duration: all later calls could succeed at the first attempt.
     assert_eq!(again(5, 1000), None);
-    assert_eq!(again(6, 1000), Some((Outcome::Failed, Reason::Again { requests: 6 })));
-    // What waited for the end of a step contradicts it too.
+    assert_eq!(again(6, 1000), Some((StepOutcome::Failed, StepReason::Again { requests: 6 })));
+    // Retransmissions at the end of a step count too.
     let (mut search, _) = at_1000();
     let mut late = seen(5.0, 5000, 5000, 0, 0);
-    assert_eq!(enough(search.observe(&late)).unwrap().0, Outcome::Passed);
+    assert_eq!(enough(search.observe(&late)).unwrap().0, StepOutcome::Passed);
     late.counts.again = 100;
-    assert_eq!(search.end(&late).unwrap().decision.reason, Reason::Again { requests: 100 });
+    assert_eq!(search.end(&late).unwrap().decision.reason, StepReason::Again { requests: 100 });
 }
 
 #[test]
@@ -78,44 +78,44 @@ fn a_server_that_cannot_be_made_ready_has_failed() {
     let (mut search, _) = at_1000();
     let unprepared = Seen { unprepared: Some("busy".to_owned()), ..Seen::default() };
     let record = search.end(&unprepared).unwrap();
-    assert_eq!(record.decision.outcome, Outcome::Failed);
-    assert_eq!(record.decision.reason, Reason::Unprepared("busy".to_owned()));
+    assert_eq!(record.decision.outcome, StepOutcome::Failed);
+    assert_eq!(record.decision.reason, StepReason::Unprepared("busy".to_owned()));
 }
 
 #[test]
 fn a_pass_is_withdrawn_if_the_young_calls_fail() {
     let after = |succeeded, failed, open: u64| {
         let (mut search, _) = at_1000();
-        assert_eq!(enough(search.observe(&seen(5.0, 5000, 4900, 0, 0))).unwrap().0, Outcome::Passed);
+        assert_eq!(enough(search.observe(&seen(5.0, 5000, 4900, 0, 0))).unwrap().0, StepOutcome::Passed);
         let end = seen(5.0, succeeded + failed + open, succeeded, failed, open);
         search.end(&end).unwrap().decision.clone()
     };
-    assert_eq!(after(5000, 0, 0).reason, Reason::Shown);
-    // One more failure does not contradict what 4,900 have shown; a hundred do, and being still open is no excuse.
-    assert_eq!(after(4999, 1, 0).reason, Reason::Shown);
-    assert_eq!(after(4900, 100, 0).reason, Reason::Failures);
-    assert_eq!(after(4900, 0, 100).reason, Reason::Failures);
+    assert_eq!(after(5000, 0, 0).reason, StepReason::Shown);
+    // One more failure does not contradict 4,900 successes; a hundred failed or open calls do.
+    assert_eq!(after(4999, 1, 0).reason, StepReason::Shown);
+    assert_eq!(after(4900, 100, 0).reason, StepReason::Failures);
+    assert_eq!(after(4900, 0, 100).reason, StepReason::Failures);
 }
 
 #[test]
 fn known_failures_fail_a_step_before_its_shortest_span() {
-    // Four are too many even if all other calls of the 5 s succeed: 4 ln 10 - 4996 × 0.0009 is above ln 95.
+    // Four failures are too many even if all other calls of the 5 s succeed: 4 ln 10 - 4996 × 0.0009 is above ln 95.
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(1.0, 1000, 997, 3, 0))), None);
     let (outcome, reason, linger_s) = enough(search.observe(&seen(1.5, 1500, 1496, 4, 0))).unwrap();
-    assert_eq!((outcome, reason, linger_s), (Outcome::Failed, Reason::Failures, 8.0));
+    assert_eq!((outcome, reason, linger_s), (StepOutcome::Failed, StepReason::Failures, 8.0));
 }
 
 #[test]
 fn what_is_open_for_too_long_at_once_fails_a_step_before_its_timers() {
     let (mut search, _) = at_1000();
-    // Of the 5,000 calls to come in the shortest span, 5 %.
+    // 5 % of the 5,000 calls in the shortest duration.
     assert_eq!(enough(search.observe(&seen(3.0, 3000, 2000, 0, 250))), None);
     let overdue = enough(search.observe(&seen(3.5, 3500, 2000, 0, 251))).unwrap();
-    assert_eq!(overdue.1, Reason::Overdue { calls: 251 });
-    // It stays a failure if they are answered after all: their users had gone.
+    assert_eq!(overdue.1, StepReason::Overdue { calls: 251 });
+    // It stays a failure if the calls succeed later: their users have given up.
     let decision = &search.end(&seen(3.5, 3500, 3500, 0, 0)).unwrap().decision;
-    assert_eq!(decision.outcome, Outcome::Failed);
+    assert_eq!(decision.outcome, StepOutcome::Failed);
 }
 
 #[test]
@@ -124,36 +124,37 @@ fn a_threshold_is_held_against_the_statistic_that_it_names() {
     let decide = |statistic, most_s| {
         let threshold = Threshold { delay: "connection".to_owned(), statistic, most_s };
         let mut search =
-            Search::new(Settings { thresholds: vec![threshold], start: 1000.0, ..settings() }).unwrap();
+            CapacitySearch::new(SearchSettings { thresholds: vec![threshold], start: 1000.0, ..settings() })
+                .unwrap();
         let seen = Seen { delays: vec![delay.clone()], ..seen(5.0, 5000, 5000, 0, 0) };
         enough(search.observe(&seen)).unwrap();
         search.end(&seen).unwrap().clone()
     };
-    assert_eq!(decide(Statistic::Mean, 1.0).decision.outcome, Outcome::Passed);
-    assert_eq!(decide(Statistic::P95, 1.5).decision.outcome, Outcome::Passed);
-    let record = decide(Statistic::P95, 1.0);
+    assert_eq!(decide(DelayStatistic::Mean, 1.0).decision.outcome, StepOutcome::Passed);
+    assert_eq!(decide(DelayStatistic::P95, 1.5).decision.outcome, StepOutcome::Passed);
+    let record = decide(DelayStatistic::P95, 1.0);
     assert_eq!(record.decision.to_string(), "failed: connection: p95 1400.0 ms, at most 1000.0 ms");
     assert_eq!((record.thresholds[0].was_s, record.thresholds[0].kept), (Some(1.4), false));
-    assert_eq!(decide(Statistic::Max, 1.5).decision.outcome, Outcome::Failed);
-    // Not a number is not within anything.
+    assert_eq!(decide(DelayStatistic::Max, 1.5).decision.outcome, StepOutcome::Failed);
+    // NaN is not within any threshold.
     let nan = DelaySeen { mean_s: f64::NAN, ..delay.clone() };
     let (mut search, _) = at_1000();
     let seen = Seen { delays: vec![nan], ..seen(5.0, 5000, 5000, 0, 0) };
-    assert_eq!(enough(search.observe(&seen)).unwrap().0, Outcome::Failed);
+    assert_eq!(enough(search.observe(&seen)).unwrap().0, StepOutcome::Failed);
 }
 
 #[test]
 fn the_longest_span_decides_by_the_share_and_says_so() {
     let (mut search, _) = at_1000();
-    // Between 0.01 % and 0.1 %: neither is shown.
+    // A share between 0.01 % and 0.1 % shows neither.
     assert_eq!(enough(search.observe(&seen(14.9, 14_900, 14_894, 6, 0))), None);
     let record = search.end(&seen(14.9, 14_900, 14_894, 6, 0)).unwrap();
-    assert_eq!(record.decision.reason, Reason::FailuresByShare);
+    assert_eq!(record.decision.reason, StepReason::FailuresByShare);
     let stand = record.test.unwrap();
     assert!(stand.log_ratio > 0.0 && stand.log_ratio < stand.reject, "{stand:?}");
     let (mut search, _) = at_1000();
     let record = search.end(&seen(14.9, 14_900, 14_895, 5, 0)).unwrap();
-    assert_eq!(record.decision.reason, Reason::ByShare);
+    assert_eq!(record.decision.reason, StepReason::ByShare);
     assert_eq!(search.journal().by_share(), 1);
 }
 
@@ -161,12 +162,12 @@ fn the_longest_span_decides_by_the_share_and_says_so() {
 fn what_is_cut_short_says_nothing() {
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(2.0, 2000, 2000, 0, 0))), None);
-    assert_eq!(search.end(&seen(2.0, 2000, 2000, 0, 0)).unwrap().decision.reason, Reason::CutShort);
+    assert_eq!(search.end(&seen(2.0, 2000, 2000, 0, 0)).unwrap().decision.reason, StepReason::CutShort);
     let Order::Drain(_) = search.next() else { panic!() };
     search.drained();
     let Order::Step(step) = search.next() else { panic!() };
     assert!(step.again);
-    assert_eq!(search.end(&Seen::default()).unwrap().decision.outcome, Outcome::Invalid);
+    assert_eq!(search.end(&Seen::default()).unwrap().decision.outcome, StepOutcome::Invalid);
 }
 
 #[test]
@@ -174,18 +175,18 @@ fn a_fault_of_the_tester_beats_every_failure() {
     let (mut search, _) = at_1000();
     let tester = TesterSeen { faults: vec!["no room".to_owned()], ..TesterSeen::default() };
     let bad = Seen { tester, ..seen(3.0, 3000, 0, 3000, 0) };
-    assert_eq!(enough(search.observe(&bad)).unwrap().0, Outcome::Invalid);
-    assert_eq!(search.end(&bad).unwrap().decision.outcome, Outcome::Invalid);
-    // Not of a step that passes: the server carried it all the same.
+    assert_eq!(enough(search.observe(&bad)).unwrap().0, StepOutcome::Invalid);
+    assert_eq!(search.end(&bad).unwrap().decision.outcome, StepOutcome::Invalid);
+    // A fault does not matter if the step passes: the server sustained the load.
     let (mut search, _) = at_1000();
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
     let good = Seen { tester, ..seen(5.0, 5000, 5000, 0, 0) };
-    assert_eq!(enough(search.observe(&good)).unwrap().0, Outcome::Passed);
-    assert_eq!(search.end(&good).unwrap().decision.reason, Reason::Shown);
-    // Also one that shows at the end of a step that had failed.
+    assert_eq!(enough(search.observe(&good)).unwrap().0, StepOutcome::Passed);
+    assert_eq!(search.end(&good).unwrap().decision.reason, StepReason::Shown);
+    // A fault counts even if it appears at the end of a failed step.
     let (mut search, _) = at_1000();
-    assert_eq!(enough(search.observe(&seen(3.0, 3000, 0, 3000, 0))).unwrap().0, Outcome::Failed);
-    assert_eq!(search.end(&bad).unwrap().decision.outcome, Outcome::Invalid);
+    assert_eq!(enough(search.observe(&seen(3.0, 3000, 0, 3000, 0))).unwrap().0, StepOutcome::Failed);
+    assert_eq!(search.end(&bad).unwrap().decision.outcome, StepOutcome::Invalid);
 }
 
 #[test]
@@ -199,24 +200,24 @@ fn counts_that_cannot_be_are_no_panic() {
     search.end(&seen(5.0, 0, 7, 9, 3));
 }
 
-/// The stall comes after five seconds, in which 5000 calls began, too few to decide the step. It then ends at once, for what comes now may
-/// be the stall's doing, and those five seconds decide it.
+/// The stall comes after five seconds with 5000 calls, too few for a decision. The step then ends at once, because later failures
+/// may be caused by the stall, and those five seconds decide it.
 #[test]
 fn what_came_before_a_stall_decides_if_it_was_long_enough() {
     let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(5.0, 5000, 4979, 0, 1))), None);
     let stalled = Seen { stalls, ..seen(6.0, 6000, 5000, 0, 1) };
-    assert_eq!(enough(search.observe(&stalled)).unwrap().0, Outcome::Passed);
+    assert_eq!(enough(search.observe(&stalled)).unwrap().0, StepOutcome::Passed);
     let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
-    assert_eq!((record.decision.outcome, record.counts.begun), (Outcome::Passed, 4980), "{record:?}");
-    assert_eq!(record.stalls.count, 1, "and it is told that the machine stalled");
-    // Four seconds are less than the step is to last.
+    assert_eq!((record.decision.outcome, record.counts.begun), (StepOutcome::Passed, 4980), "{record:?}");
+    assert_eq!(record.stalls.count, 1, "the record contains the stall");
+    // Four seconds are shorter than the shortest step.
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(4.0, 4000, 3979, 0, 1))), None);
     assert_eq!(enough(search.observe(&Seen { stalls, ..seen(5.0, 5000, 4500, 0, 1) })), None);
     let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
-    assert!(matches!(record.decision.reason, Reason::Stalled { .. }), "{record:?}");
+    assert!(matches!(record.decision.reason, StepReason::Stalled { .. }), "{record:?}");
 }
 
 #[test]
@@ -226,22 +227,22 @@ fn a_step_that_a_stall_of_the_machine_spoilt_is_not_judged() {
     let bad = Seen { stalls, ..seen(3.0, 3000, 2000, 1000, 0) };
     let decision = &search.end(&bad).unwrap().decision;
     assert_eq!(decision.to_string(), "invalid: the machine stalled 2 times, for up to 300 ms");
-    // A stall of 60 ms holds up 600 calls until a busy server has caught up, and does not explain a thousand failures.
+    // A stall of 60 ms delays 600 calls until a busy server has caught up. It does not explain a thousand failures.
     let (mut search, _) = at_1000();
     let short = StallsSeen { count: 1, longest_s: 0.06, total_s: 0.06, steal: 0.0 };
     let bad = Seen { stalls: short, ..seen(3.0, 3000, 2000, 1000, 0) };
-    assert_eq!(search.end(&bad).unwrap().decision.reason, Reason::Failures);
-    // Where calls were not begun for a stall, the rate was not carried.
+    assert_eq!(search.end(&bad).unwrap().decision.reason, StepReason::Failures);
+    // If a stall prevents calls from starting, the rate was not offered.
     let (mut search, _) = at_1000();
     let missing = Seen { stalls, ..seen(5.0, 4000, 4000, 0, 0) };
-    assert_eq!(enough(search.observe(&missing)).unwrap().0, Outcome::Passed);
-    assert_eq!(search.end(&missing).unwrap().decision.outcome, Outcome::Invalid);
-    // What passes nevertheless has passed, though the tester too was late.
+    assert_eq!(enough(search.observe(&missing)).unwrap().0, StepOutcome::Passed);
+    assert_eq!(search.end(&missing).unwrap().decision.outcome, StepOutcome::Invalid);
+    // A step that passes despite a stall is valid, even if the tester was late.
     let (mut search, _) = at_1000();
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
     let good = Seen { stalls, tester, ..seen(5.0, 5000, 5000, 0, 0) };
-    assert_eq!(enough(search.observe(&good)).unwrap().0, Outcome::Passed);
-    assert_eq!(search.end(&good).unwrap().decision.reason, Reason::Shown);
+    assert_eq!(enough(search.observe(&good)).unwrap().0, StepOutcome::Passed);
+    assert_eq!(search.end(&good).unwrap().decision.reason, StepReason::Shown);
 }
 
 #[test]
@@ -256,30 +257,34 @@ fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
         (nothing(0, 1000, None), "(no response, and no error from the network)"),
     ] {
         let (mut search, _) = at_1000();
-        assert_eq!(enough(search.observe(&unanswered)).unwrap().2, 0.0, "the open calls are not waited for");
+        assert_eq!(
+            enough(search.observe(&unanswered)).unwrap().2,
+            0.0,
+            "there is no wait for the open calls"
+        );
         search.end(&unanswered);
         let Order::Finished(verdict) = search.next() else { panic!() };
         assert!(matches!(verdict, Verdict::Unanswered { calls: 3500, .. }), "{verdict:?}");
         assert!(verdict.sentence("calls").contains(words), "{}", verdict.sentence("calls"));
     }
-    // Users that could not be registered because nothing answered.
+    // Users could not be registered because the server did not answer.
     let (mut search, _) = at_1000();
     let unprepared = Some("user u: time-out".to_owned());
     search.end(&Seen { unprepared, received: Some(0), ..Seen::default() });
     let Order::Finished(verdict) = search.next() else { panic!() };
     assert_eq!(verdict.sentence("calls"), "no answer: user u: time-out");
-    // Stalls that are shorter than the silence, and a tester that was late, explain nothing.
+    // Stalls that are shorter than the step, and a late tester, do not explain the silence.
     let (mut search, _) = at_1000();
     let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
     search.end(&Seen { stalls, tester, ..nothing(0, 1000, None) });
     assert!(matches!(search.next(), Order::Finished(Verdict::Unanswered { .. })));
-    // A server that is seen at work answers later.
+    // A server at work answers later.
     let (mut search, _) = at_1000();
     let server = Some(ServerSeen { span_s: 3.5, busiest_s: 1.2, ..ServerSeen::default() });
     search.end(&Seen { server, ..nothing(0, 1000, None) });
     assert!(!matches!(search.next(), Order::Finished(_)));
-    // A server that answers, if only with refusals, is one.
+    // Refusals are answers.
     let (mut search, _) = at_1000();
     search.end(&Seen { received: Some(3500), ..nothing(3500, 0, None) });
     assert!(!matches!(search.next(), Order::Finished(_)));

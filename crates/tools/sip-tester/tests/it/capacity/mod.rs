@@ -1,4 +1,4 @@
-//! The search for a capacity against servers whose capacity is known.
+//! The search for a capacity, against model servers of known capacity.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,32 +13,35 @@ mod rfc7502;
 mod sequential;
 mod server;
 
-use netrig_sip_tester::capacity::{Capacity, Mode, Sequential, Settings, Statistic, Threshold, Verdict};
+use netrig_sip_tester::capacity::{
+    CapacityEstimate, DelayStatistic, Mode, SearchSettings, Sequential, Threshold, Verdict,
+};
 
-/// A search for calls whose connection takes at most 1.5 s in the mean, from 100 per second, each step of which may take its time.
-fn settings() -> Settings {
-    let connection = Threshold { delay: "connection".to_owned(), statistic: Statistic::Mean, most_s: 1.5 };
-    with(Settings::sequential("calls", 100.0, vec![connection]), |sequential| {
+/// Settings of a search from 100 calls per second, with a mean connection delay of at most 1.5 s and long time limits.
+fn settings() -> SearchSettings {
+    let connection =
+        Threshold { delay: "connection".to_owned(), statistic: DelayStatistic::Mean, most_s: 1.5 };
+    with(SearchSettings::sequential("calls", 100.0, vec![connection]), |sequential| {
         (sequential.most_s, sequential.within_s) = (120.0, 1e6);
     })
 }
 
-/// The same with other settings of its mode.
-fn with(mut settings: Settings, change: impl FnOnce(&mut Sequential)) -> Settings {
+/// `settings` with other settings of its mode.
+fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> SearchSettings {
     if let Mode::Sequential(sequential) = &mut settings.mode {
         change(sequential);
     }
     settings
 }
 
-/// The capacity that was found.
+/// The capacity of a verdict.
 #[track_caller]
-fn capacity(verdict: &Verdict) -> &Capacity {
+fn capacity(verdict: &Verdict) -> &CapacityEstimate {
     let Verdict::Capacity(capacity) = verdict else { panic!("no number: {}", verdict.sentence("calls")) };
     capacity
 }
 
-/// Fails unless the interval holds `known`, and its ends differ by no more than 1.3 times.
+/// Fails unless the interval contains `known` and the ratio of its ends is at most 1.3.
 #[track_caller]
 fn holds(verdict: &Verdict, known: f64) {
     let capacity = capacity(verdict);

@@ -1,30 +1,30 @@
-//! Settings that make no search.
+//! Settings outside their ranges.
 
-use netrig_sip_tester::capacity::{Evidence, Search, Settings, Threshold};
+use netrig_sip_tester::capacity::{CapacitySearch, FailureShareTest, SearchSettings, Threshold};
 
 use super::{settings, with};
 
 #[track_caller]
-fn refused(settings: Settings, words: &str) {
-    let error = Search::new(settings).unwrap_err().to_string();
+fn refused(settings: SearchSettings, words: &str) {
+    let error = CapacitySearch::new(settings).unwrap_err().to_string();
     assert!(error.contains(words), "{error}");
 }
 
 #[test]
 fn they_are_refused_with_what_they_may_be() {
-    assert!(Search::new(settings()).is_ok());
+    assert!(CapacitySearch::new(settings()).is_ok());
     refused(
-        Settings { start: 0.5, ..settings() },
+        SearchSettings { start: 0.5, ..settings() },
         "start is 0.5/s; expected: between lowest, which is 1/s, and highest, which is 1000000/s",
     );
-    refused(Settings { start: 2000.0, highest: 1000.0, ..settings() }, "highest, which is 1000/s");
-    refused(Settings { start: f64::NAN, ..settings() }, "start is NaN/s");
-    refused(Settings { lowest: 0.0, ..settings() }, "lowest is 0/s; expected: above 0 and finite");
+    refused(SearchSettings { start: 2000.0, highest: 1000.0, ..settings() }, "highest, which is 1000/s");
+    refused(SearchSettings { start: f64::NAN, ..settings() }, "start is NaN/s");
+    refused(SearchSettings { lowest: 0.0, ..settings() }, "lowest is 0/s; expected: above 0 and finite");
     refused(
-        Settings { linger_s: f64::INFINITY, ..settings() },
+        SearchSettings { linger_s: f64::INFINITY, ..settings() },
         "linger_s is inf s; expected: at least 0 and finite",
     );
-    refused(Settings { most_steps: 0, ..settings() }, "most_steps is 0; expected: at least 1");
+    refused(SearchSettings { most_steps: 0, ..settings() }, "most_steps is 0; expected: at least 1");
     let mut unbound = settings();
     unbound.thresholds.push(Threshold { most_s: 0.0, ..unbound.thresholds[0].clone() });
     refused(unbound, "thresholds.most_s is 0 s; expected: above 0");
@@ -42,28 +42,31 @@ fn they_are_refused_with_what_they_may_be() {
         "within_s is 1 s; expected: finite and at least",
     );
     refused(with(settings(), |sequential| sequential.within_s = f64::INFINITY), "within_s is inf s");
-    let test = Evidence { good: 0.001, bad: 0.001, alpha: 0.01, beta: 0.05 };
+    let test = FailureShareTest { good: 0.001, bad: 0.001, alpha: 0.01, beta: 0.05 };
     refused(
         with(settings(), |sequential| sequential.test = test),
         "test.good is 0.001; expected: above 0 and below test.bad, which is 0.001",
     );
-    let test = Evidence { good: 0.0001, bad: 0.001, alpha: 0.5, beta: 0.5 };
+    let test = FailureShareTest { good: 0.0001, bad: 0.001, alpha: 0.5, beta: 0.5 };
     refused(
         with(settings(), |sequential| sequential.test = test),
         "test.beta is 0.5; expected: above 0 and below 1 - test.alpha, which is 0.5",
     );
-    refused(Settings::design_objective("calls", 100.0, 0.0), "increment is 0/s; expected: above 0");
-    refused(Settings::rfc7502("calls", 100.5), "start is 100.5/s; expected: a whole number of sessions");
+    refused(SearchSettings::design_objective("calls", 100.0, 0.0), "increment is 0/s; expected: above 0");
     refused(
-        Settings::rfc7502("calls", 3.0),
-        "start is 3/s; expected: so high that increase, which is 0.1, raises it by at least 1/s",
+        SearchSettings::rfc7502("calls", 100.5),
+        "start is 100.5/s; expected: a whole number of sessions",
+    );
+    refused(
+        SearchSettings::rfc7502("calls", 3.0),
+        "start is 3/s; expected: high enough that increase, which is 0.1, raises it by at least 1/s",
     );
 }
 
 #[test]
 fn a_key_that_is_none_is_refused() {
     let mut text = serde_json::to_value(settings()).unwrap();
-    assert_eq!(serde_json::from_value::<Settings>(text.clone()).unwrap(), settings());
+    assert_eq!(serde_json::from_value::<SearchSettings>(text.clone()).unwrap(), settings());
     text["mode"]["sequential"]["factory"] = 3.into();
-    assert!(serde_json::from_value::<Settings>(text).unwrap_err().to_string().contains("factory"));
+    assert!(serde_json::from_value::<SearchSettings>(text).unwrap_err().to_string().contains("factory"));
 }

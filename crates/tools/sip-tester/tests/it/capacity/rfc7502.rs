@@ -1,19 +1,21 @@
-//! The algorithm of RFC 7502, section 4.10, against its pseudo-code executed by hand.
+//! The algorithm of RFC 7502, section 4.10, compared with its pseudo-code executed by hand.
 
-use netrig_sip_tester::capacity::{Mode, Order, Outcome, Purpose, Rfc7502, Search, Settings, Verdict};
+use netrig_sip_tester::capacity::{
+    CapacitySearch, Mode, Order, Purpose, Rfc7502, SearchSettings, StepOutcome, Verdict,
+};
 
 use super::server::Server;
 
-/// From 100 sessions per second, of which so many make a step.
-fn settings(increase: f64) -> Settings {
-    let mut settings = Settings::rfc7502("calls", 100.0);
+/// Settings from 100 sessions per second, with this increase.
+fn settings(increase: f64) -> SearchSettings {
+    let mut settings = SearchSettings::rfc7502("calls", 100.0);
     settings.mode = Mode::Rfc7502(Rfc7502 { sessions: 2000, increase });
     settings
 }
 
-/// The rates that were asked for, and the verdict.
-fn rates(settings: Settings, capacity: f64) -> (Vec<f64>, Verdict) {
-    let mut search = Search::new(settings).unwrap();
+/// The offered rates, and the verdict.
+fn rates(settings: SearchSettings, capacity: f64) -> (Vec<f64>, Verdict) {
+    let mut search = CapacitySearch::new(settings).unwrap();
     let mut server = Server { buffer: 0.0, ..Server::of(capacity) };
     let verdict = server.drive(&mut search);
     let journal = search.journal();
@@ -21,12 +23,12 @@ fn rates(settings: Settings, capacity: f64) -> (Vec<f64>, Verdict) {
     (journal.steps().map(|step| step.rate).collect(), verdict)
 }
 
-/// Appendix A: a device that handles 460 sessions per second is found to handle 458.
+/// Appendix A: the result for a device that handles 460 sessions per second is 458.
 #[test]
 fn the_appendix_s_example_is_found_by_its_steps() {
     let (rates, verdict) = rates(settings(0.10), 460.0);
-    // r := floor(r + 0.1 r) until one fails; then floor(r - 0.1 r), and up again. A success at a rate that is no new
-    // highest is counted; the tenth ends it. The highest, 458, comes once.
+    // r := floor(r + 0.1 r) until a step fails; then floor(r - 0.1 r), and up again. A success without a new highest rate is
+    // counted; the tenth ends the search. The highest rate, 458, occurs once.
     let by_hand = [
         100.0, 110.0, 121.0, 133.0, 146.0, 160.0, 176.0, 193.0, 212.0, 233.0, 256.0, 281.0, 309.0, 339.0,
         372.0, 409.0, 449.0, 493.0, // fails
@@ -60,14 +62,14 @@ fn both_weights_halve_after_a_failure_and_not_below_a_tenth() {
 
 #[test]
 fn a_step_is_so_many_sessions_and_one_failure_decides_it() {
-    let mut search = Search::new(settings(0.10)).unwrap();
+    let mut search = CapacitySearch::new(settings(0.10)).unwrap();
     let Order::Step(step) = search.next() else { panic!() };
     assert_eq!((step.calls, step.rate), (Some(2000), 100.0));
     let mut server = Server { buffer: 0.0, ..Server::of(150.0) };
     server.drive(&mut search);
     for step in search.journal().steps() {
         match step.decision.outcome {
-            Outcome::Passed => assert_eq!((step.counts.begun, step.counts.succeeded), (2000, 2000)),
+            StepOutcome::Passed => assert_eq!((step.counts.begun, step.counts.succeeded), (2000, 2000)),
             _ => assert!(step.counts.failed > 0 || step.counts.open() > 0),
         }
     }
@@ -75,13 +77,13 @@ fn a_step_is_so_many_sessions_and_one_failure_decides_it() {
 
 #[test]
 fn where_the_pseudo_code_would_not_end_there_is_no_number() {
-    // Nothing is carried: r falls to nothing.
+    // No rate succeeds: r falls below the lowest rate.
     let mut all = settings(0.10);
     all.lowest = 50.0;
     let (rates, verdict) = rates(all, 10.0);
     assert_eq!(rates, [100.0, 90.0, 81.0, 72.0, 64.0, 57.0, 51.0]);
     assert_eq!(verdict, Verdict::LessThan { rate: 51.0 });
-    // Everything is: r rises for ever.
+    // Every rate succeeds: r rises above the highest rate.
     let mut all = settings(0.10);
     all.highest = 150.0;
     let (rates, verdict) = self::rates(all, 1e6);
@@ -94,14 +96,14 @@ fn a_rate_that_the_weight_cannot_raise_is_refused() {
     // floor(9 + 0.9) is 9.
     let mut all = settings(0.10);
     all.start = 9.0;
-    assert!(Search::new(all.clone()).unwrap_err().to_string().contains("raises it by at least 1"));
+    assert!(CapacitySearch::new(all.clone()).unwrap_err().to_string().contains("raises it by at least 1"));
     all.start = 10.0;
-    assert!(Search::new(all).is_ok());
+    assert!(CapacitySearch::new(all).is_ok());
 }
 
 #[test]
 fn the_testers_limit_ends_it() {
-    let mut search = Search::new(settings(0.10)).unwrap();
+    let mut search = CapacitySearch::new(settings(0.10)).unwrap();
     let tester = |rate, _| if rate > 200.0 { vec!["late".to_owned()] } else { Vec::new() };
     let verdict = Server { tester: Box::new(tester), ..Server::of(460.0) }.drive(&mut search);
     assert!(matches!(verdict, Verdict::TesterLimit { rate: 212.0, carried: Some(193.0), .. }), "{verdict:?}");

@@ -1,51 +1,50 @@
-//! A server that is none: it answers in virtual time as a test says, and a driver that carries a search's orders out
-//! on it.
+//! A model of a server in virtual time, and a driver that carries out a search's orders on it.
 
 use netrig_core::{Seeds, Stream};
 use netrig_sip_tester::capacity::{
-    Counts, DelaySeen, Drain, Order, Outcome, Progress, Search, Seen, StallsSeen, Step, TesterSeen, Verdict,
+    CallCounts, CapacitySearch, DelaySeen, Drain, LoadStep, Order, Seen, StallsSeen, StepOutcome,
+    StepProgress, TesterSeen, Verdict,
 };
 
-/// What a lost call is known after: 64 T1.
+/// The time after which a lost call is detected: 64 T1.
 const LOST_S: f64 = 32.0;
 
-/// How often a driver looks, s.
+/// The interval between observations, s.
 const TICK_S: f64 = 0.5;
 
-/// A server.
+/// A model server.
 pub struct Server {
-    /// Calls per second that it serves.
+    /// The calls per second that it serves.
     pub capacity: f64,
-    /// Calls that wait for it; what finds no place is lost.
+    /// The largest number of waiting calls; further calls are lost.
     pub buffer: f64,
-    /// How long a call takes without waiting, s.
+    /// The duration of a call without waiting, s.
     pub delay_s: f64,
-    /// The share of the calls that are refused, by the rate at which they come.
+    /// The share of refused calls for a rate.
     pub refuses: Box<dyn Fn(f64) -> f64>,
-    /// For so long after it lost a call it loses all, s.
+    /// How long it loses all calls after it has lost one, s.
     pub recovery_s: f64,
-    /// So long after the last call was begun it answers the lost ones, which are sent again and again.
+    /// The time after the last started call at which it answers the lost ones, which are retransmitted, s.
     pub answers_again_s: f64,
-    /// What the tester says of itself, by the rate and by how often it was asked for any. With faults it begins none.
+    /// The faults of the tester for a rate and the number of the step. If it has faults, it starts no calls.
     pub tester: Box<dyn FnMut(f64, u32) -> Vec<String>>,
-    /// The share of the steps in which the machine stands still: then many calls are lost.
+    /// The share of steps with a stall of the machine, in which many calls are lost.
     pub stalls: f64,
-    /// The share of the steps that fail by mischance, which nothing tells.
+    /// The share of steps that fail by chance, without any sign.
     pub mischance: f64,
-    /// Of the calls that the driver is asked for it begins this share.
+    /// The share of the intended calls that the driver starts.
     pub offered: f64,
-    /// Whether calls arrive as a Poisson process, and not at equal gaps.
+    /// Whether calls arrive as a Poisson process instead of at equal intervals.
     pub is_poisson: bool,
-    /// What it is about.
     pub state: State,
 }
 
-/// What a server is about.
+/// The variable state of a server.
 pub struct State {
-    /// Virtual time since the beginning.
+    /// Virtual time since the start, s.
     pub now_s: f64,
     waiting: f64,
-    /// A part of a call that it could have served and did not.
+    /// The unused service of less than one call.
     credit: f64,
     blind_until_s: f64,
     steps: u32,
@@ -66,7 +65,7 @@ impl State {
 }
 
 impl Server {
-    /// One that serves so many calls per second, at once or after a short wait.
+    /// A server that serves `capacity` calls per second, at once or after a short wait.
     pub fn of(capacity: f64) -> Self {
         Self {
             capacity,
@@ -84,13 +83,13 @@ impl Server {
         }
     }
 
-    /// The same, drawing from another seed.
+    /// The same server with another seed.
     pub fn seeded(self, seed: u64) -> Self {
         Self { state: State::new(seed), ..self }
     }
 
-    /// Carries out all that the search orders.
-    pub fn drive(&mut self, search: &mut Search) -> Verdict {
+    /// Carries out all orders of the search.
+    pub fn drive(&mut self, search: &mut CapacitySearch) -> Verdict {
         loop {
             match search.next() {
                 Order::Step(step) => self.step(search, &step),
@@ -103,15 +102,15 @@ impl Server {
         }
     }
 
-    /// A step, from its first call until the last is known or nobody waits any more.
-    pub fn step(&mut self, search: &mut Search, step: &Step) {
+    /// Carries out a step, until the result of its last call is known or the wait for it is over.
+    pub fn step(&mut self, search: &mut CapacitySearch, step: &LoadStep) {
         self.state.steps += 1;
         let mut load = Load { begun_s: self.state.now_s, ..Load::default() };
         load.is_unlucky = self.mischance > 0.0 && self.state.random.chance(self.mischance);
         load.is_spoilt = self.stalls > 0.0 && self.state.random.chance(self.stalls);
         let linger_s = loop {
             self.tick(step, &mut load);
-            if let Progress::Enough { linger_s, .. } = search.observe(&load.seen(self, step.rate)) {
+            if let StepProgress::Enough { linger_s, .. } = search.observe(&load.seen(self, step.rate)) {
                 break linger_s;
             }
             let is_counted_out = step.calls.is_some_and(|calls| load.counts.begun >= calls);
@@ -134,11 +133,11 @@ impl Server {
         let seen = load.seen(self, step.rate);
         let record = search.end(&seen).expect("a step was ordered");
         assert_eq!(record.rate, step.rate);
-        let is_server = record.decision.outcome == Outcome::Failed;
+        let is_server = record.decision.outcome == StepOutcome::Failed;
         assert!(!is_server || seen.tester.faults.is_empty(), "the server is blamed for {:?}", seen.tester);
     }
 
-    fn tick(&mut self, step: &Step, load: &mut Load) {
+    fn tick(&mut self, step: &LoadStep, load: &mut Load) {
         let is_faulty = !(self.tester)(step.rate, self.state.steps).is_empty();
         let share = if is_faulty { 0.0 } else { self.offered };
         load.due += self.arrivals(share * step.rate);
@@ -166,7 +165,7 @@ impl Server {
         load.learn(self.state.now_s);
     }
 
-    /// Calls that arrive in a tick.
+    /// The calls that arrive in a tick.
     fn arrivals(&mut self, rate: f64) -> f64 {
         if !self.is_poisson {
             return rate * TICK_S;
@@ -187,7 +186,7 @@ impl Server {
         (0..calls).filter(|_| self.state.random.chance(share)).count() as u64
     }
 
-    /// Serves what waits and what comes, as far as it can; the rest waits or is lost.
+    /// Serves waiting and new calls up to the capacity; the others wait or are lost.
     fn serve(&mut self, calls: f64, load: &mut Load) {
         let all = self.state.waiting + calls;
         let can = self.state.credit + self.capacity * TICK_S;
@@ -207,13 +206,13 @@ impl Server {
         }
     }
 
-    /// Nothing is offered.
+    /// Lets time pass without load.
     fn pass(&mut self, span_s: f64) {
         self.state.now_s += span_s;
     }
 }
 
-/// A step from the driver's side.
+/// The driver's state of a step.
 #[derive(Default)]
 struct Load {
     begun_s: f64,
@@ -222,16 +221,16 @@ struct Load {
     stalls: StallsSeen,
     span_s: f64,
     due: f64,
-    counts: Counts,
-    /// When so many calls were lost that are not yet known to be.
+    counts: CallCounts,
+    /// Times and numbers of lost calls that are not yet detected.
     losses: Vec<(f64, u64)>,
-    /// So many calls with such a delay.
+    /// Numbers of calls with their delay, s.
     delays: Vec<(u64, f64)>,
 }
 
 impl Load {
-    /// What time tells: calls that were lost are overdue after 2.5 s and known after 64 T1. Calls that wait at the
-    /// server end when it has time, and are not told apart here.
+    /// Updates the results of lost calls: they are overdue after 2.5 s and detected after 64 T1. Calls that wait at the server
+    /// are not distinguished here: they end when they are served.
     fn learn(&mut self, now_s: f64) {
         let is_known = |(at, _): &(f64, u64)| now_s - at >= LOST_S;
         let known: u64 = self.losses.iter().filter(|loss| is_known(loss)).map(|(_, calls)| calls).sum();

@@ -1,0 +1,101 @@
+//! The elements that the sections of a page are made of: tables, details, notes, verdicts, definitions.
+
+use netrig_core::xml::Markup;
+use netrig_experiment::Verdict;
+
+use crate::wording::{sign, unit_words, words};
+use crate::{Report, prose};
+
+/// The head of a table: a row of headings.
+pub(super) fn headings(m: &mut Markup, names: impl IntoIterator<Item = String>) {
+    m.inside("thead", &[], |m| {
+        m.inside("tr", &[], |m| {
+            for name in names {
+                m.element("th", &[("scope", "col")], name);
+            }
+        });
+    });
+}
+
+/// A table with its caption, which scrolls horizontally on a narrow page.
+pub(super) fn table(m: &mut Markup, class: &str, caption: &str, rows: impl FnOnce(&mut Markup)) {
+    // A scrolling region must be reachable by keyboard (WCAG 2.1.1), and then it needs a name.
+    m.inside(
+        "div",
+        &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)],
+        |m| {
+            m.inside("table", &[("class", class)], |m| {
+                m.element("caption", &[], caption);
+                rows(m);
+            });
+        },
+    );
+}
+
+/// A collapsible part of the page.
+pub(super) fn details(m: &mut Markup, summary: &str, open: bool, inner: impl FnOnce(&mut Markup)) {
+    let attributes: &[(&str, &str)] = if open { &[("open", "open")] } else { &[] };
+    m.inside("details", attributes, |m| {
+        m.element("summary", &[], summary);
+        inner(m);
+    });
+}
+
+/// The note of a study under a figure or a table, in Markdown.
+pub(super) fn note(m: &mut Markup, note: Option<&str>) {
+    if let Some(note) = note {
+        m.inside("div", &[("class", "note")], |m| m.raw(&prose::markup(note)));
+    }
+}
+
+/// A verdict as a sign and a word; its class gives its colour.
+pub(super) fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
+    judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
+}
+
+/// A sign and a word in the colour of a verdict's class.
+pub(super) fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &str) {
+    m.inside(tag, &[("class", &format!("verdict {class}"))], |m| {
+        m.element("span", &[("aria-hidden", "true")], sign);
+        m.text(format!(" {word}"));
+    });
+}
+
+/// The class with the colour of a verdict.
+pub(super) fn verdict_class(verdict: Verdict) -> String {
+    verdict.name().replace(' ', "-")
+}
+
+/// The definitions of `responses`, each once, and of further `terms`, in the margin.
+pub(super) fn aside<'a>(
+    m: &mut Markup,
+    report: &Report<'_>,
+    responses: impl IntoIterator<Item = &'a str>,
+    terms: &[(String, String)],
+) {
+    let mut definitions: Vec<(String, String)> = Vec::new();
+    for name in responses {
+        let Some(spec) = report.experiment.design.response(name) else { continue };
+        let definition =
+            format!("{} ({} of {}, {})", spec.definition(), spec.metric, spec.of, unit_words(spec.unit()));
+        if definitions.iter().all(|(known, _)| *known != words(name)) {
+            definitions.push((words(name), definition));
+        }
+    }
+    if definitions.is_empty() && terms.is_empty() {
+        return;
+    }
+    m.inside("aside", &[("aria-label", "Definitions")], |m| {
+        m.inside("dl", &[], |m| {
+            for (term, definition) in terms.iter().chain(&definitions) {
+                m.element("dt", &[], term);
+                m.element("dd", &[], definition);
+            }
+        });
+    });
+}
+
+/// The heading of a factor.
+pub(super) fn factor_heading(name: &str) -> String {
+    words(name)
+}

@@ -1,0 +1,82 @@
+//! Texts for names, levels, counts and verdicts, the same in every format of the report.
+
+use netrig_experiment::{Amount, Level, Status, Verdict};
+
+use crate::Report;
+
+/// The replications in `counts`: `n = 5`, `n = 3 to 10`; `None` if it is empty.
+pub(crate) fn replications(counts: impl IntoIterator<Item = u32>) -> Option<String> {
+    let extremes = counts.into_iter().fold(None, |seen: Option<(u32, u32)>, n| match seen {
+        Some((low, high)) => Some((low.min(n), high.max(n))),
+        None => Some((n, n)),
+    });
+    extremes
+        .map(|(low, high)| if low == high { format!("n = {low}") } else { format!("n = {low} to {high}") })
+}
+
+/// A name from a file as words: `down_for` becomes "down for".
+pub(crate) fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// A level, with its factor's name if the level alone is not clear: `tcp`, but `down for 5 s`, `shape 1.5` and `sack: true`.
+pub(crate) fn level_in_words(factor: &str, level: &Level) -> String {
+    match level.text() {
+        "true" | "false" => format!("{}: {level}", words(factor)),
+        text if text.parse::<Amount>().is_ok() => format!("{} {text}", words(factor)),
+        word => word.to_owned(),
+    }
+}
+
+/// `text` with a capital letter at its start and a full stop at its end; an empty text stays empty.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.trim_end_matches('.').chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).chain(['.']).collect())
+}
+
+/// The name of a point's status.
+pub(crate) const fn word(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Failed => "failed",
+        Status::Invalid => "invalid",
+        Status::Unsupported => "unsupported",
+    }
+}
+
+/// A sign for a verdict, so that it is clear without colour.
+pub(crate) const fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Supported => "✓",
+        Verdict::Refuted => "✗",
+        Verdict::Inconclusive => "?",
+        Verdict::NotTested => "–",
+    }
+}
+
+/// The number of claims for each verdict; verdicts without claims are left out.
+pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, Verdict)> {
+    let all = [Verdict::Supported, Verdict::Refuted, Verdict::Inconclusive, Verdict::NotTested];
+    let count = |verdict| report.results.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    all.into_iter().map(move |verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0)
+}
+
+/// The verdicts in words: `8 claims: 7 supported, 1 refuted`; empty without claims.
+pub(crate) fn tally(report: &Report<'_>) -> String {
+    let named: Vec<String> =
+        counts(report).map(|(count, verdict)| format!("{count} {}", verdict.name())).collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    format!("{}: {}", counted(report.results.claims.len(), "claim"), named.join(", "))
+}
+
+/// `1 claim`, `3 claims`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A unit for use within a sentence.
+pub(crate) fn unit_words(unit: &str) -> String {
+    if unit == "1" { "a pure number".to_owned() } else { format!("in {unit}") }
+}
