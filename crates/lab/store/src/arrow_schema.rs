@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use data_encoding::BASE64;
 
-use crate::parquet_file::{Column, Values};
+use crate::column::{Column, Values};
 
 /// The name of the pair in the file's metadata.
 pub(crate) const KEY: &str = "ARROW:schema";

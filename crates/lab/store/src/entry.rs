@@ -6,7 +6,10 @@ use netrig_core::{Duration, Instant};
 use netrig_experiment::{Measured, Outcome, Point, RunRemark};
 
 use crate::ProvenanceId;
-use crate::write::ExperimentId;
+
+/// An experiment file in one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExperimentId(pub(crate) i64);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,10 +6,9 @@ use std::io::{self, Write};
 use csv::{Terminator, WriterBuilder};
 use netrig_experiment::LevelUnit;
 
-use crate::parquet_file::{self, Column, Values};
+use crate::column::{Column, Values};
 use crate::read::Replication;
-use crate::write::ExperimentId;
-use crate::{Store, StoreError};
+use crate::{ExperimentId, Store, StoreError, parquet_file};
 
 /// Replications of an experiment, one a row: the substrate, a column for each factor (`down_for [s]` of numbers if all its levels
 /// are amounts of one kind, in the unit of the smallest, else of texts), the replication,

@@ -18,6 +18,7 @@
 )]
 
 mod arrow_schema;
+mod column;
 mod entry;
 mod error;
 mod export;
@@ -30,13 +31,13 @@ mod store;
 mod tests;
 mod write;
 
-pub use entry::{End, Entry, NoteLine, Response, Series, StoredRun};
+pub use entry::{End, Entry, ExperimentId, NoteLine, Response, Series, StoredRun};
 pub use error::StoreError;
 pub use export::Table;
 pub use provenance::{Provenance, ProvenanceId};
 pub use read::{ExperimentEntry, Replication};
 pub use store::Store;
-pub use write::{ExperimentId, Member, Recorded};
+pub use write::{Member, Recorded};
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

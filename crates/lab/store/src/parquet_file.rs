@@ -14,24 +14,8 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
+use crate::column::{Column, Values};
 use crate::{Series, arrow_schema};
-
-/// A column with its values.
-pub(crate) struct Column {
-    pub name: String,
-    /// The unit of its numbers, if they have one.
-    pub unit: Option<String>,
-    pub values: Values,
-}
-
-/// One column's values; absent ones are null.
-pub(crate) enum Values {
-    Text(Vec<Option<String>>),
-    Signed(Vec<i64>),
-    Unsigned(Vec<u64>),
-    Bool(Vec<bool>),
-    Real(Vec<Option<f64>>),
-}
 
 /// Writes a file of one row group: the columns, and pairs that describe the whole. If a column has a unit, the file has the
 /// Arrow schema, in which it is the metadata `unit` of that column.
@@ -57,24 +41,7 @@ pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&st
     file.close().map(drop)
 }
 
-impl Column {
-    /// Numbers without a unit, or no numbers.
-    pub fn new(name: impl Into<String>, values: Values) -> Self {
-        Self { name: name.into(), unit: None, values }
-    }
-
-    /// Numbers in a unit, which also stands in the column's name: `throughput [B/s]`.
-    pub fn in_unit(name: &str, unit: &str, values: Values) -> Self {
-        Self { name: format!("{name} [{unit}]"), unit: Some(unit.to_owned()), values }
-    }
-}
-
 impl Values {
-    /// Whether a value may be absent.
-    pub const fn is_nullable(&self) -> bool {
-        matches!(self, Self::Text(_) | Self::Real(_))
-    }
-
     fn field(&self, name: &str) -> Result<Type> {
         let (physical, logical) = match self {
             Self::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),

@@ -8,8 +8,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
-use crate::write::ExperimentId;
-use crate::{End, NoteLine, ProvenanceId, Response, Series, Store, StoreError, StoredRun, parquet_file};
+use crate::{
+    End, ExperimentId, NoteLine, ProvenanceId, Response, Series, Store, StoreError, StoredRun, parquet_file,
+};
 
 /// One version of an experiment file in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,7 @@ use netrig_experiment::{Measured, Outcome, Point};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params, params};
 
 use crate::provenance::digest;
-use crate::{End, Entry, Response, Series, Store, StoreError, parquet_file};
-
-/// An experiment file in one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ExperimentId(pub(crate) i64);
+use crate::{End, Entry, ExperimentId, Response, Series, Store, StoreError, parquet_file};
 
 /// A run of the store that is also a replication of a point of another experiment, or of another point.
 #[derive(Clone, Copy, Debug)]

@@ -44,13 +44,13 @@ pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};
 pub use ip::{IpHeader, is_of_a_link};
 pub use link::{
-    Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
-    Waiting, Watch,
+    Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, Observer,
+    QueueDiscipline, Waiting, Watch,
 };
 pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};
 pub use random::{Seeds, Stream};
-pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject, Timeline};
+pub use sample::{Kind, Note, Quantity, Sample, Sink, Subject, Timeline};
 pub use time::{Duration, Instant};
 pub use units::{Fraction, Rate, Size, UnitError};

@@ -1,9 +1,37 @@
 //! The contracts of queues and lines, and of those who watch them.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Colour, Duration, Instant};
+
+/// Which way along a link: from the first node that the file names to the second, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the first named node to the second.
+    Forward,
+    /// From the second named node to the first.
+    Backward,
+}
+
+impl Direction {
+    /// Its word in files, stores and the names of random streams: `forward` or `backward`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// Why a packet was dropped. Every drop has exactly one reason, so that packets can be balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,8 @@
 //! Measured values on their way from a model, an application or an agent to the experiment.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use crate::{Frame, Instant, PacketEvent};
+use crate::{Direction, Frame, Instant, PacketEvent};
 
 /// What kind of number a quantity is, and so how it may be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,32 +29,6 @@ pub struct Quantity {
     pub kind: Kind,
     /// One sentence that defines it.
     pub doc: &'static str,
-}
-
-/// Which way along a link: from the first node that the file names to the second, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From the first named node to the second.
-    Forward,
-    /// From the second named node to the first.
-    Backward,
-}
-
-impl Direction {
-    /// Its word in files, stores and the names of random streams: `forward` or `backward`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// What a sample is about. The numbers are places in the scenario's tables.

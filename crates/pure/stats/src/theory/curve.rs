@@ -1,11 +1,8 @@
-//! The registry of curves: formulas that a figure can name and draw.
+//! A curve: a formula with a name, for figures.
 
 use std::collections::BTreeMap;
 
-use super::{
-    TheoryError, arq, cardwell, cubic, e_model, erlang, finite, padhye, periodic_loss, priority, queue,
-    retransmission, tcp, token_bucket,
-};
+use super::TheoryError;
 
 /// A named quantity on which a curve depends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,30 +123,4 @@ impl Arguments {
         let range = if least == 0 { "a whole number from 0" } else { "a whole number from 1" };
         Err(TheoryError::OutOfRange { parameter, range, value })
     }
-}
-
-/// All curves, model by model.
-pub fn curves() -> impl Iterator<Item = &'static Curve> {
-    let models = [
-        queue::CURVES,
-        finite::CURVES,
-        priority::CURVES,
-        token_bucket::CURVES,
-        erlang::CURVES,
-        tcp::CURVES,
-        padhye::CURVES,
-        cardwell::CURVES,
-        periodic_loss::CURVES,
-        cubic::CURVES,
-        retransmission::CURVES,
-        arq::CURVES,
-        e_model::CURVES,
-    ];
-    models.into_iter().flatten()
-}
-
-/// The curve of that name.
-#[must_use]
-pub fn curve(name: &str) -> Option<&'static Curve> {
-    curves().find(|curve| curve.name == name)
 }

@@ -16,11 +16,13 @@ pub mod padhye;
 pub mod periodic_loss;
 pub mod priority;
 pub mod queue;
+mod registry;
 pub mod retransmission;
 pub mod tcp;
 pub mod token_bucket;
 
-pub use curve::{Curve, Parameter, curve, curves};
+pub use curve::{Curve, Parameter};
+pub use registry::{curve, curves};
 
 /// Why a formula gives no number.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
