@@ -1,6 +1,6 @@
 //! From the numbers of a figure to a chart.
 
-use netrig_core::{Kind, quantity};
+use netrig_core::{QuantityKind, quantity};
 use netrig_experiment::{
     ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPlace,
     PaperPoint, PaperThreshold, Point, TheoryLine,
@@ -296,7 +296,7 @@ impl<'a> Builder<'a> {
         let Some(spec) = self.spec.filter(|spec| spec.is_of_runs()) else { return Marks::Measured };
         let traced = quantity::ALL.iter().find(|quantity| spec.y.contains(quantity.name));
         match traced.map(|quantity| quantity.kind) {
-            Some(Kind::Mark | Kind::Value) => Marks::Events,
+            Some(QuantityKind::Mark | QuantityKind::Value) => Marks::Events,
             _ => Marks::Trace,
         }
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
-use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store, StoredRun};
+use netrig_store::{
+    ExperimentId, Provenance, ProvenanceId, RecordOutcome, RunEnd, RunEntry, Store, StoredRun,
+};
 
 use crate::agenda::{Agenda, Errand, Past, Scope};
 use crate::execution::Executed;
@@ -265,7 +267,7 @@ impl<'a> Sweep<'a> {
     fn record(&mut self, errand: Errand, executed: Executed, running: usize) -> Result<(), RunnerError> {
         let Errand { identity, run: Run { point, replication, seed, scenario: _ } } = errand;
         let Executed { end, responses, series, notes, took } = executed;
-        let entry = Entry {
+        let entry = RunEntry {
             experiment: self.place.experiment,
             point,
             replication,
@@ -281,9 +283,9 @@ impl<'a> Sweep<'a> {
         };
         let recorded = self.store.record(&entry)?;
         let stored = match recorded {
-            Recorded::Stored => None,
+            RecordOutcome::Stored => None,
             // Another process was faster. What the store has is what everybody sees.
-            Recorded::AlreadyThere => {
+            RecordOutcome::AlreadyThere => {
                 self.agenda.step_aside();
                 self.store.run(&entry.identity)?
             }
@@ -294,7 +296,7 @@ impl<'a> Sweep<'a> {
         };
         self.agenda.ended(&entry.identity, end, responses, self.store)?;
         self.tally.ran += 1;
-        self.tally.failed += u64::from(matches!(end, End::Failed(_)));
+        self.tally.failed += u64::from(matches!(end, RunEnd::Failed(_)));
         self.busy += took;
         let (point, why) = (&entry.point, end.why());
         self.tell(&Event::Ended { point, replication, took, why }, running);

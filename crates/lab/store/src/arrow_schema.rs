@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use data_encoding::BASE64;
 
-use crate::column::{Column, Values};
+use crate::column::{Column, ColumnValues};
 
 /// The name of the pair in the file's metadata.
 pub(crate) const KEY: &str = "ARROW:schema";
@@ -133,10 +133,10 @@ impl FlatBuffer {
 
     fn field(&mut self, from: usize, column: &Column) {
         let kind = match column.values {
-            Values::Text(_) => UTF8,
-            Values::Signed(_) | Values::Unsigned(_) => INT,
-            Values::Bool(_) => BOOL,
-            Values::Real(_) => FLOATING_POINT,
+            ColumnValues::Text(_) => UTF8,
+            ColumnValues::Signed(_) | ColumnValues::Unsigned(_) => INT,
+            ColumnValues::Bool(_) => BOOL,
+            ColumnValues::Real(_) => FLOATING_POINT,
         };
         let is_nullable = u8::from(column.values.is_nullable());
         // The fifth is a dictionary.
@@ -154,14 +154,14 @@ impl FlatBuffer {
         );
         self.text(name, &column.name);
         match column.values {
-            Values::Text(_) | Values::Bool(_) => {
+            ColumnValues::Text(_) | ColumnValues::Bool(_) => {
                 self.table(of_kind, []);
             }
-            Values::Signed(_) | Values::Unsigned(_) => {
-                let is_signed = u8::from(matches!(column.values, Values::Signed(_)));
+            ColumnValues::Signed(_) | ColumnValues::Unsigned(_) => {
+                let is_signed = u8::from(matches!(column.values, ColumnValues::Signed(_)));
                 self.table(of_kind, [Slot::Scalar(&64_i32.to_le_bytes()), Slot::Scalar(&[is_signed])]);
             }
-            Values::Real(_) => {
+            ColumnValues::Real(_) => {
                 self.table(of_kind, [Slot::Scalar(&DOUBLE.to_le_bytes())]);
             }
         }
@@ -183,7 +183,7 @@ mod tests {
     /// Pyarrow 26 and Polars read it as a column of doubles that may be null, with the metadata `unit` = `%`.
     #[test]
     fn a_column_with_a_unit_is_a_field_with_metadata() {
-        let share = Column::in_unit("share", "%", Values::Real(Vec::new()));
+        let share = Column::in_unit("share", "%", ColumnValues::Real(Vec::new()));
         let expected = "/////8gAAAAQAAAADAAYAAQABgAIABAADAAAAAQAAQAYAAAAAAAAAAAAAAAAAAAACAAIAAAABAAIAAAABAAAAAEAAAAcAAAA\
              EgAYAAQACAAJAAwAAAAQABQAAAAAAAAAGAAAABQAAAABAwAAJAAAACgAAAAoAAAACQAAAHNoYXJlIFslXQAGAAYABAAAAAAA\
              CgAAAAIAAAAAAAAAAQAAABAAAAAIAAwABAAIAAAAAAAMAAAACAAAABAAAAAEAAAAdW5pdAAAAAABAAAAJQAAAA==";

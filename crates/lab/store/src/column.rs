@@ -5,11 +5,11 @@ pub(crate) struct Column {
     pub name: String,
     /// The unit of its numbers, if they have one.
     pub unit: Option<String>,
-    pub values: Values,
+    pub values: ColumnValues,
 }
 
 /// One column's values; absent ones are null.
-pub(crate) enum Values {
+pub(crate) enum ColumnValues {
     Text(Vec<Option<String>>),
     Signed(Vec<i64>),
     Unsigned(Vec<u64>),
@@ -19,17 +19,17 @@ pub(crate) enum Values {
 
 impl Column {
     /// Numbers without a unit, or no numbers.
-    pub fn new(name: impl Into<String>, values: Values) -> Self {
+    pub fn new(name: impl Into<String>, values: ColumnValues) -> Self {
         Self { name: name.into(), unit: None, values }
     }
 
     /// Numbers in a unit, which also stands in the column's name: `throughput [B/s]`.
-    pub fn in_unit(name: &str, unit: &str, values: Values) -> Self {
+    pub fn in_unit(name: &str, unit: &str, values: ColumnValues) -> Self {
         Self { name: format!("{name} [{unit}]"), unit: Some(unit.to_owned()), values }
     }
 }
 
-impl Values {
+impl ColumnValues {
     /// Whether a value may be absent.
     pub const fn is_nullable(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Real(_))

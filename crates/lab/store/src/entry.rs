@@ -13,14 +13,14 @@ pub struct ExperimentId(pub(crate) i64);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum End {
+pub enum RunEnd {
     /// It ran to its end; whether it counts, [`Outcome::invalid`] says.
     Finished(Outcome),
     /// It did not, or what it says of itself cannot be: why.
     Failed(String),
 }
 
-impl End {
+impl RunEnd {
     /// Whether the run's values count.
     pub fn is_valid(&self) -> bool {
         matches!(self, Self::Finished(outcome) if outcome.invalid.is_none())
@@ -53,7 +53,7 @@ impl End {
 
 /// One response of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Response {
+pub struct StoredResponse {
     /// Its unit as written in tables.
     pub unit: String,
     /// Its value in that unit, or why the run could not measure it.
@@ -62,7 +62,7 @@ pub struct Response {
 
 /// A run to be recorded.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct RunEntry {
     /// The experiment that it is a replication of.
     pub experiment: ExperimentId,
     /// Every factor with its level.
@@ -76,15 +76,15 @@ pub struct Entry {
     /// The seed of its random streams.
     pub seed: u64,
     /// How it ended.
-    pub end: End,
+    pub end: RunEnd,
     /// What was measured, by name.
-    pub responses: BTreeMap<String, Response>,
+    pub responses: BTreeMap<String, StoredResponse>,
     /// How long it took on the wall clock, in seconds.
     pub took: f64,
     /// Where and with what it was made.
     pub provenance: ProvenanceId,
     /// Its time series, if they were asked for.
-    pub series: Vec<Series>,
+    pub series: Vec<TimeSeries>,
     /// Its time line, if it was asked for.
     pub notes: Vec<NoteLine>,
 }
@@ -99,9 +99,9 @@ pub struct StoredRun {
     /// The seed of its random streams.
     pub seed: u64,
     /// How it ended.
-    pub end: End,
+    pub end: RunEnd,
     /// What was measured, by name.
-    pub responses: BTreeMap<String, Response>,
+    pub responses: BTreeMap<String, StoredResponse>,
     /// How long it took on the wall clock, in seconds.
     pub took: f64,
     /// When it was recorded: UTC, `2026-11-21T08:00:00Z`.
@@ -112,7 +112,7 @@ pub struct StoredRun {
 
 /// A time series of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct TimeSeries {
     /// What it is about: `flow/web`, `link/primary/forward`.
     pub subject: String,
     /// What was measured: `queue_length`.

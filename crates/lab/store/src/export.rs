@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use csv::{Terminator, WriterBuilder};
 use netrig_experiment::LevelUnit;
 
-use crate::column::{Column, Values};
+use crate::column::{Column, ColumnValues};
 use crate::read::Replication;
 use crate::{ExperimentId, Store, StoreError, parquet_file};
 
@@ -16,7 +16,7 @@ use crate::{ExperimentId, Store, StoreError, parquet_file};
 ///
 /// Rows of all builds and substrates that the store has are there; each says its own. The name of a column of numbers carries
 /// their unit: `throughput [B/s]`. In Parquet it is also the metadata `unit` of the column's field.
-pub struct Table {
+pub struct ReplicationTable {
     experiment: String,
     columns: Vec<Column>,
     rows: usize,
@@ -24,7 +24,7 @@ pub struct Table {
     substrates: BTreeSet<String>,
 }
 
-impl Table {
+impl ReplicationTable {
     /// The table of the replications of `experiment` that are `wanted`.
     ///
     /// # Errors
@@ -96,8 +96,9 @@ impl Table {
 const OURS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
 
 fn columns(replications: &[Replication]) -> Vec<Column> {
-    let text =
-        |of: &dyn Fn(&Replication) -> Option<String>| Values::Text(replications.iter().map(of).collect());
+    let text = |of: &dyn Fn(&Replication) -> Option<String>| {
+        ColumnValues::Text(replications.iter().map(of).collect())
+    };
     let mut columns = vec![Column::new("substrate", text(&|r| Some(r.run.substrate.clone())))];
     let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
     for factor in factors {
@@ -108,11 +109,11 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
         );
     }
     let numbers = replications.iter().map(|r| i64::from(r.number)).collect();
-    columns.push(Column::new("replication", Values::Signed(numbers)));
+    columns.push(Column::new("replication", ColumnValues::Signed(numbers)));
     let seeds = replications.iter().map(|r| r.run.seed).collect();
-    columns.push(Column::new("seed", Values::Unsigned(seeds)));
+    columns.push(Column::new("seed", ColumnValues::Unsigned(seeds)));
     let valid = replications.iter().map(|r| r.run.end.is_valid()).collect();
-    columns.push(Column::new("valid", Values::Bool(valid)));
+    columns.push(Column::new("valid", ColumnValues::Bool(valid)));
     columns.push(Column::new("why", text(&|r| r.run.end.why().map(str::to_owned))));
     columns.extend(responses(replications));
     columns.push(Column::new("build", text(&|r| Some(r.build.clone()))));
@@ -124,7 +125,7 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
 fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<Column> {
     let unit = LevelUnit::common(replications.iter().filter_map(|r| r.point.level(factor)))?;
     let value = |r: &Replication| r.point.level(factor).and_then(|level| unit.number(level));
-    let values = Values::Real(replications.iter().map(value).collect());
+    let values = ColumnValues::Real(replications.iter().map(value).collect());
     Some(match unit.name() {
         Some(unit) => Column::in_unit(name, unit, values),
         None => Column::new(name, values),
@@ -137,17 +138,17 @@ fn responses(replications: &[Replication]) -> Vec<Column> {
     let names: BTreeSet<(&str, &str)> = measured.map(|(name, r)| (name.as_str(), r.unit.as_str())).collect();
     let column = |(name, unit): (&str, &str)| {
         let value = |r: &Replication| r.run.responses.get(name).filter(|r| r.unit == unit)?.measured.value();
-        Column::in_unit(name, unit, Values::Real(replications.iter().map(value).collect()))
+        Column::in_unit(name, unit, ColumnValues::Real(replications.iter().map(value).collect()))
     };
     names.into_iter().map(column).collect()
 }
 
-fn cell(values: &Values, row: usize) -> String {
+fn cell(values: &ColumnValues, row: usize) -> String {
     match values {
-        Values::Text(values) => values[row].clone().unwrap_or_default(),
-        Values::Signed(values) => values[row].to_string(),
-        Values::Unsigned(values) => values[row].to_string(),
-        Values::Bool(values) => values[row].to_string(),
-        Values::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
+        ColumnValues::Text(values) => values[row].clone().unwrap_or_default(),
+        ColumnValues::Signed(values) => values[row].to_string(),
+        ColumnValues::Unsigned(values) => values[row].to_string(),
+        ColumnValues::Bool(values) => values[row].to_string(),
+        ColumnValues::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
     }
 }

@@ -5,8 +5,8 @@
 //! only what is missing, and numbers of two identities are never mixed. The store keeps what it is told:
 //! it never runs, reduces or judges anything.
 //!
-//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`Entry`] is what goes in and
-//! [`StoredRun`] what comes out; [`Table`] is the way to CSV and Parquet.
+//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`RunEntry`] is what goes in and
+//! [`StoredRun`] what comes out; [`ReplicationTable`] is the way to CSV and Parquet.
 //!
 //! Safe against the end of a process at any moment. Against the end of the *power* it is safe from damage,
 //! but the last transactions may be missing (write-ahead log, `synchronous = NORMAL`): the next run makes
@@ -31,13 +31,13 @@ mod store;
 mod tests;
 mod write;
 
-pub use entry::{End, Entry, ExperimentId, NoteLine, Response, Series, StoredRun};
+pub use entry::{ExperimentId, NoteLine, RunEnd, RunEntry, StoredResponse, StoredRun, TimeSeries};
 pub use error::StoreError;
-pub use export::Table;
+pub use export::ReplicationTable;
 pub use provenance::{Provenance, ProvenanceId};
 pub use read::{ExperimentEntry, Replication};
 pub use store::Store;
-pub use write::{Member, Recorded};
+pub use write::{Enrolment, RecordOutcome};
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

@@ -14,8 +14,8 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use crate::column::{Column, Values};
-use crate::{Series, arrow_schema};
+use crate::column::{Column, ColumnValues};
+use crate::{TimeSeries, arrow_schema};
 
 /// Writes a file of one row group: the columns, and pairs that describe the whole. If a column has a unit, the file has the
 /// Arrow schema, in which it is the metadata `unit` of that column.
@@ -41,7 +41,7 @@ pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&st
     file.close().map(drop)
 }
 
-impl Values {
+impl ColumnValues {
     fn field(&self, name: &str) -> Result<Type> {
         let (physical, logical) = match self {
             Self::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
@@ -96,12 +96,12 @@ fn put<T: DataType>(
 }
 
 /// A time series as a file of its own, so that a blob saved from the store opens anywhere.
-pub(crate) fn encode(series: &Series) -> Result<Vec<u8>> {
+pub(crate) fn encode(series: &TimeSeries) -> Result<Vec<u8>> {
     let (at, values) = series.samples.iter().map(|(at, v)| (at.as_nanos().cast_signed(), Some(*v))).unzip();
     let mut bytes = Vec::new();
     write(
         &mut bytes,
-        &[Column::new("at_ns", Values::Signed(at)), Column::new("value", Values::Real(values))],
+        &[Column::new("at_ns", ColumnValues::Signed(at)), Column::new("value", ColumnValues::Real(values))],
         &[("subject", &series.subject), ("quantity", &series.quantity), ("unit", &series.unit)],
     )?;
     Ok(bytes)

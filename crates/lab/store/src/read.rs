@@ -9,7 +9,8 @@ use rusqlite::{OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    End, ExperimentId, NoteLine, ProvenanceId, Response, Series, Store, StoreError, StoredRun, parquet_file,
+    ExperimentId, NoteLine, ProvenanceId, RunEnd, Store, StoreError, StoredResponse, StoredRun, TimeSeries,
+    parquet_file,
 };
 
 /// One version of an experiment file in the store.
@@ -201,15 +202,15 @@ impl Store {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn series(&self, identity: &str) -> Result<Vec<Series>, StoreError> {
-        let list = || -> rusqlite::Result<Vec<(Series, Vec<u8>)>> {
+    pub fn series(&self, identity: &str) -> Result<Vec<TimeSeries>, StoreError> {
+        let list = || -> rusqlite::Result<Vec<(TimeSeries, Vec<u8>)>> {
             self.connection
                 .prepare_cached(
                     "SELECT subject, quantity, series.unit, parquet FROM series
                      JOIN run ON run.id = series.run WHERE run.identity = ? ORDER BY subject, quantity",
                 )?
                 .query_map([identity], |row| {
-                    let series = Series {
+                    let series = TimeSeries {
                         subject: row.get(0)?,
                         quantity: row.get(1)?,
                         unit: row.get(2)?,
@@ -269,7 +270,7 @@ impl Store {
                 "SELECT name, unit, value, why, discarded, too_short FROM response WHERE run = ?",
             )?
             .query_map([id], |row| {
-                Ok((row.get(0)?, Response { unit: row.get(1)?, measured: measured(row)? }))
+                Ok((row.get(0)?, StoredResponse { unit: row.get(1)?, measured: measured(row)? }))
             })?
             .collect::<rusqlite::Result<_>>()?;
         Ok(run)
@@ -290,8 +291,8 @@ fn replications(which: &str) -> String {
 fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     let why: Option<String> = row.get(5)?;
     let end = match row.get_ref(4)?.as_str()? {
-        "failed" => End::Failed(why.unwrap_or_default()),
-        _ => End::Finished(Outcome {
+        "failed" => RunEnd::Failed(why.unwrap_or_default()),
+        _ => RunEnd::Finished(Outcome {
             balance: Balance {
                 offered: unsigned(row, 6)?,
                 duplicated: unsigned(row, 7)?,

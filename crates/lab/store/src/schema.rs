@@ -22,21 +22,21 @@ pub(crate) const FORM: u32 = SCRIPTS.len() as u32;
 
 /// What a file turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum StoreFile {
     /// An empty file, or none.
-    Nothing,
+    Empty,
     /// A store of a form that we know.
     Form(u32),
 }
 
 /// Looks at the file as it is at one moment, without changing it: who makes a store meanwhile has not begun, or is done.
-pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, StoreError> {
+pub(crate) fn look(connection: &Connection, path: &Path) -> Result<StoreFile, StoreError> {
     let moment = connection.unchecked_transaction().map_err(|e| StoreError::new(path, e))?;
     look_within(&moment, path)
 }
 
 /// Looks at the file as a transaction sees it.
-fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<Found, StoreError> {
+fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<StoreFile, StoreError> {
     let pragma = |name| -> Result<i64, StoreError> {
         connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|e| StoreError::new(path, e))
     };
@@ -45,13 +45,13 @@ fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<Found, Store
         .map_err(|e| StoreError::new(path, e))?;
     let (application, form) = (pragma("application_id")?, pragma("user_version")?);
     if application == 0 && form == 0 && tables == 0 {
-        return Ok(Found::Nothing);
+        return Ok(StoreFile::Empty);
     }
     if application != i64::from(APPLICATION_ID) {
         return Err(StoreError::NotAStore(path.to_owned()));
     }
     match u32::try_from(form) {
-        Ok(form) if (1..=FORM).contains(&form) => Ok(Found::Form(form)),
+        Ok(form) if (1..=FORM).contains(&form) => Ok(StoreFile::Form(form)),
         Ok(theirs) if theirs > FORM => Err(StoreError::Newer { path: path.to_owned(), theirs, ours: FORM }),
         _ => Err(StoreError::Damaged { path: path.to_owned(), what: format!("its form is {form}") }),
     }
@@ -63,8 +63,8 @@ pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), S
     let or = |e| StoreError::new(path, e);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(or)?;
     let done = match look_within(&transaction, path)? {
-        Found::Nothing => 0,
-        Found::Form(form) => form,
+        StoreFile::Empty => 0,
+        StoreFile::Form(form) => form,
     };
     for script in SCRIPTS.iter().skip(done as usize) {
         transaction.execute_batch(script).map_err(or)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::StoreError;
-use crate::schema::{self, FORM, Found};
+use crate::schema::{self, FORM, StoreFile};
 
 /// How long we wait for another process to finish its transaction. Ours last milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl Store {
             return Err(StoreError::ReadOnly(path.to_owned()));
         }
         write_ahead(&connection, patience).map_err(|e| StoreError::new(path, e))?;
-        if found != Found::Form(FORM) {
+        if found != StoreFile::Form(FORM) {
             schema::bring_up(&mut connection, path)?;
         }
         Self::prepared(connection, path)
@@ -77,9 +77,9 @@ impl Store {
         let connection = Connection::open_with_flags(address, flags).map_err(|e| StoreError::new(path, e))?;
         connection.busy_timeout(PATIENCE).map_err(|e| StoreError::new(path, e))?;
         match schema::look(&connection, path)? {
-            Found::Form(FORM) => Ok(connection),
-            Found::Form(theirs) => Err(StoreError::Older { path: path.to_owned(), theirs, ours: FORM }),
-            Found::Nothing => Err(StoreError::Missing(path.to_owned())),
+            StoreFile::Form(FORM) => Ok(connection),
+            StoreFile::Form(theirs) => Err(StoreError::Older { path: path.to_owned(), theirs, ours: FORM }),
+            StoreFile::Empty => Err(StoreError::Missing(path.to_owned())),
         }
     }
 

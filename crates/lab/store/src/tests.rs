@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use netrig_experiment::Point;
 
-use crate::{End, Entry, Provenance, Store, StoreError};
+use crate::{Provenance, RunEnd, RunEntry, Store, StoreError};
 
-fn entry(store: &mut Store, identity: &str) -> Entry {
-    Entry {
+fn entry(store: &mut Store, identity: &str) -> RunEntry {
+    RunEntry {
         experiment: store.add_experiment("e", "format = 1\n").unwrap(),
         point: Point::default(),
         replication: 1,
         identity: identity.to_owned(),
         substrate: "sim".to_owned(),
         seed: 1,
-        end: End::Failed("because ".repeat(100)),
+        end: RunEnd::Failed("because ".repeat(100)),
         responses: Default::default(),
         took: 0.0,
         provenance: store.add_provenance(&Provenance::default()).unwrap(),

@@ -4,11 +4,11 @@ use netrig_experiment::{Measured, Outcome, Point};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params, params};
 
 use crate::provenance::digest;
-use crate::{End, Entry, ExperimentId, Response, Series, Store, StoreError, parquet_file};
+use crate::{ExperimentId, RunEnd, RunEntry, Store, StoreError, StoredResponse, TimeSeries, parquet_file};
 
 /// A run of the store that is also a replication of a point of another experiment, or of another point.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
+pub struct Enrolment<'a> {
     /// Every factor with its level.
     pub point: &'a Point,
     /// From 1.
@@ -19,7 +19,7 @@ pub struct Member<'a> {
 
 /// What became of a run that was handed to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordOutcome {
     /// It is in the store now.
     Stored,
     /// Another process had recorded a valid run of the same identity before; that one stays, and this
@@ -58,9 +58,9 @@ impl Store {
     /// # Errors
     /// If the store cannot be written ([`StoreError::Full`], [`StoreError::Locked`], ..), or a time series
     /// has no Parquet form.
-    pub fn record(&mut self, entry: &Entry) -> Result<Recorded, StoreError> {
+    pub fn record(&mut self, entry: &RunEntry) -> Result<RecordOutcome, StoreError> {
         let series = entry.series.iter().map(|s| Ok((s, parquet_file::encode(s)?)));
-        let series: Vec<(&Series, Vec<u8>)> = series.collect::<Result<_, StoreError>>()?;
+        let series: Vec<(&TimeSeries, Vec<u8>)> = series.collect::<Result<_, StoreError>>()?;
         record(&mut self.connection, entry, &series).map_err(|e| self.failed(e))
     }
 
@@ -71,7 +71,7 @@ impl Store {
     pub fn enrol<'a>(
         &mut self,
         experiment: ExperimentId,
-        members: impl IntoIterator<Item = Member<'a>>,
+        members: impl IntoIterator<Item = Enrolment<'a>>,
     ) -> Result<(), StoreError> {
         let enrolled = (|| {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -92,22 +92,22 @@ impl Store {
 
 fn record(
     connection: &mut Connection,
-    entry: &Entry,
-    series: &[(&Series, Vec<u8>)],
-) -> rusqlite::Result<Recorded> {
+    entry: &RunEntry,
+    series: &[(&TimeSeries, Vec<u8>)],
+) -> rusqlite::Result<RecordOutcome> {
     // Immediate: two processes that record at the same moment queue up here, where SQLite waits, and not at
     // the commit, where it would give up.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (id, recorded) = match put_run(&transaction, entry)? {
         Some(id) => {
             put_parts(&transaction, id, entry, series)?;
-            (id, Recorded::Stored)
+            (id, RecordOutcome::Stored)
         }
         None => {
             let id = transaction
                 .prepare_cached("SELECT id FROM run WHERE identity = ?")?
                 .query_row([&entry.identity], |row| row.get(0))?;
-            (id, Recorded::AlreadyThere)
+            (id, RecordOutcome::AlreadyThere)
         }
     };
     enrol(&transaction, entry.experiment, &entry.point, entry.replication, id)?;
@@ -116,10 +116,10 @@ fn record(
 }
 
 /// The run's place, unless a valid run of its identity is there already.
-fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i64>> {
+fn put_run(connection: &Connection, entry: &RunEntry) -> rusqlite::Result<Option<i64>> {
     let outcome = match &entry.end {
-        End::Finished(outcome) => Some(outcome),
-        End::Failed(_) => None,
+        RunEnd::Finished(outcome) => Some(outcome),
+        RunEnd::Failed(_) => None,
     };
     let status = match (outcome, entry.end.is_valid()) {
         (None, _) => "failed",
@@ -180,8 +180,8 @@ fn remarks(outcome: &Outcome) -> Option<String> {
 fn put_parts(
     connection: &Connection,
     run: i64,
-    entry: &Entry,
-    series: &[(&Series, Vec<u8>)],
+    entry: &RunEntry,
+    series: &[(&TimeSeries, Vec<u8>)],
 ) -> rusqlite::Result<()> {
     for table in ["response", "series", "note"] {
         connection.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?"))?.execute([run])?;
@@ -189,7 +189,7 @@ fn put_parts(
     let mut put = connection.prepare_cached(
         "INSERT INTO response (run, name, unit, value, why, discarded, too_short) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?;
-    for (name, Response { unit, measured }) in &entry.responses {
+    for (name, StoredResponse { unit, measured }) in &entry.responses {
         let (value, why, cut) = match measured {
             Measured::Value { value, warm_up } => (Some(*value), None, *warm_up),
             Measured::NotMeasured(why) => (None, Some(why), None),

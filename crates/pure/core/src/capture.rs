@@ -80,14 +80,14 @@ pub fn read<'a>(file: &'a [u8], each: impl FnMut(Captured<'a>)) -> Result<(), Ca
     match file.first_chunk() {
         Some([0x0A, 0x0D, 0x0D, 0x0A]) => read_pcapng(file, each),
         Some(magic) => {
-            let (numbers, nanos_per_unit) = match u32::from_le_bytes(*magic) {
-                0xA1B2_C3D4 => (Numbers::Little, 1000),
-                0xA1B2_3C4D => (Numbers::Little, 1),
-                0xD4C3_B2A1 => (Numbers::Big, 1000),
-                0x4D3C_B2A1 => (Numbers::Big, 1),
+            let (order, nanos_per_unit) = match u32::from_le_bytes(*magic) {
+                0xA1B2_C3D4 => (ByteOrder::Little, 1000),
+                0xA1B2_3C4D => (ByteOrder::Little, 1),
+                0xD4C3_B2A1 => (ByteOrder::Big, 1000),
+                0x4D3C_B2A1 => (ByteOrder::Big, 1),
                 _ => return Err(CaptureError::Unknown),
             };
-            read_pcap(file, numbers, nanos_per_unit, each)
+            read_pcap(file, order, nanos_per_unit, each)
         }
         None => Err(CaptureError::Unknown),
     }
@@ -95,12 +95,12 @@ pub fn read<'a>(file: &'a [u8], each: impl FnMut(Captured<'a>)) -> Result<(), Ca
 
 /// Which end of a number comes first.
 #[derive(Clone, Copy)]
-enum Numbers {
+enum ByteOrder {
     Little,
     Big,
 }
 
-impl Numbers {
+impl ByteOrder {
     fn word(self, file: &[u8], at: usize) -> Result<u32, CaptureError> {
         let bytes = file.get(at..).and_then(|rest| rest.first_chunk()).ok_or(CaptureError::Damaged(at))?;
         Ok(match self {
@@ -127,15 +127,15 @@ fn slice(file: &[u8], at: usize, len: u32) -> Result<&[u8], CaptureError> {
 /// A header of 24 bytes, then for each packet one of 16 (draft-ietf-opsawg-pcap sections 4 and 5).
 fn read_pcap<'a>(
     file: &'a [u8],
-    numbers: Numbers,
+    order: ByteOrder,
     nanos_per_unit: u64,
     mut each: impl FnMut(Captured<'a>),
 ) -> Result<(), CaptureError> {
     // The upper half of the word says other things.
-    let link_type = numbers.word(file, 20)? as u16;
+    let link_type = order.word(file, 20)? as u16;
     let mut at = 24;
     while at < file.len() {
-        let [seconds, units, kept, original_len] = [0, 4, 8, 12].map(|field| numbers.word(file, at + field));
+        let [seconds, units, kept, original_len] = [0, 4, 8, 12].map(|field| order.word(file, at + field));
         let bytes = slice(file, at + 16, kept?)?;
         let at_ns = u64::from(seconds?) * 1_000_000_000 + u64::from(units?) * nanos_per_unit;
         each(Captured { at_ns, link_type, bytes, original_len: original_len? });
@@ -145,21 +145,21 @@ fn read_pcap<'a>(
 }
 
 /// What a file says of an interface.
-struct Interface {
+struct InterfaceDescription {
     link_type: u16,
-    resolution: Resolution,
+    resolution: TimeResolution,
 }
 
 /// The unit of an interface's times (`if_tsresol`, draft-ietf-opsawg-pcapng section 4.2).
 #[derive(Clone, Copy)]
-enum Resolution {
+enum TimeResolution {
     /// 10 to the power of minus this, s.
     Decimal(u8),
     /// 2 to the power of minus this, s.
     Binary(u8),
 }
 
-impl Resolution {
+impl TimeResolution {
     fn of(option: u8) -> Self {
         if option & 0x80 == 0 { Self::Decimal(option) } else { Self::Binary(option & 0x7F) }
     }
@@ -182,29 +182,29 @@ fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result
     const SECTION_HEADER: u32 = 0x0A0D_0D0A;
     const INTERFACE_DESCRIPTION: u32 = 1;
     const ENHANCED_PACKET: u32 = 6;
-    let (mut numbers, mut interfaces) = (Numbers::Little, Vec::new());
+    let (mut order, mut interfaces) = (ByteOrder::Little, Vec::new());
     let mut at = 0;
     while at < file.len() {
-        let kind = numbers.word(file, at)?;
+        let kind = order.word(file, at)?;
         if kind == SECTION_HEADER {
-            numbers = match Numbers::Little.word(file, at + 8)? {
-                0x1A2B_3C4D => Numbers::Little,
-                0x4D3C_2B1A => Numbers::Big,
+            order = match ByteOrder::Little.word(file, at + 8)? {
+                0x1A2B_3C4D => ByteOrder::Little,
+                0x4D3C_2B1A => ByteOrder::Big,
                 _ => return Err(CaptureError::Damaged(at + 8)),
             };
             interfaces.clear();
         }
-        let len = numbers.word(file, at + 4)?;
+        let len = order.word(file, at + 4)?;
         if len < 12 || !len.is_multiple_of(4) {
             return Err(CaptureError::Damaged(at + 4));
         }
         let block = slice(file, at, len)?;
         match kind {
             INTERFACE_DESCRIPTION => {
-                interfaces.push(interface(block, numbers).ok_or(CaptureError::Damaged(at))?)
+                interfaces.push(interface(block, order).ok_or(CaptureError::Damaged(at))?)
             }
             ENHANCED_PACKET => {
-                let field = |place: usize| numbers.word(block, place).map_err(|_| CaptureError::Damaged(at));
+                let field = |place: usize| order.word(block, place).map_err(|_| CaptureError::Damaged(at));
                 let number = usize::try_from(field(8)?).unwrap_or(usize::MAX);
                 let interface = interfaces.get(number).ok_or(CaptureError::Interface(at))?;
                 let units = u64::from(field(12)?) << 32 | u64::from(field(16)?);
@@ -223,21 +223,21 @@ fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result
 }
 
 /// An interface, and the unit of its times among its options: microseconds if it is not there.
-fn interface(block: &[u8], numbers: Numbers) -> Option<Interface> {
+fn interface(block: &[u8], order: ByteOrder) -> Option<InterfaceDescription> {
     const TIME_RESOLUTION: u16 = 9;
-    let link_type = numbers.half(block, 8).ok()?;
-    let mut resolution = Resolution::Decimal(6);
+    let link_type = order.half(block, 8).ok()?;
+    let mut resolution = TimeResolution::Decimal(6);
     let mut at = 16;
     while at + 8 <= block.len() {
-        let (code, len) = (numbers.half(block, at).ok()?, numbers.half(block, at + 2).ok()?);
+        let (code, len) = (order.half(block, at).ok()?, order.half(block, at + 2).ok()?);
         match code {
             0 => break,
-            TIME_RESOLUTION => resolution = Resolution::of(*block.get(at + 4)?),
+            TIME_RESOLUTION => resolution = TimeResolution::of(*block.get(at + 4)?),
             _ => {}
         }
         at += 4 + usize::from(len).next_multiple_of(4);
     }
-    Some(Interface { link_type, resolution })
+    Some(InterfaceDescription { link_type, resolution })
 }
 
 #[cfg(test)]
@@ -307,7 +307,7 @@ mod tests {
             (127, u64::MAX, 0),
             (0, u64::MAX, u64::MAX),
         ] {
-            assert_eq!(Resolution::of(option).nanos(units), nanos, "{option}");
+            assert_eq!(TimeResolution::of(option).nanos(units), nanos, "{option}");
         }
     }
 

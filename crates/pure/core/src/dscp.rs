@@ -141,8 +141,8 @@ impl Serialize for Dscp {
 
 impl<'de> Deserialize<'de> for Dscp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
+        struct DscpVisitor;
+        impl de::Visitor<'_> for DscpVisitor {
             type Value = Dscp;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(EXPECTED)
@@ -157,7 +157,7 @@ impl<'de> Deserialize<'de> for Dscp {
                 number.to_string().parse().map_err(E::custom)
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(DscpVisitor)
     }
 }
 

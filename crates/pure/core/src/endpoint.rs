@@ -34,7 +34,7 @@ pub trait Endpoint {
 }
 
 /// What [`drain`] hands out.
-pub enum Output<P, E> {
+pub enum EndpointOutput<P, E> {
     /// A packet for the network.
     Packet(P),
     /// An event for the user.
@@ -47,13 +47,13 @@ pub enum Output<P, E> {
 pub fn drain<E: Endpoint>(
     endpoint: &mut E,
     now: Instant,
-    mut out: impl FnMut(Output<E::Packet, E::Event>),
+    mut out: impl FnMut(EndpointOutput<E::Packet, E::Event>),
 ) -> Option<Instant> {
     while let Some(packet) = endpoint.poll_transmit(now) {
-        out(Output::Packet(packet));
+        out(EndpointOutput::Packet(packet));
     }
     while let Some(event) = endpoint.poll_event() {
-        out(Output::Event(event));
+        out(EndpointOutput::Event(event));
     }
     endpoint.poll_timeout()
 }

@@ -40,17 +40,17 @@ pub use checksum::internet_checksum;
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use distribution::{DistributionError, ParseDistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};
-pub use endpoint::{Endpoint, Output, drain};
+pub use endpoint::{Endpoint, EndpointOutput, drain};
 pub use frame::{Frame, Heading};
 pub use ip::{IpHeader, is_of_a_link};
 pub use link::{
-    Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, Observer,
-    QueueDiscipline, Waiting, Watch,
+    Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, LinkObserver,
+    Observer, QueueDiscipline, Waiting,
 };
 pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};
 pub use random::{Seeds, Stream};
-pub use sample::{Kind, Note, Quantity, Sample, Sink, Subject, Timeline};
+pub use sample::{Note, Quantity, QuantityKind, Sample, Sink, Subject, Timeline};
 pub use time::{Duration, Instant};
 pub use units::{Fraction, Rate, Size, UnitError};

@@ -375,12 +375,12 @@ impl Lane {
 }
 
 /// Who watches a link: an observer for each of its lanes. An [`Observer`] watches all lanes alike.
-pub trait Watch<P> {
+pub trait LinkObserver<P> {
     /// The observer of this lane.
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<P>;
 }
 
-impl<P, O: Observer<P>> Watch<P> for O {
+impl<P, O: Observer<P>> LinkObserver<P> for O {
     #[inline]
     fn lane(&mut self, _lane: Lane) -> &mut impl Observer<P> {
         self
@@ -405,15 +405,15 @@ pub struct Delivery<P> {
 /// `now`, so a driver that wakes late does not slow it.
 pub trait Link<P> {
     /// A packet arrives at the near end of a lane.
-    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl Watch<P>);
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl LinkObserver<P>);
     /// A lane changes.
-    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl Watch<P>);
+    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl LinkObserver<P>);
     /// When to call [`Link::poll_deliver`] next. Stale after any call that takes `&mut self`.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
     /// The next packet that has arrived by `now`, and when it did: before `now` if the driver is late.
     #[must_use]
-    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Watch<P>) -> Option<Delivery<P>>;
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl LinkObserver<P>) -> Option<Delivery<P>>;
     /// Packets of a lane that wait or are on their way: offered + duplicated = delivered + dropped + inside.
     fn inside(&self, lane: Lane) -> usize;
 }

@@ -12,7 +12,7 @@ macro_rules! quantities {
         $(
             $(#[doc = $doc])+
             pub static $id: $crate::Quantity =
-                $crate::Quantity { name: $name, unit: $unit, kind: $crate::Kind::$kind, doc: concat!($($doc),+) };
+                $crate::Quantity { name: $name, unit: $unit, kind: $crate::QuantityKind::$kind, doc: concat!($($doc),+) };
         )+
 
         /// All of them, in the order of this page.

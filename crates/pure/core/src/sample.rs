@@ -6,7 +6,7 @@ use crate::{Direction, Frame, Instant, PacketEvent};
 
 /// What kind of number a quantity is, and so how it may be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum QuantityKind {
     /// How much was added since the last sample (bytes received, packets dropped): sums and rates.
     Count,
     /// One observation (an object's completion time, a packet's wait): means, quantiles, extremes.
@@ -26,7 +26,7 @@ pub struct Quantity {
     /// Its unit as written in tables: `B`, `s`, `packets`; `1` for a pure number.
     pub unit: &'static str,
     /// How it may be reduced.
-    pub kind: Kind,
+    pub kind: QuantityKind,
     /// One sentence that defines it.
     pub doc: &'static str,
 }
@@ -56,7 +56,7 @@ pub enum Subject {
 /// One measured value.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When; for a [`Kind::Count`] or [`Kind::Level`] the end of the interval it is about.
+    /// When; for a [`QuantityKind::Count`] or [`QuantityKind::Level`] the end of the interval it is about.
     pub at: Instant,
     /// What.
     pub quantity: &'static Quantity,

@@ -44,7 +44,7 @@ pub fn split_quantity(text: &str) -> Option<(&str, &str)> {
 }
 
 /// One family of units: names with the count of base units that each is worth.
-struct Family {
+struct UnitFamily {
     expected: &'static str,
     base: &'static str,
     units: &'static [(&'static str, u64)],
@@ -52,7 +52,7 @@ struct Family {
     slips: &'static [(&'static str, &'static str)],
 }
 
-const TIME: Family = Family {
+const TIME: UnitFamily = UnitFamily {
     expected: "a time such as `100 ms`",
     base: "nanoseconds",
     units: &[
@@ -75,7 +75,7 @@ const TIME: Family = Family {
     ],
 };
 
-const RATE: Family = Family {
+const RATE: UnitFamily = UnitFamily {
     expected: "a rate such as `10 Mbit/s`",
     base: "bits per second",
     units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
@@ -103,7 +103,7 @@ const RATE: Family = Family {
     ],
 };
 
-const SIZE: Family = Family {
+const SIZE: UnitFamily = UnitFamily {
     expected: "a size such as `10 KB`",
     base: "bytes",
     units: &[
@@ -130,7 +130,7 @@ const SIZE: Family = Family {
     ],
 };
 
-impl Family {
+impl UnitFamily {
     fn error(&self, given: &str, why: impl Into<String>) -> UnitError {
         UnitError { given: given.to_owned(), expected: self.expected, why: why.into() }
     }
@@ -351,8 +351,8 @@ macro_rules! text_quantity {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Text;
-                impl de::Visitor<'_> for Text {
+                struct QuantityVisitor;
+                impl de::Visitor<'_> for QuantityVisitor {
                     type Value = $type;
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                         f.write_str($expected)
@@ -362,7 +362,7 @@ macro_rules! text_quantity {
                     }
                     $($number)*
                 }
-                deserializer.deserialize_any(Text)
+                deserializer.deserialize_any(QuantityVisitor)
             }
         }
 

@@ -2,7 +2,7 @@
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_open_unit, check_pairs, check_positive, check_sample};
-use crate::interval::{self, Interval, Method};
+use crate::interval::{self, EstimationMethod, Interval};
 
 /// The fewest batches that [`BatchMeans::choose`] goes down to; Schmeiser (1982), *Batch size effects in the
 /// analysis of simulation output*, finds 10 to 30 enough for any run length.
@@ -114,7 +114,7 @@ impl BatchMeans {
     /// `confidence` not strictly between 0 and 1.
     pub fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
         check_open_unit("confidence", confidence)?;
-        Ok(Interval { method: Method::BatchMeans, ..interval::student(&self.means, confidence)? })
+        Ok(Interval { method: EstimationMethod::BatchMeans, ..interval::student(&self.means, confidence)? })
     }
 }
 

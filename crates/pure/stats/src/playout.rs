@@ -1,13 +1,13 @@
 //! A play-out buffer: what a receiver of voice or video plays of what the network delivered, and when.
 //!
 //! Packets come with delays that vary; a buffer waits until each packet's moment of play-out, and what comes later might
-//! as well have been lost. [`played`] simulates it over the packets of a run, [`LossPattern`] says what was missing.
+//! as well have been lost. [`played`] simulates it over the packets of a run, [`LossBursts`] says what was missing.
 
 use crate::StatsError;
 
 /// What became of a packet on its way.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Packet {
+pub struct PlayoutPacket {
     /// When it was sent, s.
     pub sent_s: f64,
     /// Its delay, s; `None` if it was lost.
@@ -19,7 +19,7 @@ pub struct Packet {
 
 /// How a buffer chooses how long after its sending a packet is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Buffer {
+pub enum PlayoutBuffer {
     /// The first that arrives waits so long, s, in the buffer, and every other is played as long after its sending.
     Fixed(f64),
     /// From the start of each talk spurt on as long as the smoothed delay and four times its smoothed deviation. Without
@@ -40,7 +40,7 @@ const FIRST_DEVIATION_S: f64 = 0.01;
 
 /// What a buffer made of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Played {
+pub struct PlayoutResult {
     /// Which packets were missing when they were to be played: lost, or too late.
     pub missing: Vec<bool>,
     /// Mean time from sending to play-out over the packets that were played, s; `None` if none was.
@@ -53,14 +53,14 @@ pub struct Played {
 ///
 /// # Errors
 /// A time or delay that is not finite, named by the packet's place.
-pub fn played(packets: &[Packet], buffer: Buffer) -> Result<Played, StatsError> {
+pub fn played(packets: &[PlayoutPacket], buffer: PlayoutBuffer) -> Result<PlayoutResult, StatsError> {
     if let Some(index) =
         packets.iter().position(|p| !p.sent_s.is_finite() || !p.delay_s.unwrap_or(0.0).is_finite())
     {
         return Err(StatsError::NotFinite { index });
     }
     let mut clock = PlayoutClock::new(buffer, packets);
-    let mut played = Played { missing: Vec::with_capacity(packets.len()), delay_s: None, late: 0 };
+    let mut played = PlayoutResult { missing: Vec::with_capacity(packets.len()), delay_s: None, late: 0 };
     let mut waited = 0.0;
     for packet in packets {
         let wait = clock.wait(packet);
@@ -77,26 +77,26 @@ pub fn played(packets: &[Packet], buffer: Buffer) -> Result<Played, StatsError> 
 
 /// How long after its sending the packet at hand is played.
 struct PlayoutClock {
-    buffer: Buffer,
+    buffer: PlayoutBuffer,
     wait_s: f64,
     delay_s: f64,
     deviation_s: f64,
 }
 
 impl PlayoutClock {
-    fn new(buffer: Buffer, packets: &[Packet]) -> Self {
+    fn new(buffer: PlayoutBuffer, packets: &[PlayoutPacket]) -> Self {
         // A receiver can play nothing before something came; the first delay that it sees is all that it knows.
         let first = packets.iter().find_map(|packet| packet.delay_s).unwrap_or(0.0);
         let in_buffer = match buffer {
-            Buffer::Fixed(wait) => wait,
-            Buffer::Adaptive => DEVIATIONS * FIRST_DEVIATION_S,
+            PlayoutBuffer::Fixed(wait) => wait,
+            PlayoutBuffer::Adaptive => DEVIATIONS * FIRST_DEVIATION_S,
         };
         Self { buffer, wait_s: first + in_buffer, delay_s: first, deviation_s: FIRST_DEVIATION_S }
     }
 
     /// The wait of this packet. What a packet's delay tells is known to the packets after it.
-    fn wait(&mut self, packet: &Packet) -> f64 {
-        if self.buffer == Buffer::Adaptive && packet.begins {
+    fn wait(&mut self, packet: &PlayoutPacket) -> f64 {
+        if self.buffer == PlayoutBuffer::Adaptive && packet.begins {
             self.wait_s = self.delay_s + DEVIATIONS * self.deviation_s;
         }
         if let Some(delay) = packet.delay_s {
@@ -110,7 +110,7 @@ impl PlayoutClock {
 
 /// How losses lie among the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LossPattern {
+pub struct LossBursts {
     /// Packets.
     pub packets: u64,
     /// Those that are missing.
@@ -119,7 +119,7 @@ pub struct LossPattern {
     pub bursts: u64,
 }
 
-impl LossPattern {
+impl LossBursts {
     /// The pattern of these packets, true where one is missing.
     #[must_use]
     pub fn of(missing: &[bool]) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::distribution::Binomial;
 use crate::error::{StatsError, check_confidence, check_open_unit, check_sample};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
 /// Which of the definitions of a sample's quantile [`quantile`] has, for a reader of its values.
 pub const DEFINITION: &str = "type 7 of Hyndman and Fan (1996), linear between the two nearest observations";
@@ -65,7 +65,7 @@ pub fn interval(values: &[f64], p: f64, confidence: f64) -> Result<Interval, Sta
         high: high.map(|rank| sorted[rank]),
         n: sorted.len(),
         confidence,
-        method: Method::OrderStatistics,
+        method: EstimationMethod::OrderStatistics,
     })
 }
 

@@ -42,9 +42,9 @@ impl Precision {
 /// A sequential stopping rule.
 ///
 /// ```
-/// use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+/// use netrig_stats::stopping::{StoppingDecision, Precision, StoppingRule};
 /// let rule = StoppingRule::new(Precision::Relative(0.02), 0.95, 10, 40)?;
-/// assert!(matches!(rule.judge(&[1.0, 1.01, 0.99])?, Decision::Continue { .. }));
+/// assert!(matches!(rule.judge(&[1.0, 1.01, 0.99])?, StoppingDecision::Continue { .. }));
 /// # Ok::<(), netrig_stats::StatsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +57,7 @@ pub struct StoppingRule {
 
 /// What the rule says about the replications so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decision {
+pub enum StoppingDecision {
     /// Run on. `needed` is an estimate of the total number of replications, not capped by the rule's maximum;
     /// `None` while there is nothing to tell it by (below two values, none that differs from another, or a relative precision
     /// around a mean of 0).
@@ -115,7 +115,7 @@ impl StoppingRule {
     ///
     /// # Errors
     /// A value that is not finite.
-    pub fn judge(&self, values: &[f64]) -> Result<Decision, StatsError> {
+    pub fn judge(&self, values: &[f64]) -> Result<StoppingDecision, StatsError> {
         check_sample(values, 0)?;
         // Replications before the minimum count towards the row, so that `min` itself can be the answer.
         let first_look = self.min + 1 - HOLD;
@@ -133,16 +133,16 @@ impl StoppingRule {
             let wanted = self.precision.half_width(interval.estimate);
             narrow_in_a_row = if interval.half_width() <= Some(wanted) { narrow_in_a_row + 1 } else { 0 };
             if narrow_in_a_row >= HOLD {
-                return Ok(Decision::Enough { n, interval });
+                return Ok(StoppingDecision::Enough { n, interval });
             }
         }
         let seen = &values[..values.len().min(self.max)];
         let needed = self.needed(seen)?;
         if seen.len() < self.max {
-            return Ok(Decision::Continue { needed });
+            return Ok(StoppingDecision::Continue { needed });
         }
         let interval = interval::skew_adjusted(seen, self.confidence)?;
-        Ok(Decision::GaveUp { n: self.max, interval, needed })
+        Ok(StoppingDecision::GaveUp { n: self.max, interval, needed })
     }
 
     /// Whether the mean's interval is narrow enough at the critical value `z`. Values that are all alike have none: they do

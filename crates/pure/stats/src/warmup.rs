@@ -15,12 +15,12 @@ pub struct Warmup {
     /// How many values to leave out at the start.
     pub discard: usize,
     /// Whether the rest can be taken for steady.
-    pub verdict: Verdict,
+    pub verdict: WarmupVerdict,
 }
 
 /// Whether a run has left its transient behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WarmupVerdict {
     /// The cut lies in the first half: use the values after it.
     Steady,
     /// The cut lies in the second half: the run is too short to show a steady state. Run longer.
@@ -64,8 +64,8 @@ impl Warmup {
     }
 }
 
-fn verdict(cut: usize, length: usize) -> Verdict {
-    if 2 * cut > length { Verdict::RunTooShort } else { Verdict::Steady }
+fn verdict(cut: usize, length: usize) -> WarmupVerdict {
+    if 2 * cut > length { WarmupVerdict::RunTooShort } else { WarmupVerdict::Steady }
 }
 
 /// The first cut with the smallest MSER statistic, found from the end backwards in one pass (Welford).

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64;
 use netrig_experiment::{Level, Measured, Outcome, Point};
-use netrig_store::{End, Store, Table};
+use netrig_store::{ReplicationTable, RunEnd, Store};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 
@@ -13,7 +13,7 @@ use crate::it::common::{entry, outcome, point, responses, store};
 
 /// Two replications that differ in everything, the second one invalid, with characters that a table must
 /// protect.
-fn filled() -> (tempfile::TempDir, Store, Table) {
+fn filled() -> (tempfile::TempDir, Store, ReplicationTable) {
     let (folder, mut store, experiment, provenance) = store();
     let mut first = entry(experiment, provenance, "aa");
     first.point = point(&[("label", "a, \"b\""), ("seed", "none")]);
@@ -21,11 +21,12 @@ fn filled() -> (tempfile::TempDir, Store, Table) {
     let mut second = entry(experiment, provenance, "bb");
     second.point = point(&[("label", "line\nbreak"), ("seed", "none")]);
     second.replication = 2;
-    second.end = End::Finished(Outcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
+    second.end =
+        RunEnd::Finished(Outcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
     second.responses = responses(&[("throughput", "B/s", Measured::from(0.1))]);
     store.record(&first).unwrap();
     store.record(&second).unwrap();
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     (folder, store, table)
 }
 
@@ -161,7 +162,7 @@ fn levels_that_are_numbers_stay_numbers() {
         made.replication = number;
         store.record(&made).unwrap();
     }
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     let text = String::from_utf8(csv).unwrap();
@@ -196,7 +197,7 @@ fn texts_that_look_like_numbers_stay_texts() {
     let kept = store.replications(experiment).unwrap();
     let levels: BTreeSet<&str> = kept.iter().map(|made| made.point.level("who").unwrap().text()).collect();
     assert_eq!(levels, BTreeSet::from(["100", "0200", "true"]));
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     let text = String::from_utf8(csv).unwrap();
@@ -213,7 +214,7 @@ fn texts_that_look_like_numbers_stay_texts() {
 #[test]
 fn an_experiment_without_runs_is_a_table_without_rows() {
     let (_folder, store, experiment, _) = store();
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     assert_eq!(csv, b"substrate,replication,seed,valid,why,build,identity\r\n");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use netrig_core::{Duration, Instant};
 use netrig_experiment::{Cut, Measured, Outcome, RunRemark};
-use netrig_store::{End, Entry, ExperimentId, NoteLine, ProvenanceId, Series, Store, StoreError};
+use netrig_store::{ExperimentId, NoteLine, ProvenanceId, RunEnd, RunEntry, Store, StoreError, TimeSeries};
 
 use crate::it::common::{entry, outcome, point, provenance, responses};
 
@@ -19,7 +19,7 @@ fn golden(form: u32) -> PathBuf {
 }
 
 /// One run of each kind, with everything that a run can have in a store of this form.
-fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [Entry; 3] {
+fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [RunEntry; 3] {
     let mut whole = entry(experiment, provenance, "aa");
     let lasted = (form >= 2).then(|| Duration::from_millis(51_200));
     // Older forms do not say it, and then it is not known.
@@ -29,7 +29,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
         details: vec!["FAIL REG-BIND-01".to_owned()],
     };
     let remarks = if form >= 4 { vec![remark] } else { Vec::new() };
-    whole.end = End::Finished(Outcome { lasted, deterministic, remarks, ..outcome() });
+    whole.end = RunEnd::Finished(Outcome { lasted, deterministic, remarks, ..outcome() });
     whole.seed = u64::MAX;
     let cut = Some(Cut { discarded: 15, too_short: true });
     whole.responses = responses(&[
@@ -37,7 +37,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
         ("delay", "s", Measured::Value { value: 0.1, warm_up: cut }),
         ("recovery", "s", Measured::not("nothing arrived after the outage")),
     ]);
-    whole.series = vec![Series {
+    whole.series = vec![TimeSeries {
         subject: "flow/web".to_owned(),
         quantity: "cwnd".to_owned(),
         unit: "B".to_owned(),
@@ -48,7 +48,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
         vec![NoteLine { at: Instant::from_nanos(51_110_000_000), subject: "flow/web".to_owned(), text }];
     let mut invalid = entry(experiment, provenance, "bb");
     invalid.replication = 2;
-    invalid.end = End::Finished(Outcome {
+    invalid.end = RunEnd::Finished(Outcome {
         invalid: Some("the sender was late".to_owned()),
         deterministic,
         ..outcome()
@@ -56,7 +56,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
     let mut failed = entry(experiment, provenance, "cc");
     failed.point = point(&[("transport", "sctp-multihomed"), ("down_for", "0 s")]);
     failed.substrate = "vm".to_owned();
-    failed.end = End::Failed("the guest did not answer".to_owned());
+    failed.end = RunEnd::Failed("the guest did not answer".to_owned());
     failed.responses.clear();
     [whole, invalid, failed]
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use netrig_store::{Recorded, Store, StoreError};
+use netrig_store::{RecordOutcome, Store, StoreError};
 
 use crate::it::common;
 use crate::it::common::{entry, provenance};
@@ -23,7 +23,7 @@ fn four_writers_that_also_make_the_store() {
                 let provenance = store.add_provenance(&provenance()).unwrap();
                 let recorded = (0..50)
                     .map(|n| store.record(&entry(experiment, provenance, &format!("{n:02}"))).unwrap());
-                recorded.filter(|r| *r == Recorded::Stored).count()
+                recorded.filter(|r| *r == RecordOutcome::Stored).count()
             })
         };
         let writers: Vec<_> = (0..4).map(writer).collect();

@@ -2,7 +2,7 @@
 
 use super::{Alternative, Comparison, means::one_mean, t_statistic};
 use crate::error::{StatsError, check_confidence, check_levels, check_sample};
-use crate::interval::{Interval, Method, critical_t};
+use crate::interval::{EstimationMethod, Interval, critical_t};
 use crate::summary::Summary;
 
 /// A line with one bend needs four numbers; a fifth point leaves something to judge the fit by.
@@ -51,7 +51,7 @@ pub fn knee(x: &[f64], levels: &[Vec<f64>], confidence: f64) -> Result<Knee, Sta
         n => Some(reach(x, &curves, best.bend.signum(), critical_t(n as f64 - 1.0, confidence)?)),
     };
     let (low, high) = (ends.map(|ends| ends.0.min(best.at)), ends.map(|ends| ends.1.max(best.at)));
-    let (n, method) = (replications, Method::Fieller);
+    let (n, method) = (replications, EstimationMethod::Fieller);
     let location = Interval { estimate: best.at, low, high, n, confidence, method };
     let p_value = curvature(x, &curves, confidence)?.p_value;
     Ok(Knee { location, slope_before: best.slope, slope_after: best.slope + best.bend, p_value })

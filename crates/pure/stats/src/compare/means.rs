@@ -2,7 +2,7 @@
 
 use super::{Alternative, Comparison, p_of_t, t_statistic};
 use crate::error::{StatsError, check_confidence, check_number, check_pairs, check_sample};
-use crate::interval::{self, Interval, Method, critical_t};
+use crate::interval::{self, EstimationMethod, Interval, critical_t};
 use crate::summary::Summary;
 
 /// The mean difference `left - right` of values that belong together pair by pair, by Student's t over the
@@ -68,7 +68,7 @@ pub fn welch(
     let rounding = 1e-12 * a.mean().unwrap_or(0.0).abs().max(b.mean().unwrap_or(0.0).abs());
     let errors = a.standard_error().zip(b.standard_error()).filter(|(a, b)| a + b > rounding);
     let Some((error_a, error_b)) = errors else {
-        let interval = Interval::symmetric(difference, None, n, confidence, Method::Welch);
+        let interval = Interval::symmetric(difference, None, n, confidence, EstimationMethod::Welch);
         return Ok(Comparison { interval, statistic: t_statistic(difference - null, 0.0), p_value: None });
     };
     let (square_a, square_b) = (error_a * error_a, error_b * error_b);
@@ -78,7 +78,7 @@ pub fn welch(
     let error = total.sqrt();
     let statistic = t_statistic(difference - null, error);
     let half_width = Some(critical_t(df, confidence)? * error);
-    let interval = Interval::symmetric(difference, half_width, n, confidence, Method::Welch);
+    let interval = Interval::symmetric(difference, half_width, n, confidence, EstimationMethod::Welch);
     Ok(Comparison { interval, statistic, p_value: Some(p_of_t(statistic, df, alternative)?) })
 }
 

@@ -14,9 +14,9 @@ mod trend;
 pub use equivalence::{Equivalence, Margin, equivalent_paired, equivalent_ratio, equivalent_welch};
 pub use knee::{Knee, knee};
 pub use means::{paired, paired_ratio, welch};
-pub use proportions::{Share, design_effect, proportions};
+pub use proportions::{Proportion, design_effect, proportions};
 pub use ranks::{sign_test, wilcoxon};
-pub use trend::{Direction, Page, Trend, monotone, page};
+pub use trend::{PageTest, Trend, TrendDirection, monotone, page};
 
 use crate::distribution::StudentT;
 use crate::error::StatsError;
@@ -42,7 +42,7 @@ pub struct Comparison {
     pub statistic: f64,
     /// The probability of an effect at least as far towards the alternative if the null value were true;
     /// `None` at n = 1, where nothing can be said. Of paired values without any spread it is 0 or 1: whether that is proof
-    /// is for the caller to know, who knows whether they could have differed ([`Alike`](crate::interval::Alike) if so).
+    /// is for the caller to know, who knows whether they could have differed ([`EqualValues`](crate::interval::EqualValues) if so).
     pub p_value: Option<f64>,
 }
 

@@ -2,19 +2,19 @@
 
 use super::Comparison;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{self, Interval, Method};
+use crate::interval::{self, EstimationMethod, Interval};
 use crate::special::ln_beta;
 
 /// So many of so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct Proportion {
     /// How many were.
     pub successes: usize,
     /// Of how many.
     pub trials: usize,
 }
 
-impl Share {
+impl Proportion {
     /// The share, in 0..=1.
     fn value(self) -> f64 {
         self.successes as f64 / self.trials as f64
@@ -29,9 +29,9 @@ impl Share {
 ///
 /// # Errors
 /// No trial, more successes than trials, or `confidence` not strictly between 0 and 1.
-pub fn proportions(left: Share, right: Share, confidence: f64) -> Result<Comparison, StatsError> {
+pub fn proportions(left: Proportion, right: Proportion, confidence: f64) -> Result<Comparison, StatsError> {
     check_confidence(confidence)?;
-    let ends = |share: Share| {
+    let ends = |share: Proportion| {
         let wilson = interval::wilson(share.successes, share.trials, confidence)?;
         // Of one trial nothing is known.
         Ok((wilson.low.unwrap_or(0.0), wilson.high.unwrap_or(1.0)))
@@ -45,14 +45,14 @@ pub fn proportions(left: Share, right: Share, confidence: f64) -> Result<Compari
         high: Some(p - q + reach(high_l - p, q - low_r)),
         n: left.trials.min(right.trials),
         confidence,
-        method: Method::Newcombe,
+        method: EstimationMethod::Newcombe,
     };
-    let odds = |share: Share| share.successes as f64 / (share.trials - share.successes) as f64;
+    let odds = |share: Proportion| share.successes as f64 / (share.trials - share.successes) as f64;
     Ok(Comparison { interval, statistic: odds(left) / odds(right), p_value: Some(fisher(left, right)) })
 }
 
 /// Fisher's exact test, two-sided.
-fn fisher(left: Share, right: Share) -> f64 {
+fn fisher(left: Proportion, right: Proportion) -> f64 {
     // Tables that are as likely but for rounding are as likely.
     const ROUNDING: f64 = 1e-7;
     let successes = left.successes + right.successes;
@@ -80,7 +80,7 @@ fn ln_choose(n: usize, k: usize) -> f64 {
 ///
 /// # Errors
 /// Fewer than two clusters, more successes than trials, or no trial at all.
-pub fn design_effect(clusters: &[Share]) -> Result<f64, StatsError> {
+pub fn design_effect(clusters: &[Proportion]) -> Result<f64, StatsError> {
     if clusters.len() < 2 {
         return Err(StatsError::TooFew { needed: 2, got: clusters.len() });
     }
@@ -102,7 +102,7 @@ pub fn design_effect(clusters: &[Share]) -> Result<f64, StatsError> {
     if share == 0.0 || share == 1.0 {
         return Ok(1.0);
     }
-    let residue = |cluster: &Share| cluster.successes as f64 - cluster.trials as f64 * share;
+    let residue = |cluster: &Proportion| cluster.successes as f64 - cluster.trials as f64 * share;
     let squares: f64 = clusters.iter().map(|cluster| residue(cluster) * residue(cluster)).sum();
     let variance = m / ((m - 1.0) * n * n) * squares;
     Ok((n * variance / (share * (1.0 - share))).max(1.0))
@@ -112,8 +112,8 @@ pub fn design_effect(clusters: &[Share]) -> Result<f64, StatsError> {
 mod tests {
     use super::*;
 
-    fn share(successes: usize, trials: usize) -> Share {
-        Share { successes, trials }
+    fn share(successes: usize, trials: usize) -> Proportion {
+        Proportion { successes, trials }
     }
 
     fn near(value: f64, wanted: f64, within: f64) {

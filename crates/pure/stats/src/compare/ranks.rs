@@ -3,7 +3,7 @@
 use super::{Alternative, Comparison};
 use crate::distribution::{Binomial, Normal};
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 use crate::quantile::{self, median, sorted};
 
 /// Up to here the signed-rank distribution is counted out; beyond, the normal approximation is good to 1e-4.
@@ -131,7 +131,7 @@ fn hodges_lehmann(differences: &[f64], confidence: f64) -> Result<Interval, Stat
     let outside = ranks_outside(n, tail)?;
     let low = outside.checked_sub(1).map(|_| walsh[outside - 1]);
     let high = outside.checked_sub(1).map(|_| walsh[walsh.len() - outside]);
-    Ok(Interval { estimate: median(&walsh)?, low, high, n, confidence, method: Method::SignedRank })
+    Ok(Interval { estimate: median(&walsh)?, low, high, n, confidence, method: EstimationMethod::SignedRank })
 }
 
 /// How many signed-rank sums 0, 1, 2, … together have at most probability `tail`: the rank (from 1) of the

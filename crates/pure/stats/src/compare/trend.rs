@@ -12,7 +12,7 @@ const EXACT_REPLICATIONS: usize = 100;
 
 /// Which way a trend goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum TrendDirection {
     /// Each level has a greater mean than the one before.
     Increasing,
     /// Each level has a smaller mean than the one before.
@@ -42,7 +42,7 @@ pub struct Trend {
 /// `confidence` not strictly between 0 and 1.
 pub fn monotone(
     levels: &[Vec<f64>],
-    direction: Direction,
+    direction: TrendDirection,
     margin: f64,
     confidence: f64,
 ) -> Result<Trend, StatsError> {
@@ -51,8 +51,8 @@ pub fn monotone(
         check_positive("margin", margin)?;
     }
     let (null, side) = match direction {
-        Direction::Increasing => (margin, Alternative::Greater),
-        Direction::Decreasing => (-margin, Alternative::Less),
+        TrendDirection::Increasing => (margin, Alternative::Greater),
+        TrendDirection::Decreasing => (-margin, Alternative::Less),
     };
     let step = |pair: &[Vec<f64>]| paired(&pair[1], &pair[0], null, side, confidence);
     let steps: Vec<Comparison> = levels.windows(2).map(step).collect::<Result<_, _>>()?;
@@ -64,7 +64,7 @@ pub fn monotone(
 
 /// The outcome of Page's test.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Page {
+pub struct PageTest {
     /// Page's L: the sum over levels of level number times rank sum.
     pub statistic: f64,
     /// Spearman's rank correlation between level and response, averaged over replications, in -1..=1.
@@ -85,9 +85,9 @@ pub struct Page {
 /// # Errors
 /// Fewer than three levels, no replication, lengths that differ, a value that is not finite, or values that
 /// are all tied.
-pub fn page(levels: &[Vec<f64>], direction: Direction) -> Result<Page, StatsError> {
+pub fn page(levels: &[Vec<f64>], direction: TrendDirection) -> Result<PageTest, StatsError> {
     let replications = check_levels(levels, 3, 1)?;
-    let sign = if direction == Direction::Increasing { 1.0 } else { -1.0 };
+    let sign = if direction == TrendDirection::Increasing { 1.0 } else { -1.0 };
     let k = levels.len() as f64;
     let centre = 0.5 * (k + 1.0);
     let level_squares = k * (k * k - 1.0) / 12.0;
@@ -111,7 +111,7 @@ pub fn page(levels: &[Vec<f64>], direction: Direction) -> Result<Page, StatsErro
     } else {
         Normal.upper(excess / variance.sqrt())
     };
-    Ok(Page { statistic, correlation, p_value, exact })
+    Ok(PageTest { statistic, correlation, p_value, exact })
 }
 
 /// Ranks from 1; tied values share their mean rank.

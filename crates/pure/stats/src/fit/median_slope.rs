@@ -1,7 +1,7 @@
 //! The slope of a line through points of which some are far off.
 
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
 /// The median of the slopes between all pairs of points, in units of y per unit of x: up to 29 % of the points may be anywhere. Its
 /// interval reaches from one of these slopes to another, counted by Kendall's exact distribution; it is open where there are
@@ -35,7 +35,7 @@ pub fn median_slope(x: &[f64], y: &[f64], confidence: f64) -> Result<Interval, S
     let out = ranks_outside(n, (1.0 - confidence) / 2.0);
     let low = out.checked_sub(1).map(|rank| slopes[rank]);
     let high = out.checked_sub(1).map(|rank| slopes[pairs - 1 - rank]);
-    Ok(Interval { estimate: middle, low, high, n, confidence, method: Method::MedianSlope })
+    Ok(Interval { estimate: middle, low, high, n, confidence, method: EstimationMethod::MedianSlope })
 }
 
 /// How many slopes at each end are outside, the last of which is the interval's end: one more than the largest number of

@@ -16,5 +16,5 @@ pub use dispersion::{Dispersion, index_of_dispersion};
 pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
 pub use median_slope::median_slope;
 pub use pass_curve::{CredibleLevel, PassCurve, pass_curve};
-pub use regression::{Line, line};
+pub use regression::{FittedLine, line};
 pub use streaming::{DistanceFrom, RunningMoments, WindowCounts};

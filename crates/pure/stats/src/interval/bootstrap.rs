@@ -2,7 +2,7 @@
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{Interval, Method, critical_t};
+use crate::interval::{EstimationMethod, Interval, critical_t};
 use crate::quantile::of_sorted;
 use crate::random::Draws;
 
@@ -46,7 +46,7 @@ impl Bootstrap {
         let n = rows.len();
         let z = expanded(n, confidence)?;
         let end = |z: f64| (n > 1).then(|| of_sorted(&drawn, Normal.cdf(z)));
-        let method = Method::BootstrapPercentile;
+        let method = EstimationMethod::BootstrapPercentile;
         let estimate = statistic(rows);
         Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
@@ -78,7 +78,7 @@ impl Bootstrap {
             let moved = if scale > 0.0 { bias + biased / scale } else { biased.signum() * f64::INFINITY };
             (n > 1).then(|| of_sorted(&drawn, Normal.cdf(moved)))
         };
-        let method = Method::BootstrapBca;
+        let method = EstimationMethod::BootstrapBca;
         Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
 

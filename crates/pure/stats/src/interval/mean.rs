@@ -2,7 +2,7 @@
 
 use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_sample};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 use crate::summary::Summary;
 
 /// The two-sided critical value of Student's t: exceeded in magnitude with probability `1 - confidence`.
@@ -33,7 +33,7 @@ pub fn student_of(summary: &Summary, confidence: f64) -> Result<Interval, StatsE
         Some(error) => Some(critical_t(n as f64 - 1.0, confidence)? * error),
         None => None,
     };
-    Ok(Interval::symmetric(mean, half_width, n, confidence, Method::Student))
+    Ok(Interval::symmetric(mean, half_width, n, confidence, EstimationMethod::Student))
 }
 
 /// Student's interval with each end moved outwards, never inwards, to where the sample's skewness puts it.
@@ -49,7 +49,7 @@ pub fn student_of(summary: &Summary, confidence: f64) -> Result<Interval, StatsE
 pub fn skew_adjusted(values: &[f64], confidence: f64) -> Result<Interval, StatsError> {
     check_sample(values, 1)?;
     let summary: Summary = values.iter().copied().collect();
-    let plain = Interval { method: Method::SkewAdjusted, ..student_of(&summary, confidence)? };
+    let plain = Interval { method: EstimationMethod::SkewAdjusted, ..student_of(&summary, confidence)? };
     let (Some(low), Some(high), Some(error)) = (plain.low, plain.high, summary.standard_error()) else {
         return Ok(plain);
     };

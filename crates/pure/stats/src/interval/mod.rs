@@ -1,13 +1,13 @@
 //! Confidence intervals: of a mean, of a proportion, of a ratio, and of any statistic by the bootstrap.
 
-mod alike;
 mod bootstrap;
+mod equal_values;
 mod mean;
 mod proportion;
 mod ratio;
 
-pub use alike::Alike;
 pub use bootstrap::Bootstrap;
+pub use equal_values::EqualValues;
 pub(crate) use mean::critical_t;
 pub use mean::{skew_adjusted, student, student_of};
 pub use proportion::{most_unseen, wilson};
@@ -16,7 +16,7 @@ pub use ratio::{paired_ratio, unpaired_ratio};
 /// How an interval was made, so that a report can say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Method {
+pub enum EstimationMethod {
     /// Student's t for the mean of independent, nearly normal values.
     Student,
     /// Student's t, each side widened where the sample's skewness asks for it (Willink 2005).
@@ -39,15 +39,15 @@ pub enum Method {
     OrderStatistics,
     /// The Walsh averages between two ranks of Wilcoxon's signed-rank distribution (Hodges and Lehmann 1963).
     SignedRank,
-    /// All values were alike: what they leave possible within the range of what was measured ([`Alike`]).
-    Alike,
+    /// All values were alike: what they leave possible within the range of what was measured ([`EqualValues`]).
+    EqualValues,
     /// Percentiles of the bootstrap distribution (Efron 1979).
     BootstrapPercentile,
     /// Bias-corrected and accelerated bootstrap (Efron 1987).
     BootstrapBca,
 }
 
-impl Method {
+impl EstimationMethod {
     /// The method's name for a reader.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -63,14 +63,14 @@ impl Method {
             Self::Newcombe => "Newcombe hybrid score",
             Self::OrderStatistics => "order statistics",
             Self::SignedRank => "Hodges-Lehmann, signed rank",
-            Self::Alike => "equal values",
+            Self::EqualValues => "equal values",
             Self::BootstrapPercentile => "bootstrap, percentile",
             Self::BootstrapBca => "bootstrap, BCa",
         }
     }
 }
 
-impl std::fmt::Display for Method {
+impl std::fmt::Display for EstimationMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -92,7 +92,7 @@ pub struct Interval {
     /// The two-sided confidence, such as 0.95.
     pub confidence: f64,
     /// How it was made.
-    pub method: Method,
+    pub method: EstimationMethod,
 }
 
 impl Interval {
@@ -102,7 +102,7 @@ impl Interval {
         half_width: Option<f64>,
         n: usize,
         confidence: f64,
-        method: Method,
+        method: EstimationMethod,
     ) -> Self {
         let low = half_width.map(|h| estimate - h);
         let high = half_width.map(|h| estimate + h);

@@ -2,7 +2,7 @@
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
 /// Wilson's (1927) score interval of `successes / trials`: sensible at 0 and 1, where the textbook's
 /// collapses.
@@ -34,7 +34,14 @@ pub fn wilson(successes: usize, trials: usize, confidence: f64) -> Result<Interv
     let low = if successes == 0 { 0.0 } else { centre - reach };
     let high = if successes == trials { 1.0 } else { centre + reach };
     let ends = if trials == 1 { (None, None) } else { (Some(low), Some(high)) };
-    Ok(Interval { estimate: share, low: ends.0, high: ends.1, n: trials, confidence, method: Method::Wilson })
+    Ok(Interval {
+        estimate: share,
+        low: ends.0,
+        high: ends.1,
+        n: trials,
+        confidence,
+        method: EstimationMethod::Wilson,
+    })
 }
 
 /// The probability below which an outcome may be in none of `trials`: one that is more probable shows itself at this confidence.

@@ -7,7 +7,7 @@
 
 use crate::error::{StatsError, check_confidence, check_pairs, check_sample};
 use crate::interval::mean::critical_t;
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 use crate::summary::Summary;
 
 /// Variances and covariance of two sample means.
@@ -80,7 +80,7 @@ fn squared_error(values: &[f64]) -> f64 {
 }
 
 fn unbounded(means: (f64, f64), n: usize, confidence: f64) -> Interval {
-    Interval::symmetric(means.0 / means.1, None, n, confidence, Method::Fieller)
+    Interval::symmetric(means.0 / means.1, None, n, confidence, EstimationMethod::Fieller)
 }
 
 /// The ratios r that a t-test of mean(top) - r mean(bottom) = 0 does not reject: between the roots of a
@@ -100,6 +100,6 @@ fn fieller(means: (f64, f64), errors: &Errors, t: f64, n: usize, confidence: f64
         high: Some((half_b + root) / a),
         n,
         confidence,
-        method: Method::Fieller,
+        method: EstimationMethod::Fieller,
     }
 }

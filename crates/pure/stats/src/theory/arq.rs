@@ -1,6 +1,6 @@
 //! Automatic repeat request on one link.
 
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, loss_probability, positive};
 
 /// The mean number of frame times that go-back-N spends on one frame: 1 + N p / (1 - p), where each loss
@@ -27,20 +27,21 @@ pub fn go_back_n_transfer_s(loss: f64, window: u32, packets: f64, packet_s: f64)
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[GO_BACK_N, TRANSFER];
+pub(super) const CURVES: &[TheoryCurve] = &[GO_BACK_N, TRANSFER];
 
-const LOSS: Parameter = Parameter::required("loss", "1", "probability that a frame is lost");
-const WINDOW: Parameter = Parameter::required("window", "1", "frames that are sent again after a loss");
+const LOSS: CurveParameter = CurveParameter::required("loss", "1", "probability that a frame is lost");
+const WINDOW: CurveParameter =
+    CurveParameter::required("window", "1", "frames that are sent again after a loss");
 const SOURCE: &str = "Bertsekas and Gallager, Data Networks, 2nd ed. (1992), section 2.4";
 
-const TRANSFER: Curve = Curve {
+const TRANSFER: TheoryCurve = TheoryCurve {
     name: "go_back_n_transfer",
     title: "go-back-N, time of a transfer",
     parameters: &[
         LOSS,
         WINDOW,
-        Parameter::required("packets", "1", "packets of the transfer"),
-        Parameter::required("packet_s", "s", "time that a packet takes once"),
+        CurveParameter::required("packets", "1", "packets of the transfer"),
+        CurveParameter::required("packet_s", "s", "time that a packet takes once"),
     ],
     unit: "s",
     source: SOURCE,
@@ -50,7 +51,7 @@ const TRANSFER: Curve = Curve {
     },
 };
 
-const GO_BACK_N: Curve = Curve {
+const GO_BACK_N: TheoryCurve = TheoryCurve {
     name: "go_back_n",
     title: "go-back-N, mean service time in frame times",
     parameters: &[LOSS, WINDOW],

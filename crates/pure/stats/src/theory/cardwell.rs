@@ -4,7 +4,7 @@
 //! are those of the sender, until its last segment was acknowledged. Source: Cardwell, Savage and Anderson (2000),
 //! *Modeling TCP latency*, INFOCOM, sections II and III.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::padhye::{Padhye, TIMEOUT, WINDOW, backoff_series, timeout_share, window_of_losses};
 use super::tcp::{LOSS, PER_ACK, RTT, SEGMENT};
 use super::{TheoryError, loss_probability, positive};
@@ -116,7 +116,7 @@ impl Transfer {
     }
 }
 
-const BYTES: Parameter = Parameter::required("bytes", "B", "length of the transfer");
+const BYTES: CurveParameter = CurveParameter::required("bytes", "B", "length of the transfer");
 
 fn connection(a: &Arguments) -> Result<Padhye, TheoryError> {
     Padhye::new(
@@ -129,8 +129,8 @@ fn connection(a: &Arguments) -> Result<Padhye, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "cardwell",
         title: "Cardwell et al., time of a transfer",
         parameters: &[
@@ -141,8 +141,8 @@ pub(super) const CURVES: &[Curve] = &[
             TIMEOUT,
             WINDOW,
             PER_ACK,
-            Parameter::optional("initial_window", "1", "first congestion window in segments", 10.0),
-            Parameter::optional("handshake_timeout_s", "s", "first time-out of a SYN", 1.0),
+            CurveParameter::optional("initial_window", "1", "first congestion window in segments", 10.0),
+            CurveParameter::optional("handshake_timeout_s", "s", "first time-out of a SYN", 1.0),
         ],
         unit: "s",
         source: "Cardwell, Savage and Anderson (2000), sections II and III",
@@ -151,7 +151,7 @@ pub(super) const CURVES: &[Curve] = &[
             Transfer::new(a.get("bytes")?, first, handshake, connection(a)?)?.seconds(a.get("loss")?)
         },
     },
-    Curve {
+    TheoryCurve {
         name: "padhye_transfer",
         title: "Padhye et al., time of a transfer",
         parameters: &[LOSS, BYTES, SEGMENT, RTT, TIMEOUT, WINDOW, PER_ACK],

@@ -4,7 +4,7 @@
 //! Source: RFC 9438, sections 4.3 (Reno-friendly region) and 5.1 (response function).
 
 use super::TheoryError;
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::positive;
 use super::tcp::{LOSS, RTT, SEGMENT};
 
@@ -67,15 +67,15 @@ impl Cubic {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[TheoryCurve {
     name: "cubic",
     title: "CUBIC response function",
     parameters: &[
         LOSS,
         SEGMENT,
         RTT,
-        Parameter::optional("cubic_c", "1/s^3", "aggressiveness C", 0.4),
-        Parameter::optional("cubic_beta", "1", "share of the window that stays after a loss", 0.7),
+        CurveParameter::optional("cubic_c", "1/s^3", "aggressiveness C", 0.4),
+        CurveParameter::optional("cubic_beta", "1", "share of the window that stays after a loss", 0.7),
     ],
     unit: "B/s",
     source: "RFC 9438, section 5.1",

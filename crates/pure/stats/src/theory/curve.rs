@@ -6,7 +6,7 @@ use super::TheoryError;
 
 /// A named quantity on which a curve depends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Parameter {
+pub struct CurveParameter {
     /// Its name, unit included, such as `rtt_s`.
     pub name: &'static str,
     /// Its unit; `"1"` for a pure number.
@@ -17,7 +17,7 @@ pub struct Parameter {
     pub default: Option<f64>,
 }
 
-impl Parameter {
+impl CurveParameter {
     pub(super) const fn required(name: &'static str, unit: &'static str, doc: &'static str) -> Self {
         Self { name, unit, doc, default: None }
     }
@@ -43,13 +43,13 @@ impl Parameter {
 /// # Ok::<(), theory::TheoryError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Curve {
+pub struct TheoryCurve {
     /// The name in an experiment file.
     pub name: &'static str,
     /// What it shows, for a legend.
     pub title: &'static str,
     /// All its parameters; the first is the one that a figure usually has on its x axis.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [CurveParameter],
     /// The unit of its value; `"1"` for a pure number.
     pub unit: &'static str,
     /// Where the formula stands.
@@ -57,10 +57,10 @@ pub struct Curve {
     pub(super) formula: fn(&Arguments) -> Result<f64, TheoryError>,
 }
 
-impl Curve {
+impl TheoryCurve {
     /// The parameter that a figure usually has on its x axis.
     #[must_use]
-    pub fn x(&self) -> &'static Parameter {
+    pub fn x(&self) -> &'static CurveParameter {
         &self.parameters[0]
     }
 

@@ -9,7 +9,7 @@
 
 use libm::{exp, log2, log10, pow};
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive};
 
 /// What a codec costs, by ITU-T G.113 Appendix I.
@@ -56,7 +56,7 @@ impl Codec {
 
 /// A call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Call {
+pub struct TelephoneCall {
     /// The codec.
     pub codec: Codec,
     /// Delay from mouth to ear, s: Ta. Echo comes back over the same path, so T = Ta and Tr = 2 Ta.
@@ -87,7 +87,7 @@ const PR: f64 = 35.0;
 const DELAY_SENSITIVITY: f64 = 1.0;
 const PERCEIVED_MS: f64 = 100.0;
 
-impl Call {
+impl TelephoneCall {
     /// A call by this codec that nothing delays and of which nothing is lost.
     #[must_use]
     pub const fn new(codec: Codec) -> Self {
@@ -206,22 +206,27 @@ fn root(x: f64, degree: f64) -> f64 {
     pow(x, 1.0 / degree)
 }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::required("delay_s", "s", "delay from mouth to ear"),
-    Parameter::optional("loss", "1", "share of the packets that are lost or too late", 0.0),
-    Parameter::optional("burst_ratio", "1", "mean length of bursts of loss over that of random loss", 1.0),
-    Parameter::optional(
+const PARAMETERS: &[CurveParameter] = &[
+    CurveParameter::required("delay_s", "s", "delay from mouth to ear"),
+    CurveParameter::optional("loss", "1", "share of the packets that are lost or too late", 0.0),
+    CurveParameter::optional(
+        "burst_ratio",
+        "1",
+        "mean length of bursts of loss over that of random loss",
+        1.0,
+    ),
+    CurveParameter::optional(
         "impairment",
         "1",
         "equipment impairment factor Ie of the codec",
         Codec::G711.impairment,
     ),
-    Parameter::optional("robustness", "1", "packet-loss robustness factor Bpl", Codec::G711.robustness),
-    Parameter::optional("advantage", "1", "advantage factor A", 0.0),
+    CurveParameter::optional("robustness", "1", "packet-loss robustness factor Bpl", Codec::G711.robustness),
+    CurveParameter::optional("advantage", "1", "advantage factor A", 0.0),
 ];
 
-fn call(a: &Arguments) -> Result<Call, TheoryError> {
-    Ok(Call {
+fn call(a: &Arguments) -> Result<TelephoneCall, TheoryError> {
+    Ok(TelephoneCall {
         codec: Codec { impairment: a.get("impairment")?, robustness: a.get("robustness")? },
         delay_s: a.get("delay_s")?,
         loss: a.get("loss")?,
@@ -231,8 +236,8 @@ fn call(a: &Arguments) -> Result<Call, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "e_model_rating",
         title: "E-model, transmission rating R",
         parameters: PARAMETERS,
@@ -240,7 +245,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: "ITU-T G.107 (06/2015)",
         formula: |a| call(a)?.rating(),
     },
-    Curve {
+    TheoryCurve {
         name: "e_model_opinion",
         title: "E-model, mean opinion score",
         parameters: PARAMETERS,

@@ -5,7 +5,7 @@
 //! Gross and Harris, *Fundamentals of Queueing Theory*, 3rd ed. (1998), section 5.1.8: the number in system that
 //! departures leave behind, and from it the number at any time.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::queue::{ARRIVALS, PLACES, SERVICE_MEAN};
 use super::{TheoryError, not_negative, positive};
 
@@ -150,14 +150,15 @@ fn arrivals_in_service(load: f64, scv: f64, places: usize) -> (f64, Vec<f64>) {
     (none, tails)
 }
 
-const SCV: Parameter = Parameter::optional(
+const SCV: CurveParameter = CurveParameter::optional(
     "service_scv",
     "1",
     "squared coefficient of variation of the service time, which is gamma distributed",
     0.0,
 );
-const RING: Parameter = Parameter::required("ring", "1", "places of the transmit ring behind the scheduler");
-const OWN: Parameter = Parameter::required("own_bit_per_s", "bit/s", "what the flow offers");
+const RING: CurveParameter =
+    CurveParameter::required("ring", "1", "places of the transmit ring behind the scheduler");
+const OWN: CurveParameter = CurveParameter::required("own_bit_per_s", "bit/s", "what the flow offers");
 const BOOK: &str = "Gross and Harris, Fundamentals of Queueing Theory, 3rd ed. (1998), section 5.1.8";
 
 fn model(a: &Arguments) -> Result<Mg1k, TheoryError> {
@@ -168,7 +169,7 @@ fn model(a: &Arguments) -> Result<Mg1k, TheoryError> {
 
 macro_rules! curve {
     ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
-        Curve {
+        TheoryCurve {
             name: $name,
             title: $title,
             parameters: $parameters,
@@ -179,10 +180,10 @@ macro_rules! curve {
     };
 }
 
-const QUEUE: &[Parameter] = &[ARRIVALS, SERVICE_MEAN, PLACES, SCV];
+const QUEUE: &[CurveParameter] = &[ARRIVALS, SERVICE_MEAN, PLACES, SCV];
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
+pub(super) const CURVES: &[TheoryCurve] = &[
     curve!("mg1k", "M/G/1/K sojourn", QUEUE, "s", |a| Ok(model(a)?.sojourn_s())),
     curve!("mg1k_waiting", "M/G/1/K waiting", QUEUE, "s", |a| Ok(model(a)?.waiting_s())),
     curve!("mg1k_loss", "M/G/1/K loss", QUEUE, "1", |a| Ok(model(a)?.loss())),

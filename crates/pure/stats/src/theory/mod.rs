@@ -21,7 +21,7 @@ pub mod retransmission;
 pub mod tcp;
 pub mod token_bucket;
 
-pub use curve::{Curve, Parameter};
+pub use curve::{CurveParameter, TheoryCurve};
 pub use registry::{curve, curves};
 
 /// Why a formula gives no number.

@@ -5,7 +5,7 @@
 //! included. Source: Padhye, Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and
 //! its empirical validation*, SIGCOMM, section 2.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::tcp::{LOSS, PER_ACK, RTT, SEGMENT, segments_per_ack_of};
 use super::{TheoryError, loss_probability, positive};
 
@@ -117,9 +117,10 @@ pub(super) fn backoff_series(p: f64) -> f64 {
     1.0 + p * (1.0 + p * (2.0 + p * (4.0 + p * (8.0 + p * (16.0 + p * 32.0)))))
 }
 
-pub(super) const TIMEOUT: Parameter = Parameter::required("timeout_s", "s", "first retransmission timeout");
-pub(super) const WINDOW: Parameter =
-    Parameter::optional("window_segments", "1", "the receiver's window in segments", f64::INFINITY);
+pub(super) const TIMEOUT: CurveParameter =
+    CurveParameter::required("timeout_s", "s", "first retransmission timeout");
+pub(super) const WINDOW: CurveParameter =
+    CurveParameter::optional("window_segments", "1", "the receiver's window in segments", f64::INFINITY);
 
 fn model(a: &Arguments) -> Result<Padhye, TheoryError> {
     Padhye::new(
@@ -132,8 +133,8 @@ fn model(a: &Arguments) -> Result<Padhye, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "padhye",
         title: "Padhye et al., full model",
         parameters: &[LOSS, SEGMENT, RTT, TIMEOUT, WINDOW, PER_ACK],
@@ -141,7 +142,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: "Padhye, Firoiu, Towsley and Kurose (1998), section 2.3",
         formula: |a| model(a)?.full_bytes_per_s(a.get("loss")?),
     },
-    Curve {
+    TheoryCurve {
         name: "padhye_approximate",
         title: "Padhye et al., approximate model",
         parameters: &[LOSS, SEGMENT, RTT, TIMEOUT, WINDOW, PER_ACK],

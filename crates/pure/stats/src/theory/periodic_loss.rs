@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use super::TheoryError;
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::positive;
 use super::tcp::{LOSS, RTT, SEGMENT};
 
@@ -49,7 +49,7 @@ impl Cycle {
 
 /// The state from which everything follows: the window of the next round and the segments sent since the last
 /// loss.
-type State = (u64, u64);
+type SenderState = (u64, u64);
 
 /// AIMD with whole windows and one loss in every `loss_every` segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl PeriodicLoss {
     /// The cycle into which the sender runs, from a window of one segment.
     #[must_use]
     pub fn cycle(&self) -> Cycle {
-        let mut seen: BTreeMap<State, Cycle> = BTreeMap::new();
+        let mut seen: BTreeMap<SenderState, Cycle> = BTreeMap::new();
         let mut total = Cycle { sent: 0, lost: 0, rounds: 0 };
         let mut state = (1, 0);
         loop {
@@ -99,7 +99,7 @@ impl PeriodicLoss {
 
     /// Sends rounds up to and including the next one with a loss: a ramp of growing windows, then the last
     /// window.
-    fn until_loss(&self, (window, since_loss): State, total: &mut Cycle) -> State {
+    fn until_loss(&self, (window, since_loss): SenderState, total: &mut Cycle) -> SenderState {
         let ramp = self.increases(window, since_loss);
         let ramp_sent = self.rounds_per_increase * (ramp * window + ramp * ramp.saturating_sub(1) / 2);
         let (window, since_loss) = (window + ramp, since_loss + ramp_sent);
@@ -139,15 +139,20 @@ fn period(loss: f64) -> Result<u32, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[TheoryCurve {
     name: "periodic_loss",
     title: "AIMD under periodic loss, exact",
     parameters: &[
         LOSS,
         SEGMENT,
         RTT,
-        Parameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement, whole", 1.0),
-        Parameter::optional(
+        CurveParameter::optional(
+            "segments_per_ack",
+            "1",
+            "segments covered by one acknowledgement, whole",
+            1.0,
+        ),
+        CurveParameter::optional(
             "window_segments",
             "1",
             "limit of the window in segments, whole",

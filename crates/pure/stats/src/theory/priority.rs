@@ -3,7 +3,7 @@
 //! Assumes Poisson arrivals of each class, independent service times, and that what waits is never lost. Source: Cobham
 //! (1954), *Priority assignment in waiting line problems*, Operations Research 2.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive, stable};
 
 /// What one class brings.
@@ -61,12 +61,13 @@ pub fn waiting_s(classes: &[PriorityClass], class: usize) -> Result<f64, TheoryE
     Ok(rest / ((1.0 - before) * (1.0 - with)))
 }
 
-const FIRST: Parameter = Parameter::required("first_per_s", "1/s", "arrivals per second of the first class");
-const SECOND: Parameter =
-    Parameter::required("second_per_s", "1/s", "arrivals per second of the second class");
-const SERVICE: Parameter = Parameter::required("service_mean_s", "s", "mean service time of both");
-const SCV: Parameter =
-    Parameter::optional("service_scv", "1", "squared coefficient of variation of the service time", 0.0);
+const FIRST: CurveParameter =
+    CurveParameter::required("first_per_s", "1/s", "arrivals per second of the first class");
+const SECOND: CurveParameter =
+    CurveParameter::required("second_per_s", "1/s", "arrivals per second of the second class");
+const SERVICE: CurveParameter = CurveParameter::required("service_mean_s", "s", "mean service time of both");
+const SCV: CurveParameter =
+    CurveParameter::optional("service_scv", "1", "squared coefficient of variation of the service time", 0.0);
 const SOURCE: &str = "Cobham, Priority assignment in waiting line problems (1954)";
 
 fn of_two(a: &Arguments, class: usize) -> Result<f64, TheoryError> {
@@ -77,8 +78,8 @@ fn of_two(a: &Arguments, class: usize) -> Result<f64, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "priority_first",
         title: "waiting of the first of two priorities",
         parameters: &[SECOND, FIRST, SERVICE, SCV],
@@ -86,7 +87,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: SOURCE,
         formula: |a| of_two(a, 0),
     },
-    Curve {
+    TheoryCurve {
         name: "priority_second",
         title: "waiting of the second of two priorities",
         parameters: &[SECOND, FIRST, SERVICE, SCV],

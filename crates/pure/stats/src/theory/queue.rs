@@ -5,7 +5,7 @@
 //! service. Source: Kleinrock, *Queueing Systems*, volume 1 (1975): chapter 3 (M/M/1, M/M/1/K), sections 4.8
 //! (tandem) and 5.6 (M/G/1).
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, loss_probability, not_negative, positive, size, stable};
 
 /// M/G/1: Poisson arrivals, any service time distribution, one server, unlimited room.
@@ -269,16 +269,17 @@ fn longer(load: f64, t: f64) -> f64 {
     }
 }
 
-pub(super) const ARRIVALS: Parameter =
-    Parameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
-const SERVICES: Parameter =
-    Parameter::required("service_per_s", "1/s", "services per second of a busy server");
-pub(super) const SERVICE_MEAN: Parameter = Parameter::required("service_mean_s", "s", "mean service time");
-const SCV: Parameter =
-    Parameter::required("service_scv", "1", "squared coefficient of variation of the service time");
-pub(super) const PLACES: Parameter =
-    Parameter::required("places", "1", "places in the system, the one in service included");
-const STATIONS: Parameter = Parameter::required("stations", "1", "equal stations in a row");
+pub(super) const ARRIVALS: CurveParameter =
+    CurveParameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
+const SERVICES: CurveParameter =
+    CurveParameter::required("service_per_s", "1/s", "services per second of a busy server");
+pub(super) const SERVICE_MEAN: CurveParameter =
+    CurveParameter::required("service_mean_s", "s", "mean service time");
+const SCV: CurveParameter =
+    CurveParameter::required("service_scv", "1", "squared coefficient of variation of the service time");
+pub(super) const PLACES: CurveParameter =
+    CurveParameter::required("places", "1", "places in the system, the one in service included");
+const STATIONS: CurveParameter = CurveParameter::required("stations", "1", "equal stations in a row");
 const BOOK: &str = "Kleinrock, Queueing Systems, volume 1 (1975)";
 
 fn mm1(a: &Arguments) -> Result<Mm1, TheoryError> {
@@ -304,7 +305,7 @@ fn tandem(a: &Arguments) -> Result<f64, TheoryError> {
 
 macro_rules! curve {
     ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
-        Curve {
+        TheoryCurve {
             name: $name,
             title: $title,
             parameters: $parameters,
@@ -316,7 +317,7 @@ macro_rules! curve {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
+pub(super) const CURVES: &[TheoryCurve] = &[
     curve!("mm1", "M/M/1 sojourn", &[ARRIVALS, SERVICES], "s", |a| Ok(mm1(a)?.sojourn_s())),
     curve!("mm1_waiting", "M/M/1 waiting", &[ARRIVALS, SERVICES], "s", |a| Ok(mm1(a)?.waiting_s())),
     curve!("mm1_number", "M/M/1 number", &[ARRIVALS, SERVICES], "1", |a| Ok(mm1(a)?.number_in_system())),
@@ -334,7 +335,7 @@ pub(super) const CURVES: &[Curve] = &[
         mm1k(a)?.number_in_system()
     )),
     curve!("tandem_mm1", "tandem of M/M/1, sojourn", &[ARRIVALS, SERVICES, STATIONS], "s", tandem),
-    Curve {
+    TheoryCurve {
         name: "tandem_equal_lines",
         title: "two equal lines, sizes kept, sojourn",
         parameters: &[ARRIVALS, SERVICES],

@@ -1,13 +1,13 @@
 //! The registry of curves: the `CURVES` of every model.
 
-use super::curve::Curve;
+use super::curve::TheoryCurve;
 use super::{
     arq, cardwell, cubic, e_model, erlang, finite, padhye, periodic_loss, priority, queue, retransmission,
     tcp, token_bucket,
 };
 
 /// All curves, model by model.
-pub fn curves() -> impl Iterator<Item = &'static Curve> {
+pub fn curves() -> impl Iterator<Item = &'static TheoryCurve> {
     let models = [
         queue::CURVES,
         finite::CURVES,
@@ -28,6 +28,6 @@ pub fn curves() -> impl Iterator<Item = &'static Curve> {
 
 /// The curve of that name.
 #[must_use]
-pub fn curve(name: &str) -> Option<&'static Curve> {
+pub fn curve(name: &str) -> Option<&'static TheoryCurve> {
     curves().find(|curve| curve.name == name)
 }

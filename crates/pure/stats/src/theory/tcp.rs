@@ -1,6 +1,6 @@
 //! TCP without a queue: slow start, and the inverse-square-root law of congestion avoidance.
 
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive};
 
 /// Slow start without loss: each acknowledgement opens the window by one segment, and the receiver sends one
@@ -83,12 +83,13 @@ pub fn mathis_bytes_per_s(
     Ok(segment_bytes / rtt_s * (1.5 / (b * loss)).sqrt())
 }
 
-pub(super) const LOSS: Parameter = Parameter::required("loss", "1", "probability that a segment is lost");
-pub(super) const SEGMENT: Parameter =
-    Parameter::required("segment_bytes", "B", "payload of a full segment (MSS)");
-pub(super) const RTT: Parameter = Parameter::required("rtt_s", "s", "round-trip time");
-pub(super) const PER_ACK: Parameter =
-    Parameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
+pub(super) const LOSS: CurveParameter =
+    CurveParameter::required("loss", "1", "probability that a segment is lost");
+pub(super) const SEGMENT: CurveParameter =
+    CurveParameter::required("segment_bytes", "B", "payload of a full segment (MSS)");
+pub(super) const RTT: CurveParameter = CurveParameter::required("rtt_s", "s", "round-trip time");
+pub(super) const PER_ACK: CurveParameter =
+    CurveParameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
 
 /// What a window lets through: that much in each round trip, and never more than the path carries, in the unit of `rate`.
 ///
@@ -103,13 +104,13 @@ pub fn window_bound_bit_per_s(rate: f64, window_bytes: f64, rtt_s: f64) -> Resul
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "window_bound",
         title: "a window in each round trip, and no more than the path carries",
         parameters: &[
-            Parameter::required("window_bytes", "B", "the window"),
-            Parameter::required("rate_bit_per_s", "bit/s", "of the path, of the same bytes"),
+            CurveParameter::required("window_bytes", "B", "the window"),
+            CurveParameter::required("rate_bit_per_s", "bit/s", "of the path, of the same bytes"),
             RTT,
         ],
         unit: "bit/s",
@@ -118,12 +119,12 @@ pub(super) const CURVES: &[Curve] = &[
             window_bound_bit_per_s(a.get("rate_bit_per_s")?, a.get("window_bytes")?, a.get("rtt_s")?)
         },
     },
-    Curve {
+    TheoryCurve {
         name: "slow_start",
         title: "slow start, bytes sent",
         parameters: &[
-            Parameter::required("round_trips", "1", "round trips since the first segment"),
-            Parameter::required("initial_window_bytes", "B", "initial congestion window"),
+            CurveParameter::required("round_trips", "1", "round trips since the first segment"),
+            CurveParameter::required("initial_window_bytes", "B", "initial congestion window"),
             PER_ACK,
         ],
         unit: "B",
@@ -133,7 +134,7 @@ pub(super) const CURVES: &[Curve] = &[
             Ok(start.sent_bytes(a.count("round_trips", 0)?))
         },
     },
-    Curve {
+    TheoryCurve {
         name: "mathis",
         title: "Mathis et al.",
         parameters: &[LOSS, SEGMENT, RTT, PER_ACK],

@@ -5,7 +5,7 @@
 //! many services per second loses.
 
 use super::TheoryError;
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::finite::Mg1k;
 
 /// What passes of a Poisson stream of packets of one size, in the unit of `offered`: `offered` and `rate` are rates of the
@@ -22,13 +22,13 @@ pub fn passed(offered: f64, rate: f64, packets: u32) -> Result<f64, TheoryError>
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[TheoryCurve {
     name: "token_bucket",
     title: "token bucket under Poisson packets, what passes",
     parameters: &[
-        Parameter::required("offered_bit_per_s", "bit/s", "what is offered"),
-        Parameter::required("rate_bit_per_s", "bit/s", "at which the bucket is filled"),
-        Parameter::required("packets", "1", "that a full bucket lets pass at once"),
+        CurveParameter::required("offered_bit_per_s", "bit/s", "what is offered"),
+        CurveParameter::required("rate_bit_per_s", "bit/s", "at which the bucket is filled"),
+        CurveParameter::required("packets", "1", "that a full bucket lets pass at once"),
     ],
     unit: "bit/s",
     source: "Gross and Harris, Fundamentals of Queueing Theory, 3rd ed. (1998), section 5.1.8",

@@ -3,7 +3,7 @@
 use netrig_stats::interval::{
     Bootstrap, Interval, paired_ratio, skew_adjusted, student, unpaired_ratio, wilson,
 };
-use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+use netrig_stats::stopping::{Precision, StoppingDecision, StoppingRule};
 
 use crate::Random;
 
@@ -17,8 +17,8 @@ fn coverage(mean: f64, rule: &StoppingRule, seed: u64, draw: impl Fn(&mut Random
         let mut values: Vec<f64> = Vec::new();
         let (n, interval) = loop {
             let wanted = match rule.judge(&values).expect("finite values") {
-                Decision::Continue { needed } => needed.unwrap_or(10).max(10),
-                Decision::Enough { n, interval } | Decision::GaveUp { n, interval, .. } => {
+                StoppingDecision::Continue { needed } => needed.unwrap_or(10).max(10),
+                StoppingDecision::Enough { n, interval } | StoppingDecision::GaveUp { n, interval, .. } => {
                     break (n, interval);
                 }
             };

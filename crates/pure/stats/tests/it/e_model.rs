@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_stats::theory::curve;
-use netrig_stats::theory::e_model::{Call, Codec, opinion};
+use netrig_stats::theory::e_model::{Codec, TelephoneCall, opinion};
 use proptest::prelude::*;
 
 use crate::near;
@@ -12,7 +12,7 @@ use crate::near;
 /// opinion score of 4.41.
 #[test]
 fn a_call_that_nothing_impairs() {
-    let call = Call::new(Codec::G711);
+    let call = TelephoneCall::new(Codec::G711);
     near(call.rating().unwrap(), 93.2, 0.05);
     near(call.opinion().unwrap(), 4.41, 0.005);
 }
@@ -78,9 +78,9 @@ fn impairment_by_loss_as_listeners_judged_it() {
 /// curve above 350 ms.
 #[test]
 fn delay_beside_the_fit_of_cole_and_rosenbluth() {
-    let best = Call::new(Codec::G711).rating().unwrap();
+    let best = TelephoneCall::new(Codec::G711).rating().unwrap();
     for delay_ms in [25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0] {
-        let call = Call { delay_s: delay_ms / 1000.0, ..Call::new(Codec::G711) };
+        let call = TelephoneCall { delay_s: delay_ms / 1000.0, ..TelephoneCall::new(Codec::G711) };
         let fit = 0.024 * delay_ms + 0.11 * f64::max(0.0, delay_ms - 177.3);
         near(best - call.rating().unwrap(), fit, 2.0);
     }
@@ -98,7 +98,7 @@ fn bursts_of_loss() {
 fn the_curves_and_what_they_refuse() {
     let rating = curve("e_model_rating").unwrap();
     let loss = |loss: f64| BTreeMap::from([("loss", loss)]);
-    let g711 = Call { delay_s: 0.1, loss: 0.01, ..Call::new(Codec::G711) };
+    let g711 = TelephoneCall { delay_s: 0.1, loss: 0.01, ..TelephoneCall::new(Codec::G711) };
     assert_eq!(rating.at(0.1, &loss(0.01)), g711.rating());
     let score = curve("e_model_opinion").unwrap();
     assert_eq!(score.at(0.1, &loss(0.01)), g711.opinion());
@@ -115,10 +115,10 @@ proptest! {
         burst in 1.0..10.0_f64,
         more in 0.0..0.5_f64,
     ) {
-        let call = Call { delay_s: delay, loss, burst_ratio: burst, ..Call::new(Codec::G729A) };
+        let call = TelephoneCall { delay_s: delay, loss, burst_ratio: burst, ..TelephoneCall::new(Codec::G729A) };
         let rating = call.rating().unwrap();
         let lost = (loss + more * (1.0 - loss)).min(1.0);
-        for worse in [Call { loss: lost, ..call }, Call { burst_ratio: burst + more, ..call }] {
+        for worse in [TelephoneCall { loss: lost, ..call }, TelephoneCall { burst_ratio: burst + more, ..call }] {
             prop_assert!(worse.rating().unwrap() <= rating + 1e-9);
         }
         prop_assert!(call.codec.effective_impairment(loss, burst).unwrap() <= 95.0);

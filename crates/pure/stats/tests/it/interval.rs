@@ -1,7 +1,7 @@
 use netrig_stats::StatsError;
 use netrig_stats::distribution::StudentT;
 use netrig_stats::interval::{
-    Bootstrap, Method, paired_ratio, skew_adjusted, student, unpaired_ratio, wilson,
+    Bootstrap, EstimationMethod, paired_ratio, skew_adjusted, student, unpaired_ratio, wilson,
 };
 use netrig_stats::power;
 use netrig_stats::quantile::{self, median, quantile};
@@ -23,7 +23,7 @@ fn student_interval_of_darwins_plants() {
     close(interval.estimate, 314.0 / 15.0, 1e-14);
     close(interval.low.unwrap(), 0.031_193_318_392_979_563, 1e-10);
     close(interval.high.unwrap(), 41.835_473_348_273_69, 1e-12);
-    assert_eq!((interval.n, interval.method), (15, Method::Student));
+    assert_eq!((interval.n, interval.method), (15, EstimationMethod::Student));
 }
 
 #[test]

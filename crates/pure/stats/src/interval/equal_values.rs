@@ -6,17 +6,17 @@
 
 use crate::compare::Alternative;
 use crate::error::{StatsError, check_confidence, check_number};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
 /// Equal values of something of which other values were possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Alike {
+pub struct EqualValues {
     value: f64,
     n: usize,
     range: Option<[f64; 2]>,
 }
 
-impl Alike {
+impl EqualValues {
     /// `n` times `value`, of what cannot lie outside of `range`, in the same unit; `None` if its ends are not known.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Alike {
             high: ends.map(|range| end(range[1])),
             n: self.n,
             confidence,
-            method: Method::Alike,
+            method: EstimationMethod::EqualValues,
         })
     }
 
@@ -94,7 +94,7 @@ mod tests {
     /// in the mean is just what is rejected.
     #[test]
     fn ten_times_nothing_of_a_share() {
-        let none = Alike::new(0.0, 10, Some([0.0, 1.0])).unwrap();
+        let none = EqualValues::new(0.0, 10, Some([0.0, 1.0])).unwrap();
         let interval = none.interval(0.95).unwrap();
         assert_eq!((interval.estimate, interval.low), (0.0, Some(0.0)));
         let high = interval.high.unwrap();
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn without_a_range_nothing_is_known() {
-        for alike in [Alike::new(0.2, 10, None), Alike::new(1.2, 10, Some([0.0, 1.0]))] {
+        for alike in [EqualValues::new(0.2, 10, None), EqualValues::new(1.2, 10, Some([0.0, 1.0]))] {
             let alike = alike.unwrap();
             assert_eq!((alike.interval(0.95).unwrap().high, alike.needed(0.5, 0.05)), (None, None));
             assert_eq!(alike.p_value(0.5, Alternative::Less), None);
         }
-        assert!(Alike::new(0.0, 0, None).is_err() && Alike::new(f64::NAN, 2, None).is_err());
+        assert!(EqualValues::new(0.0, 0, None).is_err() && EqualValues::new(f64::NAN, 2, None).is_err());
     }
 }
