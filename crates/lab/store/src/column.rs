@@ -8,7 +8,7 @@ pub(crate) struct Column {
     pub values: ColumnValues,
 }
 
-/// One column's values; absent ones are null.
+/// The values of one column. An absent value is null.
 pub(crate) enum ColumnValues {
     Text(Vec<Option<String>>),
     Signed(Vec<i64>),
@@ -18,12 +18,12 @@ pub(crate) enum ColumnValues {
 }
 
 impl Column {
-    /// Numbers without a unit, or no numbers.
+    /// A column of numbers without a unit, of texts or of Booleans.
     pub fn new(name: impl Into<String>, values: ColumnValues) -> Self {
         Self { name: name.into(), unit: None, values }
     }
 
-    /// Numbers in a unit, which also stands in the column's name: `throughput [B/s]`.
+    /// A column of numbers with a unit. The name includes the unit: `throughput [B/s]`.
     pub fn in_unit(name: &str, unit: &str, values: ColumnValues) -> Self {
         Self { name: format!("{name} [{unit}]"), unit: Some(unit.to_owned()), values }
     }

@@ -1,4 +1,4 @@
-//! What goes into the store for one run, and what comes out.
+//! A run as it is recorded, and as it is read.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ pub struct ExperimentId(pub(crate) i64);
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// It ran to its end; whether it counts, [`Outcome::invalid`] says.
+    /// The run ended normally. [`Outcome::invalid`] says whether it is valid.
     Finished(Outcome),
-    /// It did not, or what it says of itself cannot be: why.
+    /// The run failed or its result is inconsistent: the reason.
     Failed(String),
 }
 
 impl RunEnd {
-    /// Whether the run's values count.
+    /// Whether the run's values are valid.
     pub fn is_valid(&self) -> bool {
         matches!(self, Self::Finished(outcome) if outcome.invalid.is_none())
     }
 
-    /// Why they do not.
+    /// The reason if the run is not valid.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Finished(outcome) => outcome.invalid.as_deref(),
@@ -34,7 +34,7 @@ impl RunEnd {
         }
     }
 
-    /// What must stand beside the run's figures.
+    /// Remarks that reports must show with the run's values.
     pub fn remarks(&self) -> &[RunRemark] {
         match self {
             Self::Finished(outcome) => &outcome.remarks,
@@ -42,7 +42,7 @@ impl RunEnd {
         }
     }
 
-    /// How long the run lasted, if its flows were done before the scenario's duration.
+    /// Duration of the run, if its flows ended before the scenario's duration.
     pub fn lasted(&self) -> Option<Duration> {
         match self {
             Self::Finished(outcome) => outcome.lasted,
@@ -54,22 +54,22 @@ impl RunEnd {
 /// One response of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredResponse {
-    /// Its unit as written in tables.
+    /// The unit as written in tables.
     pub unit: String,
-    /// Its value in that unit, or why the run could not measure it.
+    /// The value in that unit, or the reason why there is none.
     pub measured: Measured,
 }
 
-/// A run to be recorded.
+/// A run to record.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
-    /// The experiment that it is a replication of.
+    /// The experiment of the replication.
     pub experiment: ExperimentId,
-    /// Every factor with its level.
+    /// The level of every factor.
     pub point: Point,
-    /// From 1.
+    /// The number of the replication, from 1.
     pub replication: u32,
-    /// The hash of all that decides its result.
+    /// The hash of everything that decides the result.
     pub identity: String,
     /// The substrate's name.
     pub substrate: String,
@@ -77,22 +77,22 @@ pub struct RunEntry {
     pub seed: u64,
     /// How it ended.
     pub end: RunEnd,
-    /// What was measured, by name.
+    /// The responses by name.
     pub responses: BTreeMap<String, StoredResponse>,
-    /// How long it took on the wall clock, in seconds.
+    /// Wall-clock duration, s.
     pub took: f64,
-    /// Where and with what it was made.
+    /// The machine and the build that made it.
     pub provenance: ProvenanceId,
-    /// Its time series, if they were asked for.
+    /// The time series; empty if none were requested.
     pub series: Vec<TimeSeries>,
-    /// Its time line, if it was asked for.
+    /// The time line; empty if it was not requested.
     pub notes: Vec<NoteLine>,
 }
 
 /// A run that is in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// The hash of all that decides its result.
+    /// The hash of everything that decides the result.
     pub identity: String,
     /// The substrate's name.
     pub substrate: String,
@@ -100,36 +100,36 @@ pub struct StoredRun {
     pub seed: u64,
     /// How it ended.
     pub end: RunEnd,
-    /// What was measured, by name.
+    /// The responses by name.
     pub responses: BTreeMap<String, StoredResponse>,
-    /// How long it took on the wall clock, in seconds.
+    /// Wall-clock duration, s.
     pub took: f64,
-    /// When it was recorded: UTC, `2026-11-21T08:00:00Z`.
+    /// Time of recording: UTC, `2026-11-21T08:00:00Z`.
     pub finished: String,
-    /// Where and with what it was made.
+    /// The machine and the build that made it.
     pub provenance: ProvenanceId,
 }
 
 /// A time series of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeSeries {
-    /// What it is about: `flow/web`, `link/primary/forward`.
+    /// The subject: `flow/web`, `link/primary/forward`.
     pub subject: String,
-    /// What was measured: `queue_length`.
+    /// The quantity's name: `queue_length`.
     pub quantity: String,
-    /// Its unit.
+    /// The unit of the values.
     pub unit: String,
-    /// When and how much, in the order of time.
+    /// Times and values, in the order of time.
     pub samples: Vec<(Instant, f64)>,
 }
 
 /// One line of a run's time line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoteLine {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// About what.
+    /// The subject of the event.
     pub subject: String,
-    /// The words.
+    /// The text of the line.
     pub text: String,
 }

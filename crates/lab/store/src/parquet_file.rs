@@ -1,4 +1,4 @@
-//! Parquet without arrow: whole columns in, whole columns out.
+//! Reads and writes whole columns of Parquet files, without the Arrow crates.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use parquet::schema::types::Type;
 use crate::column::{Column, ColumnValues};
 use crate::{TimeSeries, arrow_schema};
 
-/// Writes a file of one row group: the columns, and pairs that describe the whole. If a column has a unit, the file has the
-/// Arrow schema, in which it is the metadata `unit` of that column.
+/// Writes a file of one row group with `about` as pairs of its metadata. If a column has a unit, the file has an Arrow
+/// schema with the unit as metadata of the column.
 pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&str, &str)]) -> Result<()> {
     let fields = columns.iter().map(|Column { name, values, .. }| values.field(name).map(Arc::new));
     let schema = Type::group_type_builder("schema").with_fields(fields.collect::<Result<_>>()?).build()?;
     let has_units = columns.iter().any(|column| column.unit.is_some());
     let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
     let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
-    // What netrig reads itself comes last, near the end of the file.
+    // The pairs that netrig reads come last, near the end of the file.
     let about = schema_of_units.into_iter().chain(about);
     let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
     let properties = WriterProperties::builder()
@@ -95,7 +95,7 @@ fn put<T: DataType>(
     column.close()
 }
 
-/// A time series as a file of its own, so that a blob saved from the store opens anywhere.
+/// Encodes a time series as a complete file, so that other programs can read a blob from the store.
 pub(crate) fn encode(series: &TimeSeries) -> Result<Vec<u8>> {
     let (at, values) = series.samples.iter().map(|(at, v)| (at.as_nanos().cast_signed(), Some(*v))).unzip();
     let mut bytes = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn encode(series: &TimeSeries) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The samples of a file that [`encode`] has made.
+/// The samples of a file from [`encode`].
 pub(crate) fn decode(bytes: Vec<u8>) -> Result<Vec<(Instant, f64)>> {
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes))?;
     let mut samples = Vec::new();

@@ -11,8 +11,7 @@ use parquet::record::RowAccessor;
 
 use crate::it::common::{entry, outcome, point, responses, store};
 
-/// Two replications that differ in everything, the second one invalid, with characters that a table must
-/// protect.
+/// Two replications with different values, the second one invalid, with characters that CSV must quote.
 fn filled() -> (tempfile::TempDir, Store, ReplicationTable) {
     let (folder, mut store, experiment, provenance) = store();
     let mut first = entry(experiment, provenance, "aa");
@@ -92,7 +91,7 @@ fn referred(bytes: &[u8], at: usize) -> usize {
     at + number(bytes, at)
 }
 
-/// Where a table has a slot, if it has it.
+/// The position of a slot in a table; `None` if it is absent.
 fn slot_of(bytes: &[u8], table: usize, slot: usize) -> Option<usize> {
     let list = table - number(bytes, table);
     let half = |at: usize| usize::from(u16::from_le_bytes(*bytes[at..].first_chunk().unwrap()));
@@ -134,8 +133,8 @@ fn the_unit_of_a_column_is_metadata_of_its_field_in_parquet() {
     assert_eq!(units(bytes), columns.map(|(name, unit)| (name.to_owned(), unit.map(str::to_owned))));
 }
 
-/// A factor of amounts is a column of numbers, in the unit of the smallest; one of other words, of mixed kinds, or of amounts
-/// with and without units is one of texts.
+/// A factor of amounts is a column of numbers in the unit of the smallest. A factor of other words, of mixed kinds, or of
+/// amounts with and without units is a column of texts.
 #[test]
 fn levels_that_are_numbers_stay_numbers() {
     let (_folder, mut store, experiment, provenance) = store();
@@ -184,7 +183,7 @@ fn levels_that_are_numbers_stay_numbers() {
     assert_eq!(of_factors, expected.map(|(name, unit)| (name.to_owned(), Some(unit.to_owned()))));
 }
 
-/// Numbers in quotes are texts in a file, and so they are in a store and in what is made of it.
+/// Numbers in quotes are texts in a file, in a store and in exported tables.
 #[test]
 fn texts_that_look_like_numbers_stay_texts() {
     let (_folder, mut store, experiment, provenance) = store();

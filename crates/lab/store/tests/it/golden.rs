@@ -1,4 +1,4 @@
-//! A store that an earlier version has made opens, and nothing in it has changed.
+//! A store of an earlier version opens, and its contents have not changed.
 //!
 //! `tests/golden/store-<form>.db` was written once, by the first version of that form, with
 //! `cargo test -p netrig-store golden:: -- --ignored`. Add a file for each new form; never change one.
@@ -18,11 +18,11 @@ fn golden(form: u32) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../../tests/golden/store-{form}.db"))
 }
 
-/// One run of each kind, with everything that a run can have in a store of this form.
+/// One run of each kind, with every value that this form can store.
 fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [RunEntry; 3] {
     let mut whole = entry(experiment, provenance, "aa");
     let lasted = (form >= 2).then(|| Duration::from_millis(51_200));
-    // Older forms do not say it, and then it is not known.
+    // Older forms do not have it.
     let deterministic = form >= 3;
     let remark = RunRemark {
         text: "its server fails 1 rule".to_owned(),
@@ -80,7 +80,7 @@ fn holds_what_was_put_in(store: &Store, form: u32) {
 }
 
 fn opens(form: u32) {
-    // A copy, because opening for writing may bring it to a later form.
+    // A copy, because opening for writing may upgrade it.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("netrig.db");
     std::fs::copy(golden(form), &path).unwrap();

@@ -1,4 +1,4 @@
-//! What goes in comes out, once.
+//! Recorded runs are read back unchanged, once.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use netrig_core::Instant;
@@ -44,7 +44,7 @@ fn a_run_is_found_by_the_beginning_of_its_identity() {
     let (experiment, found) = store.replication("a1b").unwrap();
     assert_eq!((experiment, found.run.identity.as_str(), found.number), (first, "a1b2", 1));
     assert_eq!(store.replication("%").unwrap().1.run.identity, "%b");
-    // Of a run that several experiments have, the last of them tells.
+    // If several experiments have the run, the last one counts.
     let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
     let member = Enrolment { point: &point(&[("a", "1")]), replication: 3, identity: "a1b2" };
     store.enrol(second, [member]).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of the store record.
+//! Entries that the tests of the store record.
 
 use std::collections::BTreeMap;
 
