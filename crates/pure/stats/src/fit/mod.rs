@@ -1,5 +1,5 @@
-//! How well values fit a distribution, independence or a straight line: for checking traffic generators and
-//! links against what they claim to be.
+//! Goodness of fit to a distribution, to independence or to a straight line, to check traffic generators and links
+//! against their settings.
 
 mod anderson;
 mod autocorrelation;

@@ -1,4 +1,4 @@
-//! The straight line through points.
+//! The least-squares line through points.
 
 use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
@@ -13,7 +13,7 @@ pub struct FittedLine {
     pub intercept: Interval,
     /// The standard deviation of y around the line, with n - 2 degrees of freedom; `None` at two points.
     pub residual_sd: Option<f64>,
-    /// The share of y's variance that the line explains, in 0..=1; 1 if y does not vary.
+    /// The share of y's variance that the line explains, in 0..=1. It is 1 if y does not vary.
     pub r_squared: f64,
     /// The two-sided p-value against slope 0; `None` at two points.
     pub p_value: Option<f64>,
@@ -21,7 +21,7 @@ pub struct FittedLine {
     squares_x: f64,
 }
 
-/// Fits a line by least squares; intervals hold for independent normal errors of equal variance.
+/// Fits a line by least squares. The intervals assume independent normal errors of equal variance.
 /// Source: Draper and Smith, *Applied Regression Analysis*, 3rd ed., chapter 1.
 ///
 /// # Errors
