@@ -6,20 +6,20 @@
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive, size, stable};
 
-/// Erlang B: the share of calls blocked when `offered_erlang` of Poisson calls meet `servers` lines and
-/// nobody waits. Any service time distribution; the offered load in Erlang is calls per second times mean
-/// holding time in seconds.
+/// Erlang B: the share of blocked calls if a Poisson load of `offered_erlang` is offered to `servers` lines without
+/// a queue. The service times may have any distribution. The offered load in Erlang is calls per second times mean holding
+/// time in seconds.
 ///
 /// # Errors
 /// An offered load that is negative or not finite, or more than ten million servers.
 pub fn blocking(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
     let offered = not_negative("offered_erlang", offered_erlang)?;
     let servers = size("servers", servers)?;
-    // No server blocks all; each further one only shrinks what is left, so nothing overflows.
+    // Without a server all calls are blocked. Each further server reduces the share, so nothing overflows.
     Ok((1..=servers).fold(1.0, |blocked, line| offered * blocked / (f64::from(line) + offered * blocked)))
 }
 
-/// Erlang C: the share of calls that wait in M/M/c, a group of `servers` with unlimited room and exponential
+/// Erlang C: the share of calls that wait in M/M/c, a group of `servers` with an unlimited queue and exponential
 /// service.
 ///
 /// # Errors

@@ -1,8 +1,7 @@
 //! TCP Reno with timeouts and a limited window: the PFTK model.
 //!
-//! Assumes bulk transfer, losses that hit a round and then all its later segments, independent between
-//! rounds, and a round trip that does not depend on the window. Rates are what is sent, lost segments
-//! included. Source: Padhye, Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and
+//! Assumes bulk transfer, losses that include all later segments of a round and are independent between rounds, and a
+//! round trip that does not depend on the window. Rates are sending rates, lost segments included. Source: Padhye, Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and
 //! its empirical validation*, SIGCOMM, section 2.
 
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
@@ -95,7 +94,7 @@ impl Padhye {
     }
 }
 
-/// W: the window at a loss, on average, if the receiver does not limit it.
+/// W: the mean window at a loss, if the receiver does not limit it.
 pub(super) fn window_of_losses(p: f64, b: f64) -> f64 {
     let middle = (2.0 + b) / (3.0 * b);
     middle + (8.0 * (1.0 - p) / (3.0 * b * p) + middle * middle).sqrt()

@@ -6,7 +6,7 @@ use super::{
     tcp, token_bucket,
 };
 
-/// All curves, model by model.
+/// All curves, in the order of the models.
 pub fn curves() -> impl Iterator<Item = &'static TheoryCurve> {
     let models = [
         queue::CURVES,
@@ -26,7 +26,7 @@ pub fn curves() -> impl Iterator<Item = &'static TheoryCurve> {
     models.into_iter().flatten()
 }
 
-/// The curve of that name.
+/// The curve with this name.
 #[must_use]
 pub fn curve(name: &str) -> Option<&'static TheoryCurve> {
     curves().find(|curve| curve.name == name)

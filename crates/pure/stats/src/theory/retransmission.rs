@@ -1,4 +1,4 @@
-//! Retransmission timeouts in a row: TCP's back-off and SCTP's fail-over.
+//! Consecutive retransmission timeouts: TCP's back-off and SCTP's fail-over.
 
 use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, positive};
@@ -23,7 +23,7 @@ impl Backoff {
         Ok(Self { first_s: positive("rto_s", first_s)?, max_s: positive("rto_max_s", max_s)? })
     }
 
-    /// The timeouts in a row: first, twice, four times, … each at most the maximum. Never ends.
+    /// The consecutive timeouts: the first, twice, four times, … each at most the maximum. The iterator is infinite.
     pub fn timeouts_s(self) -> impl Iterator<Item = f64> {
         std::iter::successors(Some(self.first_s.min(self.max_s)), move |last| {
             Some((2.0 * last).min(self.max_s))
@@ -61,7 +61,7 @@ pub(super) const CURVES: &[TheoryCurve] = &[
         name: "rto_backoff",
         title: "time of the n-th retransmission",
         parameters: &[
-            CurveParameter::required("retransmission", "1", "which retransmission, from 1"),
+            CurveParameter::required("retransmission", "1", "number of the retransmission, from 1"),
             RTO,
             RTO_MAX,
         ],

@@ -3,8 +3,8 @@
 use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive};
 
-/// Slow start without loss: each acknowledgement opens the window by one segment, and the receiver sends one
-/// acknowledgement for `segments_per_ack` segments, so the window grows by 1 + 1 / segments_per_ack per round
+/// Slow start without loss. Each acknowledgement increases the window by one segment, and the receiver sends one
+/// acknowledgement for `segments_per_ack` segments. So the window grows by the factor 1 + 1 / segments_per_ack per round
 /// trip.
 ///
 /// Source: Cardwell, Savage and Anderson (2000), *Modeling TCP latency*, section III.
@@ -43,13 +43,13 @@ impl SlowStart {
         let bytes = not_negative("bytes", bytes)?;
         let rounds =
             libm::log1p(bytes * (self.growth - 1.0) / self.initial_window_bytes) / libm::log(self.growth);
-        // The logarithm may land just beside a whole number; the series itself decides.
+        // The logarithm may be slightly off a whole number, so the series decides.
         let near = rounds.round() as u32;
         Ok(if self.sent_bytes(near) >= bytes { near.min(rounds.ceil() as u32) } else { near + 1 })
     }
 }
 
-/// How many segments one acknowledgement covers: at least 1 (2 with delayed acknowledgements).
+/// Checks the number of segments per acknowledgement: at least 1 (2 with delayed acknowledgements).
 pub(super) fn segments_per_ack_of(value: f64) -> Result<f64, TheoryError> {
     let parameter = "segments_per_ack";
     if value >= 1.0 && value.is_finite() {
@@ -91,7 +91,7 @@ pub(super) const RTT: CurveParameter = CurveParameter::required("rtt_s", "s", "r
 pub(super) const PER_ACK: CurveParameter =
     CurveParameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
 
-/// What a window lets through: that much in each round trip, and never more than the path carries, in the unit of `rate`.
+/// The greatest rate with a window: one window per round trip, and at most `rate`, in bit/s.
 ///
 /// Source: RFC 6349 section 3.3.1, the bandwidth-delay product, solved for the rate.
 ///
@@ -107,10 +107,10 @@ pub fn window_bound_bit_per_s(rate: f64, window_bytes: f64, rtt_s: f64) -> Resul
 pub(super) const CURVES: &[TheoryCurve] = &[
     TheoryCurve {
         name: "window_bound",
-        title: "a window in each round trip, and no more than the path carries",
+        title: "one window per round trip, at most the rate of the path",
         parameters: &[
             CurveParameter::required("window_bytes", "B", "the window"),
-            CurveParameter::required("rate_bit_per_s", "bit/s", "of the path, of the same bytes"),
+            CurveParameter::required("rate_bit_per_s", "bit/s", "rate of the path, for the same bytes"),
             RTT,
         ],
         unit: "bit/s",

@@ -57,7 +57,7 @@ fn identical_runs_differ_by_nothing_and_one_run_says_nothing() {
 
 #[test]
 fn wilcoxon_of_darwins_plants() {
-    // Exact p of W = 96: 0.0413 two-sided; Hodges-Lehmann 25.0 between the 26th Walsh averages from the ends.
+    // Exact two-sided p of W = 96: 0.0413. Hodges-Lehmann: 25.0 between the 26th Walsh averages from both ends.
     let test = wilcoxon(&DARWIN, &ZERO, 0.0, Alternative::TwoSided, 0.95).unwrap();
     assert_eq!(test.statistic, 96.0);
     close(test.p_value.unwrap(), 0.041_259_765_625, 1e-12);
@@ -167,7 +167,7 @@ fn page_matches_scipy() {
     assert!(page(&vec![vec![1.0, 1.0]; 3], TrendDirection::Increasing).is_err());
 }
 
-/// Blocks of three or four levels whose L is the given one.
+/// Blocks of three or four levels with the given L.
 fn blocks_with(levels: usize, replications: usize, statistic: f64) -> Vec<Vec<f64>> {
     let mut random = Random(3);
     loop {
@@ -233,8 +233,8 @@ fn a_straight_line_has_no_knee_in_nineteen_of_twenty_curves() {
     assert!((30..=70).contains(&false_knees), "{false_knees} of 1000");
 }
 
-/// A bend in the middle of a gap and one at an x, at the fewest replications and at ten: the interval holds it in 95 % of
-/// experiments, within what 2000 trials can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// A bend in the middle of a gap and a bend at an x, with few replications and with ten: the interval holds it in 95 % of
+/// experiments, within the error of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn the_interval_of_a_knee_holds_it_however_few_replications_there_are() {
     let x: Vec<f64> = (0..7).map(f64::from).collect();
@@ -255,7 +255,7 @@ fn the_interval_of_a_knee_holds_it_however_few_replications_there_are() {
 
 #[test]
 fn holm_steps_down() {
-    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, then never less than the one before.
+    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, then never less than the previous value.
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]).unwrap();
     for (actual, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
         close(*actual, expected, 1e-14);

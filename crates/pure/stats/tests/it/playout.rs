@@ -1,4 +1,4 @@
-//! Play-out buffers and patterns of loss, worked out by hand and against the two-state Markov chain of G.107.
+//! Play-out buffers and bursts of loss, by hand and compared with the two-state Markov chain of G.107.
 
 use netrig_stats::StatsError;
 use netrig_stats::playout::{LossBursts, PlayoutBuffer, PlayoutPacket, played};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::{Random, near};
 
-/// Packets every 20 ms with these delays in ms, lost where there is none; each of `begins` is the first of a talk spurt.
+/// Packets every 20 ms with these delays in ms; `None` is a lost packet. `begins` has the first packets of talk spurts.
 fn packets(delays: &[Option<f64>], begins: &[usize]) -> Vec<PlayoutPacket> {
     let packet = |(at, delay): (usize, &Option<f64>)| PlayoutPacket {
         sent_s: 0.02 * at as f64,
@@ -16,7 +16,7 @@ fn packets(delays: &[Option<f64>], begins: &[usize]) -> Vec<PlayoutPacket> {
     delays.iter().enumerate().map(packet).collect()
 }
 
-/// The first packet takes 30 ms and waits 40: all are played 70 ms after they were sent.
+/// The first packet takes 30 ms and waits 40 ms: all packets have a play-out delay of 70 ms.
 #[test]
 fn a_fixed_buffer_plays_what_comes_in_time() {
     let delays = [Some(30.0), Some(69.0), None, Some(71.0), Some(35.0)];
@@ -26,7 +26,7 @@ fn a_fixed_buffer_plays_what_comes_in_time() {
     near(played.delay_s.unwrap(), 0.07, 1e-12);
 }
 
-/// Another clock at the sender changes nothing of what is heard: delays are longer by the same amount.
+/// An offset of the sender's clock adds the same amount to all delays and does not change the played packets.
 #[test]
 fn a_fixed_buffer_needs_no_common_clock() {
     let delays = [Some(30.0), Some(69.0), None, Some(71.0), Some(35.0)];
@@ -36,7 +36,7 @@ fn a_fixed_buffer_needs_no_common_clock() {
     assert_eq!(missing(&delays), missing(&off));
 }
 
-/// A delay that steps from 20 to 100 ms: too late for the first talk spurt, learnt for a later one, and forgotten again.
+/// The delay steps from 20 to 100 ms: packets are late in the talk spurt at the step, and in time in a later one.
 #[test]
 fn an_adaptive_buffer_learns_between_talk_spurts() {
     let mut delays = vec![Some(20.0); 100];
@@ -60,7 +60,7 @@ fn nothing_and_what_is_no_number() {
     assert_eq!(bad, Err(StatsError::NotFinite { index: 1 }));
 }
 
-/// G.107 section 7.5: a chain that goes from received to lost with p and back with q has the burst ratio 1 / (p + q).
+/// G.107 section 7.5: a chain with the transition probabilities p to lost and q to received has the burst ratio 1 / (p + q).
 #[test]
 fn the_burst_ratio_of_a_markov_chain() {
     let mut random = Random(7);
@@ -90,7 +90,7 @@ fn a_pattern_by_hand() {
 }
 
 proptest! {
-    /// A deeper buffer never loses what a shallower one played, and every packet is played, late or lost.
+    /// A deeper buffer plays every packet that a shallower one plays. Every packet is played, late or lost.
     #[test]
     fn a_deeper_buffer_plays_more(
         delays in proptest::collection::vec(proptest::option::weighted(0.9, 1.0..500.0), 1..200),

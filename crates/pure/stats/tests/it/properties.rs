@@ -9,7 +9,7 @@ use netrig_stats::warmup::Warmup;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Plays the periodic loss out round by round, and returns deliveries per round over many rounds.
+/// Simulates the periodic loss round by round, and returns deliveries per round over many rounds.
 fn played(loss_every: u64, b: u64, limit: u64, rounds: u64) -> f64 {
     let (mut window, mut clean, mut sent, mut lost) = (1, 0, 0, 0);
     for _ in 0..rounds {
@@ -99,7 +99,7 @@ proptest! {
         let exact = PeriodicLoss::new(n, b, limit).unwrap().cycle().delivered_per_round();
         let rounds = 40_000;
         let played = played(n.into(), b.into(), limit.into(), rounds);
-        // What is played starts from one segment and ends inside a cycle: at most a few windows too many or
+        // The simulation starts from one segment and ends inside a cycle: it has at most a few windows too many or
         // too few.
         prop_assert!((exact - played).abs() < 0.02 * exact, "{exact} but played {played}");
     }

@@ -30,7 +30,7 @@ fn time_weighted_mean_is_the_area_over_the_time() {
 
 #[test]
 fn mser5_cuts_a_known_transient() {
-    // An exponential approach to 10 with time constant 20 under noise of 1: after 100 values 0.07 are left.
+    // An exponential approach to 10 with time constant 20 and noise of 1: after 100 values the distance is 0.07.
     let mut random = Random(17);
     let values: Vec<f64> =
         (0..2000).map(|i| 10.0 - 10.0 * libm::exp(-f64::from(i) / 20.0) + random.normal()).collect();
@@ -93,7 +93,7 @@ fn batch_means_cover_the_mean_of_a_correlated_run() {
     assert!((915..=970).contains(&covered), "{covered} of 1000");
 }
 
-/// A ratio of all: the spans with more of it weigh more, none is left over, and its interval holds as that of a mean does.
+/// A ratio over all spans: spans are weighted, none is left over, and the coverage is that of a mean.
 #[test]
 fn batches_of_a_ratio_have_all_parts_by_their_weight() {
     let parts: Vec<_> = (0..23).map(|part| (f64::from(part * part), f64::from(part % 5))).collect();
@@ -133,7 +133,7 @@ fn the_stopping_rule_stops_goes_on_and_gives_up() {
     let near: Vec<f64> = (0..10).map(|i| 10.0 + 0.01 * f64::from(i % 2)).collect();
     assert_eq!(rule.judge(&near[..9]), Ok(StoppingDecision::Continue { needed: Some(10) }));
     assert!(matches!(rule.judge(&near), Ok(StoppingDecision::Enough { n: 10, .. })));
-    // Values that are all alike do not show how far from them others lie.
+    // Equal values do not show how far other values lie.
     assert_eq!(rule.judge(&[10.0; 9]), Ok(StoppingDecision::Continue { needed: Some(10) }));
     assert_eq!(rule.judge(&[10.0; 10]), Ok(StoppingDecision::Continue { needed: None }));
     assert!(matches!(rule.judge(&[10.0; 20]), Ok(StoppingDecision::GaveUp { n: 20, needed: None, .. })));
