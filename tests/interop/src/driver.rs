@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use netrig_core::{
-    ConnectionEvent, Data, Delivery, Dscp, Duration, Endpoint as _, Instant, Lane, Link as _, Output, Seeds,
-    StreamId, drain,
+    ConnectionEvent, Data, Delivery, Dscp, Duration, Endpoint as _, EndpointOutput, Instant, Lane, Link as _,
+    Seeds, StreamId, drain,
 };
 use netrig_link::{Line, LineSettings};
 use netrig_transport::sctp::{Association, Config, Endpoints, Listener, Response, out_of_the_blue};
@@ -299,8 +299,8 @@ impl Driver {
         let Host::Associated(association) = &mut self.host else { return };
         let (mut packets, mut events) = (Vec::new(), Vec::new());
         drain(&mut **association, now, |output| match output {
-            Output::Packet(packet) => packets.push(packet),
-            Output::Event(event) => events.push(event),
+            EndpointOutput::Packet(packet) => packets.push(packet),
+            EndpointOutput::Event(event) => events.push(event),
         });
         while let Some(incident) = association.poll_incident() {
             self.outcome.incidents.push((now, incident));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_core::{Kind, Quantity, Sample, Sink, Subject};
+use netrig_core::{Quantity, QuantityKind, Sample, Sink, Subject};
 use netrig_experiment::{Plan as Runs, Run, RunError, Substrate};
 use netrig_runner::found;
 use netrig_store::Store;
@@ -139,7 +139,7 @@ impl TrialSink<'_> {
 impl Sink for TrialSink<'_> {
     fn sample(&mut self, _: Subject, sample: Sample) {
         // Others are told whenever something happens.
-        if sample.quantity.kind != Kind::Count || sample.at <= self.last.0 {
+        if sample.quantity.kind != QuantityKind::Count || sample.at <= self.last.0 {
             return;
         }
         self.last = (sample.at, self.start.elapsed());
@@ -151,6 +151,6 @@ impl Sink for TrialSink<'_> {
     }
 
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        quantity.kind == Kind::Count
+        quantity.kind == QuantityKind::Count
     }
 }

@@ -6,7 +6,7 @@ use netrig_core::{Duration, Sample, Sink};
 use netrig_experiment::{
     FigureData, FigureSpec, PointResult, Results, Run, RunError, Status, Substrate, Trace, TracedRun,
 };
-use netrig_store::{Series, Store};
+use netrig_store::{Store, TimeSeries};
 
 use super::kept::Kept;
 use crate::failure::Failure;
@@ -83,7 +83,7 @@ fn again(
 }
 
 /// What a figure draws of the series that the store has kept of a run.
-fn recorded(series: &[Series], spec: &FigureSpec, run: &Run) -> Trace {
+fn recorded(series: &[TimeSeries], spec: &FigureSpec, run: &Run) -> Trace {
     let mut trace = Trace::new();
     for (subject, quantity) in spec.draws(run) {
         let name = run.scenario.name_of(subject);

@@ -4,7 +4,7 @@ use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity};
 use netrig_experiment::{Flow, Heard, VideoQuality};
 use netrig_probe::video::{State, Watched, watch};
-use netrig_store::{Series, Store};
+use netrig_store::{Store, TimeSeries};
 
 use crate::failure::Failure;
 
@@ -72,8 +72,8 @@ pub const fn word(state: State) -> &'static str {
     }
 }
 
-fn samples<'a>(series: &'a [Series], flow: &str, quantity: &Quantity) -> &'a [(Instant, f64)] {
-    let of = |series: &&Series| {
+fn samples<'a>(series: &'a [TimeSeries], flow: &str, quantity: &Quantity) -> &'a [(Instant, f64)] {
+    let of = |series: &&TimeSeries| {
         series.quantity == quantity.name && series.subject.strip_prefix("flow/") == Some(flow)
     };
     series.iter().find(of).map_or(&[], |series| &series.samples)

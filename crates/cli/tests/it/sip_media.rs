@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use netrig_core::{Seeds, Stream};
-use netrig_stats::theory::e_model::{Call, Codec};
+use netrig_stats::theory::e_model::{Codec, TelephoneCall};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
@@ -214,7 +214,8 @@ fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
         let count = |name: &str| voice[name].as_u64().unwrap();
         assert_eq!(count("expected") - count("received"), lost.lost, "{voice}");
         // 20 ms of packet and 40 ms of buffer; a machine that was late itself plays less.
-        let call = Call { delay_s: 0.06, loss: share(lost), ..Call::new(Codec::G711_CONCEALED) };
+        let call =
+            TelephoneCall { delay_s: 0.06, loss: share(lost), ..TelephoneCall::new(Codec::G711_CONCEALED) };
         let expected = call.opinion().unwrap();
         let (low, high) = interval(&voice["mos"]);
         assert!(low <= expected + 0.01, "{low} to {high}, where the relay's losses give {expected}");

@@ -118,7 +118,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (&["redirect", here[0], here[1], "--hosts", "x"], "`x` is no name with an address"),
         (
             &["uas", here[0], here[1], "--delay", "soon"],
-            "`soon` is no time: expected one such as 30s, or drawn",
+            "`soon` is neither a time such as 30s nor a distribution",
         ),
         (
             &["uas", "--listen", "tls:127.0.0.1:0", "--certificate", file, "--private-key", file],

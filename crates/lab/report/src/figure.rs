@@ -1,6 +1,6 @@
 //! The chart of a figure.
 
-use netrig_core::{Kind, quantity};
+use netrig_core::{QuantityKind, quantity};
 use netrig_experiment::{
     ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPlace,
     PaperPoint, PaperThreshold, Point, TheoryLine,
@@ -298,7 +298,7 @@ impl<'a> ChartBuilder<'a> {
         let Some(spec) = self.spec.filter(|spec| spec.is_of_runs()) else { return Marks::Measured };
         let traced = quantity::ALL.iter().find(|quantity| spec.y.contains(quantity.name));
         match traced.map(|quantity| quantity.kind) {
-            Some(Kind::Mark | Kind::Value) => Marks::Events,
+            Some(QuantityKind::Mark | QuantityKind::Value) => Marks::Events,
             _ => Marks::Trace,
         }
     }

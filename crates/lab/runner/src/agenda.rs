@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use netrig_experiment::{Decision, Plan, Point, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate};
-use netrig_store::{End, ExperimentId, Member, Response, Store, StoreError, StoredRun};
+use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredResponse, StoredRun};
 
 use crate::record::{point_runs, record};
 
@@ -119,7 +119,7 @@ impl<'a> Agenda<'a> {
             match self.scope.plan.run(place, replication) {
                 Ok(run) => return Ok(Some(PendingRun { identity, run })),
                 Err(problem) => {
-                    self.ended(&identity, &End::Failed(problem.to_string()), &BTreeMap::new(), store)?;
+                    self.ended(&identity, &RunEnd::Failed(problem.to_string()), &BTreeMap::new(), store)?;
                 }
             }
         }
@@ -147,8 +147,8 @@ impl<'a> Agenda<'a> {
     pub(crate) fn ended(
         &mut self,
         identity: &str,
-        end: &End,
-        responses: &BTreeMap<String, Response>,
+        end: &RunEnd,
+        responses: &BTreeMap<String, StoredResponse>,
         store: &Store,
     ) -> Result<(), StoreError> {
         let wanted_by = self.wanted_by.remove(identity).unwrap_or_default();
@@ -169,7 +169,7 @@ impl<'a> Agenda<'a> {
 
     /// Files the unfiled runs as replications of the experiment's points.
     pub(crate) fn file(&mut self, experiment: ExperimentId, store: &mut Store) -> Result<(), StoreError> {
-        let members = self.unfiled.iter().map(|(place, replication, identity)| Member {
+        let members = self.unfiled.iter().map(|(place, replication, identity)| Enrolment {
             point: &self.points[*place].point,
             replication: *replication,
             identity,
@@ -179,11 +179,17 @@ impl<'a> Agenda<'a> {
         Ok(())
     }
 
-    fn keep(&mut self, place: usize, replication: u32, end: &End, responses: &BTreeMap<String, Response>) {
+    fn keep(
+        &mut self,
+        place: usize,
+        replication: u32,
+        end: &RunEnd,
+        responses: &BTreeMap<String, StoredResponse>,
+    ) {
         let state = &mut self.points[place];
         let seed = self.scope.plan.seed(replication);
         state.records.push(record(replication, seed, end, responses));
-        if let End::Failed(why) = end {
+        if let RunEnd::Failed(why) = end {
             state.failures.insert(replication, why.clone());
         }
     }
@@ -228,7 +234,7 @@ impl<'a> Agenda<'a> {
         let identity = match self.scope.identity(place, replication) {
             Ok(identity) => identity,
             Err(why) => {
-                self.keep(place, replication, &End::Failed(why), &BTreeMap::new());
+                self.keep(place, replication, &RunEnd::Failed(why), &BTreeMap::new());
                 return Ok(());
             }
         };

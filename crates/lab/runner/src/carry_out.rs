@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
-use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store, StoredRun};
+use netrig_store::{
+    ExperimentId, Provenance, ProvenanceId, RecordOutcome, RunEnd, RunEntry, Store, StoredRun,
+};
 
 use crate::agenda::{Agenda, EarlierRuns, PendingRun, SubstratePlan};
 use crate::execution::ExecutedRun;
@@ -269,7 +271,7 @@ impl<'a> Sweep<'a> {
     ) -> Result<(), RunnerError> {
         let PendingRun { identity, run: Run { point, replication, seed, scenario: _ } } = pending;
         let ExecutedRun { end, responses, series, notes, took } = executed;
-        let entry = Entry {
+        let entry = RunEntry {
             experiment: self.place.experiment,
             point,
             replication,
@@ -285,9 +287,9 @@ impl<'a> Sweep<'a> {
         };
         let recorded = self.store.record(&entry)?;
         let stored = match recorded {
-            Recorded::Stored => None,
+            RecordOutcome::Stored => None,
             // Another process recorded the run first. The stored result is the valid one.
-            Recorded::AlreadyThere => {
+            RecordOutcome::AlreadyThere => {
                 self.agenda.step_aside();
                 self.store.run(&entry.identity)?
             }
@@ -298,7 +300,7 @@ impl<'a> Sweep<'a> {
         };
         self.agenda.ended(&entry.identity, end, responses, self.store)?;
         self.tally.ran += 1;
-        self.tally.failed += u64::from(matches!(end, End::Failed(_)));
+        self.tally.failed += u64::from(matches!(end, RunEnd::Failed(_)));
         self.busy += took;
         let (point, why) = (&entry.point, end.why());
         self.report(&RunEvent::Ended { point, replication, took, why }, running);

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use netrig_core::{Note, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Balance, Experiment, Reduction, Run, RunError, Scenario, Substrate, Trace};
-use netrig_store::{End, NoteLine, Response, Series};
+use netrig_store::{NoteLine, RunEnd, StoredResponse, TimeSeries};
 
 /// The result of a run.
 #[derive(Debug)]
 pub(crate) struct ExecutedRun {
-    pub(crate) end: End,
-    pub(crate) responses: BTreeMap<String, Response>,
-    pub(crate) series: Vec<Series>,
+    pub(crate) end: RunEnd,
+    pub(crate) responses: BTreeMap<String, StoredResponse>,
+    pub(crate) series: Vec<TimeSeries>,
     pub(crate) notes: Vec<NoteLine>,
     pub(crate) took: Duration,
 }
@@ -33,7 +33,7 @@ pub(crate) fn execute(
     let caught = catch_unwind(AssertUnwindSafe(|| attempt(substrate, experiment, run, traced, cancel)));
     let took = start.elapsed();
     let failed = |why| ExecutedRun {
-        end: End::Failed(why),
+        end: RunEnd::Failed(why),
         responses: BTreeMap::new(),
         series: Vec::new(),
         notes: Vec::new(),
@@ -75,13 +75,16 @@ fn attempt(
     let end = netrig_core::Instant::ZERO + outcome.lasted.unwrap_or(run.scenario.duration);
     let mut measured = reduction.finish(&outcome, end);
     let responses = responses.iter().filter_map(|(name, spec)| {
-        Some((name.clone(), Response { unit: spec.unit().to_owned(), measured: measured.remove(name)? }))
+        Some((
+            name.clone(),
+            StoredResponse { unit: spec.unit().to_owned(), measured: measured.remove(name)? },
+        ))
     });
     Ok(ExecutedRun {
         responses: responses.collect(),
         series: series(&trace, &run.scenario),
         notes: notes(&trace, &run.scenario),
-        end: End::Finished(outcome),
+        end: RunEnd::Finished(outcome),
         took: Duration::ZERO,
     })
 }
@@ -184,8 +187,8 @@ impl Sink for RunSink {
     }
 }
 
-fn series(trace: &Trace, scenario: &Scenario) -> Vec<Series> {
-    let one = |(subject, quantity, samples): (Subject, &'static Quantity, &[_])| Series {
+fn series(trace: &Trace, scenario: &Scenario) -> Vec<TimeSeries> {
+    let one = |(subject, quantity, samples): (Subject, &'static Quantity, &[_])| TimeSeries {
         subject: scenario.name_of(subject),
         quantity: quantity.name.to_owned(),
         unit: quantity.unit.to_owned(),

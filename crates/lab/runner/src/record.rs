@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Measured, Point, PointRuns, RunRecord, Status};
-use netrig_store::{End, Response};
+use netrig_store::{RunEnd, StoredResponse};
 
 /// The record of a run. It is the same for a run that has just ended and for one from the store.
 pub(crate) fn record(
     replication: u32,
     seed: u64,
-    end: &End,
-    responses: &BTreeMap<String, Response>,
+    end: &RunEnd,
+    responses: &BTreeMap<String, StoredResponse>,
 ) -> RunRecord {
     match end {
-        End::Finished(outcome) => {
+        RunEnd::Finished(outcome) => {
             let measured: BTreeMap<String, Measured> =
                 responses.iter().map(|(name, response)| (name.clone(), response.measured.clone())).collect();
             RunRecord::new(replication, seed, outcome, &measured)
         }
-        End::Failed(why) => {
+        RunEnd::Failed(why) => {
             RunRecord { replication, seed, valid: false, why: Some(why.clone()), ..RunRecord::default() }
         }
     }

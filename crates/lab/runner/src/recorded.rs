@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Design, Factor, Point, PointRuns};
-use netrig_store::{End, ExperimentId, Replication, Store, StoreError};
+use netrig_store::{ExperimentId, Replication, RunEnd, Store, StoreError};
 
 use crate::record::{point_runs, record};
 
@@ -79,7 +79,7 @@ fn of_point(substrate: &str, point: Point, replications: &[&Replication]) -> Poi
     let mut runs = Vec::new();
     for Replication { number, run, .. } in replications {
         runs.push(record(*number, run.seed, &run.end, &run.responses));
-        if let End::Failed(why) = &run.end {
+        if let RunEnd::Failed(why) = &run.end {
             failures.insert(*number, why.clone());
         }
     }

@@ -1,19 +1,19 @@
 //! The Arrow schema of a Parquet file, in which a column's unit is metadata of its field.
 //!
-//! Programs that read Parquet as Arrow find it in the file's metadata: a message of Arrow's IPC format in base 64. The message
-//! is a FlatBuffer of the tables in Arrow's Message.fbs and Schema.fbs, whose slots are written here in their order.
+//! Programs that read Parquet as Arrow find the schema in the file's metadata: a message of Arrow's IPC format in base 64.
+//! The message is a FlatBuffer of the tables in Arrow's Message.fbs and Schema.fbs. Slots are written in their order.
 
 use std::iter::StepBy;
 use std::ops::Range;
 
 use data_encoding::BASE64;
 
-use crate::parquet_file::{Column, Values};
+use crate::column::{Column, ColumnValues};
 
-/// The name of the pair in the file's metadata.
+/// The key of the schema in the file's metadata.
 pub(crate) const KEY: &str = "ARROW:schema";
 
-/// The key of a field's metadata that has the unit.
+/// The key of the unit in a field's metadata.
 const UNIT: &str = "unit";
 
 /// `MetadataVersion.V5`.
@@ -31,7 +31,7 @@ const BOOL: u8 = 6;
 /// `Precision.DOUBLE`.
 const DOUBLE: i16 = 2;
 
-/// The schema of columns, as the pair [`KEY`] has it.
+/// The encoded schema of columns: the value of [`KEY`].
 pub(crate) fn encoded(columns: &[Column]) -> String {
     let mut buffer = FlatBuffer { bytes: vec![0; 4] };
     let [_, _, header, _] = buffer.table(
@@ -48,7 +48,7 @@ pub(crate) fn encoded(columns: &[Column]) -> String {
         buffer.field(place, column);
     }
     buffer.align(8);
-    // The message begins with the sign of its format and its length.
+    // The message begins with a mark of its format and its length.
     let length = (buffer.bytes.len() as u32).to_le_bytes();
     BASE64.encode(&[&[0xFF; 4][..], &length, &buffer.bytes].concat())
 }
@@ -56,16 +56,16 @@ pub(crate) fn encoded(columns: &[Column]) -> String {
 /// A slot of a table.
 #[derive(Clone, Copy)]
 enum Slot<'a> {
-    /// It has its default.
+    /// The slot has its default value.
     Absent,
-    /// The bytes of a number or a truth value, of which the lowest comes first.
+    /// The bytes of a number or a Boolean, little-endian.
     Scalar(&'a [u8]),
-    /// It leads to what is written later.
+    /// A reference to a table, vector or text that is written later.
     Reference,
 }
 
-/// A FlatBuffer that is written from its root on: what something refers to stands behind it. The first four bytes are the
-/// reference to the root.
+/// A FlatBuffer that is written from its root: the target of a reference follows the reference. The first four bytes are
+/// the reference to the root.
 struct FlatBuffer {
     bytes: Vec<u8>,
 }
@@ -75,13 +75,14 @@ impl FlatBuffer {
         self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
     }
 
-    /// Has the reference at `from` lead to the end of what is written.
+    /// Sets the reference at `from` to the current end of the buffer.
     fn refer(&mut self, from: usize) {
         let distance = (self.bytes.len() - from) as u32;
         self.bytes[from..from + 4].copy_from_slice(&distance.to_le_bytes());
     }
 
-    /// A table to which the reference at `from` leads; where its slots are, those that are absent at its beginning.
+    /// Writes the table of the reference at `from`. Returns the positions of its slots; that of an absent slot is the
+    /// table's start.
     fn table<const SLOTS: usize>(&mut self, from: usize, slots: [Slot<'_>; SLOTS]) -> [usize; SLOTS] {
         let mut length = 4_usize;
         let places = slots.map(|slot| {
@@ -94,7 +95,7 @@ impl FlatBuffer {
             length = place + size;
             place
         });
-        // The list of the places, then the table, which begins with its distance from the list.
+        // The list of slot positions, then the table, which begins with its distance from the list.
         self.align(2);
         let list = self.bytes.len();
         for number in [4 + 2 * SLOTS, length].into_iter().chain(places) {
@@ -113,7 +114,7 @@ impl FlatBuffer {
         places.map(|place| table + place)
     }
 
-    /// A vector of references to which the reference at `from` leads; where they are.
+    /// Writes the vector of references of the reference at `from`. Returns the positions of its elements.
     fn vector(&mut self, from: usize, length: usize) -> StepBy<Range<usize>> {
         self.align(4);
         self.refer(from);
@@ -133,13 +134,13 @@ impl FlatBuffer {
 
     fn field(&mut self, from: usize, column: &Column) {
         let kind = match column.values {
-            Values::Text(_) => UTF8,
-            Values::Signed(_) | Values::Unsigned(_) => INT,
-            Values::Bool(_) => BOOL,
-            Values::Real(_) => FLOATING_POINT,
+            ColumnValues::Text(_) => UTF8,
+            ColumnValues::Signed(_) | ColumnValues::Unsigned(_) => INT,
+            ColumnValues::Bool(_) => BOOL,
+            ColumnValues::Real(_) => FLOATING_POINT,
         };
         let is_nullable = u8::from(column.values.is_nullable());
-        // The fifth is a dictionary.
+        // The fifth slot is a dictionary.
         let [name, _, _, of_kind, _, children, metadata] = self.table(
             from,
             [
@@ -154,14 +155,14 @@ impl FlatBuffer {
         );
         self.text(name, &column.name);
         match column.values {
-            Values::Text(_) | Values::Bool(_) => {
+            ColumnValues::Text(_) | ColumnValues::Bool(_) => {
                 self.table(of_kind, []);
             }
-            Values::Signed(_) | Values::Unsigned(_) => {
-                let is_signed = u8::from(matches!(column.values, Values::Signed(_)));
+            ColumnValues::Signed(_) | ColumnValues::Unsigned(_) => {
+                let is_signed = u8::from(matches!(column.values, ColumnValues::Signed(_)));
                 self.table(of_kind, [Slot::Scalar(&64_i32.to_le_bytes()), Slot::Scalar(&[is_signed])]);
             }
-            Values::Real(_) => {
+            ColumnValues::Real(_) => {
                 self.table(of_kind, [Slot::Scalar(&DOUBLE.to_le_bytes())]);
             }
         }
@@ -180,10 +181,10 @@ impl FlatBuffer {
 mod tests {
     use super::*;
 
-    /// Pyarrow 26 and Polars read it as a column of doubles that may be null, with the metadata `unit` = `%`.
+    /// Pyarrow 26 and Polars read this as a nullable column of doubles with the metadata `unit` = `%`.
     #[test]
     fn a_column_with_a_unit_is_a_field_with_metadata() {
-        let share = Column::in_unit("share", "%", Values::Real(Vec::new()));
+        let share = Column::in_unit("share", "%", ColumnValues::Real(Vec::new()));
         let expected = "/////8gAAAAQAAAADAAYAAQABgAIABAADAAAAAQAAQAYAAAAAAAAAAAAAAAAAAAACAAIAAAABAAIAAAABAAAAAEAAAAcAAAA\
              EgAYAAQACAAJAAwAAAAQABQAAAAAAAAAGAAAABQAAAABAwAAJAAAACgAAAAoAAAACQAAAHNoYXJlIFslXQAGAAYABAAAAAAA\
              CgAAAAIAAAAAAAAAAQAAABAAAAAIAAwABAAIAAAAAAAMAAAACAAAABAAAAAEAAAAdW5pdAAAAAABAAAAJQAAAA==";

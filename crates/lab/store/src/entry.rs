@@ -1,4 +1,4 @@
-//! What goes into the store for one run, and what comes out.
+//! A run as it is recorded, and as it is read.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,27 @@ use netrig_core::{Duration, Instant};
 use netrig_experiment::{Measured, Outcome, Point, RunRemark};
 
 use crate::ProvenanceId;
-use crate::write::ExperimentId;
+
+/// An experiment file in one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExperimentId(pub(crate) i64);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum End {
-    /// It ran to its end; whether it counts, [`Outcome::invalid`] says.
+pub enum RunEnd {
+    /// The run ended normally. [`Outcome::invalid`] says whether it is valid.
     Finished(Outcome),
-    /// It did not, or what it says of itself cannot be: why.
+    /// The run failed or its result is inconsistent: the reason.
     Failed(String),
 }
 
-impl End {
-    /// Whether the run's values count.
+impl RunEnd {
+    /// Whether the run's values are valid.
     pub fn is_valid(&self) -> bool {
         matches!(self, Self::Finished(outcome) if outcome.invalid.is_none())
     }
 
-    /// Why they do not.
+    /// The reason if the run is not valid.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Finished(outcome) => outcome.invalid.as_deref(),
@@ -31,7 +34,7 @@ impl End {
         }
     }
 
-    /// What must stand beside the run's figures.
+    /// Remarks that reports must show with the run's values.
     pub fn remarks(&self) -> &[RunRemark] {
         match self {
             Self::Finished(outcome) => &outcome.remarks,
@@ -39,7 +42,7 @@ impl End {
         }
     }
 
-    /// How long the run lasted, if its flows were done before the scenario's duration.
+    /// Duration of the run, if its flows ended before the scenario's duration.
     pub fn lasted(&self) -> Option<Duration> {
         match self {
             Self::Finished(outcome) => outcome.lasted,
@@ -50,83 +53,83 @@ impl End {
 
 /// One response of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Response {
-    /// Its unit as written in tables.
+pub struct StoredResponse {
+    /// The unit as written in tables.
     pub unit: String,
-    /// Its value in that unit, or why the run could not measure it.
+    /// The value in that unit, or the reason why there is none.
     pub measured: Measured,
 }
 
-/// A run to be recorded.
+/// A run to record.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    /// The experiment that it is a replication of.
+pub struct RunEntry {
+    /// The experiment of the replication.
     pub experiment: ExperimentId,
-    /// Every factor with its level.
+    /// The level of every factor.
     pub point: Point,
-    /// From 1.
+    /// The number of the replication, from 1.
     pub replication: u32,
-    /// The hash of all that decides its result.
+    /// The hash of everything that decides the result.
     pub identity: String,
     /// The substrate's name.
     pub substrate: String,
     /// The seed of its random streams.
     pub seed: u64,
     /// How it ended.
-    pub end: End,
-    /// What was measured, by name.
-    pub responses: BTreeMap<String, Response>,
-    /// How long it took on the wall clock, in seconds.
+    pub end: RunEnd,
+    /// The responses by name.
+    pub responses: BTreeMap<String, StoredResponse>,
+    /// Wall-clock duration, s.
     pub took: f64,
-    /// Where and with what it was made.
+    /// The machine and the build that made it.
     pub provenance: ProvenanceId,
-    /// Its time series, if they were asked for.
-    pub series: Vec<Series>,
-    /// Its time line, if it was asked for.
+    /// The time series; empty if none were requested.
+    pub series: Vec<TimeSeries>,
+    /// The time line; empty if it was not requested.
     pub notes: Vec<NoteLine>,
 }
 
 /// A run that is in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// The hash of all that decides its result.
+    /// The hash of everything that decides the result.
     pub identity: String,
     /// The substrate's name.
     pub substrate: String,
     /// The seed of its random streams.
     pub seed: u64,
     /// How it ended.
-    pub end: End,
-    /// What was measured, by name.
-    pub responses: BTreeMap<String, Response>,
-    /// How long it took on the wall clock, in seconds.
+    pub end: RunEnd,
+    /// The responses by name.
+    pub responses: BTreeMap<String, StoredResponse>,
+    /// Wall-clock duration, s.
     pub took: f64,
-    /// When it was recorded: UTC, `2026-11-21T08:00:00Z`.
+    /// Time of recording: UTC, `2026-11-21T08:00:00Z`.
     pub finished: String,
-    /// Where and with what it was made.
+    /// The machine and the build that made it.
     pub provenance: ProvenanceId,
 }
 
 /// A time series of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// What it is about: `flow/web`, `link/primary/forward`.
+pub struct TimeSeries {
+    /// The subject: `flow/web`, `link/primary/forward`.
     pub subject: String,
-    /// What was measured: `queue_length`.
+    /// The quantity's name: `queue_length`.
     pub quantity: String,
-    /// Its unit.
+    /// The unit of the values.
     pub unit: String,
-    /// When and how much, in the order of time.
+    /// Times and values, in the order of time.
     pub samples: Vec<(Instant, f64)>,
 }
 
 /// One line of a run's time line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoteLine {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// About what.
+    /// The subject of the event.
     pub subject: String,
-    /// The words.
+    /// The text of the line.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! Why the store cannot do something, each with what to do about it.
+//! Errors of the store. Each message says what the user can do.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, ffi};
 
-/// Why the store cannot do something. Whatever was recorded before stays recorded.
+/// An error of the store. Runs that were recorded before stay recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The file is a database of another program, or no database at all.
     #[error("{} is not a netrig store; name another file with --store", .0.display())]
     NotAStore(PathBuf),
-    /// A later netrig has written it.
+    /// A later version of netrig has written the store.
     #[error(
-        "{} has form {theirs}, and this netrig knows forms up to {ours}; use the netrig that wrote it, or \
-         name another file with --store", path.display()
+        "{} has form {theirs}, but this version of netrig knows forms up to {ours}; use the netrig that wrote it, \
+         or name another file with --store", path.display()
     )]
     Newer {
         /// The store.
@@ -26,9 +26,9 @@ pub enum StoreError {
         /// The newest form that we know.
         ours: u32,
     },
-    /// An earlier netrig has written it, and it was opened for reading only.
+    /// An earlier version of netrig has written the store, and it was opened for reading only.
     #[error(
-        "{} has form {theirs} and must be brought to form {ours} before it can be read: open it for writing \
+        "{} has form {theirs} and must be upgraded to form {ours} before it can be read; open it for writing \
          once, with `netrig run --store`", path.display()
     )]
     Older {
@@ -39,15 +39,15 @@ pub enum StoreError {
         /// The form that we read.
         ours: u32,
     },
-    /// There is nothing to read.
+    /// There is no store to read.
     #[error("there is no store at {}; run an experiment first, or name its file with --store", .0.display())]
     Missing(PathBuf),
-    /// The file or its folder does not exist, is no file, or may not be opened.
+    /// The file or its folder does not exist, is not a regular file, or may not be opened.
     #[error("cannot open the store {}: {reason}; name another file with --store", path.display())]
     CannotOpen {
         /// The store.
         path: PathBuf,
-        /// What is in the way.
+        /// The obstacle.
         reason: String,
     },
     /// The file or its folder may not be written.
@@ -56,19 +56,19 @@ pub enum StoreError {
          --store", .0.display()
     )]
     ReadOnly(PathBuf),
-    /// There is no room left. What was recorded before is safe.
+    /// The disk is full. Runs that were recorded before are safe.
     #[error(
-        "no room left on the disk for the store {}; free some space and run again: finished runs are kept",
+        "no space is left on the disk for the store {}; free some space and run again: finished runs are kept",
         .0.display()
     )]
     Full(PathBuf),
-    /// Another process holds it for longer than we were willing to wait.
+    /// Another process holds a lock for longer than the store waits.
     #[error(
-        "the store {} is held by another process; close what has it open (a database shell in a \
+        "the store {} is locked by another process; close the program that has it open (a database shell in a \
          transaction?) and run again: finished runs are kept", .0.display()
     )]
     Locked(PathBuf),
-    /// Its contents make no sense.
+    /// The contents are inconsistent.
     #[error(
         "the store {} is damaged ({what}); keep a copy, and try `sqlite3 {} .recover`",
         path.display(), path.display()
@@ -76,22 +76,22 @@ pub enum StoreError {
     Damaged {
         /// The store.
         path: PathBuf,
-        /// What was found.
+        /// The inconsistency.
         what: String,
     },
-    /// Anything else that SQLite reports.
+    /// Any other error of SQLite.
     #[error("the store {} failed: {source}", path.display())]
     Sqlite {
         /// The store.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// No run has an identity that begins so.
-    #[error("the store has no run `{0}`; `netrig list` prints what it has")]
+    /// No run has an identity with this prefix.
+    #[error("the store has no run `{0}`; `netrig list` prints its contents")]
     NoSuchRun(String),
-    /// More than one has.
-    #[error("several runs begin with `{0}`; give more of the identity")]
+    /// Several runs have an identity with this prefix.
+    #[error("the identities of several runs begin with `{0}`; give more characters")]
     SeveralRuns(String),
     /// A table or a time series could not be written as Parquet.
     #[error("cannot write Parquet: {0}")]
@@ -102,7 +102,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What `error` means for the store at `path`.
+    /// Translates an error of SQLite at the store `path`.
     pub(crate) fn new(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
         let Some(code) = error.sqlite_error_code() else {
@@ -114,7 +114,7 @@ impl StoreError {
             };
         };
         if error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_IOERR_SHMSIZE) {
-            // The index of the write-ahead log is the first thing that needs room.
+            // On a full disk the index of the write-ahead log fails first.
             return Self::Full(path);
         }
         match code {
@@ -135,8 +135,8 @@ impl StoreError {
     }
 }
 
-/// What keeps us from opening `path`, in more words than SQLite's "unable to open database file". Nothing, if it
-/// could be opened or is not there yet.
+/// The reason why `path` cannot be opened; SQLite reports only "unable to open database file". `None` if it can be
+/// opened or does not exist yet.
 fn obstacle(path: &Path) -> Option<String> {
     let folder = folder_of(path);
     match std::fs::metadata(folder) {
@@ -156,13 +156,13 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a file can be made in `folder`, where the store and its log must lie. Permissions do not tell (the disk
-/// may be mounted to be read only), so we try.
+/// Whether a file can be created in `folder`, as the store and its log need. It creates a file, because permissions
+/// are not enough: the disk may be mounted read-only.
 fn may_be_written(folder: &Path) -> bool {
     let probe = folder.join(format!(".netrig-probe-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);
     if made.is_ok() {
-        // An empty file that cannot be removed again harms nobody.
+        // If the empty file cannot be removed, it does no harm.
         let _ = std::fs::remove_file(&probe);
     }
     !made.is_err_and(|e| matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem))

@@ -6,18 +6,17 @@ use std::io::{self, Write};
 use csv::{Terminator, WriterBuilder};
 use netrig_experiment::LevelUnit;
 
-use crate::parquet_file::{self, Column, Values};
+use crate::column::{Column, ColumnValues};
 use crate::read::Replication;
-use crate::write::ExperimentId;
-use crate::{Store, StoreError};
+use crate::{ExperimentId, Store, StoreError, parquet_file};
 
-/// Replications of an experiment, one a row: the substrate, a column for each factor (`down_for [s]` of numbers if all its levels
-/// are amounts of one kind, in the unit of the smallest, else of texts), the replication,
-/// its seed, whether it counts and else why not, a column for each response, the build and the identity.
+/// The replications of an experiment, one per row. Columns: the substrate, each factor, the replication, its seed, whether
+/// it is valid, the reason if not, each response, the build and the identity.
 ///
-/// Rows of all builds and substrates that the store has are there; each says its own. The name of a column of numbers carries
-/// their unit: `throughput [B/s]`. In Parquet it is also the metadata `unit` of the column's field.
-pub struct Table {
+/// If all levels of a factor are amounts of one kind, its column has numbers in the unit of the smallest (`down_for [s]`);
+/// else it has texts. The table has the rows of all builds and substrates. The name of a column of numbers includes the
+/// unit: `throughput [B/s]`. In Parquet the unit is also the metadata `unit` of the column's field.
+pub struct ReplicationTable {
     experiment: String,
     columns: Vec<Column>,
     rows: usize,
@@ -25,8 +24,8 @@ pub struct Table {
     substrates: BTreeSet<String>,
 }
 
-impl Table {
-    /// The table of the replications of `experiment` that are `wanted`.
+impl ReplicationTable {
+    /// The table of the replications of `experiment` for which `wanted` is true.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -53,22 +52,22 @@ impl Table {
         })
     }
 
-    /// How many rows it has, the header not counted.
+    /// Number of rows, without the header.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many points its rows are of; the same point on two substrates counts twice.
+    /// Number of points. The same point on two substrates counts twice.
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// The substrates of its rows.
+    /// The substrates of the rows.
     pub fn substrates(&self) -> BTreeSet<String> {
         self.substrates.clone()
     }
 
-    /// The table as RFC 4180 has it, with a header line (section 2.3). An absent value is an empty field.
+    /// Writes the table as CSV (RFC 4180) with a header line (section 2.3). An absent value is an empty field.
     ///
     /// # Errors
     /// If `output` cannot be written.
@@ -83,7 +82,7 @@ impl Table {
         Ok(lines.flush()?)
     }
 
-    /// The table as a Parquet file; an absent value is null. `about` are further pairs of the file's metadata.
+    /// Writes the table as a Parquet file. An absent value is null. `about` are additional pairs of the file's metadata.
     ///
     /// # Errors
     /// If `output` cannot be written.
@@ -93,27 +92,32 @@ impl Table {
     }
 }
 
-/// Names that are taken: a factor of such a name stands as `factor.seed`.
-const OURS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
+/// Names of fixed columns. A factor with such a name gets a prefix: `factor.seed`.
+const FIXED_COLUMNS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
 
 fn columns(replications: &[Replication]) -> Vec<Column> {
-    let text =
-        |of: &dyn Fn(&Replication) -> Option<String>| Values::Text(replications.iter().map(of).collect());
+    let text = |of: &dyn Fn(&Replication) -> Option<String>| {
+        ColumnValues::Text(replications.iter().map(of).collect())
+    };
     let mut columns = vec![Column::new("substrate", text(&|r| Some(r.run.substrate.clone())))];
     let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
     for factor in factors {
-        let name = if OURS.contains(&factor.as_str()) { format!("factor.{factor}") } else { factor.clone() };
-        let words = || text(&|r| r.point.level(factor).map(ToString::to_string));
+        let name = if FIXED_COLUMNS.contains(&factor.as_str()) {
+            format!("factor.{factor}")
+        } else {
+            factor.clone()
+        };
+        let texts = || text(&|r| r.point.level(factor).map(ToString::to_string));
         columns.push(
-            numeric(&name, factor, replications).unwrap_or_else(|| Column::new(name.as_str(), words())),
+            numeric(&name, factor, replications).unwrap_or_else(|| Column::new(name.as_str(), texts())),
         );
     }
     let numbers = replications.iter().map(|r| i64::from(r.number)).collect();
-    columns.push(Column::new("replication", Values::Signed(numbers)));
+    columns.push(Column::new("replication", ColumnValues::Signed(numbers)));
     let seeds = replications.iter().map(|r| r.run.seed).collect();
-    columns.push(Column::new("seed", Values::Unsigned(seeds)));
+    columns.push(Column::new("seed", ColumnValues::Unsigned(seeds)));
     let valid = replications.iter().map(|r| r.run.end.is_valid()).collect();
-    columns.push(Column::new("valid", Values::Bool(valid)));
+    columns.push(Column::new("valid", ColumnValues::Bool(valid)));
     columns.push(Column::new("why", text(&|r| r.run.end.why().map(str::to_owned))));
     columns.extend(responses(replications));
     columns.push(Column::new("build", text(&|r| Some(r.build.clone()))));
@@ -121,34 +125,35 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
     columns
 }
 
-/// A factor whose levels are all amounts of one kind, as numbers; `None` if they are not. A run without the factor has no number.
+/// The column of a factor whose levels are all amounts of one kind; `None` if they are not. A run without the factor has no
+/// number.
 fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<Column> {
     let unit = LevelUnit::common(replications.iter().filter_map(|r| r.point.level(factor)))?;
     let value = |r: &Replication| r.point.level(factor).and_then(|level| unit.number(level));
-    let values = Values::Real(replications.iter().map(value).collect());
+    let values = ColumnValues::Real(replications.iter().map(value).collect());
     Some(match unit.name() {
         Some(unit) => Column::in_unit(name, unit, values),
         None => Column::new(name, values),
     })
 }
 
-/// A column for each response; two, if it changed its unit between builds.
+/// A column for each response, or one per unit if the unit differs between builds.
 fn responses(replications: &[Replication]) -> Vec<Column> {
     let measured = replications.iter().flat_map(|r| &r.run.responses);
     let names: BTreeSet<(&str, &str)> = measured.map(|(name, r)| (name.as_str(), r.unit.as_str())).collect();
     let column = |(name, unit): (&str, &str)| {
         let value = |r: &Replication| r.run.responses.get(name).filter(|r| r.unit == unit)?.measured.value();
-        Column::in_unit(name, unit, Values::Real(replications.iter().map(value).collect()))
+        Column::in_unit(name, unit, ColumnValues::Real(replications.iter().map(value).collect()))
     };
     names.into_iter().map(column).collect()
 }
 
-fn cell(values: &Values, row: usize) -> String {
+fn cell(values: &ColumnValues, row: usize) -> String {
     match values {
-        Values::Text(values) => values[row].clone().unwrap_or_default(),
-        Values::Signed(values) => values[row].to_string(),
-        Values::Unsigned(values) => values[row].to_string(),
-        Values::Bool(values) => values[row].to_string(),
-        Values::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
+        ColumnValues::Text(values) => values[row].clone().unwrap_or_default(),
+        ColumnValues::Signed(values) => values[row].to_string(),
+        ColumnValues::Unsigned(values) => values[row].to_string(),
+        ColumnValues::Bool(values) => values[row].to_string(),
+        ColumnValues::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
     }
 }

@@ -1,16 +1,15 @@
 //! The store: a SQLite catalogue of experiments, their runs, what was measured, and where.
 //!
-//! A run goes in once, whole, in one transaction of its own, under its identity: a hash of everything that
-//! decides its result. So a killed program loses at most the runs that were in flight, running again does
-//! only what is missing, and numbers of two identities are never mixed. The store keeps what it is told:
+//! A run is recorded once, in one transaction of its own, under its identity: a hash of everything that
+//! decides its result. So a killed program loses at most the runs that were in flight, a second start makes
+//! only the missing runs, and numbers of two identities are never mixed. The store only keeps data:
 //! it never runs, reduces or judges anything.
 //!
-//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`Entry`] is what goes in and
-//! [`StoredRun`] what comes out; [`Table`] is the way to CSV and Parquet.
+//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`RunEntry`] is a run to record,
+//! [`StoredRun`] a recorded run, and [`ReplicationTable`] writes CSV and Parquet.
 //!
-//! Safe against the end of a process at any moment. Against the end of the *power* it is safe from damage,
-//! but the last transactions may be missing (write-ahead log, `synchronous = NORMAL`): the next run makes
-//! them again.
+//! A process may end at any time without loss of recorded runs. A loss of *power* does no damage, but the last
+//! transactions may be missing (write-ahead log, `synchronous = NORMAL`); the next start makes their runs again.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +17,7 @@
 )]
 
 mod arrow_schema;
+mod column;
 mod entry;
 mod error;
 mod export;
@@ -30,13 +30,13 @@ mod store;
 mod tests;
 mod write;
 
-pub use entry::{End, Entry, NoteLine, Response, Series, StoredRun};
+pub use entry::{ExperimentId, NoteLine, RunEnd, RunEntry, StoredResponse, StoredRun, TimeSeries};
 pub use error::StoreError;
-pub use export::Table;
+pub use export::ReplicationTable;
 pub use provenance::{Provenance, ProvenanceId};
 pub use read::{ExperimentEntry, Replication};
 pub use store::Store;
-pub use write::{ExperimentId, Member, Recorded};
+pub use write::{Enrolment, RecordOutcome};
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parquet without arrow: whole columns in, whole columns out.
+//! Reads and writes whole columns of Parquet files, without the Arrow crates.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,34 +14,18 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use crate::{Series, arrow_schema};
+use crate::column::{Column, ColumnValues};
+use crate::{TimeSeries, arrow_schema};
 
-/// A column with its values.
-pub(crate) struct Column {
-    pub name: String,
-    /// The unit of its numbers, if they have one.
-    pub unit: Option<String>,
-    pub values: Values,
-}
-
-/// One column's values; absent ones are null.
-pub(crate) enum Values {
-    Text(Vec<Option<String>>),
-    Signed(Vec<i64>),
-    Unsigned(Vec<u64>),
-    Bool(Vec<bool>),
-    Real(Vec<Option<f64>>),
-}
-
-/// Writes a file of one row group: the columns, and pairs that describe the whole. If a column has a unit, the file has the
-/// Arrow schema, in which it is the metadata `unit` of that column.
+/// Writes a file of one row group with `about` as pairs of its metadata. If a column has a unit, the file has an Arrow
+/// schema with the unit as metadata of the column.
 pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&str, &str)]) -> Result<()> {
     let fields = columns.iter().map(|Column { name, values, .. }| values.field(name).map(Arc::new));
     let schema = Type::group_type_builder("schema").with_fields(fields.collect::<Result<_>>()?).build()?;
     let has_units = columns.iter().any(|column| column.unit.is_some());
     let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
     let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
-    // What netrig reads itself comes last, near the end of the file.
+    // The pairs that netrig reads come last, near the end of the file.
     let about = schema_of_units.into_iter().chain(about);
     let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
     let properties = WriterProperties::builder()
@@ -57,24 +41,7 @@ pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&st
     file.close().map(drop)
 }
 
-impl Column {
-    /// Numbers without a unit, or no numbers.
-    pub fn new(name: impl Into<String>, values: Values) -> Self {
-        Self { name: name.into(), unit: None, values }
-    }
-
-    /// Numbers in a unit, which also stands in the column's name: `throughput [B/s]`.
-    pub fn in_unit(name: &str, unit: &str, values: Values) -> Self {
-        Self { name: format!("{name} [{unit}]"), unit: Some(unit.to_owned()), values }
-    }
-}
-
-impl Values {
-    /// Whether a value may be absent.
-    pub const fn is_nullable(&self) -> bool {
-        matches!(self, Self::Text(_) | Self::Real(_))
-    }
-
+impl ColumnValues {
     fn field(&self, name: &str) -> Result<Type> {
         let (physical, logical) = match self {
             Self::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
@@ -128,19 +95,19 @@ fn put<T: DataType>(
     column.close()
 }
 
-/// A time series as a file of its own, so that a blob saved from the store opens anywhere.
-pub(crate) fn encode(series: &Series) -> Result<Vec<u8>> {
+/// Encodes a time series as a complete file, so that other programs can read a blob from the store.
+pub(crate) fn encode(series: &TimeSeries) -> Result<Vec<u8>> {
     let (at, values) = series.samples.iter().map(|(at, v)| (at.as_nanos().cast_signed(), Some(*v))).unzip();
     let mut bytes = Vec::new();
     write(
         &mut bytes,
-        &[Column::new("at_ns", Values::Signed(at)), Column::new("value", Values::Real(values))],
+        &[Column::new("at_ns", ColumnValues::Signed(at)), Column::new("value", ColumnValues::Real(values))],
         &[("subject", &series.subject), ("quantity", &series.quantity), ("unit", &series.unit)],
     )?;
     Ok(bytes)
 }
 
-/// The samples of a file that [`encode`] has made.
+/// The samples of a file from [`encode`].
 pub(crate) fn decode(bytes: Vec<u8>) -> Result<Vec<(Instant, f64)>> {
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes))?;
     let mut samples = Vec::new();

@@ -1,4 +1,4 @@
-//! Where and with what runs were made.
+//! Provenance: the machine and the build that made runs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Store, StoreError};
 
-/// Where and with what a run was made. Nothing of it enters a run's values; all of it may explain them.
+/// The machine and the build that made a run. It does not change a run's values but may explain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version and commit of netrig: `0.1.0+abc1234`.
@@ -19,27 +19,27 @@ pub struct Provenance {
     pub kernel: String,
     /// The processor's model.
     pub cpu: String,
-    /// How many processors netrig may use.
+    /// Number of processors that netrig may use.
     pub cpus: u32,
     /// The host's name.
     pub host: String,
-    /// What else matters to a measurement, by name: sysctls, offloads, the clock source.
+    /// Other settings that matter to a measurement, by name: sysctls, offloads, the clock source.
     pub settings: BTreeMap<String, String>,
 }
 
 impl Provenance {
     fn digest(&self) -> String {
-        // Of the JSON form: its fields stand in a fixed order and its strings are delimited.
+        // The JSON form has a fixed order of fields and delimited strings.
         digest(&serde_json::to_string(self).expect("strings and numbers always have a JSON form"))
     }
 }
 
-/// A [`Provenance`] in one store.
+/// The key of a [`Provenance`] in one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProvenanceId(pub(crate) i64);
 
 impl Store {
-    /// Keeps `provenance`; one that is there already is not kept twice.
+    /// Adds `provenance` to the store, unless it is already there.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -66,7 +66,7 @@ impl Store {
     /// The provenance of a run of this store.
     ///
     /// # Errors
-    /// If the store cannot be read, or does not have it.
+    /// If the store cannot be read, or has no such provenance.
     pub fn provenance(&self, id: ProvenanceId) -> Result<Provenance, StoreError> {
         let found = self
             .connection

@@ -1,4 +1,4 @@
-//! What comes out.
+//! Queries of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,38 +8,40 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
-use crate::write::ExperimentId;
-use crate::{End, NoteLine, ProvenanceId, Response, Series, Store, StoreError, StoredRun, parquet_file};
+use crate::{
+    ExperimentId, NoteLine, ProvenanceId, RunEnd, Store, StoreError, StoredResponse, StoredRun, TimeSeries,
+    parquet_file,
+};
 
 /// One version of an experiment file in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentEntry {
-    /// Its number in this store; later versions have higher ones.
+    /// The key in this store. Later versions have higher keys.
     pub id: ExperimentId,
     /// The experiment's name.
     pub name: String,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: String,
-    /// When it was first seen: UTC, `2026-11-21T08:00:00Z`.
+    /// Time at which it was added: UTC, `2026-11-21T08:00:00Z`.
     pub added: String,
-    /// How many runs the store has for it, of all builds and substrates.
+    /// Number of its runs in the store, of all builds and substrates.
     pub runs: u64,
 }
 
 /// One replication of one point of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replication {
-    /// Every factor with its level.
+    /// The level of every factor.
     pub point: Point,
-    /// From 1.
+    /// The number of the replication, from 1.
     pub number: u32,
-    /// Version and commit of the netrig that made it.
+    /// Version and commit of netrig that made it.
     pub build: String,
-    /// What happened.
+    /// The run.
     pub run: StoredRun,
 }
 
-/// The columns that [`bare_run`] reads, in its order.
+/// The columns that [`bare_run`] reads, in this order.
 const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, run.why, run.offered, \
                    run.duplicated, run.delivered, run.dropped, run.inside, run.events, run.lateness_ns, \
                    run.took_s, run.finished, run.provenance, run.lasted_ns, \
@@ -47,7 +49,7 @@ const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, ru
 const RUN_COLUMNS: usize = 19;
 
 impl Store {
-    /// Every version of every experiment file, in the order in which they came.
+    /// Every version of every experiment file, in the order of their addition.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -76,7 +78,7 @@ impl Store {
     /// The text of an experiment file.
     ///
     /// # Errors
-    /// If the store cannot be read, or does not have it.
+    /// If the store cannot be read, or has no such experiment.
     pub fn experiment_file(&self, id: ExperimentId) -> Result<String, StoreError> {
         self.connection
             .query_row("SELECT file FROM experiment WHERE id = ?", [id.0], |row| row.get(0))
@@ -85,7 +87,7 @@ impl Store {
             .ok_or_else(|| self.damaged(format!("it has no experiment {}", id.0)))
     }
 
-    /// Of these runs, those that the store has, valid or not, by identity.
+    /// The runs with these identities that the store has, valid or not, by identity.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -102,7 +104,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The run of this identity, if the store has it.
+    /// The run with this identity; `None` if the store does not have it.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -118,8 +120,7 @@ impl Store {
         run().map_err(|e| self.failed(e))
     }
 
-    /// All replications of an experiment: by substrate, then point, then replication, then build in the
-    /// order in which they were made.
+    /// All replications of an experiment, sorted by substrate, point, replication, and order of recording.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -127,7 +128,7 @@ impl Store {
         self.first_replications(experiment, u32::MAX)
     }
 
-    /// The first `most` of [`Store::replications`].
+    /// The first `most` replications of [`Store::replications`].
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -170,7 +171,7 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// The run whose identity begins so, as a replication of the last experiment that it belongs to.
+    /// The run whose identity has this prefix, as a replication of the last experiment with it.
     ///
     /// # Errors
     /// [`StoreError::NoSuchRun`], [`StoreError::SeveralRuns`]; or if the store cannot be read.
@@ -196,19 +197,19 @@ impl Store {
         Ok(last)
     }
 
-    /// The time series of a run; empty if it was not asked for any.
+    /// The time series of a run; empty if none were requested.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn series(&self, identity: &str) -> Result<Vec<Series>, StoreError> {
-        let list = || -> rusqlite::Result<Vec<(Series, Vec<u8>)>> {
+    pub fn series(&self, identity: &str) -> Result<Vec<TimeSeries>, StoreError> {
+        let list = || -> rusqlite::Result<Vec<(TimeSeries, Vec<u8>)>> {
             self.connection
                 .prepare_cached(
                     "SELECT subject, quantity, series.unit, parquet FROM series
                      JOIN run ON run.id = series.run WHERE run.identity = ? ORDER BY subject, quantity",
                 )?
                 .query_map([identity], |row| {
-                    let series = Series {
+                    let series = TimeSeries {
                         subject: row.get(0)?,
                         quantity: row.get(1)?,
                         unit: row.get(2)?,
@@ -227,7 +228,7 @@ impl Store {
         Ok(all)
     }
 
-    /// The time line of a run; empty if it was not asked for one.
+    /// The time line of a run; empty if it was not requested.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -250,7 +251,7 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// A row of [`replications`].
+    /// Reads a row of [`replications`].
     fn with_point(&self, row: &Row<'_>) -> rusqlite::Result<Replication> {
         let (id, run) = bare_run(row)?;
         Ok(Replication {
@@ -268,14 +269,14 @@ impl Store {
                 "SELECT name, unit, value, why, discarded, too_short FROM response WHERE run = ?",
             )?
             .query_map([id], |row| {
-                Ok((row.get(0)?, Response { unit: row.get(1)?, measured: measured(row)? }))
+                Ok((row.get(0)?, StoredResponse { unit: row.get(1)?, measured: measured(row)? }))
             })?
             .collect::<rusqlite::Result<_>>()?;
         Ok(run)
     }
 }
 
-/// The columns of [`RUN`], then point, number, build and experiment of the replications that are asked for.
+/// A query for the columns of [`RUN`], then point, number, build and experiment of replications. `which` selects and sorts.
 fn replications(which: &str) -> String {
     format!(
         "SELECT {RUN}, replication.factors, replication.number, provenance.build, replication.experiment
@@ -285,12 +286,12 @@ fn replications(which: &str) -> String {
     )
 }
 
-/// A row of [`RUN`]: the run's place and the run, its responses still to come.
+/// Reads the columns of [`RUN`]: the run's row id, and the run without its responses.
 fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     let why: Option<String> = row.get(5)?;
     let end = match row.get_ref(4)?.as_str()? {
-        "failed" => End::Failed(why.unwrap_or_default()),
-        _ => End::Finished(Outcome {
+        "failed" => RunEnd::Failed(why.unwrap_or_default()),
+        _ => RunEnd::Finished(Outcome {
             balance: Balance {
                 offered: unsigned(row, 6)?,
                 duplicated: unsigned(row, 7)?,
@@ -320,7 +321,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     Ok((row.get(0)?, run))
 }
 
-/// Columns 2 to 5 of a response.
+/// Reads columns 2 to 5 of a response.
 fn measured(row: &Row<'_>) -> rusqlite::Result<Measured> {
     let Some(value) = row.get(2)? else { return Ok(Measured::NotMeasured(row.get(3)?)) };
     let warm_up = match row.get::<_, Option<i64>>(4)? {
@@ -334,7 +335,7 @@ fn measured(row: &Row<'_>) -> rusqlite::Result<Measured> {
     Ok(Measured::Value { value, warm_up })
 }
 
-/// The 64 bits that were stored as SQLite's signed integer.
+/// Reads an unsigned number, which SQLite stores as a signed one with the same 64 bits.
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::cast_unsigned)
 }

@@ -1,4 +1,4 @@
-//! The forms that a store has had, and how an old one becomes a new one.
+//! The forms of the store, and the upgrade from an old form.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::StoreError;
 
-/// What `PRAGMA application_id` says of a netrig store: `netr` in ASCII.
+/// The value of `PRAGMA application_id` in a netrig store: `netr` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x6e65_7472;
 
-/// The script at place n turns form n into form n + 1. Published scripts never change.
+/// The script at index n turns form n into form n + 1. Published scripts never change.
 const SCRIPTS: [&str; 4] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
@@ -17,26 +17,27 @@ const SCRIPTS: [&str; 4] = [
     include_str!("schema/4.sql"),
 ];
 
-/// The form that this version writes.
+/// The form of this version.
 pub(crate) const FORM: u32 = SCRIPTS.len() as u32;
 
-/// What a file turned out to be.
+/// The result of [`look`] at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// An empty file, or none.
-    Nothing,
-    /// A store of a form that we know.
+pub(crate) enum StoreFile {
+    /// The file is empty or does not exist.
+    Empty,
+    /// A store of a known form.
     Form(u32),
 }
 
-/// Looks at the file as it is at one moment, without changing it: who makes a store meanwhile has not begun, or is done.
-pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, StoreError> {
+/// Looks at the file without changing it. The transaction shows one state: another process that creates the store has not
+/// started, or is done.
+pub(crate) fn look(connection: &Connection, path: &Path) -> Result<StoreFile, StoreError> {
     let moment = connection.unchecked_transaction().map_err(|e| StoreError::new(path, e))?;
     look_within(&moment, path)
 }
 
-/// Looks at the file as a transaction sees it.
-fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<Found, StoreError> {
+/// Looks at the file within a transaction.
+fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<StoreFile, StoreError> {
     let pragma = |name| -> Result<i64, StoreError> {
         connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|e| StoreError::new(path, e))
     };
@@ -45,26 +46,26 @@ fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<Found, Store
         .map_err(|e| StoreError::new(path, e))?;
     let (application, form) = (pragma("application_id")?, pragma("user_version")?);
     if application == 0 && form == 0 && tables == 0 {
-        return Ok(Found::Nothing);
+        return Ok(StoreFile::Empty);
     }
     if application != i64::from(APPLICATION_ID) {
         return Err(StoreError::NotAStore(path.to_owned()));
     }
     match u32::try_from(form) {
-        Ok(form) if (1..=FORM).contains(&form) => Ok(Found::Form(form)),
+        Ok(form) if (1..=FORM).contains(&form) => Ok(StoreFile::Form(form)),
         Ok(theirs) if theirs > FORM => Err(StoreError::Newer { path: path.to_owned(), theirs, ours: FORM }),
         _ => Err(StoreError::Damaged { path: path.to_owned(), what: format!("its form is {form}") }),
     }
 }
 
-/// Brings the file to the form that this version writes. All or nothing; of two processes that do this at
-/// the same moment one waits and finds the work done.
+/// Upgrades the file to the form of this version, in one transaction. If two processes do this at the same time, one
+/// waits and finds the file upgraded.
 pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let or = |e| StoreError::new(path, e);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(or)?;
     let done = match look_within(&transaction, path)? {
-        Found::Nothing => 0,
-        Found::Form(form) => form,
+        StoreFile::Empty => 0,
+        StoreFile::Form(form) => form,
     };
     for script in SCRIPTS.iter().skip(done as usize) {
         transaction.execute_batch(script).map_err(or)?;

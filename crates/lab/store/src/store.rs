@@ -1,4 +1,4 @@
-//! Opening a store.
+//! Opens a store.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::StoreError;
-use crate::schema::{self, FORM, Found};
+use crate::schema::{self, FORM, StoreFile};
 
-/// How long we wait for another process to finish its transaction. Ours last milliseconds.
+/// The greatest wait for a transaction of another process. Those of netrig last milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An open store. Several processes may have the same one open, and all may write.
+/// An open store. Several processes may open the same store, and all may write.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
@@ -20,13 +20,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `path` for reading and writing; makes it if there is none, and brings an older
-    /// one to the form of this version.
+    /// Opens the store at `path` for reading and writing. It creates a missing store, and upgrades an older one
+    /// to the form of this version.
     ///
     /// # Errors
     /// [`StoreError::NotAStore`], [`StoreError::Newer`] (both leave the file as it is),
     /// [`StoreError::CannotOpen`], [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Locked`],
-    /// [`StoreError::Damaged`], or what else SQLite reports.
+    /// [`StoreError::Damaged`], or another error of SQLite.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_patiently(path, PATIENCE)
     }
@@ -44,16 +44,16 @@ impl Store {
             return Err(StoreError::ReadOnly(path.to_owned()));
         }
         write_ahead(&connection, patience).map_err(|e| StoreError::new(path, e))?;
-        if found != Found::Form(FORM) {
+        if found != StoreFile::Form(FORM) {
             schema::bring_up(&mut connection, path)?;
         }
         Self::prepared(connection, path)
     }
 
-    /// Opens the store at `path` for reading only: also one in a folder that may not be written.
+    /// Opens the store at `path` for reading only. Its folder may be read-only.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is none; [`StoreError::Older`] if it is of an older form; else as
+    /// [`StoreError::Missing`] if there is no store, [`StoreError::Older`] if it has an older form, else as
     /// [`Store::open`].
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
@@ -61,8 +61,8 @@ impl Store {
         }
         check_kind(path)?;
         let connection = match Self::connect_to_read(path, path) {
-            // A write-ahead log needs its two files beside the store, which SQLite cannot make in a folder
-            // that may not be written. If there is no log, nobody is writing, and none is needed.
+            // A write-ahead log needs two files beside the store, which SQLite cannot create in a read-only
+            // folder. If there is no log, no process is writing, and the log is not needed.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly(_)) if !log_of(path).exists() => {
                 Self::connect_to_read(path, &immutable(path))?
             }
@@ -77,39 +77,39 @@ impl Store {
         let connection = Connection::open_with_flags(address, flags).map_err(|e| StoreError::new(path, e))?;
         connection.busy_timeout(PATIENCE).map_err(|e| StoreError::new(path, e))?;
         match schema::look(&connection, path)? {
-            Found::Form(FORM) => Ok(connection),
-            Found::Form(theirs) => Err(StoreError::Older { path: path.to_owned(), theirs, ours: FORM }),
-            Found::Nothing => Err(StoreError::Missing(path.to_owned())),
+            StoreFile::Form(FORM) => Ok(connection),
+            StoreFile::Form(theirs) => Err(StoreError::Older { path: path.to_owned(), theirs, ours: FORM }),
+            StoreFile::Empty => Err(StoreError::Missing(path.to_owned())),
         }
     }
 
     fn prepared(connection: Connection, path: &Path) -> Result<Self, StoreError> {
         let store = Self { connection, path: path.to_owned() };
-        // NORMAL: the log is written at each transaction and synced at checkpoints. What a process has
-        // committed the kernel has, whatever happens to the process.
+        // NORMAL: SQLite writes the log at each transaction and syncs it at checkpoints. The kernel keeps a
+        // committed transaction even if the process ends.
         store.connection.pragma_update(None, "synchronous", "NORMAL").map_err(|e| store.failed(e))?;
         store.connection.pragma_update(None, "foreign_keys", true).map_err(|e| store.failed(e))?;
         store.connection.set_prepared_statement_cache_capacity(64);
         Ok(store)
     }
 
-    /// Where it is.
+    /// The path of the store's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What `error` means for this store.
+    /// Translates an error of SQLite for this store.
     pub(crate) fn failed(&self, error: rusqlite::Error) -> StoreError {
         StoreError::new(&self.path, error)
     }
 
-    /// A finding that the contents make no sense.
+    /// An error for inconsistent contents.
     pub(crate) fn damaged(&self, what: impl Into<String>) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), what: what.into() }
     }
 }
 
-/// Refuses a path that is no regular file, before SQLite opens it: it would wait without end for the writer of a pipe.
+/// Refuses a path that is not a regular file before SQLite opens it. SQLite would wait forever for the writer of a pipe.
 fn check_kind(path: &Path) -> Result<(), StoreError> {
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
     let kind = metadata.file_type();
@@ -126,8 +126,8 @@ fn check_kind(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Switches the write-ahead log on. SQLite does not wait for the lock that this needs once in the life of
-/// a file, so we do.
+/// Enables the write-ahead log. This needs a lock once in the life of a file, for which SQLite does not wait; so this
+/// function retries.
 fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
     const STEP: Duration = Duration::from_millis(5);
     let mut waited = Duration::ZERO;
@@ -151,7 +151,7 @@ fn log_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// SQLite's URI for a file that nobody changes. The three characters that mean something there are escaped.
+/// SQLite's URI for a file that no process changes. The three special characters of URIs are escaped.
 fn immutable(path: &Path) -> PathBuf {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     format!("file:{escaped}?immutable=1").into()

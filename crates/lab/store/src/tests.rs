@@ -1,20 +1,20 @@
-//! What only the inside of the crate can provoke.
+//! Tests that need private parts of the crate.
 
 use std::time::Duration;
 
 use netrig_experiment::Point;
 
-use crate::{End, Entry, Provenance, Store, StoreError};
+use crate::{Provenance, RunEnd, RunEntry, Store, StoreError};
 
-fn entry(store: &mut Store, identity: &str) -> Entry {
-    Entry {
+fn entry(store: &mut Store, identity: &str) -> RunEntry {
+    RunEntry {
         experiment: store.add_experiment("e", "format = 1\n").unwrap(),
         point: Point::default(),
         replication: 1,
         identity: identity.to_owned(),
         substrate: "sim".to_owned(),
         seed: 1,
-        end: End::Failed("because ".repeat(100)),
+        end: RunEnd::Failed("because ".repeat(100)),
         responses: Default::default(),
         took: 0.0,
         provenance: store.add_provenance(&Provenance::default()).unwrap(),
@@ -29,7 +29,7 @@ fn a_full_disk_loses_nothing_and_is_survived() {
     let mut store = Store::open(&folder.path().join("netrig.db")).unwrap();
     let mut next = entry(&mut store, "");
     let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    // SQLite itself refuses to grow the file any further, as it would on a full disk.
+    // SQLite refuses to grow the file, as on a full disk.
     store.connection.pragma_update(None, "max_page_count", pages + 4).unwrap();
     let mut recorded = 0;
     let error = loop {
@@ -44,7 +44,7 @@ fn a_full_disk_loses_nothing_and_is_survived() {
     assert!(recorded > 0);
     assert_eq!(store.replications(next.experiment).unwrap().len(), recorded);
 
-    // Space was made: the same store goes on where it stopped.
+    // With more space the same store continues.
     store.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
     store.record(&next).unwrap();
     assert_eq!(store.replications(next.experiment).unwrap().len(), recorded + 1);
@@ -65,7 +65,7 @@ fn a_store_that_another_process_holds_is_waited_for_and_then_refused() {
     assert!(holder.run("aa").unwrap().is_some());
 }
 
-/// Each run is synced by the kernel's page cache, not by the disk: what `docs/store.md` promises.
+/// A recorded run is in the kernel's page cache, not yet on the disk, as `docs/store.md` says.
 #[test]
 fn the_log_is_written_ahead() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ fn the_log_is_written_ahead() {
     assert_eq!((text.as_str(), level), ("wal", 1));
 }
 
-/// <https://www.sqlite.org/rescode.html>: a disk that is full shows itself in two ways.
+/// <https://www.sqlite.org/rescode.html>: a full disk has two result codes.
 #[test]
 fn both_signs_of_a_full_disk_are_known() {
     for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_SHMSIZE] {

@@ -1,38 +1,34 @@
-//! What goes in.
+//! Records experiments and runs.
 
 use netrig_experiment::{Measured, Outcome, Point};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params, params};
 
 use crate::provenance::digest;
-use crate::{End, Entry, Response, Series, Store, StoreError, parquet_file};
+use crate::{ExperimentId, RunEnd, RunEntry, Store, StoreError, StoredResponse, TimeSeries, parquet_file};
 
-/// An experiment file in one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ExperimentId(pub(crate) i64);
-
-/// A run of the store that is also a replication of a point of another experiment, or of another point.
+/// A recorded run to enrol as a replication of another experiment or of another point.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    /// Every factor with its level.
+pub struct Enrolment<'a> {
+    /// The level of every factor.
     pub point: &'a Point,
-    /// From 1.
+    /// The number of the replication, from 1.
     pub replication: u32,
-    /// The run.
+    /// The identity of the run.
     pub identity: &'a str,
 }
 
-/// What became of a run that was handed to the store.
+/// The result of [`Store::record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
-    /// It is in the store now.
+pub enum RecordOutcome {
+    /// The run is in the store now.
     Stored,
-    /// Another process had recorded a valid run of the same identity before; that one stays, and this
-    /// one's values are forgotten.
+    /// The store already had a valid run of this identity, from another process. It keeps that run and discards
+    /// the values of this one.
     AlreadyThere,
 }
 
 impl Store {
-    /// Keeps an experiment file; the same text under the same name is kept once.
+    /// Adds an experiment file. The same text under the same name is stored once.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -54,28 +50,27 @@ impl Store {
             .map_err(|e| self.failed(e))
     }
 
-    /// Records a run: all of it or, on an error, nothing. Once this returns, the run survives the end of
-    /// this process.
+    /// Records a run in one transaction. After the return the run survives the end of this process.
     ///
-    /// A valid run is never replaced. One that failed or was invalid gives way to the next attempt.
+    /// A valid run is never replaced. A run that failed or was invalid is replaced by the next attempt.
     ///
     /// # Errors
     /// If the store cannot be written ([`StoreError::Full`], [`StoreError::Locked`], ..), or a time series
-    /// has no Parquet form.
-    pub fn record(&mut self, entry: &Entry) -> Result<Recorded, StoreError> {
+    /// cannot be encoded as Parquet.
+    pub fn record(&mut self, entry: &RunEntry) -> Result<RecordOutcome, StoreError> {
         let series = entry.series.iter().map(|s| Ok((s, parquet_file::encode(s)?)));
-        let series: Vec<(&Series, Vec<u8>)> = series.collect::<Result<_, StoreError>>()?;
+        let series: Vec<(&TimeSeries, Vec<u8>)> = series.collect::<Result<_, StoreError>>()?;
         record(&mut self.connection, entry, &series).map_err(|e| self.failed(e))
     }
 
-    /// Says that runs of the store are replications of points of `experiment` too.
+    /// Enrols recorded runs as replications of points of `experiment`. Unknown identities are ignored.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn enrol<'a>(
         &mut self,
         experiment: ExperimentId,
-        members: impl IntoIterator<Item = Member<'a>>,
+        members: impl IntoIterator<Item = Enrolment<'a>>,
     ) -> Result<(), StoreError> {
         let enrolled = (|| {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -96,22 +91,22 @@ impl Store {
 
 fn record(
     connection: &mut Connection,
-    entry: &Entry,
-    series: &[(&Series, Vec<u8>)],
-) -> rusqlite::Result<Recorded> {
-    // Immediate: two processes that record at the same moment queue up here, where SQLite waits, and not at
-    // the commit, where it would give up.
+    entry: &RunEntry,
+    series: &[(&TimeSeries, Vec<u8>)],
+) -> rusqlite::Result<RecordOutcome> {
+    // Immediate: two processes that record at the same time wait for each other here. At the commit SQLite would not
+    // wait but fail.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (id, recorded) = match put_run(&transaction, entry)? {
         Some(id) => {
             put_parts(&transaction, id, entry, series)?;
-            (id, Recorded::Stored)
+            (id, RecordOutcome::Stored)
         }
         None => {
             let id = transaction
                 .prepare_cached("SELECT id FROM run WHERE identity = ?")?
                 .query_row([&entry.identity], |row| row.get(0))?;
-            (id, Recorded::AlreadyThere)
+            (id, RecordOutcome::AlreadyThere)
         }
     };
     enrol(&transaction, entry.experiment, &entry.point, entry.replication, id)?;
@@ -119,11 +114,11 @@ fn record(
     Ok(recorded)
 }
 
-/// The run's place, unless a valid run of its identity is there already.
-fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i64>> {
+/// Inserts or replaces the run. Returns its row id, or `None` if a valid run of this identity exists.
+fn put_run(connection: &Connection, entry: &RunEntry) -> rusqlite::Result<Option<i64>> {
     let outcome = match &entry.end {
-        End::Finished(outcome) => Some(outcome),
-        End::Failed(_) => None,
+        RunEnd::Finished(outcome) => Some(outcome),
+        RunEnd::Failed(_) => None,
     };
     let status = match (outcome, entry.end.is_valid()) {
         (None, _) => "failed",
@@ -174,18 +169,18 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
         .optional()
 }
 
-/// What stands beside the figures of a run as the JSON that stands in the store, if anything does.
+/// The remarks of a run as JSON for the store; `None` if there are none.
 fn remarks(outcome: &Outcome) -> Option<String> {
     let remarks = &outcome.remarks;
     (!remarks.is_empty()).then(|| serde_json::to_string(remarks).expect("sentences always have a JSON form"))
 }
 
-/// What belongs to a run, in place of what an earlier attempt may have left.
+/// Replaces the responses, series and notes of a run, which an earlier attempt may have left.
 fn put_parts(
     connection: &Connection,
     run: i64,
-    entry: &Entry,
-    series: &[(&Series, Vec<u8>)],
+    entry: &RunEntry,
+    series: &[(&TimeSeries, Vec<u8>)],
 ) -> rusqlite::Result<()> {
     for table in ["response", "series", "note"] {
         connection.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?"))?.execute([run])?;
@@ -193,7 +188,7 @@ fn put_parts(
     let mut put = connection.prepare_cached(
         "INSERT INTO response (run, name, unit, value, why, discarded, too_short) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?;
-    for (name, Response { unit, measured }) in &entry.responses {
+    for (name, StoredResponse { unit, measured }) in &entry.responses {
         let (value, why, cut) = match measured {
             Measured::Value { value, warm_up } => (Some(*value), None, *warm_up),
             Measured::NotMeasured(why) => (None, Some(why), None),
@@ -237,7 +232,7 @@ fn enrol(
         .map(drop)
 }
 
-/// The levels as the JSON object that stands in the store: the factors in the order of their names.
+/// The levels as the JSON object in the store, in the order of the factors' names.
 fn factors(point: &Point) -> String {
     serde_json::to_string(point).expect("a map of strings always has a JSON form")
 }

@@ -1,41 +1,42 @@
-//! Reading captures of others: pcap and pcapng (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng), of either byte order.
+//! Reads captures of other programs: pcap and pcapng (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng), in either byte
+//! order.
 //!
-//! Only when each packet was seen and what was kept of it is read; whatever else a file has is passed over.
+//! Only the time stamps and the bytes of packets are read. All other blocks and options are skipped.
 
-/// Why a capture cannot be read.
+/// Error while a capture is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    /// The first bytes are those of no such file.
-    #[error("this is no capture: it begins neither as pcap nor as pcapng does")]
+    /// The first bytes are not those of pcap or pcapng.
+    #[error("this is not a capture: it begins neither as pcap nor as pcapng does")]
     Unknown,
-    /// A length that does not fit what follows.
-    #[error("the capture is broken off or damaged at byte {0}")]
+    /// A length does not fit the following bytes.
+    #[error("the capture is truncated or damaged at byte {0}")]
     Damaged(usize),
-    /// A packet of an interface that the file does not describe.
-    #[error("at byte {0} is a packet of an interface that the capture does not describe")]
+    /// A packet names an interface that the file does not describe.
+    #[error("the packet at byte {0} names an interface that the capture does not describe")]
     Interface(usize),
 }
 
 /// A packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
-    /// When it was seen, ns since 1970.
+    /// Time stamp, ns since 1970.
     pub at_ns: u64,
-    /// What the first bytes are (`LINKTYPE_…`, 1 for Ethernet).
+    /// Type of the link-layer header (`LINKTYPE_…`, 1 for Ethernet).
     pub link_type: u16,
-    /// What was kept of it.
+    /// The kept bytes.
     pub bytes: &'a [u8],
-    /// How long it was, bytes.
+    /// Length of the whole packet, bytes.
     pub original_len: u32,
 }
 
 impl<'a> Captured<'a> {
-    /// The IP packet, from its header on, as far as it was kept; `None` if it is another packet.
+    /// The kept bytes of the IP packet, from its header. `None` if it is not an IP packet.
     pub fn ip(&self) -> Option<&'a [u8]> {
         self.bytes.get(self.ip_starts()?..)
     }
 
-    /// The length of its IP packet as the IP header has it, bytes; `None` if it is none, or too little of it was kept.
+    /// The length of the IP packet in its header, bytes. `None` if it is not an IP packet or the field was not kept.
     pub fn ip_len(&self) -> Option<u32> {
         let ip = self.ip()?;
         let field = |at: usize| ip.get(at..at + 2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
@@ -48,7 +49,6 @@ impl<'a> Captured<'a> {
         }
     }
 
-    /// Where the IP header begins.
     fn ip_starts(&self) -> Option<usize> {
         const NULL: u16 = 0;
         const ETHERNET: u16 = 1;
@@ -58,7 +58,7 @@ impl<'a> Captured<'a> {
         match self.link_type {
             ETHERNET => {
                 let mut at = 12;
-                // Tags of IEEE 802.1Q stand before the type.
+                // Tags of IEEE 802.1Q come before the type.
                 while matches!(self.bytes.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xA8]) {
                     at += 4;
                 }
@@ -72,35 +72,35 @@ impl<'a> Captured<'a> {
     }
 }
 
-/// Gives each packet of a capture to `each`, in the order of the file.
+/// Calls `each` for each packet of a capture, in the order of the file.
 ///
 /// # Errors
-/// If it is no capture, or damaged; what stands before the damage was given.
+/// If the file is not a capture, or damaged. `each` has been called for the packets before the damage.
 pub fn read<'a>(file: &'a [u8], each: impl FnMut(Captured<'a>)) -> Result<(), CaptureError> {
     match file.first_chunk() {
         Some([0x0A, 0x0D, 0x0D, 0x0A]) => read_pcapng(file, each),
         Some(magic) => {
-            let (numbers, nanos_per_unit) = match u32::from_le_bytes(*magic) {
-                0xA1B2_C3D4 => (Numbers::Little, 1000),
-                0xA1B2_3C4D => (Numbers::Little, 1),
-                0xD4C3_B2A1 => (Numbers::Big, 1000),
-                0x4D3C_B2A1 => (Numbers::Big, 1),
+            let (order, nanos_per_unit) = match u32::from_le_bytes(*magic) {
+                0xA1B2_C3D4 => (ByteOrder::Little, 1000),
+                0xA1B2_3C4D => (ByteOrder::Little, 1),
+                0xD4C3_B2A1 => (ByteOrder::Big, 1000),
+                0x4D3C_B2A1 => (ByteOrder::Big, 1),
                 _ => return Err(CaptureError::Unknown),
             };
-            read_pcap(file, numbers, nanos_per_unit, each)
+            read_pcap(file, order, nanos_per_unit, each)
         }
         None => Err(CaptureError::Unknown),
     }
 }
 
-/// Which end of a number comes first.
+/// The byte order of a capture.
 #[derive(Clone, Copy)]
-enum Numbers {
+enum ByteOrder {
     Little,
     Big,
 }
 
-impl Numbers {
+impl ByteOrder {
     fn word(self, file: &[u8], at: usize) -> Result<u32, CaptureError> {
         let bytes = file.get(at..).and_then(|rest| rest.first_chunk()).ok_or(CaptureError::Damaged(at))?;
         Ok(match self {
@@ -124,18 +124,18 @@ fn slice(file: &[u8], at: usize, len: u32) -> Result<&[u8], CaptureError> {
     end.and_then(|end| file.get(at..end)).ok_or(CaptureError::Damaged(at))
 }
 
-/// A header of 24 bytes, then for each packet one of 16 (draft-ietf-opsawg-pcap sections 4 and 5).
+/// A file header of 24 bytes, then each packet with a header of 16 (draft-ietf-opsawg-pcap sections 4 and 5).
 fn read_pcap<'a>(
     file: &'a [u8],
-    numbers: Numbers,
+    order: ByteOrder,
     nanos_per_unit: u64,
     mut each: impl FnMut(Captured<'a>),
 ) -> Result<(), CaptureError> {
-    // The upper half of the word says other things.
-    let link_type = numbers.word(file, 20)? as u16;
+    // The upper half of the word has other fields.
+    let link_type = order.word(file, 20)? as u16;
     let mut at = 24;
     while at < file.len() {
-        let [seconds, units, kept, original_len] = [0, 4, 8, 12].map(|field| numbers.word(file, at + field));
+        let [seconds, units, kept, original_len] = [0, 4, 8, 12].map(|field| order.word(file, at + field));
         let bytes = slice(file, at + 16, kept?)?;
         let at_ns = u64::from(seconds?) * 1_000_000_000 + u64::from(units?) * nanos_per_unit;
         each(Captured { at_ns, link_type, bytes, original_len: original_len? });
@@ -144,27 +144,27 @@ fn read_pcap<'a>(
     Ok(())
 }
 
-/// What a file says of an interface.
-struct Interface {
+/// The used fields of an Interface Description Block.
+struct InterfaceDescription {
     link_type: u16,
-    resolution: Resolution,
+    resolution: TimeResolution,
 }
 
 /// The unit of an interface's times (`if_tsresol`, draft-ietf-opsawg-pcapng section 4.2).
 #[derive(Clone, Copy)]
-enum Resolution {
+enum TimeResolution {
     /// 10 to the power of minus this, s.
     Decimal(u8),
     /// 2 to the power of minus this, s.
     Binary(u8),
 }
 
-impl Resolution {
+impl TimeResolution {
     fn of(option: u8) -> Self {
         if option & 0x80 == 0 { Self::Decimal(option) } else { Self::Binary(option & 0x7F) }
     }
 
-    /// So many units in nanoseconds; what no clock shows is the latest time there is.
+    /// A number of units in nanoseconds. A time beyond 64 bits becomes `u64::MAX`.
     fn nanos(self, units: u64) -> u64 {
         let nanos = match self {
             Self::Decimal(power @ 0..=9) => u128::from(units) * 10_u128.pow(9 - u32::from(power)),
@@ -177,34 +177,34 @@ impl Resolution {
     }
 }
 
-/// Blocks, each with its type, its length, a body, and its length again (draft-ietf-opsawg-pcapng section 3.1).
+/// A sequence of blocks: type, length, body, and the length again (draft-ietf-opsawg-pcapng section 3.1).
 fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result<(), CaptureError> {
     const SECTION_HEADER: u32 = 0x0A0D_0D0A;
     const INTERFACE_DESCRIPTION: u32 = 1;
     const ENHANCED_PACKET: u32 = 6;
-    let (mut numbers, mut interfaces) = (Numbers::Little, Vec::new());
+    let (mut order, mut interfaces) = (ByteOrder::Little, Vec::new());
     let mut at = 0;
     while at < file.len() {
-        let kind = numbers.word(file, at)?;
+        let kind = order.word(file, at)?;
         if kind == SECTION_HEADER {
-            numbers = match Numbers::Little.word(file, at + 8)? {
-                0x1A2B_3C4D => Numbers::Little,
-                0x4D3C_2B1A => Numbers::Big,
+            order = match ByteOrder::Little.word(file, at + 8)? {
+                0x1A2B_3C4D => ByteOrder::Little,
+                0x4D3C_2B1A => ByteOrder::Big,
                 _ => return Err(CaptureError::Damaged(at + 8)),
             };
             interfaces.clear();
         }
-        let len = numbers.word(file, at + 4)?;
+        let len = order.word(file, at + 4)?;
         if len < 12 || !len.is_multiple_of(4) {
             return Err(CaptureError::Damaged(at + 4));
         }
         let block = slice(file, at, len)?;
         match kind {
             INTERFACE_DESCRIPTION => {
-                interfaces.push(interface(block, numbers).ok_or(CaptureError::Damaged(at))?)
+                interfaces.push(interface(block, order).ok_or(CaptureError::Damaged(at))?)
             }
             ENHANCED_PACKET => {
-                let field = |place: usize| numbers.word(block, place).map_err(|_| CaptureError::Damaged(at));
+                let field = |place: usize| order.word(block, place).map_err(|_| CaptureError::Damaged(at));
                 let number = usize::try_from(field(8)?).unwrap_or(usize::MAX);
                 let interface = interfaces.get(number).ok_or(CaptureError::Interface(at))?;
                 let units = u64::from(field(12)?) << 32 | u64::from(field(16)?);
@@ -222,22 +222,22 @@ fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result
     Ok(())
 }
 
-/// An interface, and the unit of its times among its options: microseconds if it is not there.
-fn interface(block: &[u8], numbers: Numbers) -> Option<Interface> {
+/// Parses an interface. The unit of its times is an option, and microseconds by default.
+fn interface(block: &[u8], order: ByteOrder) -> Option<InterfaceDescription> {
     const TIME_RESOLUTION: u16 = 9;
-    let link_type = numbers.half(block, 8).ok()?;
-    let mut resolution = Resolution::Decimal(6);
+    let link_type = order.half(block, 8).ok()?;
+    let mut resolution = TimeResolution::Decimal(6);
     let mut at = 16;
     while at + 8 <= block.len() {
-        let (code, len) = (numbers.half(block, at).ok()?, numbers.half(block, at + 2).ok()?);
+        let (code, len) = (order.half(block, at).ok()?, order.half(block, at + 2).ok()?);
         match code {
             0 => break,
-            TIME_RESOLUTION => resolution = Resolution::of(*block.get(at + 4)?),
+            TIME_RESOLUTION => resolution = TimeResolution::of(*block.get(at + 4)?),
             _ => {}
         }
         at += 4 + usize::from(len).next_multiple_of(4);
     }
-    Some(Interface { link_type, resolution })
+    Some(InterfaceDescription { link_type, resolution })
 }
 
 #[cfg(test)]
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// An IPv4 packet of 20 bytes in an Ethernet frame, as it stands in the drafts and RFCs.
+    /// An IPv4 packet of 20 bytes in an Ethernet frame.
     const FRAME: [u8; 34] = {
         let mut frame = [0; 34];
         (frame[12], frame[13]) = (0x08, 0x00);
@@ -307,7 +307,7 @@ mod tests {
             (127, u64::MAX, 0),
             (0, u64::MAX, u64::MAX),
         ] {
-            assert_eq!(Resolution::of(option).nanos(units), nanos, "{option}");
+            assert_eq!(TimeResolution::of(option).nanos(units), nanos, "{option}");
         }
     }
 
@@ -320,7 +320,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes behind any beginning are read to their end, or refused.
+        /// Any bytes behind any valid beginning are read to their end, or refused.
         #[test]
         fn any_bytes_are_read_or_refused(kind in 0..5_usize, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let beginnings: [&[u8]; 5] = [

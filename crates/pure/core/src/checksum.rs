@@ -1,19 +1,19 @@
 //! The Internet checksum.
 
-/// The checksum of what stands in these parts, one after the other (RFC 1071): the complement of the sum of their 16-bit
-/// words in one's complement. Each part of an odd length is filled up with a zero, so only the last may have one in a packet.
+/// The checksum over the parts in sequence (RFC 1071): the complement of the one's complement sum of their 16-bit words.
+/// A part of odd length is padded with a zero byte, so in a packet only the last part may have an odd length.
 ///
-/// Over bytes that hold their own checksum it is 0.
+/// Over bytes that include their own checksum the result is 0.
 pub fn internet_checksum(parts: &[&[u8]]) -> u16 {
     let mut sum: u64 = parts.iter().map(|part| sum_of(part)).sum();
-    // The carries are added in again. No packet is so long that 64 bits overflow.
+    // Folds the carries back in. 64 bits do not overflow for any packet length.
     while sum > 0xFFFF {
         sum = (sum & 0xFFFF) + (sum >> 16);
     }
     !(sum as u16)
 }
 
-/// The sum of 16-bit words, the last filled up.
+/// The sum of 16-bit words. An odd last byte is padded with zero.
 fn sum_of(bytes: &[u8]) -> u64 {
     let mut pairs = bytes.chunks_exact(2);
     let sum: u64 = pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
@@ -36,7 +36,7 @@ mod tests {
     }
 
     proptest! {
-        /// RFC 1071 section 1: over a packet with its checksum in it the sum is all ones.
+        /// RFC 1071 section 1: the sum over a packet with its checksum is all ones.
         #[test]
         fn a_packet_with_its_checksum_sums_to_nothing(mut bytes in proptest::collection::vec(any::<u8>(), 2..200)) {
             bytes[..2].fill(0);

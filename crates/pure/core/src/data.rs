@@ -1,4 +1,4 @@
-//! What applications send, and what a connection tells its user.
+//! Application data, and the events of a connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use crate::Instant;
 
 /// Application data.
 ///
-/// `Fill` is a length only: bulk traffic costs a simulator no bytes, and an agent writes zeros for it.
-/// `Bytes` is content that the peer reads (SIP messages, probes).
+/// `Fill` has only a length: bulk traffic takes no memory in a simulator, and an agent sends zeros for it.
+/// `Bytes` has content that the peer reads (SIP messages, probes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// So many bytes of no interest.
+    /// Number of bytes whose content does not matter.
     Fill(u64),
-    /// These bytes.
+    /// Bytes with content.
     Bytes(Arc<[u8]>),
 }
 
@@ -26,7 +26,7 @@ impl Data {
         }
     }
 
-    /// Takes the first `n` bytes off, or all if there are fewer.
+    /// Removes and returns the first `n` bytes, or all bytes if there are fewer.
     pub fn split_front(&mut self, n: u64) -> Data {
         match self {
             Self::Fill(left) => {
@@ -44,12 +44,12 @@ impl Data {
     }
 }
 
-/// A datagram as its sender's carrier numbered and stamped it: what an answer to it names.
+/// Number and time stamp of a datagram, set by its sender. An answer to the datagram repeats them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramId {
-    /// Counted by the sending end from 0.
+    /// Sequence number of the sending end, from 0.
     pub number: u64,
-    /// When it was given to the network, by the sender's clock.
+    /// Time at which the sender gave it to the network, by the sender's clock.
     pub sent: Instant,
 }
 
@@ -57,7 +57,7 @@ pub struct DatagramId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
 
-/// Why a connection is over.
+/// The reason for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// Both ends closed and everything arrived.
@@ -70,28 +70,28 @@ pub enum CloseReason {
     Refused,
 }
 
-/// What a connection tells its user, be it a model or a kernel's socket.
+/// An event of a connection for its user. The connection may be a model or a kernel's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionEvent {
-    /// The handshake is done; data may flow both ways.
+    /// The handshake is complete; both ends may send.
     Connected {
         /// The other end.
         peer: SocketAddr,
     },
-    /// Little is left unsent. Sending is never refused, or an open-loop source would be slowed by what it
-    /// measures; a source that wants to keep the connection busy waits for this.
+    /// Little unsent data is left. A connection never refuses data: that would slow an open-loop source by the system
+    /// that it measures. A source that keeps the connection busy waits for this event.
     Writable,
-    /// Data for the user. Message borders are not told: any piece, or several, of what was sent.
+    /// Data for the user. Message boundaries are not kept: the data are any part of one or several messages.
     Received {
-        /// The stream it came on.
+        /// The stream of the data.
         stream: StreamId,
         /// The data.
         data: Data,
     },
-    /// The peer will send nothing more (TCP's FIN); this end may still send, and should close when it is done. A protocol
-    /// without half-closed connections (SCTP) never says it.
+    /// The peer sends no more data (TCP's FIN). This end may still send, and should close when it has sent everything. A
+    /// protocol without half-closed connections (SCTP) has no such event.
     PeerFinished,
-    /// The connection is over; nothing follows.
+    /// The connection has ended; no event follows.
     Closed(CloseReason),
 }
 

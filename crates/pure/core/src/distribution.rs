@@ -1,4 +1,4 @@
-//! How spans of time are distributed, as an experiment file writes it: `{ exponential = "45 ms" }`.
+//! Distributions of durations in experiment files: `{ exponential = "45 ms" }`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Duration, Stream};
 
-/// How spans of time are distributed.
+/// Distribution of a duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SpanDistribution {
-    /// Always the same.
+    /// Always the same duration.
     Constant(Duration),
     /// Exponential with this mean: the gaps of a Poisson process.
     Exponential(Duration),
-    /// Uniform between two spans.
+    /// Uniform between two durations.
     Uniform {
         /// The shortest.
         min: Duration,
@@ -27,51 +27,52 @@ pub enum SpanDistribution {
     Pareto {
         /// The mean.
         mean: Duration,
-        /// Above 1, or there is no mean; the variance is infinite up to 2.
+        /// The shape, above 1: else there is no mean. The variance is infinite up to a shape of 2.
         shape: f64,
     },
-    /// Lognormal: the logarithm is normally distributed, as that of the holding times of calls about is.
+    /// Lognormal: the logarithm is normally distributed, approximately as for holding times of calls.
     Lognormal {
-        /// The mean of the span itself.
+        /// The mean of the duration itself.
         mean: Duration,
-        /// The standard deviation of its natural logarithm: zero or more, 8 at most.
+        /// The standard deviation of its natural logarithm, 0 to 8.
         sigma: f64,
     },
 }
 
-/// A distribution that cannot be drawn from, or would never end.
+/// The parameters of a distribution are invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DistributionError {
-    /// Its least value is above its greatest.
+    /// The least value is above the greatest.
     #[error("`min` is larger than `max`")]
     Reversed,
-    /// Its mean is zero.
+    /// The mean is zero.
     #[error("its mean must be above zero")]
     NoMean,
     /// A Pareto distribution of this shape has no mean.
     #[error("a Pareto distribution has a mean only if its shape is above 1, not {0}")]
     Shape(f64),
-    /// The logarithm of a lognormal span cannot deviate so.
-    #[error("`sigma` is the standard deviation of a logarithm: from 0 to 8, not {0}")]
+    /// The standard deviation of the logarithm is out of range.
+    #[error("`sigma`, the standard deviation of the logarithm, must be from 0 to 8, not {0}")]
     Sigma(f64),
 }
 
-/// Why a text is no distribution of spans.
+/// The text is not a distribution of durations.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ParseDistributionError {
-    /// It is written in no way that there is.
+    /// The form is unknown.
     #[error(
-        "`{0}` is no time: expected one such as 30s, or drawn, as exponential:30s, uniform:10s..50s, pareto:30s,1.5 or \
-         lognormal:90s,1"
+        "`{0}` is neither a time such as 30s nor a distribution such as exponential:30s, uniform:10s..50s, \
+         pareto:30s,1.5 or lognormal:90s,1"
     )]
     Form(String),
-    /// There is no such distribution.
+    /// The parameters are invalid.
     #[error("`{0}`: {1}")]
     Value(String, #[source] DistributionError),
 }
 
-/// As a command line has it: a time, `30s`, or a law with what it is told, `exponential:30s` (the mean), `uniform:10s..50s`,
-/// `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean, and the deviation of the logarithm).
+/// The form of the command line: a time, `30s`, or a distribution with its parameters: `exponential:30s` (the mean),
+/// `uniform:10s..50s`, `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean and the standard deviation of
+/// the logarithm).
 impl FromStr for SpanDistribution {
     type Err = ParseDistributionError;
 
@@ -82,23 +83,23 @@ impl FromStr for SpanDistribution {
             let (mean, number) = text.split_once(',').ok_or_else(wrong)?;
             Ok::<_, Self::Err>((span(mean)?, number.trim().parse::<f64>().map_err(|_| wrong())?))
         };
-        let Some((law, told)) = text.split_once(':') else { return span(text).map(Self::Constant) };
-        let own = match law.trim() {
-            "exponential" => Self::Exponential(span(told)?),
+        let Some((law, parameters)) = text.split_once(':') else { return span(text).map(Self::Constant) };
+        let distribution = match law.trim() {
+            "exponential" => Self::Exponential(span(parameters)?),
             "uniform" => {
-                let (min, max) = told.split_once("..").ok_or_else(wrong)?;
+                let (min, max) = parameters.split_once("..").ok_or_else(wrong)?;
                 Self::Uniform { min: span(min)?, max: span(max)? }
             }
-            "pareto" => with_number(told).map(|(mean, shape)| Self::Pareto { mean, shape })?,
-            "lognormal" => with_number(told).map(|(mean, sigma)| Self::Lognormal { mean, sigma })?,
+            "pareto" => with_number(parameters).map(|(mean, shape)| Self::Pareto { mean, shape })?,
+            "lognormal" => with_number(parameters).map(|(mean, sigma)| Self::Lognormal { mean, sigma })?,
             _ => return Err(wrong()),
         };
-        own.check().map_err(|why| ParseDistributionError::Value(text.to_owned(), why))?;
-        Ok(own)
+        distribution.check().map_err(|why| ParseDistributionError::Value(text.to_owned(), why))?;
+        Ok(distribution)
     }
 }
 
-/// As it is typed: `30 s`, `exponential:30 s`.
+/// The form of the command line: `30 s`, `exponential:30 s`.
 impl fmt::Display for SpanDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,7 +113,7 @@ impl fmt::Display for SpanDistribution {
 }
 
 impl SpanDistribution {
-    /// Draws one span.
+    /// Draws one duration.
     pub fn draw(&self, stream: &mut Stream) -> Duration {
         match self {
             Self::Constant(span) => *span,
@@ -133,7 +134,7 @@ impl SpanDistribution {
         }
     }
 
-    /// The mean.
+    /// The mean of the distribution.
     pub fn mean(&self) -> Duration {
         match self {
             Self::Constant(span) => *span,
@@ -142,10 +143,10 @@ impl SpanDistribution {
         }
     }
 
-    /// Refuses what cannot be drawn from, or would never end.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// What is out of range.
+    /// A parameter that is out of range.
     pub fn check(&self) -> Result<(), DistributionError> {
         match self {
             Self::Uniform { min, max } if min > max => Err(DistributionError::Reversed),
@@ -206,8 +207,8 @@ mod tests {
         assert_eq!(error.to_string(), "`uniform:5s..1s`: `min` is larger than `max`");
     }
 
-    /// The mean is e^{s²/2} medians, and its standard error over n draws √((e^{s²} − 1) / n) of itself. Half are below the
-    /// median: with a standard error of 1 / (2√n).
+    /// The mean is e^{s²/2} times the median. Its relative standard error over n draws is √((e^{s²} − 1) / n). The share
+    /// below the median is 1/2, with a standard error of 1 / (2√n).
     #[test]
     fn a_lognormal_span_has_its_mean_and_its_median() {
         let (mean, sigma, n) = (90.0, 1.0, 20_000.0);

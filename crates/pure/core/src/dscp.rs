@@ -1,4 +1,4 @@
-//! Code points by their names, and the colours that meters give.
+//! Names of DiffServ code points, and the colours of meters.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Dscp;
 
-/// How far a packet's stream is from its profile, as a meter finds it (RFC 2697, RFC 2698).
+/// The result of a meter for a packet: whether its stream keeps its profile (RFC 2697, RFC 2698).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Colour {
     /// In profile.
     #[default]
     Green,
-    /// Beyond what is committed, within what is put up with.
+    /// Above the committed rate, within the tolerated excess.
     Yellow,
-    /// Beyond all that was agreed.
+    /// Out of profile.
     Red,
 }
 
@@ -25,12 +25,12 @@ impl Colour {
     /// All colours, in the order of [`Colour::index`].
     pub const ALL: [Self; 3] = [Self::Green, Self::Yellow, Self::Red];
 
-    /// Its place in [`Colour::ALL`], for tables of counters.
+    /// The index in [`Colour::ALL`], for tables of counters.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The word for it in tables and files.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Green => "green",
@@ -46,8 +46,8 @@ impl Dscp {
     /// Expedited forwarding (RFC 3246 section 2.7).
     pub const EF: Self = Self(0b10_1110);
 
-    /// Assured forwarding of a class from 1 to 4 with a drop precedence from 1 to 3 (RFC 2597 section 6). What is out
-    /// of range is taken for the nearest that is not.
+    /// Assured forwarding with a class from 1 to 4 and a drop precedence from 1 to 3 (RFC 2597 section 6). A value out
+    /// of range is replaced by the nearest valid value.
     pub const fn af(class: u8, precedence: u8) -> Self {
         const fn within(value: u8, most: u8) -> u8 {
             if value < 1 {
@@ -66,12 +66,12 @@ impl Dscp {
         Self((precedence & 7) << 3)
     }
 
-    /// What was the IP precedence (RFC 791), 0 to 7: the upper three bits.
+    /// The IP precedence (RFC 791), 0 to 7: the upper three bits.
     pub const fn precedence(self) -> u8 {
         self.0 >> 3
     }
 
-    /// Class and drop precedence, if this is one of assured forwarding.
+    /// Class and drop precedence of a code point of assured forwarding.
     pub const fn as_af(self) -> Option<(u8, u8)> {
         let (class, drop) = (self.0 >> 3, self.0 >> 1 & 3);
         let is_af = self.0 & 1 == 0 && 1 <= class && class <= 4 && drop > 0;
@@ -91,7 +91,7 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// Why a text is no code point.
+/// The text is not a code point.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not {EXPECTED}")]
 pub struct DscpError(String);
@@ -107,7 +107,7 @@ impl FromStr for Dscp {
         let digits = |rest: &str| -> Option<Vec<u8>> {
             rest.bytes().map(|b| b.is_ascii_digit().then(|| b - b'0')).collect()
         };
-        // RFCs write the names in capitals, routers' configurations in small letters.
+        // RFCs write the names in upper case, router configurations in lower case.
         let name = text.to_ascii_lowercase();
         match name.as_str() {
             "be" => return Ok(Self::BE),
@@ -141,8 +141,8 @@ impl Serialize for Dscp {
 
 impl<'de> Deserialize<'de> for Dscp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
+        struct DscpVisitor;
+        impl de::Visitor<'_> for DscpVisitor {
             type Value = Dscp;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(EXPECTED)
@@ -157,7 +157,7 @@ impl<'de> Deserialize<'de> for Dscp {
                 number.to_string().parse().map_err(E::custom)
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(DscpVisitor)
     }
 }
 

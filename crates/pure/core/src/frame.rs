@@ -1,8 +1,8 @@
-//! Packets as a capture sees them: bytes at an interface.
+//! Packets as captures keep them: bytes at an interface.
 
 use crate::Instant;
 
-/// Which way a frame passes the interface of a node.
+/// The direction in which a frame passes the interface of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Heading {
     /// From the link to the node.
@@ -13,20 +13,19 @@ pub enum Heading {
 
 /// A packet at the interface of a node, as the bytes that a capture keeps.
 ///
-/// Bytes and not structures, so that a frame of a kernel's socket and one that a model writes are the same to
-/// whoever reads them.
+/// It holds bytes, not structures, so a reader cannot tell a frame of a kernel's socket from one that a model wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// When it passes.
+    /// Time at which the frame passes the interface.
     pub at: Instant,
-    /// The node, by its place in the scenario.
+    /// The node, by its index in the scenario.
     pub node: u32,
-    /// The link that the interface leads to, by its place in the scenario.
+    /// The link of the interface, by its index in the scenario.
     pub link: u32,
-    /// Which way.
+    /// Direction at the interface.
     pub heading: Heading,
-    /// From the first byte of the IP header on.
+    /// The kept bytes, from the first byte of the IP header.
     pub bytes: &'a [u8],
-    /// Length of the packet, bytes: more than there are `bytes` if not all were kept.
+    /// Length of the whole packet, bytes. It exceeds the length of `bytes` if the capture is truncated.
     pub original_len: u32,
 }

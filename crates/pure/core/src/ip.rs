@@ -1,4 +1,4 @@
-//! The header of an IP packet, from its bytes.
+//! Parses the header of an IP packet.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,8 +7,8 @@ use crate::{Dscp, Ecn};
 /// The extension header of a fragment of IPv6 (RFC 8200 section 4.5).
 const FRAGMENT: u8 = 44;
 
-/// What the header of an IP packet says (RFC 791 section 3.1, RFC 8200 section 3). Of IPv6's extension headers only that of a
-/// fragment is looked behind, if it is the first.
+/// The header of an IP packet (RFC 791 section 3.1, RFC 8200 section 3). Of IPv6's extension headers only a fragment
+/// header is parsed, and only if it is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
     /// Source address.
@@ -21,27 +21,26 @@ pub struct IpHeader {
     pub ecn: Ecn,
     /// Length of the packet, bytes.
     pub len: u32,
-    /// Length of the header, bytes: of IPv4's with its options, of IPv6's with what makes it a fragment.
+    /// Length of the header, bytes, with the options of IPv4 or the fragment header of IPv6.
     pub header_len: u32,
-    /// IP protocol number of what is behind the header.
+    /// IP protocol number of the payload behind the header.
     pub protocol: u8,
-    /// The same, or that of the extension header which says that it is a fragment of IPv6.
+    /// IP protocol number in the fixed header: `protocol`, or 44 if an IPv6 fragment header follows.
     pub next: u8,
-    /// How many hops it may still take.
+    /// The remaining hop limit (IPv4's time to live).
     pub hops: u8,
-    /// Whether a router may cut it.
+    /// Whether a router may fragment the packet.
     pub may_be_cut: bool,
-    /// Tells its datagram from others between these addresses, if that was cut.
+    /// The identification, which all fragments of a datagram share.
     pub id: u32,
-    /// Where in its datagram it begins, bytes.
+    /// Offset of the fragment in its datagram, bytes.
     pub offset: u32,
-    /// Whether more of its datagram follows.
+    /// Whether more fragments of the datagram follow.
     pub more: bool,
 }
 
 impl IpHeader {
-    /// The header with which `packet` begins, whether or not the rest of the packet is there; `None` if it is none, or is not
-    /// all there.
+    /// The header at the start of `packet`. The payload may be missing. `None` if there is no complete IP header.
     pub fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => read_v4(packet),
@@ -50,19 +49,19 @@ impl IpHeader {
         }
     }
 
-    /// Whether it is the first packet of its datagram, or the only one.
+    /// Whether it is the first or the only packet of its datagram.
     pub const fn is_first(&self) -> bool {
         self.offset == 0
     }
 
-    /// Length of what is behind the header, bytes: to cut a packet does not change the sum of these.
+    /// Length of the payload behind the header, bytes. Fragmentation does not change the sum of these lengths.
     pub const fn payload_len(&self) -> u32 {
         self.len - self.header_len
     }
 }
 
-/// Whether each link may have the address, so that it means something with an interface only: unicast and multicast of a link
-/// (RFC 4291 sections 2.5.6 and 2.7).
+/// Whether the address has link-local scope, so that it needs an interface: link-local unicast and multicast (RFC 4291
+/// sections 2.5.6 and 2.7).
 pub const fn is_of_a_link(ip: &Ipv6Addr) -> bool {
     ip.is_unicast_link_local() || ip.is_multicast() && ip.segments()[0] & 0xF == 2
 }
@@ -107,7 +106,7 @@ fn read_v6(packet: &[u8]) -> Option<IpHeader> {
         protocol: fixed[6],
         next: fixed[6],
         hops: fixed[7],
-        // Only who sends it cuts a packet of IPv6 (RFC 8200 section 5).
+        // Only the source fragments an IPv6 packet (RFC 8200 section 5).
         may_be_cut: false,
         id: 0,
         offset: 0,
@@ -137,11 +136,11 @@ mod tests {
     use super::*;
     use crate::protocol;
 
-    /// A header of 24 bytes of IPv4, and one byte more.
+    /// An IPv4 header of 24 bytes, and one byte of payload.
     const V4: [u8; 25] =
         [0x46, 0xbb, 0, 25, 0x12, 0x34, 0x40, 0, 63, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2, 1, 1, 1, 1, 9];
 
-    /// A header of IPv6, with which a fragment of 16 bytes begins if `next` says so.
+    /// An IPv6 header, then 8 bytes that are a fragment header if `next` is 44, then 16 bytes.
     fn v6(next: u8, fragment: [u8; 8]) -> Vec<u8> {
         let mut packet = vec![0x6b, 0xb0, 0, 0, 0, 24, next, 63];
         packet.extend(Ipv6Addr::LOCALHOST.octets());
@@ -189,7 +188,7 @@ mod tests {
         let header = IpHeader::read(&fragment).unwrap();
         assert_eq!((header.protocol, header.next, header.payload_len()), (protocol::UDP, FRAGMENT, 16));
         assert_eq!((header.id, header.offset, header.more), (0x0102_0304, 0x05a8, true));
-        // What is not there is not read.
+        // An incomplete fragment header is not parsed.
         let cut = IpHeader::read(&fragment[..47]).unwrap();
         assert_eq!((cut.protocol, cut.header_len, cut.is_first()), (FRAGMENT, 40, true));
     }
@@ -211,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands there, a header that is read is there, and is no longer than its packet says that it is.
+        /// For any bytes, a parsed header lies within them and is no longer than its packet.
         #[test]
         fn any_bytes_are_a_header_or_none(bytes in prop::collection::vec(any::<u8>(), 0..60), version in 4..7_u8) {
             let mut bytes = bytes;

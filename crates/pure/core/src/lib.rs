@@ -1,19 +1,19 @@
-//! The words that every part of netrig shares: time, units, packets, random streams, samples, and
-//! the contracts that models, endpoints and substrates obey.
+//! The vocabulary that every part of netrig shares: time, units, packets, random streams, samples, and
+//! the contracts of models, endpoints and substrates.
 //!
 //! It never does I/O, never asks a clock, and never draws a random number that has no name.
 //!
-//! Start from [`Instant`] (what time is), [`Header`] (what a packet is to a link), [`Seeds`] (where
-//! chance comes from) and the contracts [`Link`], [`QueueDiscipline`] and [`Endpoint`].
+//! Start from [`Instant`] (time), [`Header`] (a packet as links see it), [`Seeds`] (the source of random
+//! numbers) and the contracts [`Link`], [`QueueDiscipline`] and [`Endpoint`].
 //!
 //! Three rules hold for everything built on this crate:
 //!
-//! * **Time is told.** Whatever needs the time takes `now`. For one object `now` never runs backwards,
-//!   and time stands still while a call is handled.
-//! * **One mutation, then drain.** After any call that changes an [`Endpoint`], take all that it has to
-//!   say before the next one, as [`drain`] does. A deadline told before is stale.
-//! * **Chance has a name.** The same seed and the same name give the same numbers on any machine
-//!   ([`Seeds::stream`]), so two runs, two protocols and two substrates can meet the same bad luck.
+//! * **Time is an argument.** A function that needs the time takes `now`. For one object `now` never runs
+//!   backwards, and time stands still during a call.
+//! * **One mutation, then drain.** After any call that changes an [`Endpoint`], take all its packets and events
+//!   before the next call, as [`drain`] does. An earlier deadline is stale.
+//! * **Random streams have names.** The same seed and the same name give the same numbers on any machine
+//!   ([`Seeds::stream`]). So two runs, two protocols and two substrates can have the same losses.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -42,17 +42,17 @@ pub use checksum::internet_checksum;
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use distribution::{DistributionError, ParseDistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};
-pub use endpoint::{Endpoint, Output, drain};
+pub use endpoint::{Endpoint, EndpointOutput, drain};
 pub use frame::{Frame, Heading};
 pub use ip::{IpHeader, is_of_a_link};
 pub use link::{
-    Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
-    Waiting, Watch,
+    Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, LinkObserver,
+    Observer, QueueDiscipline, Waiting,
 };
 pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};
 pub use random::{Seeds, Stream};
-pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject, Timeline};
+pub use sample::{Note, Quantity, QuantityKind, Sample, Sink, Subject, Timeline};
 pub use time::{Duration, Instant};
 pub use units::{Fraction, Rate, Size, UnitError};

@@ -1,11 +1,39 @@
-//! The contracts of queues and lines, and of those who watch them.
+//! The contracts of queues, links and their observers.
+
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Colour, Duration, Instant};
 
-/// Why a packet was dropped. Every drop has exactly one reason, so that packets can be balanced.
+/// A direction of a link: from the first node that the file names to the second, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the first named node to the second.
+    Forward,
+    /// From the second named node to the first.
+    Backward,
+}
+
+impl Direction {
+    /// The name in files, stores and names of random streams: `forward` or `backward`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The reason for a drop. Every drop has exactly one reason, so that packets can be balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -15,17 +43,17 @@ pub enum DropReason {
     Early,
     /// Random or periodic loss on the line.
     Loss,
-    /// An explicit list named this packet.
+    /// An explicit list contains this packet.
     Listed,
-    /// Bits were flipped; the far end's frame check threw it away.
+    /// Bits were flipped; the far end's frame check dropped the packet.
     Corrupted,
     /// The link was down.
     LinkDown,
-    /// No link leads to its destination, or it is longer than the link carries.
+    /// The packet has no route, or is longer than the link's MTU.
     Undeliverable,
-    /// The link layer had sent it as often as it does, and it was never acknowledged.
+    /// The link layer reached its limit of transmissions without an acknowledgement.
     RetryLimit,
-    /// A policer found its stream out of profile.
+    /// A policer dropped the packet because its stream was out of profile.
     Policed,
 }
 
@@ -43,12 +71,12 @@ impl DropReason {
         Self::Policed,
     ];
 
-    /// Its place in [`DropReason::ALL`], for tables of counters.
+    /// The index in [`DropReason::ALL`], for tables of counters.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The word for it in tables and files.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue-full",
@@ -64,27 +92,27 @@ impl DropReason {
     }
 }
 
-/// What a model tells the measuring side.
+/// Receives the events of a model for measurements.
 ///
-/// A type parameter wherever it is passed, never `dyn`: an observer that ignores an event must cost
-/// nothing. Tuples compose. Moments may lie before the caller's `now`, for a line that is polled late
-/// does what was due at the time it was due.
+/// It is always a type parameter, never `dyn`, so that an ignored event costs nothing. A tuple of observers is an
+/// observer. Times may lie before the caller's `now`: a line that is polled late handles each event at the time at which
+/// it was due.
 pub trait Observer<P> {
-    /// The packet arrived at the near end at `at`. It will be delivered, dropped, or be inside.
+    /// The packet arrived at the near end at `at`. It is inside until it is delivered or dropped.
     fn offered(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
     }
-    /// The traffic conditioner's rule number `rule`, from 0, held for the packet, whose stream its meter found so. A
-    /// packet that goes on has its new code point already; one that does not is dropped next.
+    /// Rule number `rule` of the traffic conditioner, from 0, matched the packet. `colour` is the result of its meter. The
+    /// packet has its new code point already. If the rule drops it, `dropped` is the next event.
     fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
         let _ = (at, packet, rule, colour);
     }
-    /// The packet belongs to the class number `class`, from 0, of those that the line knows, and comes to its queue.
+    /// The packet was assigned to the line's class number `class`, from 0, and arrives at its queue.
     fn classified(&mut self, at: Instant, packet: &P, class: usize) {
         let _ = (at, packet, class);
     }
-    /// From `at` on the queue holds `backlog`. These moments never run backwards; several may be told of one
-    /// moment, and the last one holds.
+    /// From `at` the queue holds `backlog`. These times never run backwards. Of several events of one time the last
+    /// one counts.
     fn queued(&mut self, at: Instant, backlog: Backlog) {
         let _ = (at, backlog);
     }
@@ -92,23 +120,23 @@ pub trait Observer<P> {
     fn marked(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
     }
-    /// The packet left the queue for the line at `at`, after having waited for `waited`.
+    /// The packet left the queue for the line at `at`, after `waited` in the queue.
     fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
         let _ = (at, packet, waited);
     }
-    /// The packet came out of the far end at `at`.
+    /// The packet left the far end at `at`.
     fn delivered(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
     }
-    /// The last that anybody sees of this packet: here a router gives the frame's slot back.
+    /// The packet was dropped. This is its last event, so a router frees the frame's slot here.
     fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
         let _ = (at, packet, why);
     }
-    /// The line made one more of this packet, which will be delivered or dropped on its own.
+    /// The line duplicated the packet. The copy is delivered or dropped on its own.
     fn duplicated(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
     }
-    /// The link layer sends the packet once more, from `at` on, for nobody has acknowledged it.
+    /// The link layer starts to retransmit the packet at `at`, because it was not acknowledged.
     fn repeated(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
     }
@@ -246,146 +274,146 @@ impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     }
 }
 
-/// What a queue discipline answers when the line asks for the next packet.
+/// The answer of a queue discipline to a request for the next packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Dequeue<P> {
-    /// This one, which has waited since the given moment.
+    /// The next packet, and the time since which it has waited.
     Packet(P, Instant),
-    /// Packets wait, but none may leave before this moment, which is later than now. Void after the next
-    /// `enqueue`: a packet of another class may go at once.
+    /// Packets wait, but none may leave before this time, which is later than now. The next `enqueue` makes it
+    /// invalid: a packet of another class may leave at once.
     NotBefore(Instant),
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
 }
 
-/// How much waits.
+/// The packets in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Packets that wait. The one on the line is not among them.
+    /// Queued packets, without the packet on the line.
     pub packets: usize,
-    /// Their IP lengths added up, bytes.
+    /// Sum of their IP lengths, bytes.
     pub bytes: u64,
 }
 
-/// Order and drop policy of a queue. Knows nothing of rate or delay; may drop at either end.
+/// Order and drop policy of a queue. It does not know rate or delay. It may drop at either end.
 ///
-/// Not dyn-safe on purpose: what a file can choose, and nest, is a closed set of disciplines.
+/// It is not dyn-safe on purpose: the disciplines that a file can choose and nest are a closed set.
 pub trait QueueDiscipline<P> {
-    /// A packet arrives to wait, or is dropped.
+    /// Queues or drops an arriving packet.
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>);
-    /// The line is free at `now`: the next packet.
+    /// Returns the next packet for the line, which is free at `now`.
     fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P>;
-    /// A packet arrives while nothing waits and the line is free. The same as [`QueueDiscipline::enqueue`] and then
-    /// [`QueueDiscipline::dequeue`], for disciplines that can do it in less.
+    /// Handles a packet that arrives while the queue is empty and the line is free. It is equivalent to
+    /// [`QueueDiscipline::enqueue`] and then [`QueueDiscipline::dequeue`]; a discipline may implement it faster.
     fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
         self.enqueue(now, packet, obs);
         self.dequeue(now, obs)
     }
-    /// Drops all that waits. Not a loop over `dequeue`: a shaper would refuse, an AQM would learn from it.
+    /// Drops all queued packets. A loop over `dequeue` would not do: a shaper would refuse, and an AQM would adapt.
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>);
-    /// What waits.
+    /// The queued packets.
     fn backlog(&self) -> Backlog;
 }
 
-/// What an outage does to packets that wait.
+/// Effect of an outage on queued packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// They, and what is offered meanwhile as far as there is room, wait until the link is up.
+    /// They wait until the link is up, and so do packets that are offered meanwhile, as far as there is room.
     Keep,
-    /// They are dropped, and so is what is offered meanwhile.
+    /// They are dropped, and so are packets that are offered meanwhile.
     Drop,
 }
 
-/// What an outage does to packets on the line, the one being sent included.
+/// Effect of an outage on packets on the line, the packet being sent included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InFlight {
-    /// They still arrive.
+    /// They are delivered.
     Deliver,
     /// They are lost.
     Lose,
 }
 
-/// A change of a line during a run. A packet that is already on the line keeps the rate and delay it
-/// started with. `Down` twice is down, `Up` twice is up.
+/// A change of a line during a run. A packet that is already on the line keeps its rate and delay. A second `Down` or
+/// `Up` has no effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkEvent {
-    /// Nothing passes any more.
+    /// The link goes down.
     Down {
-        /// What becomes of packets that wait.
+        /// Effect on queued packets.
         queue: Waiting,
-        /// What becomes of packets on the line.
+        /// Effect on packets on the line.
         in_flight: InFlight,
     },
-    /// Passes again.
+    /// The link comes up.
     Up,
-    /// Another rate, bits of IP packet (and framing) per second.
+    /// The rate changes. It counts the bits of IP packets and of their framing.
     Rate {
         /// Bits per second, above zero.
         bits_per_s: u64,
     },
-    /// Another propagation delay.
+    /// The propagation delay changes.
     Delay(Duration),
-    /// Independent random loss with this probability takes the place of whatever random loss there was.
+    /// Independent random loss with this probability replaces the previous random loss.
     Loss {
         /// Between 0 and 1.
         probability: f64,
     },
 }
 
-/// One way through a link, from the port where packets enter it to the port where they leave: its number there.
+/// The number of a lane. A lane leads through a link from the port where packets enter to the port where they leave.
 ///
-/// A line, which is one direction of a cable, has one. A medium that stations share has one for each pair of stations
-/// that talk, in each direction; what is sent on one lane takes its time from all.
+/// A line, which is one direction of a cable, has one lane. A shared medium has one lane for each pair of
+/// communicating stations in each direction. A transmission on one lane takes air time from all lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(pub u32);
 
 impl Lane {
-    /// The lane of a link that has only one.
+    /// The only lane of a link with one lane.
     pub const ONLY: Self = Self(0);
 }
 
-/// Who watches a link: an observer for each of its lanes. An [`Observer`] watches all lanes alike.
-pub trait Watch<P> {
+/// Provides an observer for each lane of a link. An [`Observer`] observes all lanes alike.
+pub trait LinkObserver<P> {
     /// The observer of this lane.
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<P>;
 }
 
-impl<P, O: Observer<P>> Watch<P> for O {
+impl<P, O: Observer<P>> LinkObserver<P> for O {
     #[inline]
     fn lane(&mut self, _lane: Lane) -> &mut impl Observer<P> {
         self
     }
 }
 
-/// What came out of a link.
+/// A packet that left a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// When.
+    /// Time of the delivery.
     pub at: Instant,
-    /// Where.
+    /// The lane.
     pub lane: Lane,
-    /// What.
+    /// The packet.
     pub packet: P,
 }
 
-/// What carries packets: one direction of a line, or a medium that several stations share.
+/// Carries packets: one direction of a cable, or a medium that several stations share.
 ///
-/// `now` never runs backwards. What is due by `now` happens first, at its own time, and then the call
-/// takes effect: calling late changes nothing. A line serves from the moment it became free, not from
-/// `now`, so a driver that wakes late does not slow it.
+/// `now` never runs backwards. Events that are due by `now` happen first, each at its own time; then the call takes
+/// effect. So a late call changes nothing. A line serves from the time at which it became free, not from `now`, so a
+/// driver that wakes late does not slow it.
 pub trait Link<P> {
-    /// A packet arrives at the near end of a lane.
-    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl Watch<P>);
-    /// A lane changes.
-    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl Watch<P>);
-    /// When to call [`Link::poll_deliver`] next. Stale after any call that takes `&mut self`.
+    /// Offers a packet at the near end of a lane.
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl LinkObserver<P>);
+    /// Changes a lane.
+    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl LinkObserver<P>);
+    /// The time of the next call of [`Link::poll_deliver`]. Any call that takes `&mut self` makes it stale.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
-    /// The next packet that has arrived by `now`, and when it did: before `now` if the driver is late.
+    /// The next packet that has arrived by `now`. Its time is before `now` if the driver is late.
     #[must_use]
-    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Watch<P>) -> Option<Delivery<P>>;
-    /// Packets of a lane that wait or are on their way: offered + duplicated = delivered + dropped + inside.
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl LinkObserver<P>) -> Option<Delivery<P>>;
+    /// Packets of a lane that are queued or on the line: offered + duplicated = delivered + dropped + inside.
     fn inside(&self, lane: Lane) -> usize;
 }

@@ -1,8 +1,8 @@
-//! What a link, a router and a queue may know of a packet.
+//! Packet headers as links, routers and queues see them.
 
 use std::net::IpAddr;
 
-/// IP protocol numbers (IANA) that netrig's models speak.
+/// IP protocol numbers (IANA) that netrig's models use.
 pub mod protocol {
     /// RFC 9293.
     pub const TCP: u8 = 6;
@@ -31,7 +31,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// By the two bits that end the traffic class; those before them say nothing of it.
+    /// Decodes the two lowest bits of the traffic class. The other bits are ignored.
     pub const fn from_bits(class: u8) -> Self {
         match class & 0b11 {
             0b00 => Self::NotEct,
@@ -41,7 +41,7 @@ impl Ecn {
         }
     }
 
-    /// The two bits.
+    /// The two bits of the field.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -52,7 +52,7 @@ impl Ecn {
     }
 }
 
-/// Addresses, ports and protocol: which conversation a packet belongs to.
+/// Addresses, ports and protocol: the conversation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiveTuple {
     /// Source address.
@@ -73,8 +73,8 @@ impl FiveTuple {
         Self { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
     }
 
-    /// Length of the IP header without options, bytes: 20 (RFC 791) or 40 (RFC 8200). Beside an IPv6 address an
-    /// IPv4 one is mapped (RFC 4291 section 2.5.5.2).
+    /// Length of the IP header without options, bytes: 20 (RFC 791) or 40 (RFC 8200). If only one address is IPv6,
+    /// the IPv4 address is mapped (RFC 4291 section 2.5.5.2) and the length is 40.
     pub const fn ip_header_len(&self) -> u32 {
         match (self.src, self.dst) {
             (IpAddr::V4(_), IpAddr::V4(_)) => 20,
@@ -83,12 +83,12 @@ impl FiveTuple {
     }
 }
 
-/// All that a link, meter, marker or queue discipline may know of a packet.
+/// The properties of a packet that links, meters, markers and queue disciplines may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which conversation.
+    /// The conversation.
     pub flow: FiveTuple,
-    /// Length of the IP packet, bytes, its header included. What a line adds by framing is the line's affair.
+    /// Length of the IP packet, bytes, with its header. The framing of a line is not included.
     pub ip_len: u32,
     /// DiffServ code point.
     pub dscp: Dscp,
@@ -97,28 +97,28 @@ pub struct Header {
 }
 
 impl Header {
-    /// Code point and ECN field as the octet in which they stand (RFC 2474 section 3, RFC 3168 section 5): IPv4's type of
-    /// service, IPv6's traffic class.
+    /// Code point and ECN field as one octet (RFC 2474 section 3, RFC 3168 section 5): IPv4's type of service, IPv6's
+    /// traffic class.
     pub const fn traffic_class(&self) -> u8 {
         self.dscp.0 << 2 | self.ecn.bits()
     }
 }
 
-/// Links that a packet passes at most: the hop limit that hosts give to packets (RFC 791 section 3.2, RFC 8200 section 3), as
-/// Linux does by default. A router that would lower it to zero drops the packet.
+/// The greatest number of links that a packet passes: the initial hop limit (RFC 791 section 3.2, RFC 8200 section 3),
+/// 64 as Linux's default. If a router would decrement it to zero, the router drops the packet.
 pub const HOP_LIMIT: usize = 64;
 
-/// The first of the ports that a flow's first end may have: RFC 6335's dynamic ports, of which there are 16,384. A kernel
-/// gives its own.
+/// The lowest port of a flow's first end: RFC 6335's range of 16,384 dynamic ports begins here. A kernel chooses ports
+/// of its own.
 pub const CLIENT_PORT: u16 = 49_152;
 
-/// A packet that carries its header with it, be its body a structure or an index into a ring of frames.
+/// A packet with a header. Its body may be a structure or an index into a ring of frames.
 ///
-/// Models never follow the body, so a real frame costs a model no more than a simulated packet.
+/// Models never access the body, so a real frame costs a model no more than a simulated packet.
 pub trait PacketMeta {
-    /// The header.
+    /// The packet's header.
     fn header(&self) -> &Header;
-    /// The header, to be marked.
+    /// The packet's header, for markers.
     fn header_mut(&mut self) -> &mut Header;
 }
 

@@ -1,63 +1,63 @@
-//! What happens to single packets on a link.
+//! Events of single packets on a link.
 
 use crate::{Backlog, Colour, Direction, DropReason, Duration, Header, Instant};
 
 /// Something that happened to one packet on one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PacketEvent {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// The link, by its place in the scenario.
+    /// The link, by its index in the scenario.
     pub link: u32,
-    /// Which way.
+    /// The direction of the link.
     pub direction: Direction,
-    /// The packet: how many hosts had sent in the run when this one was sent, itself included. It keeps its number from
-    /// link to link; a copy that a line makes has the same.
+    /// The packet's number, counted from 1 over all packets that hosts send in the run. A packet keeps its number from
+    /// link to link, and a copy that a line makes has the same number.
     pub packet: u32,
-    /// The packet's header, as it is then.
+    /// The packet's header at this time.
     pub header: Header,
-    /// What happened.
+    /// The event.
     pub step: Step,
 }
 
-/// What may happen to a packet on a link, in the order in which it does.
+/// The events of a packet on a link, in the order in which they can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It came to the near end.
+    /// The packet arrived at the near end.
     Arrived,
-    /// A rule of the traffic conditioner held for it, and has given it its code point if it gives one.
+    /// A rule of the traffic conditioner matched the packet. If the rule sets a code point, the header already has it.
     Conditioned {
-        /// The rule's place among those of the line, from 0.
+        /// The index of the rule among the line's rules, from 0.
         rule: usize,
-        /// What the rule's meter found.
+        /// The result of the rule's meter.
         colour: Colour,
     },
-    /// It belongs to a class.
+    /// The packet was assigned to a class.
     Classified {
-        /// The class's place among those of the line, from 0.
+        /// The index of the class among the line's classes, from 0.
         class: usize,
     },
-    /// It waits, and so much waits in all, this packet included. Not told of one that the line takes at once.
+    /// The packet was queued; the backlog includes it. A packet that the line sends at once has no such event.
     Queued(Backlog),
-    /// The queue set its ECN field to "congestion experienced".
+    /// The queue set the ECN field to "congestion experienced".
     Marked,
-    /// It left the queue for the line.
+    /// The packet left the queue for the line.
     Sent {
-        /// So long it had waited.
+        /// Time in the queue.
         waited: Duration,
     },
-    /// The link layer sends it once more.
+    /// The link layer retransmits the packet.
     Repeated,
-    /// The line made one more of it.
+    /// The line duplicated the packet.
     Duplicated,
-    /// It came out of the far end.
+    /// The packet left the far end.
     Delivered,
-    /// It is gone.
+    /// The packet was dropped.
     Dropped(DropReason),
 }
 
 impl Step {
-    /// The word for it in tables and files.
+    /// The name of the event in tables and files.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Arrived => "arrived",

@@ -1,8 +1,8 @@
-//! Captures in the form that Wireshark reads: blocks of pcapng (draft-ietf-opsawg-pcapng, section 3).
+//! Writes captures for Wireshark: blocks of pcapng (draft-ietf-opsawg-pcapng, section 3).
 //!
-//! Each function adds one block to a buffer, and whoever called it writes the buffer where it likes. A file is one
-//! [`section`], an [`interface`] for each that is captured at, then [`packet`]s. Times are nanoseconds since the
-//! start of the run, which so stands at the beginning of 1970. Everything is little-endian on any machine.
+//! Each function appends one block to a buffer, which the caller writes. A file is one [`section`], one [`interface`]
+//! for each captured interface, then [`packet`]s. Times are nanoseconds since the start of the run, so a reader shows
+//! the start as the beginning of 1970. All numbers are little-endian on any machine.
 
 use crate::{Frame, Heading};
 
@@ -11,19 +11,19 @@ const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Tells a reader which end of a number comes first (section 4.1).
+/// The mark from which a reader learns the byte order (section 4.1).
 const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
-/// What the bytes of an interface's packets are (the registry of link types of tcpdump.org).
+/// The link type of an interface (the registry of tcpdump.org).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
-    /// A packet begins with its IP header, which says its version (`LINKTYPE_RAW`).
+    /// Packets begin with an IP header of version 4 or 6 (`LINKTYPE_RAW`).
     RawIp = 101,
-    /// A message that Wireshark has exported, behind options that say whose it is (`LINKTYPE_WIRESHARK_UPPER_PDU`).
+    /// Messages in Wireshark's export form, behind options that name the protocol (`LINKTYPE_WIRESHARK_UPPER_PDU`).
     ExportedPdu = 252,
 }
 
-/// Options: their codes (sections 3.5, 4.1, 4.2 and 4.3).
+/// Option codes (sections 3.5, 4.1, 4.2 and 4.3).
 const COMMENT: u16 = 1;
 const USER_APPLICATION: u16 = 4;
 const INTERFACE_NAME: u16 = 2;
@@ -34,13 +34,13 @@ const PACKET_FLAGS: u16 = 2;
 /// The value of [`TIME_RESOLUTION`] for 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// The first block of a file: which program wrote it, and a comment on what it is.
+/// Appends the first block of a file, with the name of the writing program and a comment.
 pub fn section(out: &mut Vec<u8>, program: &str, comment: &str) {
     block(out, SECTION_HEADER, |out| {
         word(out, BYTE_ORDER_MAGIC);
         half(out, 1);
         half(out, 0);
-        // How long the section is, is not known before its end.
+        // The length of the section is not known before its end.
         out.extend_from_slice(&u64::MAX.to_le_bytes());
         option(out, COMMENT, comment.as_bytes());
         option(out, USER_APPLICATION, program.as_bytes());
@@ -48,8 +48,8 @@ pub fn section(out: &mut Vec<u8>, program: &str, comment: &str) {
     });
 }
 
-/// The next interface, numbered from 0 in the order of the file. Of each packet at most `snap` bytes are kept; 0 for
-/// all.
+/// Appends the next interface. Interfaces are numbered from 0 in the order of the file. `snap` is the greatest number
+/// of kept bytes per packet, 0 for all.
 pub fn interface(out: &mut Vec<u8>, link_type: LinkType, (name, description): (&str, &str), snap: u32) {
     block(out, INTERFACE_DESCRIPTION, |out| {
         half(out, link_type as u16);
@@ -62,7 +62,7 @@ pub fn interface(out: &mut Vec<u8>, link_type: LinkType, (name, description): (&
     });
 }
 
-/// A packet at the interface with this number, of which at most `snap` bytes are kept; 0 for all.
+/// Appends a packet of the interface with this number. At most `snap` bytes are kept, 0 for all.
 pub fn packet(out: &mut Vec<u8>, interface: u32, snap: u32, frame: &Frame<'_>) {
     let most = if snap == 0 { usize::MAX } else { snap as usize };
     let kept = &frame.bytes[..frame.bytes.len().min(most)];
@@ -95,7 +95,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     word(out, len);
 }
 
-/// An option (section 3.5). Of a text that 16 bits cannot count the length of, the front is kept.
+/// An option (section 3.5). A value longer than 65,535 bytes is truncated.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     half(out, code);
@@ -108,7 +108,7 @@ fn end_of_options(out: &mut Vec<u8>) {
     option(out, 0, &[]);
 }
 
-/// Every block is a multiple of four bytes long, so the place in the buffer tells how many are missing.
+/// Pads to a multiple of four bytes. Every block has such a length, so the length of the buffer gives the padding.
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
@@ -167,7 +167,7 @@ mod tests {
         let wanted = "06000000 34000000 03000000 01000000 02000000 05000000 09000000
             4501020304 000000  0200 0400 02000000  0000 0000  34000000";
         assert_eq!(out, hex(wanted));
-        // Behind what is there, cut, and the other way.
+        // Behind another block, truncated, and in the other direction.
         out.clear();
         section(&mut out, "x", "y");
         let before = out.len();

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network: the addresses that begin with the same bits. As text an address (`192.0.2.1`, which is a network of one), or a
-/// prefix with its length (`10.0.0.0/8`, `2001:db8::/32`) behind which no bit is set.
+/// A network: the addresses that begin with the same bits. The text form is an address (`192.0.2.1`, a network of one
+/// address) or a prefix with its length (`10.0.0.0/8`, `2001:db8::/32`). No bit is set behind the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     network: IpAddr,
@@ -13,13 +13,13 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The addresses of a host that no other can reach: `127.0.0.0/8` and `::1`.
+    /// The loopback addresses of a host: `127.0.0.0/8` and `::1`.
     pub const LOOPBACK: [Self; 2] = [
         Self { network: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), length: 8 },
         Self { network: IpAddr::V6(Ipv6Addr::LOCALHOST), length: 128 },
     ];
 
-    /// Whether the address begins with it. Addresses of the other version of IP do not.
+    /// Whether the network contains the address. It contains no address of the other IP version.
     pub fn contains(self, address: IpAddr) -> bool {
         let bits = match (self.network, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
@@ -29,14 +29,14 @@ impl Prefix {
         bits >= u32::from(self.length)
     }
 
-    /// Whether every address of another network is one of this.
+    /// Whether the network contains every address of `other`.
     pub fn covers(self, other: Self) -> bool {
         self.length <= other.length && self.contains(other.network)
     }
 }
 
 impl From<IpAddr> for Prefix {
-    /// That one address.
+    /// The network of this one address.
     fn from(network: IpAddr) -> Self {
         Self { network, length: if network.is_ipv4() { 32 } else { 128 } }
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Why a text is no prefix.
+/// The text is not an address or a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address, nor a prefix such as `10.0.0.0/8` with no bits behind its length")]
 pub struct PrefixError(String);
@@ -61,7 +61,7 @@ impl FromStr for Prefix {
     type Err = PrefixError;
 
     /// # Errors
-    /// If it is neither an address nor a prefix, or has a bit behind its length.
+    /// The text is neither an address nor a prefix, or a bit is set behind the length.
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let wrong = || PrefixError(text.to_owned());
         let (network, length) = match text.split_once('/') {

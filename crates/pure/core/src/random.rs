@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 
 use crate::Duration;
 
-/// The seed of one run, from which every random stream of the run is derived by name.
+/// The seed of one run. Every random stream of the run is derived from it by name.
 ///
-/// Two points of an experiment share the seeds of their replications, and so meet the same arrivals and
-/// the same losses: common random numbers.
+/// The points of an experiment share the seeds of their replications, so they have the same arrivals and the same
+/// losses: common random numbers.
 ///
-/// Clones are the same source: [`were_drawn_from`](Self::were_drawn_from) tells of the streams of all of them.
+/// Clones share their state: [`were_drawn_from`](Self::were_drawn_from) counts the streams of all clones.
 #[derive(Clone, Debug)]
 pub struct Seeds {
     seed: u64,
@@ -28,7 +28,7 @@ impl Seeds {
     }
 
     /// The stream called `name`, such as `link/ab/loss`. The same seed and name give the same numbers on
-    /// any machine; different names are independent.
+    /// any machine. Streams with different names are independent.
     pub fn stream(&self, name: &str) -> Stream {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
@@ -36,14 +36,13 @@ impl Seeds {
         Stream { numbers: ChaCha8Rng::from_seed(hash.finalize().into()), drawn: self.drawn.clone() }
     }
 
-    /// Whether some stream gave a number on which behaviour may depend. If none did, another seed gives the same
-    /// run.
+    /// Whether a stream gave a number on which behaviour may depend. If none did, another seed gives the same run.
     pub fn were_drawn_from(&self) -> bool {
         self.drawn.load(Ordering::Relaxed)
     }
 }
 
-/// One named source of random numbers.
+/// A named stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Stream {
     numbers: ChaCha8Rng,
@@ -53,7 +52,7 @@ pub struct Stream {
 impl Stream {
     /// Sixty-four random bits.
     pub fn bits(&mut self) -> u64 {
-        // A store would have processors that share the run take the line from each other.
+        // Loading first avoids a store on every draw, which would move the cache line between processors.
         if !self.drawn.load(Ordering::Relaxed) {
             self.drawn.store(true, Ordering::Relaxed);
         }
@@ -61,12 +60,12 @@ impl Stream {
     }
 
     /// Sixty-four random bits for a label on which no behaviour depends, such as an initial sequence number or a
-    /// verification tag. They come from the stream as [`bits`](Self::bits) do, and do not count as drawn.
+    /// verification tag. They advance the stream as [`bits`](Self::bits) does, but do not count as drawn.
     pub fn label(&mut self) -> u64 {
         self.numbers.next_u64()
     }
 
-    /// The stream called `name` of seeds that are this stream's next number.
+    /// The stream called `name`, with this stream's next number as its seed.
     pub fn branch(&mut self, name: &str) -> Self {
         Seeds { seed: self.label(), drawn: self.drawn.clone() }.stream(name)
     }
@@ -81,18 +80,18 @@ impl Stream {
         1.0 - self.uniform()
     }
 
-    /// Uniform in 0..`n` without bias worth speaking of (below 2⁻³² for n under 2³²); zero if `n` is zero.
+    /// Uniform in 0..`n` with negligible bias (below 2⁻³² for n under 2³²); zero if `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// True with probability `p`. Draws one number whatever `p` is, so that a sweep over `p` keeps the
-    /// luck of each packet: a packet lost at 1 % is lost at 2 % too.
+    /// True with probability `p`. It draws one number for any `p`, so a packet that is lost at 1 % is also lost at 2 %
+    /// in a sweep over `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         if p > 0.0 && p < 1.0 {
             return self.uniform() < p;
         }
-        // Certain, whatever the number.
+        // The result does not depend on the number.
         self.label();
         p >= 1.0
     }
@@ -102,7 +101,7 @@ impl Stream {
         -mean * libm::log(self.above_zero())
     }
 
-    /// Exponential span with the given mean.
+    /// Exponential duration with the given mean.
     pub fn exponential_duration(&mut self, mean: Duration) -> Duration {
         Duration::from_secs_f64(self.exponential(mean.as_secs_f64()))
     }
@@ -112,8 +111,8 @@ impl Stream {
         scale * libm::pow(self.above_zero(), -1.0 / shape)
     }
 
-    /// Normal with the given mean and standard deviation (Box and Muller 1958; one of the pair is used, so
-    /// that every call draws the same count of numbers).
+    /// Normal with the given mean and standard deviation (Box and Muller 1958). It uses one number of the pair, so that
+    /// every call draws the same count of numbers.
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(self.above_zero()));
         let angle = 2.0 * std::f64::consts::PI * self.uniform();

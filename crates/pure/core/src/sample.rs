@@ -1,65 +1,37 @@
-//! Measured values on their way from a model, an application or an agent to the experiment.
-
-use std::fmt;
+//! Measured values that models, applications and agents report to the experiment.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Frame, Instant, PacketEvent};
+use crate::{Direction, Frame, Instant, PacketEvent};
 
-/// What kind of number a quantity is, and so how it may be reduced.
+/// The kind of a quantity. It decides how samples may be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// How much was added since the last sample (bytes received, packets dropped): sums and rates.
+pub enum QuantityKind {
+    /// The increase since the last sample (bytes received, packets dropped): sums and rates.
     Count,
     /// One observation (an object's completion time, a packet's wait): means, quantiles, extremes.
     Value,
     /// The mean level since the last sample (queue length, window): time averages.
     Level,
-    /// Something happened at this moment (first data, path failed): times and differences of times. The
-    /// value is free for a detail, such as the number of a path.
+    /// An event at this time (first data, path failed): times and differences of times. The value is free for a
+    /// detail, such as the number of a path.
     Mark,
 }
 
-/// Something that can be measured. Declared once, as a `static`, by the crate that measures it.
+/// A quantity that can be measured. The crate that measures it declares it once, as a `static`.
 #[derive(Debug)]
 pub struct Quantity {
-    /// Its name in the store and in files: `snake_case`.
+    /// The name in the store and in files: `snake_case`.
     pub name: &'static str,
-    /// Its unit as written in tables: `B`, `s`, `packets`; `1` for a pure number.
+    /// The unit as written in tables: `B`, `s`, `packets`; `1` for a pure number.
     pub unit: &'static str,
-    /// How it may be reduced.
-    pub kind: Kind,
-    /// One sentence that defines it.
+    /// The kind of its samples.
+    pub kind: QuantityKind,
+    /// The definition, in one sentence.
     pub doc: &'static str,
 }
 
-/// Which way along a link: from the first node that the file names to the second, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From the first named node to the second.
-    Forward,
-    /// From the second named node to the first.
-    Backward,
-}
-
-impl Direction {
-    /// Its word in files, stores and the names of random streams: `forward` or `backward`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// What a sample is about. The numbers are places in the scenario's tables.
+/// The subject of a sample. The numbers are indices in the scenario's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -67,101 +39,103 @@ pub enum Subject {
     Run,
     /// One flow.
     Flow(u32),
-    /// One path of a flow, by its place in the flow's list of paths.
+    /// One path of a flow, by its index in the flow's list of paths.
     Path(u32, u8),
     /// One direction of a link.
     Link(u32, Direction),
-    /// One class of one direction of a link, by its place in the direction's list of classes.
+    /// One class of one direction of a link, by its index in the direction's list of classes.
     Class(u32, Direction, u8),
-    /// One rule of the traffic conditioner of one direction of a link, by its place in the direction's list of rules.
+    /// One rule of the traffic conditioner of one direction of a link, by its index in the direction's list of rules.
     Rule(u32, Direction, u16),
     /// One node.
     Node(u32),
-    /// One counter of the programs of a node, by its place among those that the node's programs name.
+    /// One counter of a node's programs, by its index among the counters that these programs name.
     Counter(u32, u16),
 }
 
 /// One measured value.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When; for a [`Kind::Count`] or [`Kind::Level`] the end of the interval it is about.
+    /// Time of the value. For a [`QuantityKind::Count`] or [`QuantityKind::Level`] it is the end of the interval.
     pub at: Instant,
-    /// What.
+    /// The measured quantity.
     pub quantity: &'static Quantity,
-    /// How much, in the quantity's unit.
+    /// The value in the quantity's unit.
     pub value: f64,
 }
 
-/// One line of a run's time line, in words: `T3-rtx on primary: cwnd 1500 B, error count 1 of 5`.
+/// One line of a run's time line, as text: `T3-rtx on primary: cwnd 1500 B, error count 1 of 5`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// About what.
+    /// The subject of the event.
     pub subject: Subject,
-    /// The words.
+    /// The text of the line.
     pub text: String,
 }
 
-/// Takes what a run reports: per interval or per message, never per packet unless a trace or a capture was asked
-/// for, so `dyn` is cheap enough.
+/// Receives the reports of a run. Reports come per interval or per message; only traces and captures report per
+/// packet. So `dyn` is cheap enough.
 pub trait Sink {
-    /// A measured value.
+    /// Receives a measured value.
     fn sample(&mut self, subject: Subject, sample: Sample);
 
-    /// A line of the time line.
+    /// Receives a line of the time line.
     fn note(&mut self, note: Note) {
         let _ = note;
     }
 
-    /// Whether samples of this quantity are of any use: a source of one sample per packet asks first, once
-    /// per run, and saves itself the trouble. Others may be given without asking.
+    /// Whether the sink uses samples of this quantity. A source of one sample per packet asks once per run and
+    /// skips the samples if not. Other sources may report without asking.
     fn wants(&self, quantity: &'static Quantity) -> bool {
         let _ = quantity;
         true
     }
 
-    /// This quantity of this subject is not counted in this run: that no sample of it comes does not mean zero. Told before
-    /// the run, by substrates that see less than others.
+    /// Declares that this run does not measure this quantity of this subject, so missing samples do not mean zero.
+    /// Substrates that cannot measure every quantity call it before the run.
     fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
         let _ = (subject, quantity);
     }
 
-    /// Memory of the samples and notes that it keeps, about, bytes. Asked every some thousand events, and at the end of a run.
+    /// Approximate memory of the kept samples and notes, bytes. Called once in some thousand events and at the end of a
+    /// run.
     fn kept_bytes(&self) -> u64 {
         0
     }
 
-    /// Whether notes are wanted. Asked once per run.
+    /// Whether the sink wants notes. Called once per run.
     fn wants_notes(&self) -> bool {
         false
     }
 
-    /// A packet at an interface of a node whose frames are wanted, in the order of time.
+    /// Receives a packet at an interface of a node whose frames are wanted, in the order of time.
     fn frame(&mut self, frame: &Frame<'_>) {
         let _ = frame;
     }
 
-    /// Whether the frames that pass the interfaces of this node are wanted. Asked once per run and node: what a
-    /// capture costs, it costs those who want one.
+    /// Whether the sink wants the frames that pass the interfaces of this node. Called once per run and node, so only
+    /// runs with a capture pay for it.
     fn wants_frames(&self, node: u32) -> bool {
         let _ = node;
         false
     }
 
-    /// Something happened to a packet on a link whose packets are wanted, in the order of time.
+    /// Receives an event of a packet on a link whose packets are wanted, in the order of time.
     fn packet(&mut self, event: &PacketEvent) {
         let _ = event;
     }
 
-    /// Whether it is wanted what happens to each packet on this direction of this link. Asked once per run and direction.
+    /// Whether the sink wants the events of each packet on this direction of this link. Called once per run and
+    /// direction.
     fn wants_packets(&self, link: u32, direction: Direction) -> bool {
         let _ = (link, direction);
         false
     }
 }
 
-/// A run's time line, for whoever writes lines of it: whether anybody reads them is asked once.
+/// Writes lines to a run's time line if the sink wants notes. It asks the sink only once.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeline {
     wanted: bool,
@@ -173,7 +147,7 @@ impl Timeline {
         Self { wanted: sink.wants_notes() }
     }
 
-    /// Writes a line; `words` is asked for only if somebody reads it.
+    /// Writes a line. `words` is called only if the sink wants notes.
     pub fn note(&self, at: Instant, subject: Subject, words: impl FnOnce() -> String, sink: &mut dyn Sink) {
         if self.wanted {
             sink.note(Note { at, subject, text: words() });

@@ -3,20 +3,20 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A moment of a run: nanoseconds since its start. The only clock value that the pure crates know.
+/// A time of a run: nanoseconds since its start. The pure crates know no other clock.
 ///
-/// 64 bits of nanoseconds last 584 years, so arithmetic on a run's times cannot overflow in practice;
-/// where it could (a deadline "never"), it saturates.
+/// 64 bits of nanoseconds last 584 years, so arithmetic on times cannot overflow in practice. It saturates, so that
+/// [`Instant::NEVER`] stays the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens: the deadline of what never comes.
+    /// Later than any event: the deadline of a timer that does not run.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the start.
+    /// The time `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -31,20 +31,20 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// Time from `earlier` until this moment; zero if `earlier` is the later one.
+    /// Time from `earlier` to this time; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A span of time in nanoseconds. Unlike `std`'s it is one word, which the packet path feels.
+/// A duration in nanoseconds. Unlike `std`'s it is one word, which makes the packet path faster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
 impl Duration {
-    /// No time at all.
+    /// The duration zero.
     pub const ZERO: Self = Self(0);
-    /// The longest span there is: "without limit".
+    /// The longest duration: "without limit".
     pub const MAX: Self = Self(u64::MAX);
 
     /// `n` nanoseconds.
@@ -67,10 +67,10 @@ impl Duration {
         Self(n.saturating_mul(1_000_000_000))
     }
 
-    /// `seconds`, rounded to the nearest nanosecond; negative and not-a-number give zero, too much gives
-    /// [`Duration::MAX`].
+    /// `seconds`, rounded to the nearest nanosecond. A negative number and NaN give zero, a number that is too large
+    /// gives [`Duration::MAX`].
     pub fn from_secs_f64(seconds: f64) -> Self {
-        // `as` saturates and sends NaN to zero, which is the contract above.
+        // `as` saturates and converts NaN to zero, as documented.
         Self((seconds * 1e9 + 0.5) as u64)
     }
 
@@ -84,22 +84,22 @@ impl Duration {
         self.0 as f64 / 1e9
     }
 
-    /// Whether this is no time at all.
+    /// Whether the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The span times `factor`, never beyond [`Duration::MAX`].
+    /// The duration times `factor`, at most [`Duration::MAX`].
     pub const fn saturating_mul(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
 
-    /// The span less `other`, never below zero.
+    /// The duration less `other`, at least zero.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The span rounded up to a whole number of `grain`s (a timer that ticks); a zero grain leaves it as it is.
+    /// Rounds up to a multiple of `grain`, as a ticking timer does. A zero `grain` changes nothing.
     pub const fn round_up(self, grain: Self) -> Self {
         if grain.0 == 0 { self } else { Self(self.0.div_ceil(grain.0).saturating_mul(grain.0)) }
     }
@@ -166,7 +166,7 @@ impl Mul<u64> for Duration {
 }
 
 impl fmt::Display for Instant {
-    /// Seconds with three decimals, as a time line is read: `51.110 s`.
+    /// Seconds with three decimals: `51.110 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} s", self.as_secs_f64())
     }

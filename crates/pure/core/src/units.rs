@@ -1,8 +1,8 @@
 //! Quantities as people write them: `0.5 Mbit/s`, `100 ms`, `10 KB`, `2 %`.
 //!
-//! SI prefixes throughout: 1 KB = 1000 B, 1 KiB = 1024 B. Bits and bytes are never mixed up: a rate is in
-//! bit/s and a size in B, and `10 Mb` is refused with a suggestion. Reading is exact: a value that is not a
-//! whole number of nanoseconds, bits per second or bytes is refused rather than rounded.
+//! Prefixes are SI: 1 KB = 1000 B, 1 KiB = 1024 B. A rate is in bit/s and a size in B; `10 Mb` is refused with a
+//! suggestion. Parsing is exact: a value that is not a whole number of nanoseconds, bits per second or bytes is
+//! refused, not rounded.
 //!
 //! ```
 //! use netrig_core::{Duration, Rate, Size};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Duration;
 
-/// Why a text is not the quantity that was expected.
+/// The text is not a quantity of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {expected}: {why}")]
 pub struct UnitError {
@@ -31,7 +31,7 @@ pub struct UnitError {
     why: String,
 }
 
-/// A number and its unit, split but not judged. `None` if the text does not start with a number.
+/// Splits a text into number and unit without checking them. `None` if the text does not start with a number.
 ///
 /// The text of a quantity in its canonical form is `format!("{number} {unit}")`.
 pub fn split_quantity(text: &str) -> Option<(&str, &str)> {
@@ -43,16 +43,17 @@ pub fn split_quantity(text: &str) -> Option<(&str, &str)> {
     number.bytes().any(|b| b.is_ascii_digit()).then(|| (number, unit.trim()))
 }
 
-/// One family of units: names with the count of base units that each is worth.
-struct Family {
+/// The units of one kind of quantity.
+struct UnitFamily {
     expected: &'static str,
     base: &'static str,
+    /// Name and number of base units of each unit.
     units: &'static [(&'static str, u64)],
-    /// What people write when they mean one of the units.
+    /// Frequent misspellings, each with the unit that is meant.
     slips: &'static [(&'static str, &'static str)],
 }
 
-const TIME: Family = Family {
+const TIME: UnitFamily = UnitFamily {
     expected: "a time such as `100 ms`",
     base: "nanoseconds",
     units: &[
@@ -75,7 +76,7 @@ const TIME: Family = Family {
     ],
 };
 
-const RATE: Family = Family {
+const RATE: UnitFamily = UnitFamily {
     expected: "a rate such as `10 Mbit/s`",
     base: "bits per second",
     units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
@@ -103,7 +104,7 @@ const RATE: Family = Family {
     ],
 };
 
-const SIZE: Family = Family {
+const SIZE: UnitFamily = UnitFamily {
     expected: "a size such as `10 KB`",
     base: "bytes",
     units: &[
@@ -130,12 +131,12 @@ const SIZE: Family = Family {
     ],
 };
 
-impl Family {
+impl UnitFamily {
     fn error(&self, given: &str, why: impl Into<String>) -> UnitError {
         UnitError { given: given.to_owned(), expected: self.expected, why: why.into() }
     }
 
-    /// Reads `text` as a whole number of base units.
+    /// Parses `text` as a whole number of base units.
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let (number, unit) =
             split_quantity(text).ok_or_else(|| self.error(text, "it does not start with a number"))?;
@@ -229,12 +230,12 @@ fn decimal(number: &str, worth: u64) -> Result<u64, DecimalError> {
     u64::try_from(scaled / power).map_err(|_| DecimalError::TooLarge)
 }
 
-/// A rate in bits per second. In files: `10 Mbit/s`. May be zero only where a type says so.
+/// A rate in bits per second. In files: `10 Mbit/s`. It may be zero only where a type allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// A rate of so many bits per second.
+    /// A rate of `bits_per_s`.
     pub const fn from_bits_per_s(bits_per_s: u64) -> Self {
         Self(bits_per_s)
     }
@@ -244,12 +245,12 @@ impl Rate {
         self.0
     }
 
-    /// Time that `bytes` take at this rate, rounded down to the nanosecond; [`Duration::MAX`] at rate zero.
+    /// Time to send `bytes` at this rate, rounded down to the nanosecond; [`Duration::MAX`] at rate zero.
     pub const fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        // In 64 bits as far as that goes (2.3 GB): this stands in the path of every packet.
+        // 64-bit arithmetic up to 2.3 GB, because every packet uses it.
         match bytes.checked_mul(8_000_000_000) {
             Some(scaled) => Duration::from_nanos(scaled / self.0),
             None => Duration::from_nanos((bytes as u128 * 8_000_000_000 / self.0 as u128) as u64),
@@ -262,7 +263,7 @@ impl Rate {
 pub struct Size(u64);
 
 impl Size {
-    /// So many bytes.
+    /// A size of `bytes`.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -278,7 +279,7 @@ impl Size {
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// `value`, if it lies in 0..=1.
+    /// Accepts a `value` in 0..=1.
     pub fn new(value: f64) -> Result<Self, UnitError> {
         if (0.0..=1.0).contains(&value) {
             return Ok(Self(value));
@@ -351,8 +352,8 @@ macro_rules! text_quantity {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Text;
-                impl de::Visitor<'_> for Text {
+                struct QuantityVisitor;
+                impl de::Visitor<'_> for QuantityVisitor {
                     type Value = $type;
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                         f.write_str($expected)
@@ -362,7 +363,7 @@ macro_rules! text_quantity {
                     }
                     $($number)*
                 }
-                deserializer.deserialize_any(Text)
+                deserializer.deserialize_any(QuantityVisitor)
             }
         }
 

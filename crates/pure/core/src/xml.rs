@@ -1,8 +1,8 @@
-//! Texts in XML and HTML, and markup that is always balanced.
+//! Escaped text for XML and HTML, and markup that is always balanced.
 
 use std::fmt::Display;
 
-/// `text` as character data or as the value of an attribute. Characters that XML does not allow become U+FFFD.
+/// Escapes `text` for character data and attribute values. Characters that XML does not allow become U+FFFD.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +12,6 @@ pub fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not allowed in XML at all.
             c if c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}') => {
                 out.push('\u{fffd}')
             }
@@ -22,8 +21,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// HTML that is well-formed XML at the same time: every element is closed where it was opened, everything that
-/// is not markup is escaped.
+/// HTML that is also well-formed XML: every element is closed, and all text is escaped.
 #[derive(Debug, Default)]
 pub struct Markup(String);
 
@@ -33,7 +31,7 @@ impl Markup {
         self.0
     }
 
-    /// An element around what `inner` writes.
+    /// Writes an element with the content that `inner` writes.
     pub fn inside(&mut self, tag: &str, attributes: &[(&str, &str)], inner: impl FnOnce(&mut Self)) {
         self.open(tag, attributes);
         self.0.push('>');
@@ -46,23 +44,23 @@ impl Markup {
         }
     }
 
-    /// An element around a text.
+    /// Writes an element with a text.
     pub fn element(&mut self, tag: &str, attributes: &[(&str, &str)], text: impl Display) {
         self.inside(tag, attributes, |m| m.text(text));
     }
 
-    /// An element that has no inside: `meta`, `br`.
+    /// Writes an element without content: `meta`, `br`.
     pub fn empty(&mut self, tag: &str, attributes: &[(&str, &str)]) {
         self.open(tag, attributes);
         self.0.push_str("/>\n");
     }
 
-    /// A text.
+    /// Writes an escaped text.
     pub fn text(&mut self, text: impl Display) {
         self.0.push_str(&escaped(&text.to_string()));
     }
 
-    /// Markup that is balanced already.
+    /// Writes markup that is already balanced.
     pub fn raw(&mut self, markup: &str) {
         self.0.push_str(markup);
     }

@@ -1,8 +1,8 @@
 //! One direction of a line.
 
 use netrig_core::{
-    Backlog, Delivery, Dequeue, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Observer,
-    PacketMeta, QueueDiscipline, Seeds, Size, Waiting, Watch,
+    Backlog, Delivery, Dequeue, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, LinkObserver,
+    Observer, PacketMeta, QueueDiscipline, Seeds, Size, Waiting,
 };
 
 use crate::flight::{Flight, Flying};
@@ -220,7 +220,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
 
 impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
     #[inline]
-    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl Watch<P>) {
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl LinkObserver<P>) {
         let obs = obs.lane(lane);
         self.catch_up(now, obs);
         obs.offered(now, &packet);
@@ -247,7 +247,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         self.plan(now, waiting, obs);
     }
 
-    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl Watch<P>) {
+    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl LinkObserver<P>) {
         let obs = obs.lane(lane);
         self.catch_up(now, obs);
         match event {
@@ -278,7 +278,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
     }
 
     #[inline]
-    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Watch<P>) -> Option<Delivery<P>> {
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl LinkObserver<P>) -> Option<Delivery<P>> {
         let obs = obs.lane(Lane::ONLY);
         self.catch_up(now, obs);
         loop {

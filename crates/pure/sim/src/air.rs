@@ -1,7 +1,7 @@
 //! The air of a WiFi channel, and what watches each of its lanes.
 
 use netrig_core::{
-    Delivery, Instant, Lane, Link, LinkEvent, Observer, Seeds, Sink, Timeline, Watch, quantity,
+    Delivery, Instant, Lane, Link, LinkEvent, LinkObserver, Observer, Seeds, Sink, Timeline, quantity,
 };
 use netrig_experiment::{LinkSpec, WifiLane};
 use netrig_link::wire::{EventLog, Events, Waits, WireMeter};
@@ -23,7 +23,7 @@ struct Lanes(Vec<Watched>);
 
 type Watched = ((Counters, Waits), Option<EventLog>);
 
-impl Watch<Parcel> for Lanes {
+impl LinkObserver<Parcel> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Parcel> {
         &mut self.0[lane.0 as usize]
     }

@@ -1,18 +1,17 @@
-//! Batch means: an interval from one long run, whose neighbouring values depend on each other.
+//! Batch means: an interval from one long run with autocorrelated values.
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_open_unit, check_pairs, check_positive, check_sample};
-use crate::interval::{self, Interval, Method};
+use crate::interval::{self, EstimationMethod, Interval};
 
-/// The fewest batches that [`BatchMeans::choose`] goes down to; Schmeiser (1982), *Batch size effects in the
+/// The least number of batches of [`BatchMeans::choose`]. Schmeiser (1982), *Batch size effects in the
 /// analysis of simulation output*, finds 10 to 30 enough for any run length.
 pub const FEWEST_BATCHES: usize = 10;
 
-/// The most batches that [`BatchMeans::choose`] tries.
+/// The greatest number of batches of [`BatchMeans::choose`].
 const MOST_BATCHES: usize = 320;
 
-/// The level of von Neumann's test: a correlation that shows in one of ten independent series is still let
-/// pass.
+/// The level of von Neumann's test: it rejects one of ten independent series.
 const TEST_LEVEL: f64 = 0.1;
 
 /// The means of equally long batches of one run, and whether they look independent.
@@ -20,13 +19,13 @@ const TEST_LEVEL: f64 = 0.1;
 pub struct BatchMeans {
     /// The batches' means, in order, in the unit of the values.
     pub means: Vec<f64>,
-    /// How many values went into each.
+    /// Number of values per batch.
     pub batch_size: usize,
-    /// How many values at the end did not fill a batch and were left out.
+    /// Number of values at the end that did not fill a batch and were discarded.
     pub left_over: usize,
     /// The autocorrelation of neighbouring means, in -1..=1.
     pub lag1: f64,
-    /// The one-sided p-value of von Neumann's test against positive correlation: small means correlated.
+    /// The one-sided p-value of von Neumann's test against positive correlation. A small value means correlation.
     pub p_value: f64,
 }
 
@@ -48,10 +47,10 @@ impl BatchMeans {
         Ok(Self { means, batch_size, left_over: values.len() - used, lag1, p_value })
     }
 
-    /// The most batches (320, 160, 80, 40, 20, 10) whose means pass von Neumann's test at 10 %. If not even
-    /// ten do, the ten are returned and [`independent`](Self::independent) says no: the run is too short.
+    /// The greatest number of batches (320, 160, 80, 40, 20, 10) whose means pass von Neumann's test at 10 %. If none
+    /// pass, it returns ten batches and [`independent`](Self::independent) is false: the run is too short.
     ///
-    /// Looking for the most batches that pass lets some correlation through: a 95 % interval holds about 93 %.
+    /// This search lets some correlation through: the coverage of a 95 % interval is about 93 %.
     ///
     /// # Errors
     /// Fewer than ten values, or a value that is not finite.
@@ -60,10 +59,10 @@ impl BatchMeans {
         Self::most(values.len(), |batches| Self::new(values, batches))
     }
 
-    /// The same of a ratio, as a mean of what is counted in seconds with more of it and with less: each of `parts` is what was
-    /// summed up in an equally long span of the run, and of how many. All parts are in a batch, none is left over; batches
-    /// differ by one part in length where it must be. The mean of the `means` is the ratio of both sums; each stands as far
-    /// from it as its batch pulls it, (sum - ratio * weight) / mean weight (Cochran, *Sampling Techniques*, 1977, section 6.3).
+    /// Batches of a ratio of sums, such as a mean over events whose number differs from second to second. Each of `parts`
+    /// is the sum and the weight (the count) of one of equally long spans of the run. Every part is in a batch, so
+    /// batches may differ by one part in length. The mean of the `means` is the ratio of both sums; the mean of a batch is
+    /// ratio + (sum - ratio * weight) / mean weight (Cochran, *Sampling Techniques*, 1977, section 6.3).
     ///
     /// # Errors
     /// Fewer than ten parts, a number that is not finite, or weights whose sum is not above zero.
@@ -86,7 +85,7 @@ impl BatchMeans {
         Self::most(parts.len(), cut)
     }
 
-    /// The most batches of so many values that look independent.
+    /// The greatest number of batches whose means look independent.
     fn most(values: usize, cut: impl Fn(usize) -> Result<Self, StatsError>) -> Result<Self, StatsError> {
         let mut batches = MOST_BATCHES;
         while batches > FEWEST_BATCHES {
@@ -101,8 +100,7 @@ impl BatchMeans {
         cut(FEWEST_BATCHES)
     }
 
-    /// Whether von Neumann's test finds no positive correlation at 10 %. If it does, the interval is too
-    /// narrow.
+    /// Whether von Neumann's test finds no positive correlation at 10 %. If false, the interval is too narrow.
     #[must_use]
     pub fn independent(&self) -> bool {
         self.p_value >= TEST_LEVEL
@@ -114,14 +112,14 @@ impl BatchMeans {
     /// `confidence` not strictly between 0 and 1.
     pub fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
         check_open_unit("confidence", confidence)?;
-        Ok(Interval { method: Method::BatchMeans, ..interval::student(&self.means, confidence)? })
+        Ok(Interval { method: EstimationMethod::BatchMeans, ..interval::student(&self.means, confidence)? })
     }
 }
 
 /// Lag-1 autocorrelation and the p-value of von Neumann's (1941) ratio, which corrects it for the two ends:
 /// z = (1 - sum of squared differences / (2 sum of squares)) / sqrt((k - 2) / (k^2 - 1)).
 ///
-/// Source: Alexopoulos and Seila, in Banks (ed.), *Handbook of Simulation* (1998), chapter 7. Equal means are
+/// Source: Alexopoulos and Seila, in Banks (ed.), *Handbook of Simulation* (1998), chapter 7. Equal means count as
 /// not correlated.
 fn von_neumann(means: &[f64]) -> (f64, f64) {
     let k = means.len() as f64;

@@ -1,7 +1,7 @@
 //! The sampling distributions: normal, Student t, chi-square, F and binomial.
 //!
-//! Each offers `cdf` (probability of at most x), `upper` (probability of more than x, exact far out in the
-//! tail where `1 - cdf` has lost its digits) and, except the binomial, `quantile`.
+//! Each has `cdf` (probability of at most x), `upper` (probability of more than x, precise far out in the tail
+//! where `1 - cdf` is not) and, except the binomial, `quantile`.
 //! Source: Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions*, 2nd ed.
 
 use std::f64::consts::{PI, SQRT_2};
@@ -9,7 +9,7 @@ use std::f64::consts::{PI, SQRT_2};
 use crate::error::{StatsError, check_positive};
 use crate::special::{beta_inc, beta_inc_both, gamma_p, gamma_q, ln_beta};
 
-/// A probability in [0, 1].
+/// Checks that a probability lies in [0, 1].
 fn check_probability(value: f64) -> Result<f64, StatsError> {
     let range = "between 0 and 1";
     if (0.0..=1.0).contains(&value) {
@@ -19,7 +19,7 @@ fn check_probability(value: f64) -> Result<f64, StatsError> {
     }
 }
 
-/// The x >= 0 at which the falling function `upper` equals `q`: Newton's method kept inside a bracket.
+/// The x >= 0 at which the falling function `upper` equals `q`, by Newton's method inside a bracket.
 fn invert_upper(q: f64, start: f64, upper: impl Fn(f64) -> f64, density: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut x = start.clamp(f64::MIN_POSITIVE, f64::MAX);
@@ -32,7 +32,7 @@ fn invert_upper(q: f64, start: f64, upper: impl Fn(f64) -> f64, density: impl Fn
         }
         let newton = x + excess / density(x);
         let inside = newton > low && newton < high;
-        // Each of Newton's steps squares the relative error, so after one this small nothing is left to gain.
+        // A step of Newton's method squares the relative error, so after a step this small x is exact.
         if inside && (newton - x).abs() <= 1e-9 * x {
             return newton;
         }
@@ -76,7 +76,7 @@ impl Normal {
     }
 
     /// The x >= 0 that is exceeded with probability `q <= 1/2`: a rational start (Abramowitz and Stegun
-    /// 26.2.23, error 4.5e-4), then Halley's steps, of which each triples the digits.
+    /// 26.2.23, error 4.5e-4), then steps of Halley's method; each step triples the digits.
     fn upper_quantile(self, q: f64) -> f64 {
         if q == 0.0 {
             return f64::INFINITY;

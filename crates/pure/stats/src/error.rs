@@ -1,6 +1,6 @@
-//! What can be wrong with the numbers that a caller hands in, and the checks that say so.
+//! Errors of the caller's numbers, and the checks for them.
 
-/// Why a statistic cannot be computed from what was given.
+/// The reason why a statistic cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsError {
@@ -9,16 +9,16 @@ pub enum StatsError {
     TooFew {
         /// The smallest sample the method accepts.
         needed: usize,
-        /// The size of the sample that was given.
+        /// The size of the given sample.
         got: usize,
     },
     /// A value is infinite or not a number.
     #[error("value {index} is not a finite number")]
     NotFinite {
-        /// The position of the first such value, from 0.
+        /// The index of the first such value, from 0.
         index: usize,
     },
-    /// Two samples that belong together, value by value, differ in length.
+    /// Two paired samples differ in length.
     #[error("paired samples differ in length: {left} and {right}")]
     LengthsDiffer {
         /// The length of the first sample.
@@ -31,39 +31,39 @@ pub enum StatsError {
     OutOfRange {
         /// The parameter's name.
         what: &'static str,
-        /// The values it may take, in words.
+        /// The allowed values, in words.
         range: &'static str,
-        /// The value that was given.
+        /// The given value.
         value: f64,
     },
-    /// All values are equal where the method needs spread.
+    /// All values are equal, but the method needs spread.
     #[error("{what} is undefined because all values are equal")]
     NoSpread {
-        /// The statistic that was asked for.
+        /// The requested statistic.
         what: &'static str,
     },
-    /// A time lies before one that was already given.
+    /// A time lies before an earlier argument.
     #[error("time ran backwards: {at_s} s after {last_s} s")]
     TimeBackwards {
-        /// The time that was given, in seconds.
+        /// The given time, s.
         at_s: f64,
-        /// The latest time before it, in seconds.
+        /// The latest earlier argument, s.
         last_s: f64,
     },
 }
 
-/// A confidence or probability that must lie strictly between 0 and 1.
+/// Checks that a confidence or probability lies strictly between 0 and 1.
 pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<f64, StatsError> {
     let range = "between 0 and 1 (both excluded)";
     if value > 0.0 && value < 1.0 { Ok(value) } else { Err(StatsError::OutOfRange { what, range, value }) }
 }
 
-/// A confidence level such as 0.95.
+/// Checks a confidence level such as 0.95.
 pub(crate) fn check_confidence(confidence: f64) -> Result<f64, StatsError> {
     check_open_unit("confidence", confidence)
 }
 
-/// A quantity that must be finite and greater than zero.
+/// Checks that a number is finite and greater than zero.
 pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, StatsError> {
     let range = "a positive finite number";
     if value > 0.0 && value.is_finite() {
@@ -73,13 +73,13 @@ pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, Stat
     }
 }
 
-/// A quantity that must be finite.
+/// Checks that a number is finite.
 pub(crate) fn check_number(what: &'static str, value: f64) -> Result<f64, StatsError> {
     let range = "a finite number";
     if value.is_finite() { Ok(value) } else { Err(StatsError::OutOfRange { what, range, value }) }
 }
 
-/// At least `needed` values, all finite.
+/// Checks that there are at least `needed` values, all finite.
 pub(crate) fn check_sample(values: &[f64], needed: usize) -> Result<(), StatsError> {
     if values.len() < needed {
         return Err(StatsError::TooFew { needed, got: values.len() });
@@ -90,7 +90,7 @@ pub(crate) fn check_sample(values: &[f64], needed: usize) -> Result<(), StatsErr
     }
 }
 
-/// Two samples of one length, at least `needed` pairs, all finite.
+/// Checks that two samples have the same length, at least `needed`, and that all values are finite.
 pub(crate) fn check_pairs(left: &[f64], right: &[f64], needed: usize) -> Result<(), StatsError> {
     if left.len() != right.len() {
         return Err(StatsError::LengthsDiffer { left: left.len(), right: right.len() });
@@ -99,8 +99,8 @@ pub(crate) fn check_pairs(left: &[f64], right: &[f64], needed: usize) -> Result<
     check_sample(right, needed)
 }
 
-/// At least `least` levels (at least 1), each with the same number of replications, at least `replications`.
-/// Returns that number.
+/// Checks that there are at least `least` levels (at least 1), each with the same number of replications, which must be
+/// at least `replications`. Returns that number.
 pub(crate) fn check_levels(
     levels: &[Vec<f64>],
     least: usize,

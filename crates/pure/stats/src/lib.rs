@@ -1,13 +1,12 @@
 //! The statistics of a network performance laboratory: intervals, quantiles, warm-up, stopping rules,
 //! comparisons, goodness of fit and theory curves.
 //!
-//! It turns numbers into numbers. It never does I/O, never asks the clock, never draws from a random source
-//! that was not seeded by its caller, and never uses the platform's libm: the same input gives the same bytes
-//! on every machine.
+//! All functions compute numbers from numbers. They do no I/O, read no clock, use only random sources that the
+//! caller has seeded, and do not use the platform's libm: the same input gives the same bytes on every machine.
 //!
-//! Start from [`Interval`]: every estimate is one, with its two ends, its n, its confidence and how it was
-//! made. [`interval::student`] makes one from the values of replications, [`compare::paired`] from two
-//! systems under the same seeds, and [`theory::curve`] draws what it should have been.
+//! Start from [`Interval`], the form of every estimate: its two ends, its n, its confidence and its method.
+//! [`interval::student`] estimates from the values of replications, [`compare::paired`] from two systems under the
+//! same seeds. [`theory::curve`] gives the theoretical value.
 
 #![forbid(unsafe_code)]
 

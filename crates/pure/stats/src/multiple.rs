@@ -1,11 +1,11 @@
-//! Many claims, one error rate.
+//! Tests of many claims under one error rate.
 
 use crate::error::{StatsError, check_sample};
 
 /// Holm's step-down adjusted p-values, in the order of `p_values`.
 ///
-/// Rejecting every claim whose adjusted value is at most alpha keeps the probability of any false rejection
-/// at or below alpha, whatever the dependence between the tests. Source: Holm (1979), *A simple sequentially
+/// If every claim with an adjusted value of at most alpha is rejected, the probability of any false rejection is at
+/// most alpha, for any dependence between the tests. Source: Holm (1979), *A simple sequentially
 /// rejective multiple test procedure*.
 ///
 /// # Errors

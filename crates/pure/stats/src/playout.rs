@@ -1,66 +1,65 @@
-//! A play-out buffer: what a receiver of voice or video plays of what the network delivered, and when.
+//! A play-out buffer: which packets a receiver of voice or video plays, and when.
 //!
-//! Packets come with delays that vary; a buffer waits until each packet's moment of play-out, and what comes later might
-//! as well have been lost. [`played`] simulates it over the packets of a run, [`LossPattern`] says what was missing.
+//! Packets arrive with varying delays. The buffer holds each packet until its play-out time; a packet that arrives later
+//! is as good as lost. [`played`] simulates a buffer over the packets of a run, [`LossBursts`] counts the missing packets.
 
 use crate::StatsError;
 
-/// What became of a packet on its way.
+/// A sent packet with its delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Packet {
-    /// When it was sent, s.
+pub struct PlayoutPacket {
+    /// Sending time, s.
     pub sent_s: f64,
-    /// Its delay, s; `None` if it was lost.
+    /// Delay, s; `None` if the packet was lost.
     pub delay_s: Option<f64>,
-    /// Whether it is the first after a pause (RTP's marker bit of a talk spurt, RFC 3551 section 4.1): only there may the
-    /// delay of play-out change unheard.
+    /// Whether it is the first packet after a pause (RTP's marker bit of a talk spurt, RFC 3551 section 4.1). Only there
+    /// may the play-out delay change without an audible effect.
     pub begins: bool,
 }
 
-/// How a buffer chooses how long after its sending a packet is played.
+/// The strategy by which a buffer chooses the play-out delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Buffer {
-    /// The first that arrives waits so long, s, in the buffer, and every other is played as long after its sending.
+pub enum PlayoutBuffer {
+    /// The first packet that arrives waits this time, s, in the buffer. All packets have its play-out delay.
     Fixed(f64),
-    /// From the start of each talk spurt on as long as the smoothed delay and four times its smoothed deviation. Without
-    /// pauses it stays as it began.
+    /// At the start of each talk spurt the play-out delay becomes the smoothed delay plus four times its smoothed
+    /// deviation. Without pauses it does not change.
     ///
     /// Source: Ramjee, Kurose, Towsley, Schulzrinne (1994), *Adaptive playout mechanisms for packetized audio applications
     /// in wide-area networks*, algorithm 1, with its weight of 0.998002.
     Adaptive,
 }
 
-/// Weight of what was before in the smoothed delay and its deviation (Ramjee et al., section 3).
+/// Weight of the previous value in the smoothed delay and its deviation (Ramjee et al., section 3).
 const WEIGHT: f64 = 0.998_002;
-/// So many deviations above the smoothed delay (Ramjee et al., equation 1).
+/// Number of deviations above the smoothed delay (Ramjee et al., equation 1).
 const DEVIATIONS: f64 = 4.0;
-/// The deviation that is taken for granted before anything is known of it, s: two packets of 20 ms wait at first, as in
-/// receivers that are sold.
+/// Initial deviation, s. With it two packets of 20 ms wait at first, as in commercial receivers.
 const FIRST_DEVIATION_S: f64 = 0.01;
 
-/// What a buffer made of a run.
+/// The result of a play-out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Played {
-    /// Which packets were missing when they were to be played: lost, or too late.
+pub struct PlayoutResult {
+    /// For each packet, whether it was missing at its play-out time: lost or late.
     pub missing: Vec<bool>,
     /// Mean time from sending to play-out over the packets that were played, s; `None` if none was.
     pub delay_s: Option<f64>,
-    /// Packets that came, but too late.
+    /// Packets that arrived too late.
     pub late: u64,
 }
 
-/// Plays the packets of a run, in the order of their sending.
+/// Plays the packets of a run, which must be in the order of sending.
 ///
 /// # Errors
-/// A time or delay that is not finite, named by the packet's place.
-pub fn played(packets: &[Packet], buffer: Buffer) -> Result<Played, StatsError> {
+/// A time or delay that is not finite, with the packet's index.
+pub fn played(packets: &[PlayoutPacket], buffer: PlayoutBuffer) -> Result<PlayoutResult, StatsError> {
     if let Some(index) =
         packets.iter().position(|p| !p.sent_s.is_finite() || !p.delay_s.unwrap_or(0.0).is_finite())
     {
         return Err(StatsError::NotFinite { index });
     }
     let mut clock = PlayoutClock::new(buffer, packets);
-    let mut played = Played { missing: Vec::with_capacity(packets.len()), delay_s: None, late: 0 };
+    let mut played = PlayoutResult { missing: Vec::with_capacity(packets.len()), delay_s: None, late: 0 };
     let mut waited = 0.0;
     for packet in packets {
         let wait = clock.wait(packet);
@@ -75,28 +74,28 @@ pub fn played(packets: &[Packet], buffer: Buffer) -> Result<Played, StatsError> 
     Ok(played)
 }
 
-/// How long after its sending the packet at hand is played.
+/// Computes the play-out delay of each packet.
 struct PlayoutClock {
-    buffer: Buffer,
+    buffer: PlayoutBuffer,
     wait_s: f64,
     delay_s: f64,
     deviation_s: f64,
 }
 
 impl PlayoutClock {
-    fn new(buffer: Buffer, packets: &[Packet]) -> Self {
-        // A receiver can play nothing before something came; the first delay that it sees is all that it knows.
+    fn new(buffer: PlayoutBuffer, packets: &[PlayoutPacket]) -> Self {
+        // A receiver plays nothing before the first arrival, and knows only the delay of that packet.
         let first = packets.iter().find_map(|packet| packet.delay_s).unwrap_or(0.0);
         let in_buffer = match buffer {
-            Buffer::Fixed(wait) => wait,
-            Buffer::Adaptive => DEVIATIONS * FIRST_DEVIATION_S,
+            PlayoutBuffer::Fixed(wait) => wait,
+            PlayoutBuffer::Adaptive => DEVIATIONS * FIRST_DEVIATION_S,
         };
         Self { buffer, wait_s: first + in_buffer, delay_s: first, deviation_s: FIRST_DEVIATION_S }
     }
 
-    /// The wait of this packet. What a packet's delay tells is known to the packets after it.
-    fn wait(&mut self, packet: &Packet) -> f64 {
-        if self.buffer == Buffer::Adaptive && packet.begins {
+    /// The play-out delay of this packet. The packet's own delay affects only later packets.
+    fn wait(&mut self, packet: &PlayoutPacket) -> f64 {
+        if self.buffer == PlayoutBuffer::Adaptive && packet.begins {
             self.wait_s = self.delay_s + DEVIATIONS * self.deviation_s;
         }
         if let Some(delay) = packet.delay_s {
@@ -108,19 +107,19 @@ impl PlayoutClock {
     }
 }
 
-/// How losses lie among the packets.
+/// Lost packets and bursts of loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LossPattern {
-    /// Packets.
+pub struct LossBursts {
+    /// All packets.
     pub packets: u64,
-    /// Those that are missing.
+    /// Missing packets.
     pub lost: u64,
-    /// Runs of missing packets without one between that is not.
+    /// Runs of consecutive missing packets.
     pub bursts: u64,
 }
 
-impl LossPattern {
-    /// The pattern of these packets, true where one is missing.
+impl LossBursts {
+    /// Counts packets; `missing` is true for each missing packet.
     #[must_use]
     pub fn of(missing: &[bool]) -> Self {
         let starts = missing.iter().enumerate().filter(|(at, lost)| **lost && (*at == 0 || !missing[at - 1]));
@@ -131,14 +130,14 @@ impl LossPattern {
         }
     }
 
-    /// The share of packets that are missing; `None` of no packets.
+    /// The share of packets that are missing; `None` without packets.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.packets > 0).then(|| self.lost as f64 / self.packets as f64)
     }
 
     /// Burst ratio, BurstR (G.107 section 7.5): the mean length of the bursts over that of independent losses of the same
-    /// share, 1 / (1 - share). 1 if nothing is lost, or all: then there is nothing to compare.
+    /// share, 1 / (1 - share). It is 1 if no packet is lost or all are.
     #[must_use]
     pub fn burst_ratio(&self) -> f64 {
         if self.lost == 0 || self.lost == self.packets {

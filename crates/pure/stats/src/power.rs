@@ -1,13 +1,13 @@
-//! How many replications a question needs, given the spread between replications.
+//! The number of replications that a test needs, given the spread between replications.
 //!
-//! Student's quantiles at the n in question stand where the exact power would take the noncentral t (Guenther
-//! 1981, *Sample size formulas for normal theory t tests*): right to within one replication.
+//! The formulas use Student's quantiles at n instead of the noncentral t (Guenther 1981, *Sample size formulas for
+//! normal theory t tests*). The error is at most one replication.
 
 use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_open_unit, check_positive};
 use crate::interval::critical_t;
 
-/// No plan asks for more; an n beyond it is reported as this.
+/// The greatest result. A larger n is reported as this number.
 pub const MOST: usize = 1_000_000_000;
 
 /// The n at which Student's interval of a mean is as narrow as `half_width` (same unit as `sd`), at least 2.
@@ -21,8 +21,8 @@ pub fn for_half_width(sd: f64, half_width: f64, confidence: f64) -> Result<usize
 }
 
 /// The number of pairs at which a one-sided paired t-test at `level` finds a true mean difference of
-/// `difference` with probability `power`. `sd` is that of the differences, in the same unit. For a two-sided
-/// test, halve `level`.
+/// `difference` with probability `power`. `sd` is the standard deviation of the differences, in the same unit. For a
+/// two-sided test, halve `level`.
 ///
 /// # Errors
 /// `sd` negative or not finite, `difference` not positive, `level` or `power` not strictly between 0 and 1.
@@ -38,8 +38,8 @@ pub fn for_difference(sd: f64, difference: f64, level: f64, power: f64) -> Resul
 
 /// The number of pairs at which two one-sided tests at `level` show that a true mean difference of
 /// `difference` lies inside ±`margin` with probability `power` (Chow, Shao and Wang, *Sample Size
-/// Calculations in Clinical Research*, 2nd ed., section 3.1). `sd` is that of the differences, in the same
-/// unit.
+/// Calculations in Clinical Research*, 2nd ed., section 3.1). `sd` is the standard deviation of the differences, in
+/// the same unit.
 ///
 /// # Errors
 /// `sd` negative or not finite, `margin` not greater than `difference`'s magnitude, `level` or `power` not
@@ -54,7 +54,7 @@ pub fn for_equivalence(
     check_open_unit("level", level)?;
     check_open_unit("power", power)?;
     let room = check_positive("margin beyond the difference", margin - difference.abs())?;
-    // In the middle both tests can fail, each with half of the error; off the middle one hardly can.
+    // At a difference of 0 both tests can fail, each with half of the error. Else one of them hardly fails.
     let error = if difference == 0.0 { 0.5 * (1.0 - power) } else { 1.0 - power };
     smallest(sd, room, |df| {
         let t = StudentT::new(df)?;
@@ -62,8 +62,8 @@ pub fn for_equivalence(
     })
 }
 
-/// The smallest n with `factor(n - 1) sd / sqrt(n) <= width`. `factor` falls with the degrees of freedom, so
-/// its value at the most of them bounds n from below, and n lies a few steps above that bound.
+/// The smallest n with `factor(n - 1) sd / sqrt(n) <= width`. `factor` falls with the degrees of freedom, so its value at
+/// [`MOST`] gives a lower bound, and n lies a few steps above it.
 fn smallest(
     sd: f64,
     width: f64,

@@ -2,9 +2,9 @@
 
 use crate::distribution::Binomial;
 use crate::error::{StatsError, check_confidence, check_open_unit, check_sample};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
-/// Which of the definitions of a sample's quantile [`quantile`] has, for a reader of its values.
+/// The definition of [`quantile`], as text for reports.
 pub const DEFINITION: &str = "type 7 of Hyndman and Fan (1996), linear between the two nearest observations";
 
 /// The values in rising order.
@@ -17,7 +17,7 @@ pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
 /// The `p`-quantile of `values`, `0 <= p <= 1`, in their unit.
 ///
 /// Type 7 of Hyndman and Fan (1996), *Sample quantiles in statistical packages*: linear between the order
-/// statistics around position `(n - 1) p`, the default of R, NumPy and Excel. Exact: no bins, no sketch.
+/// statistics around position `(n - 1) p`, the default of R, NumPy and Excel. It is exact, without bins or sketches.
 ///
 /// # Errors
 /// An empty sample, a value that is not finite, or `p` outside [0, 1].
@@ -37,7 +37,7 @@ pub fn median(values: &[f64]) -> Result<f64, StatsError> {
     quantile(values, 0.5)
 }
 
-/// Type 7 on values that are in rising order already; there is at least one.
+/// [`quantile`] of a sample in rising order, which must not be empty.
 pub(crate) fn of_sorted(sorted: &[f64], p: f64) -> f64 {
     let position = (sorted.len() - 1) as f64 * p;
     let below = position.floor() as usize;
@@ -48,9 +48,9 @@ pub(crate) fn of_sorted(sorted: &[f64], p: f64) -> f64 {
 
 /// The `p`-quantile with an interval between two order statistics, valid for any distribution.
 ///
-/// The number of values below the true quantile is binomial(n, p); each end leaves out at most half of `1 -
+/// The number of values below the true quantile is binomial(n, p). Each end leaves out at most half of `1 -
 /// confidence` (Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2), so coverage is at least
-/// `confidence`. An end is `None` where the sample is too small to bound that side at all.
+/// `confidence`. An end is `None` if the sample is too small to bound that side.
 ///
 /// # Errors
 /// An empty sample, a value that is not finite, `p` or `confidence` not strictly between 0 and 1.
@@ -65,12 +65,12 @@ pub fn interval(values: &[f64], p: f64, confidence: f64) -> Result<Interval, Sta
         high: high.map(|rank| sorted[rank]),
         n: sorted.len(),
         confidence,
-        method: Method::OrderStatistics,
+        method: EstimationMethod::OrderStatistics,
     })
 }
 
-/// The ranks (from 0) of the two order statistics between which the `p`-quantile of a sample of `n` lies; no rank on a
-/// side that the sample is too small to bound.
+/// The ranks (from 0) of the two order statistics that bound the `p`-quantile in a sample of `n`. A rank is `None` if the
+/// sample is too small to bound that side.
 pub(crate) fn ranks(n: usize, p: f64, confidence: f64) -> Result<(Option<usize>, Option<usize>), StatsError> {
     let tail = 0.5 * (1.0 - check_confidence(confidence)?);
     if n == 0 {
@@ -83,8 +83,7 @@ pub(crate) fn ranks(n: usize, p: f64, confidence: f64) -> Result<(Option<usize>,
     Ok((low.checked_sub(1), (high < n).then_some(high)))
 }
 
-/// The first rank in `0..n` from which on `holds` is true; `n` if it never is. `holds` must not turn false
-/// again.
+/// The first rank in `0..n` at which `holds` is true; `n` if there is none. `holds` must be monotone.
 fn first_where(n: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut from, mut to) = (0, n);
     while from < to {

@@ -1,4 +1,4 @@
-//! Random draws for resampling, from an explicit seed and the same on every machine.
+//! Random draws for resampling, from an explicit seed. They are the same on every machine.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -9,7 +9,7 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// The seed fills the first 8 bytes of ChaCha's key, so that no library's way of stretching it matters.
+    /// The seed fills the first 8 bytes of ChaCha's key, so that the result does not depend on a library's seeding.
     pub(crate) fn new(seed: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());

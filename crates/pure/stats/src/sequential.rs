@@ -1,15 +1,15 @@
-//! A sequential test of a proportion: after every trial, decide or go on.
+//! A sequential test of a proportion: after every trial it decides or continues.
 //!
 //! Wald (1945), *Sequential tests of statistical hypotheses*, Annals of Mathematical Statistics 16(2). The log of the
-//! likelihood ratio walks up with every failure and down with every success, until it leaves an interval. Of all tests
-//! with these error rates it needs the fewest trials in the mean at both of its shares (Wald and Wolfowitz 1948).
+//! likelihood ratio rises with every failure and falls with every success, until it leaves an interval. Of all tests with
+//! these error rates it needs the fewest trials on average at both of its shares (Wald and Wolfowitz 1948).
 
 use libm::{exp, log};
 
 use crate::error::{StatsError, check_open_unit};
 
-/// Tells a share of failures that is good from one that is bad. Between the two either answer is right: the region of
-/// indifference.
+/// Tests whether a share of failures is good or bad. Between the two shares, in the region of indifference, both answers
+/// are right.
 ///
 /// ```
 /// use netrig_stats::sequential::{Judgement, ProportionTest};
@@ -23,31 +23,30 @@ use crate::error::{StatsError, check_open_unit};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProportionTest {
-    /// What a failure adds to the log of the likelihood ratio.
+    /// Change of the log of the likelihood ratio by a failure: positive.
     up: f64,
-    /// What a success adds: negative.
+    /// Change of the log of the likelihood ratio by a success: negative.
     down: f64,
-    /// At or below it the share is held for good: negative.
+    /// Lower bound of the log ratio: at or below it the test accepts. Negative.
     accept: f64,
-    /// At or above it the share is held for bad.
+    /// Upper bound of the log ratio: at or above it the test rejects. Positive.
     reject: f64,
 }
 
-/// What a test says about the trials so far.
+/// The result of a test after some trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     /// The share of failures is below the bad one.
     Accept,
     /// The share of failures is above the good one.
     Reject,
-    /// Neither is shown yet.
+    /// The test has not decided yet.
     Continue,
 }
 
 impl ProportionTest {
-    /// A test that rejects at most a share `alpha` of what fails with probability `good`, and accepts at most `beta`
-    /// of what fails with probability `bad`; by Wald's bounds `alpha / (1 - beta)` and `beta / (1 - alpha)`, and no
-    /// more than `alpha + beta` together.
+    /// A test with error probabilities `alpha`, to reject at a share of failures of `good`, and `beta`, to accept at
+    /// `bad`. Wald's bounds are `alpha / (1 - beta)` and `beta / (1 - alpha)`, and `alpha + beta` for their sum.
     ///
     /// # Errors
     /// A parameter that is not strictly between 0 and 1, `good` not below `bad`, or `alpha + beta` not below 1.
@@ -72,20 +71,20 @@ impl ProportionTest {
         })
     }
 
-    /// The log of how much likelier these failures among `trials` are at the bad share than at the good one.
+    /// The log of the likelihood ratio of the bad share to the good share for these failures among `trials`.
     #[must_use]
     pub fn log_ratio(&self, failures: u64, trials: u64) -> f64 {
         failures as f64 * self.up + trials.saturating_sub(failures) as f64 * self.down
     }
 
-    /// The two ends of the interval within which [`log_ratio`](Self::log_ratio) decides nothing.
+    /// The two ends of the interval of [`log_ratio`](Self::log_ratio) within which the test continues.
     #[must_use]
     pub const fn bounds(&self) -> (f64, f64) {
         (self.accept, self.reject)
     }
 
-    /// The decision after so many trials. A caller must stop at the first that is not [`Judgement::Continue`]: who
-    /// goes on until it likes the answer has other error rates.
+    /// The result after `trials`. A caller must stop at the first result that is not [`Judgement::Continue`]; else the
+    /// error rates are not those of the test.
     #[must_use]
     pub fn judge(&self, failures: u64, trials: u64) -> Judgement {
         let ratio = self.log_ratio(failures, trials);
@@ -98,14 +97,14 @@ impl ProportionTest {
         }
     }
 
-    /// How many trials without a single failure are accepted.
+    /// Number of trials without a failure after which the test accepts.
     #[must_use]
     pub fn fewest_clean(&self) -> u64 {
         (self.accept / self.down).ceil() as u64
     }
 
-    /// The probability that what fails with probability `share` is accepted, in Wald's approximation (the walk ends
-    /// on its bounds, not beyond them): the operating characteristic.
+    /// The operating characteristic: the probability of acceptance at a share of failures of `share`. It is Wald's
+    /// approximation, in which the log ratio ends on its bounds, not beyond them.
     ///
     /// # Errors
     /// A share that is not in 0 to 1.
@@ -118,14 +117,13 @@ impl ProportionTest {
         if h.abs() < 1e-6 {
             return Ok(self.reject / (self.reject - self.accept));
         }
-        // Divided by the larger of the two powers, so that neither overflows.
+        // Divided by the larger of the two powers, so that neither power overflows.
         let (a, b) = (h * self.reject, h * self.accept);
         let most = a.max(b).max(0.0);
         Ok((exp(a - most) - exp(-most)) / (exp(a - most) - exp(b - most)))
     }
 
-    /// How many trials it takes in the mean until what fails with probability `share` is decided, in Wald's
-    /// approximation.
+    /// Mean number of trials until the test decides at a share of failures of `share`, in Wald's approximation.
     ///
     /// # Errors
     /// A share that is not in 0 to 1.
@@ -139,14 +137,14 @@ impl ProportionTest {
         Ok((accepted * self.accept + (1.0 - accepted) * self.reject) / drift)
     }
 
-    /// The h other than 0 for which the mean of exp(h z) is 1, where z is what a trial adds: 1 at the good share, -1
-    /// at the bad one, 0 where the walk does not drift.
+    /// The h other than 0 for which the mean of exp(h z) is 1, where z is the change of the log ratio by a trial. It is 1
+    /// at the good share, -1 at the bad one, and 0 where the log ratio does not drift.
     fn conjugate(&self, share: f64) -> f64 {
         let drift = share * self.up + (1.0 - share) * self.down;
         let sign = if drift < 0.0 { 1.0 } else { -1.0 };
         let excess =
             |h: f64| share * exp(sign * h * self.up) + (1.0 - share) * exp(sign * h * self.down) - 1.0;
-        // Convex and 0 at 0, where it falls: the other root lies where it is positive again.
+        // The function is convex, 0 at 0, and falling there. The other root lies before it is positive again.
         let mut high = 1.0;
         while excess(high) <= 0.0 && high < 1e6 {
             high *= 2.0;

@@ -1,22 +1,22 @@
-//! Special functions on which the distributions stand: the regularised incomplete beta and gamma functions.
+//! Special functions for the distributions: the regularised incomplete beta and gamma functions.
 //!
-//! Accurate to about 1e-13 (relative) in the ranges that tests need. Outside its domain each function returns
-//! NaN, as libm's do. Sources: NIST Digital Library of Mathematical Functions (DLMF) chapter 8; Lentz's
+//! They are accurate to about 1e-13 (relative) in the ranges of statistical tests. Outside its domain a function
+//! returns NaN, as libm's functions do. Sources: NIST Digital Library of Mathematical Functions (DLMF) chapter 8; Lentz's
 //! method for continued fractions as in Press et al., *Numerical Recipes*, 3rd ed., section 5.2.
 
 /// ln sqrt(2 pi).
 const LN_SQRT_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
-/// Where Stirling's series for ln Gamma has reached full precision.
+/// From this argument on Stirling's series for ln Gamma has full precision.
 const STIRLING_FROM: f64 = 10.0;
 
-/// Stops a continued fraction or a series: the change of the last step, relative to the sum.
+/// Relative change at which a continued fraction or a series stops.
 const CONVERGED: f64 = 1e-16;
 
-/// More steps than any argument up to 1e12 needs (they grow with the square root of the argument).
+/// Limit of steps. Arguments up to 1e12 need fewer; steps grow with the square root of the argument.
 const MAX_STEPS: u32 = 5_000_000;
 
-/// Keeps Lentz's method from dividing by zero.
+/// Replaces zero in denominators of Lentz's method.
 const TINY: f64 = 1e-300;
 
 /// ln Gamma(x) minus Stirling's leading terms, for `x >= 10` (DLMF 5.11.1).
@@ -55,7 +55,7 @@ pub fn beta_inc(a: f64, b: f64, x: f64) -> f64 {
     beta_inc_both(a, b, x, 1.0 - x)
 }
 
-/// I_x(a, b) where the caller knows `y = 1 - x` better than the subtraction would give it.
+/// I_x(a, b) for a caller that knows `y = 1 - x` more precisely than the subtraction gives it.
 pub(crate) fn beta_inc_both(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if !(a > 0.0 && b > 0.0 && (0.0..=1.0).contains(&x)) {
         return f64::NAN;
@@ -66,7 +66,7 @@ pub(crate) fn beta_inc_both(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let ln_x = if x > 0.5 { libm::log1p(-y) } else { libm::log(x) };
     let ln_y = if y > 0.5 { libm::log1p(-x) } else { libm::log(y) };
     let front = libm::exp(a * ln_x + b * ln_y - ln_beta(a, b));
-    // The fraction converges fast only below the mean; above it the mirror image does.
+    // The fraction converges fast only below the mean. Above the mean the symmetric form is used.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {
@@ -110,7 +110,7 @@ pub fn gamma_q(a: f64, x: f64) -> f64 {
     gamma_both(a, x).1
 }
 
-/// (P, Q): the smaller one computed, the other its complement.
+/// (P, Q). One is computed without cancellation, the other is its complement.
 fn gamma_both(a: f64, x: f64) -> (f64, f64) {
     if !(a > 0.0 && x >= 0.0) {
         return (f64::NAN, f64::NAN);
@@ -131,7 +131,7 @@ fn gamma_both(a: f64, x: f64) -> (f64, f64) {
     }
 }
 
-/// x^a e^-x / Gamma(a), with Stirling's form where the three factors would cancel.
+/// x^a e^-x / Gamma(a), in Stirling's form for large `a` to avoid cancellation.
 fn gamma_front(a: f64, x: f64) -> f64 {
     if a < STIRLING_FROM {
         return libm::exp(a * libm::log(x) - x - libm::lgamma(a));

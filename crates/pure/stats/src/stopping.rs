@@ -1,11 +1,11 @@
-//! When to stop replicating: the interval is narrow enough, or the budget is used up.
+//! Stopping rules for replications: stop if the interval is narrow enough, or at a maximum.
 //!
-//! The rule looks at replications 1..n in their order, never at who finished first, so that a run with eight
-//! workers stops where a run with one does. Stopping on the data spoils coverage if done naively: an interval
-//! that is narrow by chance is believed. Three things hold it at its nominal level here, as the tests show
-//! for normal and exponential values: at least [`FEWEST`] replications, an interval that is widened for
-//! skewness, and a width that must stay narrow for [`HOLD`] replications in a row (Singham and Schruben 2012,
-//! *Finite-sample performance of absolute precision stopping rules*, show why one look is not enough).
+//! The rule takes replications 1..n in their order, not in the order of completion, so eight workers stop at the same
+//! replication as one worker. A naive rule reduces coverage, because it stops at intervals that are narrow by chance.
+//! Three measures keep coverage at its nominal level, as the tests show for normal and exponential values: at least
+//! [`FEWEST`] replications, an interval that is widened for skewness, and a width that must stay narrow for [`HOLD`]
+//! replications in a row (Singham and Schruben 2012, *Finite-sample performance of absolute precision stopping rules*,
+//! show why one look is not enough).
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence, check_positive, check_sample};
@@ -13,13 +13,13 @@ use crate::interval::{self, Interval};
 use crate::power;
 use crate::summary::Summary;
 
-/// The fewest replications while a rule is on.
+/// The least number of replications with a stopping rule.
 pub const FEWEST: usize = 10;
 
-/// How many replications in a row must find the interval narrow enough.
+/// The number of consecutive replications after which the interval must be narrow enough.
 pub const HOLD: usize = 3;
 
-/// How narrow is narrow enough.
+/// The wanted precision of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Precision {
     /// The half width as a share of the mean's magnitude: 0.02 for "2 %".
@@ -29,7 +29,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The half width that is wanted around `mean`, in the unit of the values.
+    /// The wanted half width around `mean`, in the unit of the values.
     #[must_use]
     pub fn half_width(self, mean: f64) -> f64 {
         match self {
@@ -42,9 +42,9 @@ impl Precision {
 /// A sequential stopping rule.
 ///
 /// ```
-/// use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+/// use netrig_stats::stopping::{StoppingDecision, Precision, StoppingRule};
 /// let rule = StoppingRule::new(Precision::Relative(0.02), 0.95, 10, 40)?;
-/// assert!(matches!(rule.judge(&[1.0, 1.01, 0.99])?, Decision::Continue { .. }));
+/// assert!(matches!(rule.judge(&[1.0, 1.01, 0.99])?, StoppingDecision::Continue { .. }));
 /// # Ok::<(), netrig_stats::StatsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,37 +55,36 @@ pub struct StoppingRule {
     max: usize,
 }
 
-/// What the rule says about the replications so far.
+/// The decision of the rule after some replications.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decision {
-    /// Run on. `needed` is an estimate of the total number of replications, not capped by the rule's maximum;
-    /// `None` while there is nothing to tell it by (below two values, none that differs from another, or a relative precision
-    /// around a mean of 0).
+pub enum StoppingDecision {
+    /// More replications are needed.
     Continue {
-        /// The estimated total.
+        /// Estimated total number of replications, not limited by the rule's maximum. `None` if it cannot be estimated:
+        /// below two values, for equal values from the minimum on, or for a relative precision around a mean of 0.
         needed: Option<usize>,
     },
-    /// The first `n` replications are enough. Values after them play no part.
+    /// The first `n` replications are enough. Later values are ignored.
     Enough {
-        /// How many replications decide.
+        /// Number of replications that are used.
         n: usize,
         /// The interval over them.
         interval: Interval,
     },
-    /// The first `n` (the maximum) were not enough.
+    /// The maximum of replications was not enough.
     GaveUp {
         /// The rule's maximum.
         n: usize,
         /// The interval over them.
         interval: Interval,
-        /// How many would be needed, by the spread seen so far; `None` for a relative precision around a mean
-        /// of 0.
+        /// Estimated number of needed replications, from the observed spread. `None` as in
+        /// [`StoppingDecision::Continue`].
         needed: Option<usize>,
     },
 }
 
 impl StoppingRule {
-    /// A rule that looks at `min..=max` replications.
+    /// A rule that stops at `min..=max` replications.
     ///
     /// # Errors
     /// A precision that is not positive, `confidence` not strictly between 0 and 1, `min` below [`FEWEST`],
@@ -115,16 +114,16 @@ impl StoppingRule {
     ///
     /// # Errors
     /// A value that is not finite.
-    pub fn judge(&self, values: &[f64]) -> Result<Decision, StatsError> {
+    pub fn judge(&self, values: &[f64]) -> Result<StoppingDecision, StatsError> {
         check_sample(values, 0)?;
-        // Replications before the minimum count towards the row, so that `min` itself can be the answer.
+        // Replications before the minimum count towards [`HOLD`], so that the rule can stop at `min`.
         let first_look = self.min + 1 - HOLD;
         let z = Normal.quantile(0.5 + 0.5 * self.confidence)?;
         let mut so_far = Summary::default();
         let mut narrow_in_a_row = 0;
         for (n, value) in (1..=self.max).zip(values) {
             so_far.push(*value);
-            // No interval is narrower than the normal one: most looks end here, at little cost.
+            // No interval is narrower than the normal one, which is cheap to compute. Most looks end here.
             if n < first_look || !self.is_narrow(&so_far, z) {
                 narrow_in_a_row = 0;
                 continue;
@@ -133,27 +132,27 @@ impl StoppingRule {
             let wanted = self.precision.half_width(interval.estimate);
             narrow_in_a_row = if interval.half_width() <= Some(wanted) { narrow_in_a_row + 1 } else { 0 };
             if narrow_in_a_row >= HOLD {
-                return Ok(Decision::Enough { n, interval });
+                return Ok(StoppingDecision::Enough { n, interval });
             }
         }
         let seen = &values[..values.len().min(self.max)];
         let needed = self.needed(seen)?;
         if seen.len() < self.max {
-            return Ok(Decision::Continue { needed });
+            return Ok(StoppingDecision::Continue { needed });
         }
         let interval = interval::skew_adjusted(seen, self.confidence)?;
-        Ok(Decision::GaveUp { n: self.max, interval, needed })
+        Ok(StoppingDecision::GaveUp { n: self.max, interval, needed })
     }
 
-    /// Whether the mean's interval is narrow enough at the critical value `z`. Values that are all alike have none: they do
-    /// not show how far from them others lie.
+    /// Whether the mean's interval is narrow enough at the critical value `z`. Equal values have no interval: they do not
+    /// show how far other values lie.
     fn is_narrow(&self, summary: &Summary, z: f64) -> bool {
         let wanted = summary.mean().map(|mean| self.precision.half_width(mean));
         summary.standard_error().zip(wanted).is_some_and(|(error, wanted)| error > 0.0 && z * error <= wanted)
     }
 
-    /// By the spread seen so far and by how much skewness widens the interval now; at least one more than was
-    /// seen, because what was seen did not suffice.
+    /// Estimates the total from the observed spread and the present widening for skewness. It is at least one more than
+    /// the number of values, because those were not enough.
     fn needed(&self, seen: &[f64]) -> Result<Option<usize>, StatsError> {
         let summary: Summary = seen.iter().copied().collect();
         let (Some(mean), Some(sd)) = (summary.mean(), summary.sd()) else { return Ok(None) };

@@ -1,12 +1,12 @@
-//! Streaming summaries: mean, variance, extremes, and the mean over time of a value that jumps.
+//! Streaming summaries: mean, variance, extremes, and the time average of a piecewise constant value.
 
 use crate::error::{StatsError, check_sample};
 
-/// Count, mean, variance and extremes of the values seen so far, in constant memory.
+/// Count, mean, variance and extremes of a stream of values, in constant memory.
 ///
 /// Welford (1962), *Note on a method for calculating corrected sums of squares and products*; merging after
-/// Chan, Golub and LeVeque (1979). Both keep their digits where the textbook's sum of squares loses them. The
-/// unit of every answer is the unit of the values (squared for the variance).
+/// Chan, Golub and LeVeque (1979). Both avoid the cancellation of the textbook's sum of squares. The unit of every
+/// result is the unit of the values (squared for the variance).
 ///
 /// ```
 /// use netrig_stats::summary::Summary;
@@ -38,7 +38,7 @@ impl Summary {
         Ok(values.iter().copied().collect())
     }
 
-    /// Takes one value in. A value that is not finite makes mean and variance NaN from then on.
+    /// Adds one value. A value that is not finite makes mean and variance NaN.
     pub fn push(&mut self, value: f64) {
         self.n += 1;
         let before = value - self.mean;
@@ -48,7 +48,7 @@ impl Summary {
         self.max = self.max.max(value);
     }
 
-    /// Takes all values of another summary in.
+    /// Adds all values of another summary.
     pub fn merge(&mut self, other: &Self) {
         if other.n == 0 {
             return;
@@ -66,7 +66,7 @@ impl Summary {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values were seen.
+    /// Number of values.
     #[must_use]
     pub fn n(&self) -> usize {
         self.n
@@ -125,9 +125,9 @@ impl Extend<f64> for Summary {
     }
 }
 
-/// The mean over time of a value that holds until it changes, such as a queue's length.
+/// The time average of a value that is constant between changes, such as a queue length.
 ///
-/// Times are seconds and must not run backwards.
+/// Times are in seconds and must not run backwards.
 ///
 /// ```
 /// use netrig_stats::summary::TimeWeighted;
@@ -159,8 +159,8 @@ impl TimeWeighted {
         Ok(())
     }
 
-    /// The mean from the first change until `end_s`; the value itself if no time has passed, `None` if
-    /// nothing was observed.
+    /// The mean from the first change until `end_s`. It is the value itself if no time has passed, and `None` before
+    /// the first change.
     ///
     /// # Errors
     /// A time that is not finite or lies before the last change.

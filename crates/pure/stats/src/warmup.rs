@@ -1,26 +1,25 @@
-//! Warm-up: how much of the start of a run to leave out, so that the empty system does not bias the mean.
+//! Warm-up: the part of a run's start to discard, so that the empty system does not bias the mean.
 
 use crate::error::{StatsError, check_sample};
 
 /// Values per batch in MSER-5.
 const BATCH: usize = 5;
 
-/// Fewer batches than this stay after the latest truncation point that is looked at: the statistic of a
-/// handful of batches is small by chance.
+/// The least number of batches after a truncation point. The statistic of a few batches is small by chance.
 const KEPT_BATCHES: usize = 5;
 
-/// Where a run was cut, and whether it was long enough for the cut to mean something.
+/// The truncation point of a run, and whether the run was long enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Warmup {
-    /// How many values to leave out at the start.
+    /// Number of values to discard at the start.
     pub discard: usize,
-    /// Whether the rest can be taken for steady.
-    pub verdict: Verdict,
+    /// Whether the rest can be taken for the steady state.
+    pub verdict: WarmupVerdict,
 }
 
 /// Whether a run has left its transient behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WarmupVerdict {
     /// The cut lies in the first half: use the values after it.
     Steady,
     /// The cut lies in the second half: the run is too short to show a steady state. Run longer.
@@ -42,10 +41,10 @@ impl Warmup {
     /// MSER-5: White (1997), *An effective truncation heuristic for bias reduction in simulation output*,
     /// Simulation 69(6), with the batches of five of Spratt (1998).
     ///
-    /// Averages `values` (equally spaced observations of one run, in order) in batches of five and cuts where
-    /// the standard error of what remains is smallest: d minimises the sum of squares of the batches after d,
-    /// divided by the square of their number. A minimum in the second half means that the run was too short
-    /// (White, Cobb and Spratt 2000, *A comparison of five steady-state truncation heuristics*).
+    /// Averages `values` (equally spaced observations of one run, in order) in batches of five. The cut d minimises the
+    /// standard error of the rest: the sum of squares of the batches after d, divided by the square of their number. A
+    /// minimum in the second half means that the run was too short (White, Cobb and Spratt 2000, *A comparison of five
+    /// steady-state truncation heuristics*).
     ///
     /// # Errors
     /// Fewer than 50 values (ten batches), or a value that is not finite.
@@ -64,8 +63,8 @@ impl Warmup {
     }
 }
 
-fn verdict(cut: usize, length: usize) -> Verdict {
-    if 2 * cut > length { Verdict::RunTooShort } else { Verdict::Steady }
+fn verdict(cut: usize, length: usize) -> WarmupVerdict {
+    if 2 * cut > length { WarmupVerdict::RunTooShort } else { WarmupVerdict::Steady }
 }
 
 /// The first cut with the smallest MSER statistic, found from the end backwards in one pass (Welford).

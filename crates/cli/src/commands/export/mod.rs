@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_report::chart::Theme;
 use netrig_runner::provenance;
-use netrig_store::{Store, Table};
+use netrig_store::{ReplicationTable, Store};
 
 use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
@@ -67,7 +67,7 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
 fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -> Result<(), Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let version = version::latest(&store, request)?.id;
-    let table = Table::of(&store, version, |run| request.wants(run)).map_err(Failure::failed)?;
+    let table = ReplicationTable::of(&store, version, |run| request.wants(run)).map_err(Failure::failed)?;
     if table.rows() == 0 {
         return Err(Failure::request(format!(
             "the store {} has no runs of `{}` at the levels, replications, seeds and substrates that the command names; \

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use netrig_experiment::{PointRuns, Run, Status};
 use netrig_runner::{first_that_count, found};
-use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+use netrig_stats::stopping::{Precision, StoppingDecision, StoppingRule};
 
 use crate::it::common;
 use crate::it::common::{Act, Fake, Lab, experiment, file, later_is_sooner, stored, value};
@@ -49,8 +49,8 @@ fn the_stopping_rule_looks_at_replications_in_their_order() {
     for (place, point) in ended.points.iter().enumerate() {
         let values: Vec<f64> = (1..=40).map(|n| value(&plan.run(place, n).unwrap())).collect();
         let n = match rule.judge(&values).unwrap() {
-            Decision::Enough { n, .. } | Decision::GaveUp { n, .. } => n,
-            Decision::Continue { .. } => unreachable!("it was given all that it may ask for"),
+            StoppingDecision::Enough { n, .. } | StoppingDecision::GaveUp { n, .. } => n,
+            StoppingDecision::Continue { .. } => unreachable!("it was given all that it may ask for"),
         };
         assert_eq!(goodputs(point), values[..n]);
         counts.insert(n);

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64;
 use netrig_experiment::{Level, Measured, Outcome, Point};
-use netrig_store::{End, Store, Table};
+use netrig_store::{ReplicationTable, RunEnd, Store};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 
 use crate::it::common::{entry, outcome, point, responses, store};
 
-/// Two replications that differ in everything, the second one invalid, with characters that a table must
-/// protect.
-fn filled() -> (tempfile::TempDir, Store, Table) {
+/// Two replications with different values, the second one invalid, with characters that CSV must quote.
+fn filled() -> (tempfile::TempDir, Store, ReplicationTable) {
     let (folder, mut store, experiment, provenance) = store();
     let mut first = entry(experiment, provenance, "aa");
     first.point = point(&[("label", "a, \"b\""), ("seed", "none")]);
@@ -21,11 +20,12 @@ fn filled() -> (tempfile::TempDir, Store, Table) {
     let mut second = entry(experiment, provenance, "bb");
     second.point = point(&[("label", "line\nbreak"), ("seed", "none")]);
     second.replication = 2;
-    second.end = End::Finished(Outcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
+    second.end =
+        RunEnd::Finished(Outcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
     second.responses = responses(&[("throughput", "B/s", Measured::from(0.1))]);
     store.record(&first).unwrap();
     store.record(&second).unwrap();
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     (folder, store, table)
 }
 
@@ -91,7 +91,7 @@ fn referred(bytes: &[u8], at: usize) -> usize {
     at + number(bytes, at)
 }
 
-/// Where a table has a slot, if it has it.
+/// The position of a slot in a table; `None` if it is absent.
 fn slot_of(bytes: &[u8], table: usize, slot: usize) -> Option<usize> {
     let list = table - number(bytes, table);
     let half = |at: usize| usize::from(u16::from_le_bytes(*bytes[at..].first_chunk().unwrap()));
@@ -133,8 +133,8 @@ fn the_unit_of_a_column_is_metadata_of_its_field_in_parquet() {
     assert_eq!(units(bytes), columns.map(|(name, unit)| (name.to_owned(), unit.map(str::to_owned))));
 }
 
-/// A factor of amounts is a column of numbers, in the unit of the smallest; one of other words, of mixed kinds, or of amounts
-/// with and without units is one of texts.
+/// A factor of amounts is a column of numbers in the unit of the smallest. A factor of other words, of mixed kinds, or of
+/// amounts with and without units is a column of texts.
 #[test]
 fn levels_that_are_numbers_stay_numbers() {
     let (_folder, mut store, experiment, provenance) = store();
@@ -161,7 +161,7 @@ fn levels_that_are_numbers_stay_numbers() {
         made.replication = number;
         store.record(&made).unwrap();
     }
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     let text = String::from_utf8(csv).unwrap();
@@ -183,7 +183,7 @@ fn levels_that_are_numbers_stay_numbers() {
     assert_eq!(of_factors, expected.map(|(name, unit)| (name.to_owned(), Some(unit.to_owned()))));
 }
 
-/// Numbers in quotes are texts in a file, and so they are in a store and in what is made of it.
+/// Numbers in quotes are texts in a file, in a store and in exported tables.
 #[test]
 fn texts_that_look_like_numbers_stay_texts() {
     let (_folder, mut store, experiment, provenance) = store();
@@ -196,7 +196,7 @@ fn texts_that_look_like_numbers_stay_texts() {
     let kept = store.replications(experiment).unwrap();
     let levels: BTreeSet<&str> = kept.iter().map(|made| made.point.level("who").unwrap().text()).collect();
     assert_eq!(levels, BTreeSet::from(["100", "0200", "true"]));
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     let text = String::from_utf8(csv).unwrap();
@@ -213,7 +213,7 @@ fn texts_that_look_like_numbers_stay_texts() {
 #[test]
 fn an_experiment_without_runs_is_a_table_without_rows() {
     let (_folder, store, experiment, _) = store();
-    let table = Table::of(&store, experiment, |_| true).unwrap();
+    let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
     table.write_csv(&mut csv).unwrap();
     assert_eq!(csv, b"substrate,replication,seed,valid,why,build,identity\r\n");

@@ -1,4 +1,4 @@
-//! A store that an earlier version has made opens, and nothing in it has changed.
+//! A store of an earlier version opens, and its contents have not changed.
 //!
 //! `tests/golden/store-<form>.db` was written once, by the first version of that form, with
 //! `cargo test -p netrig-store golden:: -- --ignored`. Add a file for each new form; never change one.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use netrig_core::{Duration, Instant};
 use netrig_experiment::{Cut, Measured, Outcome, RunRemark};
-use netrig_store::{End, Entry, ExperimentId, NoteLine, ProvenanceId, Series, Store, StoreError};
+use netrig_store::{ExperimentId, NoteLine, ProvenanceId, RunEnd, RunEntry, Store, StoreError, TimeSeries};
 
 use crate::it::common::{entry, outcome, point, provenance, responses};
 
@@ -18,18 +18,18 @@ fn golden(form: u32) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../../tests/golden/store-{form}.db"))
 }
 
-/// One run of each kind, with everything that a run can have in a store of this form.
-fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [Entry; 3] {
+/// One run of each kind, with every value that this form can store.
+fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [RunEntry; 3] {
     let mut whole = entry(experiment, provenance, "aa");
     let lasted = (form >= 2).then(|| Duration::from_millis(51_200));
-    // Older forms do not say it, and then it is not known.
+    // Older forms do not have it.
     let deterministic = form >= 3;
     let remark = RunRemark {
         text: "its server fails 1 rule".to_owned(),
         details: vec!["FAIL REG-BIND-01".to_owned()],
     };
     let remarks = if form >= 4 { vec![remark] } else { Vec::new() };
-    whole.end = End::Finished(Outcome { lasted, deterministic, remarks, ..outcome() });
+    whole.end = RunEnd::Finished(Outcome { lasted, deterministic, remarks, ..outcome() });
     whole.seed = u64::MAX;
     let cut = Some(Cut { discarded: 15, too_short: true });
     whole.responses = responses(&[
@@ -37,7 +37,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
         ("delay", "s", Measured::Value { value: 0.1, warm_up: cut }),
         ("recovery", "s", Measured::not("nothing arrived after the outage")),
     ]);
-    whole.series = vec![Series {
+    whole.series = vec![TimeSeries {
         subject: "flow/web".to_owned(),
         quantity: "cwnd".to_owned(),
         unit: "B".to_owned(),
@@ -48,7 +48,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
         vec![NoteLine { at: Instant::from_nanos(51_110_000_000), subject: "flow/web".to_owned(), text }];
     let mut invalid = entry(experiment, provenance, "bb");
     invalid.replication = 2;
-    invalid.end = End::Finished(Outcome {
+    invalid.end = RunEnd::Finished(Outcome {
         invalid: Some("the sender was late".to_owned()),
         deterministic,
         ..outcome()
@@ -56,7 +56,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [En
     let mut failed = entry(experiment, provenance, "cc");
     failed.point = point(&[("transport", "sctp-multihomed"), ("down_for", "0 s")]);
     failed.substrate = "vm".to_owned();
-    failed.end = End::Failed("the guest did not answer".to_owned());
+    failed.end = RunEnd::Failed("the guest did not answer".to_owned());
     failed.responses.clear();
     [whole, invalid, failed]
 }
@@ -80,7 +80,7 @@ fn holds_what_was_put_in(store: &Store, form: u32) {
 }
 
 fn opens(form: u32) {
-    // A copy, because opening for writing may bring it to a later form.
+    // A copy, because opening for writing may upgrade it.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("netrig.db");
     std::fs::copy(golden(form), &path).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the crate by its public interface.
+//! Tests of the public interface.
 
 mod common;
 mod export;

@@ -1,6 +1,6 @@
-//! A folder that may not be written: a store in it can be read, and none can be made there.
+//! A read-only folder: a store in it can be read, and no store can be created in it.
 //!
-//! The superuser may write everywhere, so the test then runs itself again as an unprivileged user.
+//! The superuser may write everywhere, so as superuser the test runs itself again as an unprivileged user.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of files and processes")]
@@ -28,7 +28,7 @@ fn a_folder_that_may_not_be_written() {
     store.record(&common::entry(experiment, provenance, "aa")).unwrap();
     drop(store);
     std::fs::set_permissions(folder.path().join("netrig.db"), Permissions::from_mode(0o444)).unwrap();
-    // A file that may be written in a folder that may not: there is no place for its log.
+    // A writable file in a read-only folder: its log cannot be created.
     let open_file = folder.path().join("open.db");
     std::fs::copy(folder.path().join("netrig.db"), &open_file).unwrap();
     std::fs::set_permissions(&open_file, Permissions::from_mode(0o666)).unwrap();
@@ -36,7 +36,7 @@ fn a_folder_that_may_not_be_written() {
     if std::fs::write(folder.path().join("probe"), "").is_err() {
         return check(folder.path());
     }
-    // Copied to where everybody may execute it, for the build's folder may be closed to others.
+    // A copy that every user may execute, because the build's folder may be closed to other users.
     let open = tempfile::tempdir().unwrap();
     std::fs::set_permissions(open.path(), Permissions::from_mode(0o755)).unwrap();
     let program = open.path().join("test");

@@ -1,4 +1,4 @@
-//! A store that cannot be used is refused in one sentence and left as it is.
+//! An unusable store is refused with one sentence and stays unchanged.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of a file needs files")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -98,7 +98,7 @@ fn no_place_for_a_store() {
     }
 }
 
-/// To open a pipe that has no writer would not return.
+/// Opening a pipe without a writer would block forever.
 #[test]
 fn a_store_is_a_regular_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,8 +108,8 @@ fn a_store_is_a_regular_file() {
     let null = std::path::PathBuf::from("/dev/null");
     for (path, kind) in [(pipe, "a pipe"), (socket, "a socket"), (null, "a device")] {
         for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
-            let said = error.to_string();
-            assert!(said.contains(&format!("it is {kind}, and a store is a regular file")), "{said}");
+            let message = error.to_string();
+            assert!(message.contains(&format!("it is {kind}, and a store is a regular file")), "{message}");
         }
     }
 }
@@ -122,7 +122,7 @@ fn nothing_to_read() {
     assert!(!path.exists(), "reading makes no file");
 }
 
-/// An empty file is what a killed first start may leave.
+/// A first start that was killed may leave an empty file.
 #[test]
 fn an_empty_file_becomes_a_store() {
     let folder = tempfile::tempdir().unwrap();

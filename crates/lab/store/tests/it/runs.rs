@@ -1,9 +1,9 @@
-//! What goes in comes out, once.
+//! Recorded runs are read back unchanged, once.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use netrig_core::Instant;
 use netrig_experiment::{Cut, Measured, Outcome};
-use netrig_store::{End, Member, NoteLine, Recorded, Series, Store, StoreError};
+use netrig_store::{Enrolment, NoteLine, RecordOutcome, RunEnd, Store, StoreError, TimeSeries};
 use proptest::prelude::*;
 
 use crate::it::common;
@@ -13,7 +13,7 @@ use crate::it::common::{entry, outcome, point, responses, store};
 fn a_run_comes_out_as_it_went_in() {
     let (_folder, mut store, experiment, provenance) = store();
     let went_in = entry(experiment, provenance, "aa");
-    assert_eq!(store.record(&went_in).unwrap(), Recorded::Stored);
+    assert_eq!(store.record(&went_in).unwrap(), RecordOutcome::Stored);
     let run = store.run("aa").unwrap().unwrap();
     assert_eq!((&run.substrate, run.seed, &run.end), (&went_in.substrate, went_in.seed, &went_in.end));
     assert_eq!((&run.responses, run.took, run.provenance), (&went_in.responses, 0.125, provenance));
@@ -44,9 +44,9 @@ fn a_run_is_found_by_the_beginning_of_its_identity() {
     let (experiment, found) = store.replication("a1b").unwrap();
     assert_eq!((experiment, found.run.identity.as_str(), found.number), (first, "a1b2", 1));
     assert_eq!(store.replication("%").unwrap().1.run.identity, "%b");
-    // Of a run that several experiments have, the last of them tells.
+    // If several experiments have the run, the last one counts.
     let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
-    let member = Member { point: &point(&[("a", "1")]), replication: 3, identity: "a1b2" };
+    let member = Enrolment { point: &point(&[("a", "1")]), replication: 3, identity: "a1b2" };
     store.enrol(second, [member]).unwrap();
     let (experiment, found) = store.replication("a1b2").unwrap();
     assert_eq!((experiment, found.point, found.number), (second, point(&[("a", "1")]), 3));
@@ -60,7 +60,7 @@ fn a_valid_run_stays() {
     store.record(&entry(experiment, provenance, "aa")).unwrap();
     let mut second = entry(experiment, provenance, "aa");
     second.responses = responses(&[("throughput", "B/s", Measured::from(1.0))]);
-    assert_eq!(store.record(&second).unwrap(), Recorded::AlreadyThere);
+    assert_eq!(store.record(&second).unwrap(), RecordOutcome::AlreadyThere);
     let run = store.run("aa").unwrap().unwrap();
     assert_eq!(run.responses["throughput"].measured.value(), Some(54012.25));
     assert_eq!(store.replications(experiment).unwrap().len(), 1);
@@ -70,15 +70,15 @@ fn a_valid_run_stays() {
 fn a_failed_or_invalid_run_gives_way_with_all_that_belongs_to_it() {
     let (_folder, mut store, experiment, provenance) = store();
     let mut failed = entry(experiment, provenance, "aa");
-    failed.end = End::Failed("the guest did not answer".to_owned());
+    failed.end = RunEnd::Failed("the guest did not answer".to_owned());
     failed.responses.clear();
     failed.notes = vec![NoteLine { at: Instant::ZERO, subject: "run".to_owned(), text: "began".to_owned() }];
     let mut invalid = entry(experiment, provenance, "aa");
-    invalid.end = End::Finished(Outcome { invalid: Some("the sender was late".to_owned()), ..outcome() });
+    invalid.end = RunEnd::Finished(Outcome { invalid: Some("the sender was late".to_owned()), ..outcome() });
     invalid.responses = responses(&[("old", "1", Measured::from(1.0))]);
 
     for attempt in [&failed, &invalid, &entry(experiment, provenance, "aa")] {
-        assert_eq!(store.record(attempt).unwrap(), Recorded::Stored);
+        assert_eq!(store.record(attempt).unwrap(), RecordOutcome::Stored);
         let run = store.run("aa").unwrap().unwrap();
         assert_eq!((&run.end, &run.responses), (&attempt.end, &attempt.responses));
         assert_eq!(store.notes("aa").unwrap(), attempt.notes);
@@ -93,7 +93,7 @@ fn one_run_may_serve_two_experiments_and_two_points() {
     let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
     assert_ne!(first, second);
     let (here, there) = (point(&[("a", "1")]), point(&[("a", "2")]));
-    let member = |point, identity| Member { point, replication: 3, identity };
+    let member = |point, identity| Enrolment { point, replication: 3, identity };
     for _ in 0..2 {
         store.enrol(second, [member(&here, "aa"), member(&there, "aa"), member(&there, "zz")]).unwrap();
     }
@@ -121,13 +121,13 @@ fn series_and_notes_come_back() {
     let mut traced = entry(experiment, provenance, "aa");
     let samples = (0..1000_u64).map(|i| (Instant::from_nanos(i * 1_000_003), i as f64 / 7.0));
     traced.series = vec![
-        Series {
+        TimeSeries {
             subject: "flow/web".to_owned(),
             quantity: "window".to_owned(),
             unit: "B".to_owned(),
             samples: samples.collect(),
         },
-        Series {
+        TimeSeries {
             subject: "link/primary/forward".to_owned(),
             quantity: "queue".to_owned(),
             unit: "packets".to_owned(),
@@ -168,7 +168,7 @@ proptest! {
         run.responses = responses(&[
             ("r", "1", Measured::Value { value, warm_up }), ("s", "1", Measured::not(&*why)),
         ]);
-        run.end = End::Finished(Outcome { events, invalid: Some(why), ..outcome() });
+        run.end = RunEnd::Finished(Outcome { events, invalid: Some(why), ..outcome() });
         store.record(&run).unwrap();
         let list = store.replications(experiment).unwrap();
         prop_assert_eq!((&list[0].point, list[0].number), (&run.point, replication));

@@ -1,10 +1,10 @@
-//! Several writers on one store: every run once, none lost.
+//! Several writers on one store: every run is stored once, none is lost.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use netrig_store::{Recorded, Store, StoreError};
+use netrig_store::{RecordOutcome, Store, StoreError};
 
 use crate::it::common;
 use crate::it::common::{entry, provenance};
@@ -23,7 +23,7 @@ fn four_writers_that_also_make_the_store() {
                 let provenance = store.add_provenance(&provenance()).unwrap();
                 let recorded = (0..50)
                     .map(|n| store.record(&entry(experiment, provenance, &format!("{n:02}"))).unwrap());
-                recorded.filter(|r| *r == Recorded::Stored).count()
+                recorded.filter(|r| *r == RecordOutcome::Stored).count()
             })
         };
         let writers: Vec<_> = (0..4).map(writer).collect();
@@ -38,7 +38,7 @@ fn four_writers_that_also_make_the_store() {
     assert_eq!((runs.len(), identities.len()), (50, 50));
 }
 
-/// Who comes while another makes the store finds nothing yet, or all of it.
+/// A reader that opens the store during its creation finds no store or the complete store.
 #[test]
 fn a_store_that_is_being_made_is_never_half_a_store() {
     for _ in 0..200 {

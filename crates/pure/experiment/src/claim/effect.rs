@@ -1,7 +1,7 @@
 //! One comparison: how large, how sure, and whether it lies where the claim says.
 
 use netrig_stats::compare::{self, Alternative};
-use netrig_stats::interval::Alike;
+use netrig_stats::interval::EqualValues;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError, power};
 
@@ -62,7 +62,7 @@ enum Test {
     /// Every replication gave the same, and chance had no part in it: there is nothing to test.
     Certain,
     /// Every replication gave the same, though chance had a part in it.
-    Alike(Alike),
+    Alike(EqualValues),
 }
 
 impl Effect {
@@ -113,7 +113,7 @@ impl Effect {
             return Ok(Self { interval: exactly(interval), test: Test::Certain });
         }
         // The first value, for a mean of equal values may differ from them in its last digit.
-        let alike = Alike::new(values[0], values.len(), nature.range)?;
+        let alike = EqualValues::new(values[0], values.len(), nature.range)?;
         Ok(Self { interval: alike.interval(confidence)?, test: Test::Alike(alike) })
     }
 
@@ -126,7 +126,7 @@ impl Effect {
         if nature.deterministic {
             return Ok(Self { interval: exactly(interval), test: Test::Certain });
         }
-        let unknown = Alike::new(interval.estimate, interval.n, None)?;
+        let unknown = EqualValues::new(interval.estimate, interval.n, None)?;
         Ok(Self { interval: unknown.interval(confidence)?, test: Test::Alike(unknown) })
     }
 

@@ -13,7 +13,7 @@
 
 use netrig_stats::compare::Alternative;
 use netrig_stats::distribution::StudentT;
-use netrig_stats::interval::Method;
+use netrig_stats::interval::EstimationMethod;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError};
 
@@ -112,7 +112,7 @@ impl Extremes {
         };
         let bounded = |end: f64| end.is_finite().then_some(end);
         let (low, high) = (ends.and_then(|ends| bounded(ends.0)), ends.and_then(|ends| bounded(ends.1)));
-        Ok(Interval { estimate, low, high, n: self.n, confidence, method: Method::Student })
+        Ok(Interval { estimate, low, high, n: self.n, confidence, method: EstimationMethod::Student })
     }
 
     /// The one-sided p-value against `null`; contrasts without spread that are exactly `null` count as beyond

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_stats::interval::Method;
+use netrig_stats::interval::EstimationMethod;
 use netrig_stats::{Interval, StatsError};
 
 use super::effect::{Contrast, Effect};
@@ -179,7 +179,11 @@ impl Sample {
     /// No replication, or a ratio to a mean of zero.
     pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
         let interval = Effect::new(Contrast::Value(self), confidence)?.interval;
-        let ends = interval.low.zip(interval.high).filter(|_| interval.method != Method::Alike).unzip();
+        let ends = interval
+            .low
+            .zip(interval.high)
+            .filter(|_| interval.method != EstimationMethod::EqualValues)
+            .unzip();
         Ok(Interval { low: ends.0, high: ends.1, ..interval })
     }
 

@@ -1,6 +1,6 @@
 //! The numbers of a figure over the time of single runs.
 
-use netrig_core::{Duration, Instant, Kind, Quantity, Subject};
+use netrig_core::{Duration, Instant, Quantity, QuantityKind, Subject};
 
 use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Legend, Panel, Series, has};
 use super::spec::{Axis, FigureSpec, TIME};
@@ -83,7 +83,7 @@ impl FigureSpec {
 
     fn traced_unit(&self) -> String {
         match self.y.0.first().and_then(|name| known(name)) {
-            Some(quantity) if quantity.kind == Kind::Count => format!("{}/s", quantity.unit),
+            Some(quantity) if quantity.kind == QuantityKind::Count => format!("{}/s", quantity.unit),
             Some(quantity) => quantity.unit.to_owned(),
             None => "1".to_owned(),
         }
@@ -173,7 +173,7 @@ impl Course<'_> {
     fn is_of_moments(&self) -> bool {
         let is_tick = |at: Instant| at.as_nanos().is_multiple_of(self.every.as_nanos().max(1));
         let but_last = self.samples.split_last().map_or(&[][..], |(_, before)| before);
-        self.quantity.kind == Kind::Count && !but_last.iter().all(|(at, _)| is_tick(*at))
+        self.quantity.kind == QuantityKind::Count && !but_last.iter().all(|(at, _)| is_tick(*at))
     }
 
     /// What happened in each sampling interval of the run, per second; where nothing did, nothing.
@@ -208,8 +208,8 @@ impl Course<'_> {
             let since = at.since(last);
             last = *at;
             let y = match self.quantity.kind {
-                Kind::Count if since == Duration::ZERO => continue,
-                Kind::Count => value / since.as_secs_f64(),
+                QuantityKind::Count if since == Duration::ZERO => continue,
+                QuantityKind::Count => value / since.as_secs_f64(),
                 _ => *value,
             };
             points.push(FigurePoint { x: at.as_secs_f64(), y, low: None, high: None, n: 1 });

@@ -506,7 +506,7 @@ type Curve = Vec<(f64, f64)>;
 struct DrawnTheory<'a> {
     figure: &'a FigureSpec,
     spec: &'a TheorySpec,
-    curve: &'static theory::Curve,
+    curve: &'static theory::TheoryCurve,
     /// From the curve's unit to the figure's.
     scale: f64,
     /// The levels that the line has.

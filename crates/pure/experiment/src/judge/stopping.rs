@@ -81,8 +81,11 @@ impl StoppingRule {
             return Decision::Enough(measured[self.min as usize - 1].0);
         }
         let needed = match rule.judge(&values) {
-            Ok(stopping::Decision::Enough { n, .. }) => return Decision::Enough(measured[n - 1].0),
-            Ok(stopping::Decision::Continue { needed } | stopping::Decision::GaveUp { needed, .. }) => needed,
+            Ok(stopping::StoppingDecision::Enough { n, .. }) => return Decision::Enough(measured[n - 1].0),
+            Ok(
+                stopping::StoppingDecision::Continue { needed }
+                | stopping::StoppingDecision::GaveUp { needed, .. },
+            ) => needed,
             // All values are finite, which is all that can be wrong with them.
             Err(_) => None,
         };

@@ -1,7 +1,7 @@
 //! Numbers in sentences.
 
 use netrig_stats::Interval;
-use netrig_stats::interval::Method;
+use netrig_stats::interval::EstimationMethod;
 
 /// Four significant digits, without an exponent where that is readable.
 pub(crate) fn number(value: f64) -> String {
@@ -39,7 +39,8 @@ pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
     let (n, ends) = (interval.n, interval.low.zip(interval.high));
     let estimate = number(interval.estimate);
-    let alike = n > 1 && (interval.method == Method::Alike || ends.is_some_and(|(low, high)| low == high));
+    let alike = n > 1
+        && (interval.method == EstimationMethod::EqualValues || ends.is_some_and(|(low, high)| low == high));
     if alike {
         let ends = ends.filter(|(low, high)| low < high);
         let ends = ends.map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
@@ -76,7 +77,7 @@ pub(crate) fn count(n: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use netrig_stats::Interval;
-    use netrig_stats::interval::Method;
+    use netrig_stats::interval::EstimationMethod;
 
     use super::{interval, number};
 
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn an_interval_is_written_as_finely_as_it_is_wide() {
         let text = |estimate, low, high| {
-            let (low, high, method) = (Some(low), Some(high), Method::Student);
+            let (low, high, method) = (Some(low), Some(high), EstimationMethod::Student);
             interval(&Interval { estimate, low, high, n: 5, confidence: 0.95, method }, "B/s")
         };
         assert_eq!(text(0.999_934, 0.999_412, 1.000_456), "0.99993 [0.99941, 1.00046] B/s (n = 5)");

@@ -5,7 +5,7 @@ mod voice;
 
 use std::collections::BTreeMap;
 
-use netrig_stats::playout::Packet;
+use netrig_stats::playout::PlayoutPacket;
 
 pub use video::VideoQuality;
 pub use voice::CallQuality;
@@ -24,7 +24,12 @@ pub struct Heard {
 /// All datagrams from number `first` on, `sent` of them, in the order of their sending, one each `spacing_s` unless its time
 /// says otherwise. When a lost one was sent nobody knows: it takes the place after the one before. A talk spurt begins where
 /// more time passed between two that arrived than their numbers account for.
-fn in_order(first: u64, sent: u64, spacing_s: f64, heard: impl IntoIterator<Item = Heard>) -> Vec<Packet> {
+fn in_order(
+    first: u64,
+    sent: u64,
+    spacing_s: f64,
+    heard: impl IntoIterator<Item = Heard>,
+) -> Vec<PlayoutPacket> {
     let beyond = first.saturating_add(sent);
     let heard: BTreeMap<u64, Heard> = heard
         .into_iter()
@@ -38,14 +43,14 @@ fn in_order(first: u64, sent: u64, spacing_s: f64, heard: impl IntoIterator<Item
     for number in first..beyond {
         let Some(this) = heard.get(&number) else {
             last_s += spacing_s;
-            packets.push(Packet { sent_s: last_s, delay_s: None, begins: false });
+            packets.push(PlayoutPacket { sent_s: last_s, delay_s: None, begins: false });
             continue;
         };
         let begins = before.is_none_or(|before| {
             let accounted = (this.number - before.number) as f64 + 0.5;
             this.sent_s - before.sent_s > accounted * spacing_s
         });
-        packets.push(Packet { sent_s: this.sent_s, delay_s: Some(this.delay_s), begins });
+        packets.push(PlayoutPacket { sent_s: this.sent_s, delay_s: Some(this.delay_s), begins });
         (before, last_s) = (Some(*this), this.sent_s);
     }
     packets

@@ -1,6 +1,6 @@
 //! Which pictures of a video could be shown.
 
-use netrig_stats::playout::{Buffer, LossPattern, played};
+use netrig_stats::playout::{LossBursts, PlayoutBuffer, played};
 use netrig_traffic::Video;
 
 use super::{Heard, in_order};
@@ -16,7 +16,7 @@ pub struct VideoQuality {
     /// Packets that arrived too late.
     pub late: u64,
     /// How the missing ones lie among the others.
-    pub pattern: LossPattern,
+    pub pattern: LossBursts,
     /// Of each packet, from number 0 on, whether it came in time.
     pub came: Vec<bool>,
 }
@@ -35,9 +35,9 @@ impl VideoQuality {
     ) -> Result<Self, String> {
         let clip = video.clip();
         let packets = in_order(first, sent, 0.0, heard);
-        let buffer = Buffer::Fixed(video.playout.as_secs_f64());
+        let buffer = PlayoutBuffer::Fixed(video.playout.as_secs_f64());
         let played = played(&packets, buffer).map_err(|error| error.to_string())?;
-        let pattern = LossPattern::of(&played.missing);
+        let pattern = LossBursts::of(&played.missing);
         let missing = pattern.share().ok_or("no packet of video was sent")?;
         let before = std::iter::repeat_n(false, usize::try_from(first).map_err(|error| error.to_string())?);
         let came: Vec<bool> = before.chain(played.missing.iter().map(|missing| !missing)).collect();

@@ -1,7 +1,7 @@
 //! How good a call was: its packets through a play-out buffer, and what the E-model makes of the rest.
 
-use netrig_stats::playout::{Buffer, LossPattern, played};
-use netrig_stats::theory::e_model::{Call, Codec};
+use netrig_stats::playout::{LossBursts, PlayoutBuffer, played};
+use netrig_stats::theory::e_model::{Codec, TelephoneCall};
 use netrig_traffic::{Playout, Voice, VoiceCodec};
 
 use super::{Heard, in_order};
@@ -20,7 +20,7 @@ pub struct CallQuality {
     /// Packets that arrived too late to be played.
     pub late: u64,
     /// How the missing ones lie among the others.
-    pub pattern: LossPattern,
+    pub pattern: LossBursts,
 }
 
 impl CallQuality {
@@ -36,18 +36,18 @@ impl CallQuality {
     ) -> Result<Self, String> {
         let packets = in_order(first, sent, voice.packet.as_secs_f64(), heard);
         let buffer = match voice.playout {
-            Playout::Fixed(wait) => Buffer::Fixed(wait.as_secs_f64()),
-            Playout::Adaptive => Buffer::Adaptive,
+            Playout::Fixed(wait) => PlayoutBuffer::Fixed(wait.as_secs_f64()),
+            Playout::Adaptive => PlayoutBuffer::Adaptive,
         };
         let played = played(&packets, buffer).map_err(|error| error.to_string())?;
-        let pattern = LossPattern::of(&played.missing);
+        let pattern = LossBursts::of(&played.missing);
         let missing = pattern.share().ok_or("no packet of voice was sent")?;
         let delay_s = voice.coding_delay().as_secs_f64() + played.delay_s.unwrap_or(0.0);
-        let call = Call {
+        let call = TelephoneCall {
             delay_s,
             loss: missing,
             burst_ratio: pattern.burst_ratio(),
-            ..Call::new(codec(voice.codec))
+            ..TelephoneCall::new(codec(voice.codec))
         };
         let rating = call.rating().map_err(|error| error.to_string())?;
         let opinion = call.opinion().map_err(|error| error.to_string())?;

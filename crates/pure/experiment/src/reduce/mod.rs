@@ -409,7 +409,7 @@ fn find_warm_up(view: &mut View<'_>, metric: &dyn Metric) -> Result<Option<Cut>,
         view.window.start += view.sample_every() * found.discard as u64;
         view.window.is_whole &= found.discard == 0;
     }
-    Ok(Some(Cut { discarded: found.discard, too_short: found.verdict == warmup::Verdict::RunTooShort }))
+    Ok(Some(Cut { discarded: found.discard, too_short: found.verdict == warmup::WarmupVerdict::RunTooShort }))
 }
 
 /// Of several members' cuts the longer.

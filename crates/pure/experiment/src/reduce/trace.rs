@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_core::{Instant, Kind, Note, Quantity, Sample, Sink, Subject};
+use netrig_core::{Instant, Note, Quantity, QuantityKind, Sample, Sink, Subject};
 
 /// Keeps all counts, levels, marks and notes of a run, but no observations (one per object or packet): there may
 /// be millions.
@@ -59,7 +59,7 @@ impl Sink for Trace {
     }
 
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        quantity.kind != Kind::Value
+        quantity.kind != QuantityKind::Value
     }
 
     fn wants_notes(&self) -> bool {

@@ -1,7 +1,7 @@
 //! One station's way to another.
 
 use netrig_core::{
-    Backlog, DropReason, Duration, Instant, Lane, Observer, PacketMeta, Rate, Seeds, Waiting, Watch,
+    Backlog, DropReason, Duration, Instant, Lane, LinkObserver, Observer, PacketMeta, Rate, Seeds, Waiting,
 };
 
 use super::WifiSettings;
@@ -92,14 +92,14 @@ impl<W> Desk<'_, W> {
     /// What waits for a lane, as of now.
     pub(super) fn tell<P>(&mut self, at: Instant, lane: Lane)
     where
-        W: Watch<P>,
+        W: LinkObserver<P>,
     {
         let backlog = self.backlogs[lane.0 as usize];
         self.watch.lane(lane).queued(at, backlog);
     }
 }
 
-impl<P: PacketMeta, W: Watch<P>> Observer<Addressed<P>> for Desk<'_, W> {
+impl<P: PacketMeta, W: LinkObserver<P>> Observer<Addressed<P>> for Desk<'_, W> {
     fn marked(&mut self, at: Instant, addressed: &Addressed<P>) {
         self.watch.lane(addressed.lane).marked(at, &addressed.packet);
     }

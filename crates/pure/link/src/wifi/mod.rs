@@ -16,8 +16,8 @@ mod station;
 use std::collections::BTreeMap;
 
 use netrig_core::{
-    Backlog, Delivery, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Observer, PacketMeta,
-    Rate, Seeds, Waiting, Watch,
+    Backlog, Delivery, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, LinkObserver,
+    Observer, PacketMeta, Rate, Seeds, Waiting,
 };
 
 use crate::error::ensure;
@@ -98,7 +98,7 @@ impl<P: PacketMeta> Medium<P> {
     /// Does what is due before `now`, without taking deliveries.
     ///
     /// Who begins to send at `now` itself is settled by the next call: others may join at the same moment.
-    pub fn catch_up(&mut self, now: Instant, watch: &mut impl Watch<P>) {
+    pub fn catch_up(&mut self, now: Instant, watch: &mut impl LinkObserver<P>) {
         debug_assert!(now >= self.latest, "time runs backwards: {now} after {}", self.latest);
         self.latest = now;
         while let Some(start) = self.next_access().filter(|start| *start < now) {
@@ -114,7 +114,7 @@ impl<P: PacketMeta> Medium<P> {
 
     /// All whose turn comes at `start` send; the others' counters stand. Where nobody does, for the queues had nothing to
     /// give after all, the medium stays idle and everybody goes on counting.
-    fn begin(&mut self, start: Instant, watch: &mut impl Watch<P>) {
+    fn begin(&mut self, start: Instant, watch: &mut impl LinkObserver<P>) {
         let (rules, mut senders) = (self.rules, Vec::new());
         for (place, station) in self.stations.iter_mut().enumerate() {
             if station.has_frame() && station.access(rules.slot()) == start {
@@ -140,7 +140,7 @@ impl<P: PacketMeta> Medium<P> {
     }
 
     /// One station sends, and the far end reads what it can.
-    fn exchange(&mut self, start: Instant, sender: usize, watch: &mut impl Watch<P>) {
+    fn exchange(&mut self, start: Instant, sender: usize, watch: &mut impl LinkObserver<P>) {
         let (rules, station) = (self.rules, &mut self.stations[sender]);
         let lane = &mut self.lanes[station.lane.0 as usize];
         let (data, answer) = station.airtimes(lane.rate, rules);
@@ -163,7 +163,7 @@ impl<P: PacketMeta> Medium<P> {
     }
 
     /// Several stations send at once, and nobody can read any of it.
-    fn collide(&mut self, start: Instant, senders: &[usize], watch: &mut impl Watch<P>) {
+    fn collide(&mut self, start: Instant, senders: &[usize], watch: &mut impl LinkObserver<P>) {
         let rules = self.rules;
         let mut timeouts = Vec::with_capacity(senders.len());
         let mut silent = start;
@@ -199,7 +199,7 @@ impl<P: PacketMeta> Medium<P> {
         at: Lane,
         waiting: Waiting,
         in_flight: InFlight,
-        watch: &mut impl Watch<P>,
+        watch: &mut impl LinkObserver<P>,
     ) {
         let several = {
             let from = self.lanes[at.0 as usize].from;
@@ -270,7 +270,7 @@ fn alike(a: &WifiSettings, b: &WifiSettings) -> Result<(), SettingsError> {
 }
 
 impl<P: PacketMeta> Link<P> for Medium<P> {
-    fn offer(&mut self, now: Instant, lane: Lane, packet: P, watch: &mut impl Watch<P>) {
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, watch: &mut impl LinkObserver<P>) {
         self.catch_up(now, watch);
         let state = &self.lanes[lane.0 as usize];
         let obs = watch.lane(lane);
@@ -293,7 +293,7 @@ impl<P: PacketMeta> Link<P> for Medium<P> {
         }
     }
 
-    fn apply(&mut self, now: Instant, at: Lane, event: LinkEvent, watch: &mut impl Watch<P>) {
+    fn apply(&mut self, now: Instant, at: Lane, event: LinkEvent, watch: &mut impl LinkObserver<P>) {
         self.catch_up(now, watch);
         let lane = &mut self.lanes[at.0 as usize];
         match event {
@@ -312,7 +312,7 @@ impl<P: PacketMeta> Link<P> for Medium<P> {
         arrivals.into_iter().chain(access).min()
     }
 
-    fn poll_deliver(&mut self, now: Instant, watch: &mut impl Watch<P>) -> Option<Delivery<P>> {
+    fn poll_deliver(&mut self, now: Instant, watch: &mut impl LinkObserver<P>) -> Option<Delivery<P>> {
         self.catch_up(now, watch);
         loop {
             let arrivals =

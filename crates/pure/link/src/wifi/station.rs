@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use netrig_core::{
-    Dequeue, DropReason, Duration, Header, Instant, Lane, Observer, PacketMeta, QueueDiscipline, Rate,
-    Stream, Waiting, Watch,
+    Dequeue, DropReason, Duration, Header, Instant, Lane, LinkObserver, Observer, PacketMeta,
+    QueueDiscipline, Rate, Stream, Waiting,
 };
 
 use super::WifiSettings;
@@ -144,7 +144,7 @@ impl<P: PacketMeta> Station<P> {
         start: Instant,
         lane: &mut LaneState<P>,
         clear: bool,
-        watch: &mut impl Watch<P>,
+        watch: &mut impl LinkObserver<P>,
     ) -> bool {
         let obs = watch.lane(self.lane);
         let mut answered = false;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use netrig_core::{
-    Delivery, DropReason, Duration, Instant, Lane, Link, LinkEvent, Observer, Rate, Seeds, Waiting, Watch,
+    Delivery, DropReason, Duration, Instant, Lane, Link, LinkEvent, LinkObserver, Observer, Rate, Seeds,
+    Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::wifi::{Aggregation, LaneSettings, Standard};
@@ -16,7 +17,7 @@ use crate::common::{Packet, packet};
 /// Counters lane by lane.
 struct Lanes(Vec<Counters>);
 
-impl Watch<Packet> for Lanes {
+impl LinkObserver<Packet> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Packet> {
         &mut self.0[lane.0 as usize]
     }

@@ -1,7 +1,7 @@
-//! Showing that two systems do not differ: two one-sided tests.
+//! Equivalence of two systems, by two one-sided tests.
 //!
-//! A difference that is not significant proves nothing. Equivalence at level alpha is shown when both "the
-//! difference is above the lower margin" and "it is below the upper margin" are, each at alpha; then the
+//! A difference that is not significant is no proof of equivalence. Equivalence at level alpha is shown if both "the
+//! difference is above the lower margin" and "it is below the upper margin" are shown, each at alpha. Then the
 //! interval at confidence 1 - 2 alpha lies inside the margin. Source: Schuirmann (1987), *A comparison of the
 //! two one-sided tests procedure and the power approach for assessing the equivalence of average
 //! bioavailability*.
@@ -10,7 +10,7 @@ use super::{Alternative, Comparison, paired, paired_ratio, welch};
 use crate::error::{StatsError, check_number};
 use crate::interval::Interval;
 
-/// The differences (in the unit of the values) or ratios that count as no difference: `low..=high`.
+/// The range of differences (in the unit of the values) or of ratios that count as equivalent: `low..=high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     low: f64,
@@ -52,14 +52,14 @@ impl Margin {
 /// The outcome of two one-sided tests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Equivalence {
-    /// The difference or ratio with its interval at confidence 1 - 2 alpha: equivalent means that it lies
-    /// inside the margin.
+    /// The difference or ratio with its interval at confidence 1 - 2 alpha. The systems are equivalent if the interval
+    /// lies inside the margin.
     pub interval: Interval,
     /// The p-value of the test that the effect is above the lower margin; `None` at n = 1.
     pub p_above_low: Option<f64>,
     /// The p-value of the test that the effect is below the upper margin; `None` at n = 1.
     pub p_below_high: Option<f64>,
-    /// The larger of the two: equivalence is shown at any level from it on; `None` at n = 1.
+    /// The larger of the two: equivalence is shown at this level and above. `None` at n = 1.
     pub p_value: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ pub fn equivalent_paired(
     two_one_sided(margin, confidence, |null, side, level| paired(left, right, null, side, level))
 }
 
-/// Equivalence of two independent samples by the difference of their means, variances free.
+/// Equivalence of two independent samples by the difference of their means. The variances may differ.
 ///
 /// # Errors
 /// As [`welch`], or `confidence` not above 0.5.

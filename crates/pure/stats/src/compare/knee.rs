@@ -1,26 +1,25 @@
-//! Where a curve bends: the knee of a response over a factor.
+//! The knee of a response over a factor: the point at which the curve bends.
 
 use super::{Alternative, Comparison, means::one_mean, t_statistic};
 use crate::error::{StatsError, check_confidence, check_levels, check_sample};
-use crate::interval::{Interval, Method, critical_t};
+use crate::interval::{EstimationMethod, Interval, critical_t};
 use crate::summary::Summary;
 
-/// A line with one bend needs four numbers; a fifth point leaves something to judge the fit by.
+/// A line with one bend has four parameters; a fifth point leaves a degree of freedom for the fit.
 const FEWEST_LEVELS: usize = 5;
 
-/// The knee of a curve and what shows that there is one.
+/// The knee of a curve, and a test that there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knee {
-    /// Where the curve bends, in the unit of x. Means something only if `p_value` says that the curve bends.
+    /// The location of the bend, in the unit of x. It is meaningful only if `p_value` shows that the curve bends.
     pub location: Interval,
     /// The slope left of the knee, in units of y per unit of x.
     pub slope_before: f64,
     /// The slope right of the knee.
     pub slope_after: f64,
-    /// The two-sided p-value against a straight line; `None` at one replication. It is Student's t over each
-    /// replication's quadratic coefficient, which is 0 on average for a line and, whatever the place of the
-    /// knee, of the bend's sign for a bent one. Nothing is searched for, so the test is exact for normal
-    /// values, however they depend on each other over x.
+    /// The two-sided p-value against a straight line; `None` at one replication. It is Student's t over the quadratic
+    /// coefficients of the replications. Their mean is 0 for a line, and has the sign of the bend for a bent line,
+    /// wherever the knee is. The test does not search, so it is exact for normal values with any dependence over x.
     pub p_value: Option<f64>,
 }
 
@@ -31,11 +30,11 @@ pub struct Knee {
 /// *Fitting segmented curves whose join points have to be estimated*): the best breakpoint is either an inner
 /// x or the point where the lines through both sides meet.
 ///
-/// The location's interval holds the places at which no test finds that the lines meet further left or further
-/// right: Student's t, over replications, of how far the line through the points on the right lies above the line
-/// through those on the left (Fieller's theorem in each gap of x). Each replication is one value, so what
-/// replications share over x (common random numbers) is respected, and two replications give a wide interval. At
-/// one replication it is open and there is no p-value.
+/// The location's interval holds the points at which no test shows that the lines meet further left or further
+/// right. The test is Student's t, over replications, of the distance between the line through the points on the right
+/// and the line through those on the left (Fieller's theorem in each gap of x). Each replication is one value, so
+/// common random numbers over x are taken into account, and two replications give a wide interval. At one
+/// replication the interval is open and there is no p-value.
 ///
 /// # Errors
 /// Fewer than five levels, no replication, lengths that differ, a value that is not finite, `x` that does not
@@ -51,13 +50,13 @@ pub fn knee(x: &[f64], levels: &[Vec<f64>], confidence: f64) -> Result<Knee, Sta
         n => Some(reach(x, &curves, best.bend.signum(), critical_t(n as f64 - 1.0, confidence)?)),
     };
     let (low, high) = (ends.map(|ends| ends.0.min(best.at)), ends.map(|ends| ends.1.max(best.at)));
-    let (n, method) = (replications, Method::Fieller);
+    let (n, method) = (replications, EstimationMethod::Fieller);
     let location = Interval { estimate: best.at, low, high, n, confidence, method };
     let p_value = curvature(x, &curves, confidence)?.p_value;
     Ok(Knee { location, slope_before: best.slope, slope_after: best.slope + best.bend, p_value })
 }
 
-/// The first and the last place at which no test finds the knee of a bend of this sign to lie elsewhere.
+/// The ends of the knee's interval, for a bend of this sign.
 fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
     let gaps: Vec<KneeStep> = (2..=x.len() - 2).map(|split| KneeStep::of(x, curves, split, sign)).collect();
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -66,7 +65,7 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
         let roots = gap.where_significant(t).into_iter().flatten();
         roots.filter(|root| (ends[0]..=ends[1]).contains(root)).for_each(&mut hold);
     }
-    // At an x itself the line that is left of it and the one that is right of it each have a say.
+    // At an x itself the gaps on both sides are tested.
     for (index, place) in x[1..x.len() - 1].iter().enumerate() {
         let is_left_of_it = index > 0 && gaps[index - 1].t(*place) > t;
         let is_right_of_it = gaps.get(index).is_some_and(|gap| gap.t(*place) < -t);
@@ -77,12 +76,12 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
     (low, high)
 }
 
-/// How far the line right of a gap lies above the line left of it at a place p, the bend upwards: the mean over
-/// replications of a + b p. It is 0 where they meet, and above 0 right of there.
+/// The distance a + b p of the line right of a gap above the line left of it, at a point p: the mean over replications,
+/// with the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
 struct KneeStep {
     a: f64,
     b: f64,
-    /// Squared standard errors of a and b, and what they share.
+    /// Squared standard errors of a and b, and their covariance.
     errors: [f64; 3],
 }
 
@@ -104,13 +103,13 @@ impl KneeStep {
         Self { a, b, errors }
     }
 
-    /// Its t at a place.
+    /// The t statistic at a point.
     fn t(&self, place: f64) -> f64 {
         let [a, b, shared] = self.errors;
         t_statistic(self.a + self.b * place, (a + 2.0 * shared * place + b * place * place).max(0.0).sqrt())
     }
 
-    /// The places at which its t is `t` or `-t`.
+    /// The points at which the t statistic is `t` or `-t`.
     fn where_significant(&self, t: f64) -> [Option<f64>; 2] {
         let square = t * t;
         let quadratic = self.b * self.b - square * self.errors[1];
@@ -124,7 +123,7 @@ impl KneeStep {
     }
 }
 
-/// The mean over curves of the quadratic coefficient: y on what a straight line leaves of x squared.
+/// The test of the mean quadratic coefficient: the regression of y on the residual of x squared after a straight line.
 fn curvature(x: &[f64], curves: &[Vec<f64>], confidence: f64) -> Result<Comparison, StatsError> {
     let (_, mean_x, _) = line(x, x);
     let squares: Vec<f64> = x.iter().map(|v| (v - mean_x) * (v - mean_x)).collect();
@@ -163,7 +162,7 @@ struct Hinge {
 }
 
 impl Hinge {
-    /// The hinge with the smallest sum of squares; the leftmost of equals.
+    /// The hinge with the smallest sum of squares; of several the first candidate.
     fn best(x: &[f64], y: &[f64]) -> Self {
         let inner = &x[1..x.len() - 1];
         let meetings = (2..=x.len() - 2).filter_map(|split| meeting(x, y, split));
@@ -178,8 +177,8 @@ impl Hinge {
         best
     }
 
-    /// The least-squares hinge with its join at `at`: what is left of y after a straight line, on what is
-    /// left of max(x - at, 0) after a straight line (Frisch and Waugh 1933).
+    /// The least-squares hinge with its join at `at`: the regression of the residuals of y after a straight line on those
+    /// of max(x - at, 0) (Frisch and Waugh 1933).
     fn fit(x: &[f64], y: &[f64], at: f64) -> Self {
         let ramp: Vec<f64> = x.iter().map(|v| (v - at).max(0.0)).collect();
         let (slope_y, rest_y) = detrend(x, y);
@@ -196,6 +195,7 @@ fn detrend(x: &[f64], y: &[f64]) -> (f64, Vec<f64>) {
     (slope, x.iter().zip(y).map(|(a, b)| b - mean_y - slope * (a - mean_x)).collect())
 }
 
+/// The slope of the least-squares line, and the means of x and y.
 fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
     let n = x.len() as f64;
     let (mean_x, mean_y) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
@@ -204,7 +204,7 @@ fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
     (products / squares, mean_x, mean_y)
 }
 
-/// Where the lines through the first `split` points and through the rest meet, if that is between the two
+/// The x at which the lines through the first `split` points and through the rest meet, if it lies between the two
 /// sides.
 fn meeting(x: &[f64], y: &[f64], split: usize) -> Option<f64> {
     let (slope_left, x_left, y_left) = line(&x[..split], &y[..split]);

@@ -2,15 +2,13 @@
 
 use super::{Alternative, Comparison, p_of_t, t_statistic};
 use crate::error::{StatsError, check_confidence, check_number, check_pairs, check_sample};
-use crate::interval::{self, Interval, Method, critical_t};
+use crate::interval::{self, EstimationMethod, Interval, critical_t};
 use crate::summary::Summary;
 
-/// The mean difference `left - right` of values that belong together pair by pair, by Student's t over the
-/// differences (Law, *Simulation Modeling and Analysis*, 5th ed., section 10.2.1).
+/// The mean difference `left - right` of paired values, by Student's t over the differences (Law, *Simulation Modeling and Analysis*, 5th ed., section 10.2.1).
 ///
-/// `null` is the difference to be exceeded, in the unit of the values: 0 for "greater at all", 5 with
-/// [`Alternative::Greater`] for "greater by more than 5", -5 with [`Alternative::Less`] for "less by more
-/// than 5".
+/// `null` is the difference to exceed, in the unit of the values: 0 for "greater", 5 with [`Alternative::Greater`] for
+/// "greater by more than 5", -5 with [`Alternative::Less`] for "less by more than 5".
 ///
 /// # Errors
 /// An empty sample, lengths that differ, a value or `null` that is not finite, or `confidence` not strictly
@@ -28,7 +26,7 @@ pub fn paired(
     one_mean(&differences, null, alternative, confidence)
 }
 
-/// One mean against a null value.
+/// Tests one mean against a null value.
 pub(crate) fn one_mean(
     differences: &Summary,
     null: f64,
@@ -47,8 +45,7 @@ pub(crate) fn one_mean(
 
 /// The difference of the means of two independent samples whose variances may differ (Welch 1947, degrees of
 /// freedom after Satterthwaite 1946). `null` is as in [`paired`]; `n` of the interval is the smaller sample's
-/// size. Samples without any spread say nothing of how far other values lie: there is no p-value then, and the interval
-/// is open.
+/// size. Samples without spread do not show how far other values lie, so there is no p-value and the interval is open.
 ///
 /// # Errors
 /// As [`paired`], except that the lengths may differ.
@@ -64,11 +61,11 @@ pub fn welch(
     let (a, b) = (Summary::of(left)?, Summary::of(right)?);
     let difference = a.mean().unwrap_or(0.0) - b.mean().unwrap_or(0.0);
     let n = a.n().min(b.n());
-    // Equal values that were computed in different ways differ in their last digits.
+    // Equal values from different computations may differ in their last digits.
     let rounding = 1e-12 * a.mean().unwrap_or(0.0).abs().max(b.mean().unwrap_or(0.0).abs());
     let errors = a.standard_error().zip(b.standard_error()).filter(|(a, b)| a + b > rounding);
     let Some((error_a, error_b)) = errors else {
-        let interval = Interval::symmetric(difference, None, n, confidence, Method::Welch);
+        let interval = Interval::symmetric(difference, None, n, confidence, EstimationMethod::Welch);
         return Ok(Comparison { interval, statistic: t_statistic(difference - null, 0.0), p_value: None });
     };
     let (square_a, square_b) = (error_a * error_a, error_b * error_b);
@@ -78,14 +75,14 @@ pub fn welch(
     let error = total.sqrt();
     let statistic = t_statistic(difference - null, error);
     let half_width = Some(critical_t(df, confidence)? * error);
-    let interval = Interval::symmetric(difference, half_width, n, confidence, Method::Welch);
+    let interval = Interval::symmetric(difference, half_width, n, confidence, EstimationMethod::Welch);
     Ok(Comparison { interval, statistic, p_value: Some(p_of_t(statistic, df, alternative)?) })
 }
 
 /// The ratio mean(`left`) / mean(`right`) of paired values, for margins in percent: "more than 10 % greater"
 /// is `null` = 1.1 with [`Alternative::Greater`].
 ///
-/// The test is Student's t over `left - null * right` (its sign turned if the denominator is negative); the
+/// The test is Student's t over `left - null * right`, with opposite sign if the denominator is negative. The
 /// interval is Fieller's, which holds exactly the ratios that the two-sided test does not reject.
 ///
 /// # Errors

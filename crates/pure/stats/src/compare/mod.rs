@@ -1,8 +1,8 @@
 //! Comparing two systems, or one system over the levels of a factor.
 //!
-//! Replications of two points share their random streams (common random numbers), so the values belong
-//! together pair by pair and [`paired`] is the comparison to start from: it removes what both have in common.
-//! [`welch`] is for samples that share nothing, such as two substrates; [`proportions`] for shares of independent trials.
+//! Replications of two points share their random streams (common random numbers), so their values are paired. Start from
+//! [`paired`], which removes the common part. [`welch`] compares independent samples, such as two substrates;
+//! [`proportions`] compares shares of independent trials.
 
 mod equivalence;
 mod knee;
@@ -14,15 +14,15 @@ mod trend;
 pub use equivalence::{Equivalence, Margin, equivalent_paired, equivalent_ratio, equivalent_welch};
 pub use knee::{Knee, knee};
 pub use means::{paired, paired_ratio, welch};
-pub use proportions::{Share, design_effect, proportions};
+pub use proportions::{Proportion, design_effect, proportions};
 pub use ranks::{sign_test, wilcoxon};
-pub use trend::{Direction, Page, Trend, monotone, page};
+pub use trend::{PageTest, Trend, TrendDirection, monotone, page};
 
 use crate::distribution::StudentT;
 use crate::error::StatsError;
 use crate::interval::Interval;
 
-/// What a test is to show about a difference or a ratio.
+/// The alternative hypothesis about a difference or a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alternative {
     /// It is greater than the null value.
@@ -33,21 +33,21 @@ pub enum Alternative {
     TwoSided,
 }
 
-/// The outcome of a test: how large the effect is, how sure, and how surprising under the null value.
+/// The outcome of a test: the effect, its interval and its p-value under the null value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// The effect with its two-sided interval.
     pub interval: Interval,
     /// The test statistic: t, the odds ratio, the signed-rank sum, or the count of positive signs.
     pub statistic: f64,
-    /// The probability of an effect at least as far towards the alternative if the null value were true;
-    /// `None` at n = 1, where nothing can be said. Of paired values without any spread it is 0 or 1: whether that is proof
-    /// is for the caller to know, who knows whether they could have differed ([`Alike`](crate::interval::Alike) if so).
+    /// The probability of an effect at least as far towards the alternative if the null value is true. `None` at n = 1.
+    ///
+    /// If paired differences have no spread, it is 0, 0.5 or 1. This is a proof only if other values were impossible; if
+    /// they were possible, use [`EqualValues`](crate::interval::EqualValues).
     pub p_value: Option<f64>,
 }
 
-/// The distance in standard errors. Without any spread, a difference is infinitely far and none is no
-/// distance.
+/// The distance in standard errors. Without spread it is infinite, or 0 for a distance of 0.
 fn t_statistic(distance: f64, error: f64) -> f64 {
     if error > 0.0 {
         distance / error

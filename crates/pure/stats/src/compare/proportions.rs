@@ -1,39 +1,40 @@
-//! Tests of a difference of two shares, such as those of calls that failed.
+//! Tests of a difference of two proportions, such as shares of failed calls.
 
 use super::Comparison;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{self, Interval, Method};
+use crate::interval::{self, EstimationMethod, Interval};
 use crate::special::ln_beta;
 
-/// So many of so many.
+/// A proportion of successes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// How many were.
+pub struct Proportion {
+    /// Number of successes.
     pub successes: usize,
-    /// Of how many.
+    /// Number of trials.
     pub trials: usize,
 }
 
-impl Share {
+impl Proportion {
     /// The share, in 0..=1.
     fn value(self) -> f64 {
         self.successes as f64 / self.trials as f64
     }
 }
 
-/// The difference `left - right` of two shares: Newcombe's (1998) interval of Wilson's two, his method 10, and the
-/// two-sided p-value of Fisher's exact test, which adds up all tables that are no more likely than the one that was seen.
-/// The statistic is the odds ratio; infinite or NaN where a table has zeros. `n` is the smaller number of trials.
+/// The difference `left - right` of two proportions. The interval is Newcombe's (1998) method 10, from Wilson's two
+/// intervals. The two-sided p-value is that of Fisher's exact test: the sum over all tables that are no more likely than
+/// the observed one. The statistic is the odds ratio, infinite or NaN if the table has zeros. `n` is the smaller number of
+/// trials.
 ///
-/// It takes the trials to be independent. Those that come in clusters are first divided by their [`design_effect`].
+/// It assumes independent trials. Divide clustered trials by their [`design_effect`] first.
 ///
 /// # Errors
 /// No trial, more successes than trials, or `confidence` not strictly between 0 and 1.
-pub fn proportions(left: Share, right: Share, confidence: f64) -> Result<Comparison, StatsError> {
+pub fn proportions(left: Proportion, right: Proportion, confidence: f64) -> Result<Comparison, StatsError> {
     check_confidence(confidence)?;
-    let ends = |share: Share| {
+    let ends = |share: Proportion| {
         let wilson = interval::wilson(share.successes, share.trials, confidence)?;
-        // Of one trial nothing is known.
+        // One trial does not bound a proportion.
         Ok((wilson.low.unwrap_or(0.0), wilson.high.unwrap_or(1.0)))
     };
     let ((low_l, high_l), (low_r, high_r)) = (ends(left)?, ends(right)?);
@@ -45,15 +46,15 @@ pub fn proportions(left: Share, right: Share, confidence: f64) -> Result<Compari
         high: Some(p - q + reach(high_l - p, q - low_r)),
         n: left.trials.min(right.trials),
         confidence,
-        method: Method::Newcombe,
+        method: EstimationMethod::Newcombe,
     };
-    let odds = |share: Share| share.successes as f64 / (share.trials - share.successes) as f64;
+    let odds = |share: Proportion| share.successes as f64 / (share.trials - share.successes) as f64;
     Ok(Comparison { interval, statistic: odds(left) / odds(right), p_value: Some(fisher(left, right)) })
 }
 
 /// Fisher's exact test, two-sided.
-fn fisher(left: Share, right: Share) -> f64 {
-    // Tables that are as likely but for rounding are as likely.
+fn fisher(left: Proportion, right: Proportion) -> f64 {
+    // Tables count as equally likely within this rounding error.
     const ROUNDING: f64 = 1e-7;
     let successes = left.successes + right.successes;
     let least = successes.saturating_sub(right.trials);
@@ -63,7 +64,6 @@ fn fisher(left: Share, right: Share) -> f64 {
             - ln_choose(left.trials + right.trials, successes)
     };
     let seen = ln(left.successes);
-    // Likelihoods fall away from the most likely table to both sides: what is far out adds nothing.
     let all: f64 = (least..=most).map(ln).filter(|one| *one <= seen + ROUNDING).map(libm::exp).sum();
     all.min(1.0)
 }
@@ -74,13 +74,13 @@ fn ln_choose(n: usize, k: usize) -> f64 {
     -libm::log(n + 1.0) - ln_beta(n - k + 1.0, k + 1.0)
 }
 
-/// How many times as much a share varies from cluster to cluster (seconds of a load, say) as independent trials would; at
-/// least 1, and 1 where nothing varies. Dividing successes and trials by it makes [`proportions`] hold for clusters: Rao
-/// and Scott (1992), *A simple method for the analysis of clustered binary data*, Biometrics 48(2).
+/// The variance of a proportion over clusters (such as seconds of a load), relative to that of independent trials. It is at
+/// least 1, and 1 without variation. [`proportions`] is valid for clusters if successes and trials are divided by it: Rao and
+/// Scott (1992), *A simple method for the analysis of clustered binary data*, Biometrics 48(2).
 ///
 /// # Errors
 /// Fewer than two clusters, more successes than trials, or no trial at all.
-pub fn design_effect(clusters: &[Share]) -> Result<f64, StatsError> {
+pub fn design_effect(clusters: &[Proportion]) -> Result<f64, StatsError> {
     if clusters.len() < 2 {
         return Err(StatsError::TooFew { needed: 2, got: clusters.len() });
     }
@@ -102,7 +102,7 @@ pub fn design_effect(clusters: &[Share]) -> Result<f64, StatsError> {
     if share == 0.0 || share == 1.0 {
         return Ok(1.0);
     }
-    let residue = |cluster: &Share| cluster.successes as f64 - cluster.trials as f64 * share;
+    let residue = |cluster: &Proportion| cluster.successes as f64 - cluster.trials as f64 * share;
     let squares: f64 = clusters.iter().map(|cluster| residue(cluster) * residue(cluster)).sum();
     let variance = m / ((m - 1.0) * n * n) * squares;
     Ok((n * variance / (share * (1.0 - share))).max(1.0))
@@ -112,8 +112,8 @@ pub fn design_effect(clusters: &[Share]) -> Result<f64, StatsError> {
 mod tests {
     use super::*;
 
-    fn share(successes: usize, trials: usize) -> Share {
-        Share { successes, trials }
+    fn share(successes: usize, trials: usize) -> Proportion {
+        Proportion { successes, trials }
     }
 
     fn near(value: f64, wanted: f64, within: f64) {
@@ -152,7 +152,7 @@ mod tests {
     fn clusters_that_fail_together_count_for_less() {
         let even: Vec<_> = (0..20).map(|_| share(5, 10)).collect();
         assert_eq!(design_effect(&even).unwrap(), 1.0);
-        // All or nothing: ten trials are worth one, but for the correction of the mean.
+        // All or none in a cluster: ten trials count as one, except for the correction of the mean.
         let together: Vec<_> = (0..20).map(|place| share(10 * (place % 2), 10)).collect();
         near(design_effect(&together).unwrap(), 10.0 * 20.0 / 19.0, 1e-9);
         assert_eq!(design_effect(&[share(0, 10), share(0, 5)]).unwrap(), 1.0);

@@ -1,16 +1,16 @@
-//! Tests of paired values that assume no normal distribution: the sign test and Wilcoxon's signed-rank test.
+//! Tests of paired values without a normal distribution: the sign test and Wilcoxon's signed-rank test.
 
 use super::{Alternative, Comparison};
 use crate::distribution::{Binomial, Normal};
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 use crate::quantile::{self, median, sorted};
 
-/// Up to here the signed-rank distribution is counted out; beyond, the normal approximation is good to 1e-4.
+/// Up to this sample size the signed-rank distribution is exact. Above it the normal approximation is precise to 1e-4.
 const EXACT_UP_TO: usize = 100;
 
-/// The sign test of the median difference `left - right` against `null` (in the unit of the values): exact
-/// binomial, differences equal to `null` left out. The interval is that of the median, by order statistics.
+/// The sign test of the median difference `left - right` against `null` (in the unit of the values), by the exact binomial
+/// distribution. Differences equal to `null` are omitted. The interval is that of the median, by order statistics.
 ///
 /// Source: Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.4.
 ///
@@ -36,11 +36,11 @@ pub fn sign_test(
 }
 
 /// Wilcoxon's signed-rank test of a symmetric distribution of `left - right` around `null`. The statistic is
-/// the sum of the ranks of positive differences; differences equal to `null` are left out, tied magnitudes
-/// share their mean rank.
+/// the sum of the ranks of positive differences. Differences equal to `null` are omitted; tied magnitudes have their
+/// mean rank.
 ///
-/// Exact (also with ties: over all signs of the ranks at hand) up to 100 differences, normal with continuity
-/// and tie correction beyond. The estimate is Hodges and Lehmann's (1963): the median of all Walsh averages
+/// Up to 100 differences the test is exact, with ties over all signs of the observed ranks. Above, it is normal with
+/// continuity and tie correction. The estimate is Hodges and Lehmann's (1963): the median of all Walsh averages
 /// (means of two differences), with the interval between two of them. Source: Hollander, Wolfe and Chicken,
 /// *Nonparametric Statistical Methods*, 3rd ed., sections 3.1 to 3.3.
 ///
@@ -131,11 +131,11 @@ fn hodges_lehmann(differences: &[f64], confidence: f64) -> Result<Interval, Stat
     let outside = ranks_outside(n, tail)?;
     let low = outside.checked_sub(1).map(|_| walsh[outside - 1]);
     let high = outside.checked_sub(1).map(|_| walsh[walsh.len() - outside]);
-    Ok(Interval { estimate: median(&walsh)?, low, high, n, confidence, method: Method::SignedRank })
+    Ok(Interval { estimate: median(&walsh)?, low, high, n, confidence, method: EstimationMethod::SignedRank })
 }
 
-/// How many signed-rank sums 0, 1, 2, … together have at most probability `tail`: the rank (from 1) of the
-/// Walsh average that bounds the interval, 0 if even the sum 0 is too likely.
+/// The number of signed-rank sums 0, 1, 2, … with a total probability of at most `tail`. It is the rank (from 1) of the
+/// Walsh average that bounds the interval, and 0 if the sum 0 is too likely.
 fn ranks_outside(n: usize, tail: f64) -> Result<usize, StatsError> {
     if n > EXACT_UP_TO {
         let (mean, sd) = (0.25 * (n * (n + 1)) as f64, ((n * (n + 1) * (2 * n + 1)) as f64 / 24.0).sqrt());

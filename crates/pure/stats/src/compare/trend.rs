@@ -1,30 +1,30 @@
-//! Whether a response rises or falls over the ordered levels of a factor.
+//! Trends of a response over the ordered levels of a factor.
 
 use super::{Alternative, Comparison, paired};
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_levels, check_positive};
 
-/// Up to this many levels the permutations of one block are counted out (6! = 720).
+/// Up to this number of levels the permutations of one block are enumerated (6! = 720).
 const EXACT_LEVELS: usize = 6;
 
-/// Up to this many replications their sum is counted out.
+/// Up to this number of replications the distribution of their sum is exact.
 const EXACT_REPLICATIONS: usize = 100;
 
-/// Which way a trend goes.
+/// The direction of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Each level has a greater mean than the one before.
+pub enum TrendDirection {
+    /// Each level has a greater mean than the previous level.
     Increasing,
-    /// Each level has a smaller mean than the one before.
+    /// Each level has a smaller mean than the previous level.
     Decreasing,
 }
 
-/// The outcome of a test that a response goes one way over all levels.
+/// The outcome of a test for a monotone trend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trend {
-    /// For each pair of neighbours: the later level minus the earlier.
+    /// For each pair of neighbouring levels: the later minus the earlier.
     pub steps: Vec<Comparison>,
-    /// The index in `steps` of the pair that is least sure; the trend is as strong as this step.
+    /// The index in `steps` of the step with the largest p-value.
     pub weakest: usize,
     /// The p-value of that step; `None` at one replication.
     pub p_value: Option<f64>,
@@ -35,14 +35,14 @@ pub struct Trend {
 /// `levels[i][r]` is the value of level i in replication r, levels in rising order. Each step is a one-sided
 /// paired t-test that the change exceeds `margin >= 0` (in the unit of the values). By the intersection-union
 /// principle (Berger 1982, *Multiparameter hypothesis testing and acceptance sampling*) the trend's p-value
-/// is the largest of theirs, with no correction.
+/// is the largest of the steps' p-values, without correction.
 ///
 /// # Errors
 /// Fewer than two levels, no replication, lengths that differ, a value or margin that is not finite, or
 /// `confidence` not strictly between 0 and 1.
 pub fn monotone(
     levels: &[Vec<f64>],
-    direction: Direction,
+    direction: TrendDirection,
     margin: f64,
     confidence: f64,
 ) -> Result<Trend, StatsError> {
@@ -51,8 +51,8 @@ pub fn monotone(
         check_positive("margin", margin)?;
     }
     let (null, side) = match direction {
-        Direction::Increasing => (margin, Alternative::Greater),
-        Direction::Decreasing => (-margin, Alternative::Less),
+        TrendDirection::Increasing => (margin, Alternative::Greater),
+        TrendDirection::Decreasing => (-margin, Alternative::Less),
     };
     let step = |pair: &[Vec<f64>]| paired(&pair[1], &pair[0], null, side, confidence);
     let steps: Vec<Comparison> = levels.windows(2).map(step).collect::<Result<_, _>>()?;
@@ -64,30 +64,29 @@ pub fn monotone(
 
 /// The outcome of Page's test.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Page {
+pub struct PageTest {
     /// Page's L: the sum over levels of level number times rank sum.
     pub statistic: f64,
     /// Spearman's rank correlation between level and response, averaged over replications, in -1..=1.
     pub correlation: f64,
     /// The p-value of the one-sided test in the given direction.
     pub p_value: f64,
-    /// Whether the distribution was counted out; if not, `p_value` is the normal approximation.
+    /// Whether the distribution is exact. If not, `p_value` is the normal approximation.
     pub exact: bool,
 }
 
-/// Page's (1963) test, *Ordered hypotheses for multiple treatments*: are the levels alike, or do they tend
-/// one way? It asks less than [`monotone`] (a tendency, not every step), needs no normal distribution and
-/// uses ranks within each replication, so common random numbers sharpen it.
+/// Page's (1963) test for a trend, *Ordered hypotheses for multiple treatments*. It asks for less than [`monotone`] (a
+/// tendency, not every step) and needs no normal distribution. It uses ranks within each replication, so common
+/// random numbers make it more powerful.
 ///
-/// Exact up to 6 levels and 100 replications without ties; else normal, with the variance of the ranks at
-/// hand.
+/// It is exact up to 6 levels and 100 replications without ties, else normal with the variance of the observed ranks.
 ///
 /// # Errors
 /// Fewer than three levels, no replication, lengths that differ, a value that is not finite, or values that
 /// are all tied.
-pub fn page(levels: &[Vec<f64>], direction: Direction) -> Result<Page, StatsError> {
+pub fn page(levels: &[Vec<f64>], direction: TrendDirection) -> Result<PageTest, StatsError> {
     let replications = check_levels(levels, 3, 1)?;
-    let sign = if direction == Direction::Increasing { 1.0 } else { -1.0 };
+    let sign = if direction == TrendDirection::Increasing { 1.0 } else { -1.0 };
     let k = levels.len() as f64;
     let centre = 0.5 * (k + 1.0);
     let level_squares = k * (k * k - 1.0) / 12.0;
@@ -111,10 +110,10 @@ pub fn page(levels: &[Vec<f64>], direction: Direction) -> Result<Page, StatsErro
     } else {
         Normal.upper(excess / variance.sqrt())
     };
-    Ok(Page { statistic, correlation, p_value, exact })
+    Ok(PageTest { statistic, correlation, p_value, exact })
 }
 
-/// Ranks from 1; tied values share their mean rank.
+/// Ranks from 1. Tied values have their mean rank.
 fn mean_ranks(values: &[f64]) -> Vec<f64> {
     let rank = |v: &f64| {
         let below = values.iter().filter(|o| *o < v).count();

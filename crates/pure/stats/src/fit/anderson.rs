@@ -15,19 +15,19 @@ pub struct AndersonDarling {
 }
 
 impl AndersonDarling {
-    /// A² (1 + 0.6 / n), which the published tables are of where the mean was estimated: 1.321 is passed by one in twenty
-    /// exponential samples (D'Agostino and Stephens 1986, table 4.14).
+    /// A² (1 + 0.6 / n), the statistic of the published tables for an estimated mean. One in twenty exponential samples
+    /// exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
     #[must_use]
     pub fn modified(&self) -> f64 {
         self.statistic * (1.0 + 0.6 / self.n as f64)
     }
 }
 
-/// Tests whether positive values, such as the gaps of a Poisson process, are exponential with any mean (it is
-/// estimated from them).
+/// Tests whether positive values, such as the gaps of a Poisson process, are exponential. The mean is estimated from the
+/// values.
 ///
 /// The p-value is the fit to A^2 (1 + 0.6 / n) of D'Agostino and Stephens, *Goodness-of-Fit Techniques*
-/// (1986), section 4.9; right to about 0.002 where it is below 0.25.
+/// (1986), section 4.9. Below 0.25 its error is about 0.002.
 ///
 /// # Errors
 /// Fewer than three values, a value that is not finite or not positive.
@@ -51,7 +51,7 @@ pub fn anderson_darling_exponential(values: &[f64]) -> Result<AndersonDarling, S
     Ok(test)
 }
 
-/// The published fit, whose last piece has its smallest value at 10.03.
+/// The published fit. Its last piece has its minimum at 10.03, so larger arguments are limited to it.
 fn upper(a: f64) -> f64 {
     let p = if a < 0.26 {
         -libm::expm1(-12.2204 + a * (67.459 - a * 110.3))

@@ -1,4 +1,4 @@
-//! How far a value depends on the ones before it.
+//! Autocorrelation, and Ljung and Box's test.
 
 use crate::distribution::ChiSquare;
 use crate::error::{StatsError, check_sample};
@@ -8,7 +8,7 @@ use crate::error::{StatsError, check_sample};
 /// 2.1.5.
 ///
 /// # Errors
-/// Not more values than `lag` + 1, a value that is not finite, or values that are all equal.
+/// Fewer than `lag` + 2 values, a value that is not finite, or values that are all equal.
 pub fn autocorrelation(values: &[f64], lag: usize) -> Result<f64, StatsError> {
     check_sample(values, lag + 2)?;
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -25,7 +25,7 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Result<f64, StatsError> {
 pub struct LjungBox {
     /// Q, the weighted sum of squared autocorrelations.
     pub statistic: f64,
-    /// The number of lags, which are its degrees of freedom.
+    /// The number of lags, which is the degrees of freedom.
     pub lags: usize,
     /// The probability of a Q at least as large from independent values.
     pub p_value: f64,

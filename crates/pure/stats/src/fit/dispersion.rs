@@ -3,10 +3,10 @@
 use crate::distribution::ChiSquare;
 use crate::error::{StatsError, check_sample};
 
-/// How counts per interval spread, compared with a Poisson process.
+/// The dispersion of counts per interval, compared with a Poisson process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dispersion {
-    /// Variance over mean: 1 for a Poisson process, below for smoother, above for burstier traffic.
+    /// Variance over mean: 1 for a Poisson process, less for smoother, more for burstier traffic.
     pub index: f64,
     /// The number of intervals.
     pub n: usize,
@@ -14,8 +14,8 @@ pub struct Dispersion {
     pub p_value: f64,
 }
 
-/// The index of dispersion of counts in equally long intervals; (n - 1) index is chi-square with n - 1
-/// degrees of freedom for a Poisson process. Source: Cox and Lewis, *The Statistical Analysis of Series of
+/// The index of dispersion of counts in equally long intervals. For a Poisson process (n - 1) index is chi-square with
+/// n - 1 degrees of freedom. Source: Cox and Lewis, *The Statistical Analysis of Series of
 /// Events* (1966), section 6.3.
 ///
 /// # Errors

@@ -16,14 +16,13 @@ pub struct KolmogorovSmirnov {
     pub p_value: f64,
 }
 
-/// Tests whether `values` come from the continuous distribution with function `cdf`, whose parameters were
-/// known beforehand. With parameters estimated from the same values the p-value is far too large: for
-/// exponential gaps of unknown mean use
-/// [`anderson_darling_exponential`](super::anderson_darling_exponential).
+/// Tests whether `values` come from the continuous distribution with function `cdf`, whose parameters must be known
+/// beforehand. If the parameters are estimated from the same values, the p-value is far too large. For exponential gaps
+/// of unknown mean use [`anderson_darling_exponential`](super::anderson_darling_exponential).
 ///
 /// The p-value is Kolmogorov's limit at (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D: Stephens (1970), *Use of the
-/// Kolmogorov-Smirnov, Cramér-von Mises and related statistics without extensive tables*. Against the exact
-/// distribution it is off by at most 0.004 below p = 0.2 and by at most 0.025 above, from n = 4 on.
+/// Kolmogorov-Smirnov, Cramér-von Mises and related statistics without extensive tables*. From n = 4 on its error is at
+/// most 0.004 below p = 0.2 and at most 0.025 above.
 ///
 /// # Errors
 /// An empty sample, a value that is not finite, or a `cdf` that leaves [0, 1].
@@ -44,8 +43,8 @@ pub fn kolmogorov_smirnov(values: &[f64], cdf: impl Fn(f64) -> f64) -> Result<Ko
     Ok(KolmogorovSmirnov { statistic, n, p_value })
 }
 
-/// The upper tail of Kolmogorov's limiting distribution: two forms of one theta function, each where it
-/// converges in a few terms (Marsaglia, Tsang and Wang 2003).
+/// The upper tail of Kolmogorov's limiting distribution. Each of two forms of a theta function is used where it converges
+/// in a few terms (Marsaglia, Tsang and Wang 2003).
 fn kolmogorov_upper(x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;

@@ -1,11 +1,12 @@
-//! The slope of a line through points of which some are far off.
+//! The slope of a line through points with outliers.
 
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
-/// The median of the slopes between all pairs of points, in units of y per unit of x: up to 29 % of the points may be anywhere. Its
-/// interval reaches from one of these slopes to another, counted by Kendall's exact distribution; it is open where there are
+/// The median of the slopes between all pairs of points, in units of y per unit of x. Up to 29 % of the points may be
+/// outliers. The ends of its interval are two of these slopes, by Kendall's exact distribution. They are `None` if there are
 /// too few points for the confidence.
+///
 /// Source: Theil (1950), *A rank-invariant method of linear and polynomial regression analysis*; Sen (1968), *Estimates of the
 /// regression coefficient based on Kendall's tau*.
 ///
@@ -35,13 +36,13 @@ pub fn median_slope(x: &[f64], y: &[f64], confidence: f64) -> Result<Interval, S
     let out = ranks_outside(n, (1.0 - confidence) / 2.0);
     let low = out.checked_sub(1).map(|rank| slopes[rank]);
     let high = out.checked_sub(1).map(|rank| slopes[pairs - 1 - rank]);
-    Ok(Interval { estimate: middle, low, high, n, confidence, method: Method::MedianSlope })
+    Ok(Interval { estimate: middle, low, high, n, confidence, method: EstimationMethod::MedianSlope })
 }
 
-/// How many slopes at each end are outside, the last of which is the interval's end: one more than the largest number of
-/// inversions that so many points in any order have with no more than this probability; none if there is no such number.
+/// The rank (from 1) of the slope that ends the interval, counted from either side; 0 if there are too few points. It is
+/// the largest k for which fewer than k inversions of `points` in random order have at most the probability `tail`.
 fn ranks_outside(points: usize, tail: f64) -> usize {
-    // Of i points in any order, the last stands behind 0 to i - 1 of the others, each as likely.
+    // In a random order of i points the last one adds 0 to i - 1 inversions with equal probability.
     let mut chances = vec![1.0];
     for point in 2..=points {
         let mut next = vec![0.0; chances.len() + point - 1];
@@ -53,7 +54,7 @@ fn ranks_outside(points: usize, tail: f64) -> usize {
         chances = next;
     }
     let mut sum = 0.0;
-    // A probability that is the tail itself is not to be more by a rounding.
+    // A sum that equals the tail must not exceed it by rounding.
     chances
         .iter()
         .take_while(|chance| {
@@ -73,28 +74,28 @@ mod tests {
     fn the_median_and_its_interval_are_slopes_between_points() {
         let x = [1.0, 2.0, 3.0, 4.0, 10.0, 12.0, 18.0];
         let y = [9.0, 15.0, 19.0, 20.0, 45.0, 55.0, 78.0];
-        // Of 21 slopes the 11th, and those four from each end: so many inversions, 3, have a chance of 76/5040.
+        // Of 21 slopes the 11th, and the 4th from each end: at most 3 inversions have a probability of 76/5040.
         let slope = median_slope(&x, &y, 0.96).unwrap();
         assert_eq!((slope.estimate, slope.low, slope.high), (4.0, Some(26.0 / 7.0), Some(35.0 / 8.0)));
     }
 
-    /// Of all orders of five errors, the interval holds the true slope in as many as Kendall's distribution says.
+    /// The share of all orders of five errors in which the interval holds the true slope is that of Kendall's distribution.
     #[test]
     fn the_interval_holds_as_often_as_it_says() {
         let x = [1.0, 2.0, 3.0, 4.0, 5.0];
         let mut held = 0;
         let mut order = [0, 1, 2, 3, 4];
         permutations(&mut order, 0, &mut |order| {
-            // Errors so different in size that no slope is another.
+            // Errors of different magnitudes, so that all slopes differ.
             let y: Vec<f64> = x
                 .iter()
                 .zip(order)
                 .map(|(x, place)| 2.0 * x + [1e-3, 1e-2, 0.1, 1.0, 10.0][*place])
                 .collect();
-            let told = median_slope(&x, &y, 0.95).unwrap();
-            held += usize::from(told.low.unwrap() <= 2.0 && 2.0 <= told.high.unwrap());
+            let slope = median_slope(&x, &y, 0.95).unwrap();
+            held += usize::from(slope.low.unwrap() <= 2.0 && 2.0 <= slope.high.unwrap());
         });
-        // But for the two in which all errors rise or fall.
+        // All orders except the two in which all errors rise or fall.
         assert_eq!(held, 118);
     }
 
@@ -109,7 +110,8 @@ mod tests {
         }
     }
 
-    /// Kendall's table: of 8 points a sum of 18 or more has a chance of 0.016, of 4 points the largest sum, 6, one of 0.042.
+    /// Kendall's table: for 8 points a sum of 18 or more has the probability 0.016, for 4 points the largest sum, 6, has
+    /// 0.042.
     #[test]
     fn tails_are_those_of_kendalls_table() {
         assert_eq!(ranks_outside(8, 0.025), 6);
@@ -126,15 +128,15 @@ mod tests {
     }
 
     proptest! {
-        /// Two points of eight are anywhere, and the slope is that of the six others.
+        /// With two outliers of eight points the slope is that of the other six.
         #[test]
         fn points_far_off_move_nothing(slope in -5.0..5.0f64, first in 0usize..8, second in 0usize..8, off in -1e3..1e3f64) {
             let x: Vec<f64> = (0..8).map(f64::from).collect();
             let mut y: Vec<f64> = x.iter().map(|x| 3.0 + slope * x).collect();
             y[first] += off;
             y[second] -= off;
-            let told = median_slope(&x, &y, 0.95).unwrap();
-            prop_assert!((told.estimate - slope).abs() < 1e-9, "{:?}", told);
+            let found = median_slope(&x, &y, 0.95).unwrap();
+            prop_assert!((found.estimate - slope).abs() < 1e-9, "{:?}", found);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! How well values fit a distribution, independence or a straight line: for checking traffic generators and
-//! links against what they claim to be.
+//! Goodness of fit to a distribution, to independence or to a straight line, to check traffic generators and links
+//! against their settings.
 
 mod anderson;
 mod autocorrelation;
@@ -16,5 +16,5 @@ pub use dispersion::{Dispersion, index_of_dispersion};
 pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
 pub use median_slope::median_slope;
 pub use pass_curve::{CredibleLevel, PassCurve, pass_curve};
-pub use regression::{Line, line};
+pub use regression::{FittedLine, line};
 pub use streaming::{DistanceFrom, RunningMoments, WindowCounts};

@@ -10,8 +10,8 @@ const GUESS: f64 = 0.01;
 /// Probabilities that a trial fails by chance, however low its level, each with its prior probability.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.5), (0.05, 0.3), (0.15, 0.2)];
 
-/// The prior of the steepness: a log-normal distribution by its median and the factor of one standard deviation. At the median 95 %
-/// pass at 97.6 % of the level at which half do; of 95 in 100 curves that is between 89 % and 99.5 %.
+/// The prior of the steepness: a log-normal distribution by its median and the factor of one standard deviation. At the
+/// median, 95 % pass at 97.6 % of the level at which half pass. For 95 in 100 curves this is between 89 % and 99.5 %.
 const STEEPNESS: (f64, f64) = (120.0, 2.2);
 
 /// Grid points of the steepness: from 2.5 standard deviations below the median to as many above.
@@ -21,10 +21,10 @@ const DEVIATIONS: f64 = 2.5;
 /// Grid points of the location, in the first and in the second pass.
 const LOCATIONS: usize = 161;
 
-/// The location lies at most so far beyond the lowest and the highest level, as a logarithm: a factor of two.
+/// Distance of the location from the lowest and the highest level, at most, as a logarithm: a factor of two.
 const MARGIN: f64 = core::f64::consts::LN_2;
 
-/// The second pass leaves out locations that are less likely than the likeliest by this much, as a logarithm.
+/// The second pass omits locations whose log-likelihood is lower than the greatest by more than this.
 const NEGLIGIBLE: f64 = 14.0;
 
 /// A level with its credible interval.
@@ -38,7 +38,7 @@ pub struct CredibleLevel {
     pub high: f64,
 }
 
-/// What trials say of a curve that falls from "all pass" to "none passes".
+/// Estimates of a curve that falls from "all pass" to "none passes".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PassCurve {
     /// The level at which half pass.
@@ -47,7 +47,7 @@ pub struct PassCurve {
     pub most: CredibleLevel,
 }
 
-/// One point of the grid and the logarithm of its weight.
+/// A point of the grid. `weight` is a logarithm.
 struct CurvePoint {
     location: f64,
     slope: f64,
@@ -56,10 +56,11 @@ struct CurvePoint {
 
 /// Fits a logistic curve of the logarithm of the level: `P(pass) = g + (1 - g - λ) / (1 + (level / half)^slope)`.
 ///
-/// The posterior distribution of location, slope and `λ` is summed over a grid, without random numbers and without an iteration
-/// that could fail to converge. `g` is 1 %; `λ` is 1, 5 or 15 %. With `g` and `λ` a few trials that pass or fail by chance move
-/// neither end by much; the two levels leave them out. The prior of the location is uniform in the logarithm. That of the slope
-/// prefers steep curves: the interval of a curve flatter than 95 % at 89 % of its middle is too narrow until there are many trials.
+/// The posterior distribution of location, slope and `λ` is summed over a grid, without random numbers and without an
+/// iteration that could fail to converge. `g` is 1 %; `λ` is 1, 5 or 15 %. With `g` and `λ` a few trials that pass or fail by
+/// chance hardly move the ends; the two levels ignore `g` and `λ`. The prior of the location is uniform in the logarithm. The
+/// prior of the slope prefers steep curves. If 95 % pass only below 89 % of the middle, the interval is too narrow until
+/// there are many trials.
 ///
 /// ```
 /// let trials = [(100.0, true), (200.0, true), (400.0, false), (283.0, false), (240.0, true), (260.0, false)];
@@ -101,7 +102,7 @@ fn likeliest(points: &[CurvePoint]) -> f64 {
     points.iter().map(|point| point.weight).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The posterior at each point of a grid of locations between two and of all slopes.
+/// The posterior at each point of a grid: locations from `low` to `high`, and all slopes.
 fn grid(logs: &[(f64, bool)], low: f64, high: f64) -> Vec<CurvePoint> {
     let (median, factor) = STEEPNESS;
     let mut points = Vec::with_capacity(LOCATIONS * SLOPES);
@@ -120,7 +121,7 @@ fn grid(logs: &[(f64, bool)], low: f64, high: f64) -> Vec<CurvePoint> {
 /// The logarithm of the likelihood, summed over the probabilities of a failure by chance.
 fn log_likelihood(logs: &[(f64, bool)], location: f64, slope: f64) -> f64 {
     let mut sums = LAPSES.map(|(_, prior)| log(prior));
-    // Each factor is 1 % at least: the product of so many is far from the smallest number.
+    // Each factor is at least 1 %, so the product of 100 factors does not underflow.
     for trials in logs.chunks(100) {
         let mut products = [1.0; LAPSES.len()];
         for (level, passed) in trials {
@@ -136,7 +137,7 @@ fn log_likelihood(logs: &[(f64, bool)], location: f64, slope: f64) -> f64 {
     most + log(sums.iter().map(|one| exp(one - most)).sum())
 }
 
-/// Median and ends of a function of each point, as a level.
+/// Median and interval of a function of the points, as levels.
 fn credible(points: &[CurvePoint], tail: f64, of: impl Fn(&CurvePoint) -> f64) -> CredibleLevel {
     let best = likeliest(points);
     let mut all: Vec<_> = points.iter().map(|point| (of(point), exp(point.weight - best))).collect();

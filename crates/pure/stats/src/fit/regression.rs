@@ -1,19 +1,19 @@
-//! The straight line through points.
+//! The least-squares line through points.
 
 use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
-use crate::interval::{Interval, Method, critical_t};
+use crate::interval::{EstimationMethod, Interval, critical_t};
 
 /// A least-squares line y = intercept + slope x.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct FittedLine {
     /// In units of y per unit of x.
     pub slope: Interval,
     /// In the unit of y: the line at x = 0.
     pub intercept: Interval,
     /// The standard deviation of y around the line, with n - 2 degrees of freedom; `None` at two points.
     pub residual_sd: Option<f64>,
-    /// The share of y's variance that the line explains, in 0..=1; 1 if y does not vary.
+    /// The share of y's variance that the line explains, in 0..=1. It is 1 if y does not vary.
     pub r_squared: f64,
     /// The two-sided p-value against slope 0; `None` at two points.
     pub p_value: Option<f64>,
@@ -21,13 +21,13 @@ pub struct Line {
     squares_x: f64,
 }
 
-/// Fits a line by least squares; intervals hold for independent normal errors of equal variance.
+/// Fits a line by least squares. The intervals assume independent normal errors of equal variance.
 /// Source: Draper and Smith, *Applied Regression Analysis*, 3rd ed., chapter 1.
 ///
 /// # Errors
 /// Fewer than two points, lengths that differ, a value that is not finite, x values that are all equal, or
 /// `confidence` not strictly between 0 and 1.
-pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<Line, StatsError> {
+pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<FittedLine, StatsError> {
     check_pairs(x, y, 2)?;
     check_confidence(confidence)?;
     let n = x.len();
@@ -43,9 +43,15 @@ pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<Line, StatsError> {
     let residual = |(a, b): (&f64, &f64)| b - mean_y - slope * (a - mean_x);
     let squares: f64 = x.iter().zip(y).map(residual).map(|r| r * r).sum();
     let residual_sd = (n > 2).then(|| (squares / (n as f64 - 2.0)).sqrt());
-    let mut fitted = Line {
-        slope: Interval::symmetric(slope, None, n, confidence, Method::Regression),
-        intercept: Interval::symmetric(mean_y - slope * mean_x, None, n, confidence, Method::Regression),
+    let mut fitted = FittedLine {
+        slope: Interval::symmetric(slope, None, n, confidence, EstimationMethod::Regression),
+        intercept: Interval::symmetric(
+            mean_y - slope * mean_x,
+            None,
+            n,
+            confidence,
+            EstimationMethod::Regression,
+        ),
         residual_sd,
         r_squared: if squares_y > 0.0 { 1.0 - squares / squares_y } else { 1.0 },
         p_value: None,
@@ -55,7 +61,7 @@ pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<Line, StatsError> {
     if let Some(sd) = residual_sd {
         let error = sd / squares_x.sqrt();
         let half_width = Some(critical_t(n as f64 - 2.0, confidence)? * error);
-        fitted.slope = Interval::symmetric(slope, half_width, n, confidence, Method::Regression);
+        fitted.slope = Interval::symmetric(slope, half_width, n, confidence, EstimationMethod::Regression);
         fitted.intercept = fitted.at(0.0)?;
         let t = if slope == 0.0 { 0.0 } else { slope / error };
         fitted.p_value = Some(StudentT::new(n as f64 - 2.0)?.both_tails(t));
@@ -63,7 +69,7 @@ pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<Line, StatsError> {
     Ok(fitted)
 }
 
-impl Line {
+impl FittedLine {
     /// The line's value at `x` with the interval of the mean response there, in the unit of y.
     ///
     /// # Errors
@@ -80,6 +86,6 @@ impl Line {
             }
             None => None,
         };
-        Ok(Interval::symmetric(estimate, half_width, n, self.slope.confidence, Method::Regression))
+        Ok(Interval::symmetric(estimate, half_width, n, self.slope.confidence, EstimationMethod::Regression))
     }
 }

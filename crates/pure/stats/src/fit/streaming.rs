@@ -1,7 +1,7 @@
-//! The same statistics of values that come one after the other, in bounded memory: for a source that sends for hours.
+//! Statistics of fit for streams of values in bounded memory, such as those of a source that sends for hours.
 
-/// Values counted by their place in a distribution that was asked for, in equal parts of probability; the
-/// Kolmogorov-Smirnov distance from it is right to one part.
+/// Counts values in parts of equal probability of a given distribution. The Kolmogorov-Smirnov distance from it is precise
+/// to one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistanceFrom {
     parts: Vec<u64>,
@@ -9,14 +9,14 @@ pub struct DistanceFrom {
 }
 
 impl DistanceFrom {
-    /// Counts into so many equal parts, at least one: 8192 of them take 64 KiB.
+    /// Counts in this number of parts, at least one. 8192 parts take 64 KiB.
     #[must_use]
     pub fn in_parts(parts: usize) -> Self {
         Self { parts: vec![0; parts.max(1)], count: 0 }
     }
 
-    /// Counts a value below or at which lies the share `probability` (0 to 1) of the distribution that was asked for;
-    /// what lies outside counts as the nearest.
+    /// Counts a value by its `probability`, the value of the given distribution function (0 to 1). Outside of 0 to 1 it
+    /// counts as the nearest end.
     pub fn add(&mut self, probability: f64) {
         let place = (probability * self.parts.len() as f64) as usize;
         let last = self.parts.len() - 1;
@@ -24,17 +24,17 @@ impl DistanceFrom {
         self.count += 1;
     }
 
-    /// The largest distance between the shares counted and those asked for, at the borders of the parts; `None` of nothing.
+    /// The largest distance between counted and given shares at the borders of the parts; `None` without values.
     #[must_use]
     pub fn distance(&self) -> Option<f64> {
         let (mut below, mut largest) = (0, 0.0_f64);
         for (part, count) in self.parts.iter().enumerate() {
             // Before the part's first value and behind its last one.
-            let asked = [part, part + 1].map(|border| border as f64 / self.parts.len() as f64);
+            let given = [part, part + 1].map(|border| border as f64 / self.parts.len() as f64);
             let before = below as f64 / self.count as f64;
             below += count;
             let behind = below as f64 / self.count as f64;
-            largest = largest.max((before - asked[0]).abs()).max((behind - asked[1]).abs());
+            largest = largest.max((before - given[0]).abs()).max((behind - given[1]).abs());
         }
         (self.count > 0).then_some(largest)
     }
@@ -44,7 +44,7 @@ impl DistanceFrom {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunningMoments {
     count: u64,
-    /// All sums are of differences from the first value, which keeps them small.
+    /// The first value. All sums are of differences from it, which keeps them small.
     origin: f64,
     last: f64,
     sum: f64,
@@ -53,7 +53,7 @@ pub struct RunningMoments {
 }
 
 impl RunningMoments {
-    /// The next value.
+    /// Adds the next value.
     pub fn add(&mut self, value: f64) {
         if self.count == 0 {
             self.origin = value;
@@ -66,13 +66,13 @@ impl RunningMoments {
         self.last = value;
     }
 
-    /// How many values came.
+    /// Number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Standard deviation over mean; `None` of fewer than two values or without a mean above zero.
+    /// Standard deviation over mean; `None` for fewer than two values or a mean that is not above zero.
     #[must_use]
     pub fn variation(&self) -> Option<f64> {
         let n = self.count as f64;
@@ -81,21 +81,20 @@ impl RunningMoments {
         (self.count >= 2 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
     }
 
-    /// As [`autocorrelation`](super::autocorrelation) at lag 1; `None` of fewer than three values or of values that are all
-    /// the same.
+    /// As [`autocorrelation`](super::autocorrelation) at lag 1; `None` for fewer than three values or for equal values.
     #[must_use]
     pub fn lag1_correlation(&self) -> Option<f64> {
         let n = self.count as f64;
         let mean = self.sum / n;
         let squares = self.squares - n * mean * mean;
-        // Each value but the first, which is zero here, is once the second of a pair, each but the last once the first.
+        // Every value except the first, which is zero, is the second of a pair. Every value except the last is the first.
         let pairs = (self.sum - self.last) + self.sum;
         let products = self.products - mean * pairs + (n - 1.0) * mean * mean;
         (self.count >= 3 && squares > 0.0).then(|| products / squares)
     }
 }
 
-/// Events counted in windows of equal length.
+/// Counts events in windows of equal length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowCounts {
     length: f64,
@@ -107,13 +106,13 @@ pub struct WindowCounts {
 }
 
 impl WindowCounts {
-    /// Windows so long, in the unit of the times that come, of which the first begins with the first event.
+    /// Windows of this length, in the unit of the times. The first window begins with the first event.
     #[must_use]
     pub const fn of_length(length: f64) -> Self {
         Self { length, first: None, present: 0, in_present: 0, sum: 0.0, squares: 0.0 }
     }
 
-    /// An event at `at`, not before the one before.
+    /// Counts an event at `at`, which must not lie before the previous event.
     pub fn add(&mut self, at: f64) {
         let window = ((at - *self.first.get_or_insert(at)) / self.length) as u64;
         if window > self.present {
@@ -126,8 +125,8 @@ impl WindowCounts {
         self.in_present += 1;
     }
 
-    /// The index of dispersion of complete windows, those without an event too, as
-    /// [`index_of_dispersion`](super::index_of_dispersion) has it; `None` of fewer than two windows or no event.
+    /// The [`index_of_dispersion`](super::index_of_dispersion) of the complete windows, including those without an event.
+    /// `None` for fewer than two windows or without an event.
     #[must_use]
     pub fn dispersion(&self) -> Option<f64> {
         let n = self.present as f64;
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Beside the test of a whole sample against the uniform distribution.
+        /// Compared with the test of the whole sample against the uniform distribution.
         #[test]
         fn the_distance_is_that_of_the_sample(values in proptest::collection::vec(0.0..1.0_f64, 1..200)) {
             let parts = 1 << 13;
@@ -169,7 +168,7 @@ mod tests {
 
         #[test]
         fn windows_count_what_falls_into_them(counts in proptest::collection::vec(0..5_u32, 3..100)) {
-            // The first window begins with an event, and the event behind the last closes it.
+            // The first window begins with an event, and an event behind the last window closes it.
             let mut counts = counts;
             counts[0] += 1;
             let mut windows = WindowCounts::of_length(10.0);
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(WindowCounts::of_length(1.0).dispersion(), None);
     }
 
-    /// What lies far out counts as the nearest, and the memory stays what it was.
+    /// Values far outside count as the nearest end and need no more memory.
     #[test]
     fn what_lies_outside_is_the_nearest() {
         let mut counted = DistanceFrom::in_parts(4);

@@ -1,25 +1,25 @@
-//! The bootstrap: the interval of any statistic from the sample alone.
+//! The bootstrap: an interval of any statistic from the sample alone.
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{Interval, Method, critical_t};
+use crate::interval::{EstimationMethod, Interval, critical_t};
 use crate::quantile::of_sorted;
 use crate::random::Draws;
 
 /// A seeded bootstrap. The same seed, rows and statistic give the same interval on every machine.
 ///
-/// Rows are what is drawn with replacement: a value, a pair of values, or a whole replication. A statistic
-/// that is not finite for some resample is left out of the percentiles.
+/// Rows are drawn with replacement. A row is a value, a pair of values, or a whole replication. Resamples for which the
+/// statistic is not finite are ignored.
 ///
-/// Resamples of n rows spread too little, as a variance with n in the place of n - 1 does, and know nothing of the
-/// uncertainty of their spread: at n = 10 plain percentiles cover 90 % for 95 %. So the percentiles are taken farther
-/// out, where Student's t has its own: at Φ(±t √(n/(n - 1))) (Hesterberg 2015, *What teachers should know about the
-/// bootstrap*, The American Statistician 69(4), "expanded percentile").
+/// The spread of resamples is too small, like a variance with n instead of n - 1, and ignores the uncertainty of the
+/// spread: at n = 10 plain percentiles of 95 % cover 90 %. So the percentiles are taken farther out, at
+/// Φ(±t √(n/(n - 1))) with Student's t (Hesterberg 2015, *What teachers should know about the bootstrap*, The American
+/// Statistician 69(4), "expanded percentile").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bootstrap {
     /// The seed of the draws.
     pub seed: u64,
-    /// How many resamples; 2000 are enough for the third digit of a 95 % interval.
+    /// Number of resamples. 2000 are enough for the third digit of a 95 % interval.
     pub resamples: usize,
 }
 
@@ -46,14 +46,14 @@ impl Bootstrap {
         let n = rows.len();
         let z = expanded(n, confidence)?;
         let end = |z: f64| (n > 1).then(|| of_sorted(&drawn, Normal.cdf(z)));
-        let method = Method::BootstrapPercentile;
+        let method = EstimationMethod::BootstrapPercentile;
         let estimate = statistic(rows);
         Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
 
-    /// The bias-corrected and accelerated interval (Efron 1987; same book, chapter 14): percentiles moved by
-    /// the bootstrap's median bias and by the jackknife's estimate of how the spread changes with the value.
-    /// Prefer it for smooth statistics; for jumping ones (a knee, an extreme) the jackknife fails: use
+    /// The bias-corrected and accelerated interval (Efron 1987; same book, chapter 14). Percentiles are moved by the
+    /// bootstrap's median bias and by the acceleration, a jackknife estimate of the change of the spread with the value.
+    /// Prefer it for smooth statistics. For statistics with jumps (a knee, an extreme) the jackknife fails: use
     /// [`percentile`](Self::percentile).
     ///
     /// # Errors
@@ -73,12 +73,12 @@ impl Bootstrap {
         let acceleration = acceleration(rows, &statistic);
         let end = |z: f64| {
             let biased = bias + z;
-            // Far out a small sample's acceleration would turn the scale round; its end is the sample's.
+            // Far out a small sample's acceleration would invert the scale; the end is then that of the sample.
             let scale = 1.0 - acceleration * biased;
             let moved = if scale > 0.0 { bias + biased / scale } else { biased.signum() * f64::INFINITY };
             (n > 1).then(|| of_sorted(&drawn, Normal.cdf(moved)))
         };
-        let method = Method::BootstrapBca;
+        let method = EstimationMethod::BootstrapBca;
         Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
 
@@ -109,7 +109,7 @@ impl Bootstrap {
     }
 }
 
-/// How far out the upper percentile is taken, in standard normal units; the lower one lies opposite.
+/// The upper percentile in standard normal units; the lower one is its negative.
 fn expanded(n: usize, confidence: f64) -> Result<f64, StatsError> {
     if n < 2 {
         return Ok(0.0);
@@ -123,11 +123,11 @@ fn median_bias(sorted: &[f64], estimate: f64) -> Result<f64, StatsError> {
     let below = sorted.partition_point(|v| *v < estimate) as f64;
     let not_above = sorted.partition_point(|v| *v <= estimate) as f64;
     let n = sorted.len() as f64;
-    // A share of 0 or 1 would send both ends to infinity; half a resample keeps them on the sample.
+    // A share of 0 or 1 would make both ends infinite; half a resample keeps them finite.
     Normal.quantile((0.5 * (below + not_above) / n).clamp(0.5 / n, 1.0 - 0.5 / n))
 }
 
-/// A sixth of the jackknife's skewness; 0 where leaving a row out changes nothing.
+/// A sixth of the jackknife's skewness; 0 if the statistic does not change without any row.
 fn acceleration<T: Clone>(rows: &[T], statistic: &impl Fn(&[T]) -> f64) -> f64 {
     let mut rest = rows.to_vec();
     let mut left_out = Vec::with_capacity(rows.len());

@@ -2,7 +2,7 @@
 
 use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_sample};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 use crate::summary::Summary;
 
 /// The two-sided critical value of Student's t: exceeded in magnitude with probability `1 - confidence`.
@@ -12,8 +12,8 @@ pub(crate) fn critical_t(df: f64, confidence: f64) -> Result<f64, StatsError> {
 
 /// Student's interval of the mean (Student 1908): mean ± t s / sqrt(n). Both ends are `None` at n = 1.
 ///
-/// Exact for independent normal values; run means are nearly so. For clearly skewed values and n below about
-/// 50 it covers too little (90 % instead of 95 % for ten exponential values): see [`skew_adjusted`].
+/// It is exact for independent normal values; run means are nearly normal. For clearly skewed values and n below about
+/// 50 its coverage is too low (90 % instead of 95 % for ten exponential values): see [`skew_adjusted`].
 ///
 /// # Errors
 /// An empty sample, a value that is not finite, or `confidence` not strictly between 0 and 1.
@@ -33,23 +33,23 @@ pub fn student_of(summary: &Summary, confidence: f64) -> Result<Interval, StatsE
         Some(error) => Some(critical_t(n as f64 - 1.0, confidence)? * error),
         None => None,
     };
-    Ok(Interval::symmetric(mean, half_width, n, confidence, Method::Student))
+    Ok(Interval::symmetric(mean, half_width, n, confidence, EstimationMethod::Student))
 }
 
-/// Student's interval with each end moved outwards, never inwards, to where the sample's skewness puts it.
+/// Student's interval, each end moved outwards, never inwards, for the sample's skewness.
 ///
 /// The shifted end is Willink's (2005), *A confidence interval and test for the mean of an asymmetric
 /// distribution*, Communications in Statistics 34(4): mean - G(±t) s / sqrt(n) with G(r) = ((1 + 6 a (r -
-/// a))^(1/3) - 1) / (2 a) and a = m3 / (6 sqrt(n) s^3), where m3 is the unbiased third central moment. Taking
-/// the wider of the two on each side keeps symmetric samples at their nominal coverage and brings exponential
-/// values from 90 % to 94 % at n = 10. Below three values it equals [`student`].
+/// a))^(1/3) - 1) / (2 a) and a = m3 / (6 sqrt(n) s^3), where m3 is the unbiased third central moment. The
+/// wider of the two on each side keeps the nominal coverage for symmetric samples. For exponential values it raises
+/// coverage from 90 % to 94 % at n = 10. Below three values it equals [`student`].
 ///
 /// # Errors
 /// As [`student`].
 pub fn skew_adjusted(values: &[f64], confidence: f64) -> Result<Interval, StatsError> {
     check_sample(values, 1)?;
     let summary: Summary = values.iter().copied().collect();
-    let plain = Interval { method: Method::SkewAdjusted, ..student_of(&summary, confidence)? };
+    let plain = Interval { method: EstimationMethod::SkewAdjusted, ..student_of(&summary, confidence)? };
     let (Some(low), Some(high), Some(error)) = (plain.low, plain.high, summary.standard_error()) else {
         return Ok(plain);
     };

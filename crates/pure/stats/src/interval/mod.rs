@@ -1,25 +1,25 @@
 //! Confidence intervals: of a mean, of a proportion, of a ratio, and of any statistic by the bootstrap.
 
-mod alike;
 mod bootstrap;
+mod equal_values;
 mod mean;
 mod proportion;
 mod ratio;
 
-pub use alike::Alike;
 pub use bootstrap::Bootstrap;
+pub use equal_values::EqualValues;
 pub(crate) use mean::critical_t;
 pub use mean::{skew_adjusted, student, student_of};
 pub use proportion::{most_unseen, wilson};
 pub use ratio::{paired_ratio, unpaired_ratio};
 
-/// How an interval was made, so that a report can say it.
+/// The method of an interval, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Method {
+pub enum EstimationMethod {
     /// Student's t for the mean of independent, nearly normal values.
     Student,
-    /// Student's t, each side widened where the sample's skewness asks for it (Willink 2005).
+    /// Student's t, each side widened for the sample's skewness (Willink 2005).
     SkewAdjusted,
     /// Student's t for the difference of two means with unequal variances (Welch 1947).
     Welch,
@@ -33,22 +33,22 @@ pub enum Method {
     Fieller,
     /// Wilson's (1927) score interval for a proportion.
     Wilson,
-    /// Newcombe's (1998) interval for the difference of two proportions, from Wilson's of each.
+    /// Newcombe's (1998) interval for the difference of two proportions, from Wilson's intervals.
     Newcombe,
     /// Two order statistics, chosen by the binomial distribution.
     OrderStatistics,
     /// The Walsh averages between two ranks of Wilcoxon's signed-rank distribution (Hodges and Lehmann 1963).
     SignedRank,
-    /// All values were alike: what they leave possible within the range of what was measured ([`Alike`]).
-    Alike,
+    /// All values are equal: the means that they leave possible within the range of the response ([`EqualValues`]).
+    EqualValues,
     /// Percentiles of the bootstrap distribution (Efron 1979).
     BootstrapPercentile,
     /// Bias-corrected and accelerated bootstrap (Efron 1987).
     BootstrapBca,
 }
 
-impl Method {
-    /// The method's name for a reader.
+impl EstimationMethod {
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,14 +63,14 @@ impl Method {
             Self::Newcombe => "Newcombe hybrid score",
             Self::OrderStatistics => "order statistics",
             Self::SignedRank => "Hodges-Lehmann, signed rank",
-            Self::Alike => "equal values",
+            Self::EqualValues => "equal values",
             Self::BootstrapPercentile => "bootstrap, percentile",
             Self::BootstrapBca => "bootstrap, BCa",
         }
     }
 }
 
-impl std::fmt::Display for Method {
+impl std::fmt::Display for EstimationMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -78,31 +78,31 @@ impl std::fmt::Display for Method {
 
 /// An estimate with the range that holds the true value at the stated confidence.
 ///
-/// `estimate`, `low` and `high` carry the unit of the values that they were made from.
+/// `estimate`, `low` and `high` have the unit of the sample's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The point estimate.
     pub estimate: f64,
-    /// The lower end; `None` where the sample cannot bound that side (always at n = 1).
+    /// The lower end; `None` if the sample cannot bound that side (always at n = 1).
     pub low: Option<f64>,
-    /// The upper end; `None` where the sample cannot bound that side (always at n = 1).
+    /// The upper end; `None` if the sample cannot bound that side (always at n = 1).
     pub high: Option<f64>,
-    /// How many independent values (replications, pairs, batches, trials) stand behind it.
+    /// Number of independent values (replications, pairs, batches, trials).
     pub n: usize,
     /// The two-sided confidence, such as 0.95.
     pub confidence: f64,
-    /// How it was made.
-    pub method: Method,
+    /// The method.
+    pub method: EstimationMethod,
 }
 
 impl Interval {
-    /// An interval that reaches `half_width` to both sides, or to neither if there is none.
+    /// An interval with `half_width` on both sides, or without ends if there is none.
     pub(crate) fn symmetric(
         estimate: f64,
         half_width: Option<f64>,
         n: usize,
         confidence: f64,
-        method: Method,
+        method: EstimationMethod,
     ) -> Self {
         let low = half_width.map(|h| estimate - h);
         let high = half_width.map(|h| estimate + h);
@@ -123,13 +123,13 @@ impl Interval {
         (self.estimate != 0.0).then(|| half_width / self.estimate.abs())
     }
 
-    /// Whether `value` lies inside; a missing end excludes nothing on its side.
+    /// Whether `value` lies inside. A missing end excludes no value on its side.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low.is_none_or(|low| low <= value) && self.high.is_none_or(|high| value <= high)
     }
 
-    /// Whether the whole interval lies inside `low..=high`; a missing end never does.
+    /// Whether the whole interval lies inside `low..=high`; false if an end is missing.
     #[must_use]
     pub fn lies_within(&self, low: f64, high: f64) -> bool {
         self.low.is_some_and(|l| low <= l) && self.high.is_some_and(|h| h <= high)

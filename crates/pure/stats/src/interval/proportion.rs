@@ -1,11 +1,11 @@
-//! The interval of a proportion, such as the share of calls that failed.
+//! The interval of a proportion, such as the share of failed calls.
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
-/// Wilson's (1927) score interval of `successes / trials`: sensible at 0 and 1, where the textbook's
-/// collapses.
+/// Wilson's (1927) score interval of `successes / trials`. It is also valid at 0 and 1, where the interval of the textbooks
+/// has no width.
 ///
 /// Source: Brown, Cai and DasGupta (2001), *Interval estimation for a binomial proportion*.
 ///
@@ -30,15 +30,22 @@ pub fn wilson(successes: usize, trials: usize, confidence: f64) -> Result<Interv
     let square = z * z / n;
     let centre = (share + 0.5 * square) / (1.0 + square);
     let reach = z * (share * (1.0 - share) / n + 0.25 * square / n).sqrt() / (1.0 + square);
-    // At none or all the end is the share itself; rounding must not push it outside.
+    // At no success or only successes the end is 0 or 1 exactly, without rounding.
     let low = if successes == 0 { 0.0 } else { centre - reach };
     let high = if successes == trials { 1.0 } else { centre + reach };
     let ends = if trials == 1 { (None, None) } else { (Some(low), Some(high)) };
-    Ok(Interval { estimate: share, low: ends.0, high: ends.1, n: trials, confidence, method: Method::Wilson })
+    Ok(Interval {
+        estimate: share,
+        low: ends.0,
+        high: ends.1,
+        n: trials,
+        confidence,
+        method: EstimationMethod::Wilson,
+    })
 }
 
-/// The probability below which an outcome may be in none of `trials`: one that is more probable shows itself at this confidence.
-/// Near 3 / n at 95 %, the rule of three (Hanley and Lippman-Hand 1983).
+/// The greatest probability of an outcome that may be absent in all `trials`: a more probable outcome occurs at this
+/// confidence. It is near 3 / n at 95 %, the rule of three (Hanley and Lippman-Hand 1983).
 ///
 /// # Errors
 /// No trial, or `confidence` not strictly between 0 and 1.
@@ -54,7 +61,7 @@ pub fn most_unseen(trials: usize, confidence: f64) -> Result<f64, StatsError> {
 mod tests {
     use super::*;
 
-    /// An outcome of probability p is in none of n trials with probability (1 − p)^n: 0.2589 in ten, 0.4507 in five.
+    /// An outcome of probability p is absent in n trials with probability (1 − p)^n: 0.2589 for ten, 0.4507 for five.
     #[test]
     fn what_may_be_unseen_is_in_no_trial_of_one_in_twenty_samples() {
         for (trials, expected) in [(1, 0.95), (5, 0.4507), (10, 0.2589), (59, 0.0495), (299, 0.01)] {

@@ -1,24 +1,23 @@
 //! The interval of a ratio of two means.
 //!
-//! Fieller's theorem, not the bootstrap: it is exact for normal means, needs no seed, and says openly when
-//! the denominator cannot be told from zero (both ends are then `None`), where the bootstrap would return
-//! some numbers. Source: Fieller (1954), *Some problems in interval estimation*, Journal of the Royal
+//! It uses Fieller's theorem, not the bootstrap: it is exact for normal means and needs no seed. If the denominator may
+//! be zero, both ends are `None`, where the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems in interval estimation*, Journal of the Royal
 //! Statistical Society B 16(2).
 
 use crate::error::{StatsError, check_confidence, check_pairs, check_sample};
 use crate::interval::mean::critical_t;
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 use crate::summary::Summary;
 
-/// Variances and covariance of two sample means.
+/// Variances of two sample means, and their covariance `shared`.
 struct Errors {
     top: f64,
     bottom: f64,
     shared: f64,
 }
 
-/// The ratio mean(`top`) / mean(`bottom`) of values that belong together pair by pair, such as two systems
-/// under the same seeds. Dimensionless. Both ends are `None` at n = 1 and where the denominator may be zero.
+/// The dimensionless ratio mean(`top`) / mean(`bottom`) of paired values, such as two systems under the same seeds. Both
+/// ends are `None` at n = 1 and if the denominator may be zero.
 ///
 /// # Errors
 /// An empty sample, lengths that differ, a value that is not finite, a denominator whose mean is 0, or
@@ -38,8 +37,8 @@ pub fn paired_ratio(top: &[f64], bottom: &[f64], confidence: f64) -> Result<Inte
     Ok(fieller(means, &errors, t, n, confidence))
 }
 
-/// The ratio mean(`top`) / mean(`bottom`) of two independent samples; degrees of freedom after Welch and
-/// Satterthwaite at the estimated ratio. `n` of the answer is the smaller sample's size.
+/// The ratio mean(`top`) / mean(`bottom`) of two independent samples, with degrees of freedom after Welch and
+/// Satterthwaite at the estimated ratio. `n` of the interval is the smaller sample's size.
 ///
 /// # Errors
 /// As [`paired_ratio`], except that the lengths may differ.
@@ -73,14 +72,14 @@ fn means(top: &[f64], bottom: &[f64]) -> Result<(f64, f64), StatsError> {
     Ok(means)
 }
 
-/// The variance of the mean; at least two values are there.
+/// The variance of the mean of at least two values.
 fn squared_error(values: &[f64]) -> f64 {
     let summary: Summary = values.iter().copied().collect();
     summary.variance().unwrap_or(0.0) / values.len() as f64
 }
 
 fn unbounded(means: (f64, f64), n: usize, confidence: f64) -> Interval {
-    Interval::symmetric(means.0 / means.1, None, n, confidence, Method::Fieller)
+    Interval::symmetric(means.0 / means.1, None, n, confidence, EstimationMethod::Fieller)
 }
 
 /// The ratios r that a t-test of mean(top) - r mean(bottom) = 0 does not reject: between the roots of a
@@ -100,6 +99,6 @@ fn fieller(means: (f64, f64), errors: &Errors, t: f64, n: usize, confidence: f64
         high: Some((half_b + root) / a),
         n,
         confidence,
-        method: Method::Fieller,
+        method: EstimationMethod::Fieller,
     }
 }

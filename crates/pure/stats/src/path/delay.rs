@@ -4,10 +4,10 @@ use crate::error::{StatsError, check_open_unit};
 use crate::interval::{Interval, wilson};
 use crate::quantile;
 
-/// Delays of a stream's packets, seconds, in which a packet that was lost counts as infinitely late.
+/// Delays of a stream's packets, s. A lost packet counts as infinitely late.
 ///
-/// The same arithmetic serves one-way delay (RFC 7679) with loss (RFC 7680), and round-trip delay (RFC 2681)
-/// with two-way loss (RFC 6673): the singleton is a delay or *undefined*, "informally, infinite".
+/// It serves one-way delay (RFC 7679) with loss (RFC 7680), and round-trip delay (RFC 2681) with two-way loss (RFC 6673).
+/// The singleton is a delay or *undefined*, "informally, infinite".
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delays {
     /// In rising order.
@@ -15,12 +15,12 @@ pub struct Delays {
     lost: usize,
 }
 
-/// A quantile of delays, seconds, with its confidence interval.
+/// A quantile of delays, s, with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
     /// The share of packets that are no later than this, 0 to 1.
     pub p: f64,
-    /// The quantile; `None` where it is undefined, because so many packets were lost.
+    /// The quantile; `None` if it is undefined because too many packets were lost.
     pub value: Option<f64>,
     /// The lower end of the interval; `None` if it is a lost packet, or if the sample cannot bound that side.
     pub low: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Quantile {
 }
 
 impl Delays {
-    /// The sample of these singletons: a delay, or nothing of a packet that was lost.
+    /// The sample of these singletons: a delay, or `None` for a lost packet.
     ///
     /// # Errors
     /// A delay that is not a finite number.
@@ -65,8 +65,8 @@ impl Delays {
     }
 
     /// The share of packets that were lost, with Wilson's interval (Type-P-One-way-Packet-Loss-Ratio, RFC 7680
-    /// section 4.1; RFC 6673 section 6 for both ways). The interval takes losses to be independent of each
-    /// other, which losses in bursts are not: [`LossPattern`](super::LossPattern) tells.
+    /// section 4.1; RFC 6673 section 6 for both ways). The interval assumes independent losses. Losses in bursts are not
+    /// independent: see [`LossPattern`](super::LossPattern).
     ///
     /// # Errors
     /// An empty sample, or a confidence that is not strictly between 0 and 1.
@@ -86,15 +86,15 @@ impl Delays {
         self.arrived.last().copied()
     }
 
-    /// The mean delay of the packets that arrived: it says nothing of those that did not.
+    /// The mean delay of the packets that arrived. It ignores lost packets.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let n = self.arrived.len();
         (n > 0).then(|| self.arrived.iter().sum::<f64>() / n as f64)
     }
 
-    /// The median (Type-P-One-way-Delay-Median, RFC 7679 section 4.2): of an even count the mean of the two
-    /// central values; undefined if one of them is a lost packet.
+    /// The median (Type-P-One-way-Delay-Median, RFC 7679 section 4.2). For an even count it is the mean of the two
+    /// central values. Undefined if one of them is a lost packet.
     #[must_use]
     pub fn median(&self) -> Option<f64> {
         let n = self.sent();
@@ -103,8 +103,8 @@ impl Delays {
     }
 
     /// The percentile of RFC 2330 section 11.3 (Type-P-One-way-Delay-Percentile, RFC 7679 section 4.1): the least
-    /// delay that at least the share `p` of all packets does not exceed, lost packets being infinitely late.
-    /// Undefined if such a packet was lost, or of an empty sample.
+    /// delay that at least the share `p` of all packets does not exceed. Undefined if it is that of a lost packet, and for
+    /// an empty sample.
     ///
     /// # Errors
     /// A `p` outside of 0 to 1.
@@ -112,7 +112,7 @@ impl Delays {
         if !(0.0..=1.0).contains(&p) {
             return Err(StatsError::OutOfRange { what: "percentile", range: "between 0 and 1", value: p });
         }
-        // Whole ranks that rounding lifted a little must not become the next rank.
+        // A whole rank that rounding increased must not become the next rank.
         let rank = (p * self.sent() as f64 * (1.0 - f64::EPSILON)).ceil() as usize;
         Ok(self.rank(rank.saturating_sub(1)))
     }
@@ -133,14 +133,14 @@ impl Delays {
     }
 
     /// The share of all packets that were no later than `threshold` (Type-P-One-way-Delay-Inverse-Percentile, RFC
-    /// 7679 section 4.4); undefined of an empty sample.
+    /// 7679 section 4.4); undefined for an empty sample.
     #[must_use]
     pub fn inverse_percentile(&self, threshold: f64) -> Option<f64> {
         let within = self.arrived.partition_point(|delay| *delay <= threshold);
         (self.sent() > 0).then(|| within as f64 / self.sent() as f64)
     }
 
-    /// The value of this rank from 0; nothing of a lost packet.
+    /// The value of this rank, from 0; `None` for a lost packet.
     fn rank(&self, rank: usize) -> Option<f64> {
         self.arrived.get(rank).copied()
     }
@@ -158,8 +158,8 @@ mod tests {
 
     const LOST: Option<f64> = None;
 
-    /// Ten delays, 11 to 20 ms. A percentile of RFC 2330 is one of them, the median of RFC 7679 need not be, and neither is
-    /// the type 7 of [`quantile::quantile`].
+    /// Ten delays, 11 to 20 ms. A percentile of RFC 2330 is one of them. The median of RFC 7679 and the type 7 of
+    /// [`quantile::quantile`] need not be.
     #[test]
     fn percentiles_of_a_path_are_delays_that_were_measured() {
         let delays: Vec<f64> = (11..=20).map(f64::from).collect();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a quantile says is what counting says.
+        /// A percentile agrees with a count.
         #[test]
         fn a_percentile_is_the_least_value_that_enough_packets_do_not_exceed(
             singletons in proptest::collection::vec(proptest::option::weighted(0.8, 0u32..50), 1..60),

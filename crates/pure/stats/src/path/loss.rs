@@ -1,6 +1,6 @@
-//! Loss patterns: whether losses come singly or in bursts (RFC 3357).
+//! Loss patterns: single losses and bursts (RFC 3357).
 
-/// Losses of a stream, packet by packet in the order of sending.
+/// Losses of a stream, in the order of sending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LossPattern {
     sent: usize,
@@ -10,7 +10,7 @@ pub struct LossPattern {
 }
 
 impl LossPattern {
-    /// The pattern of a stream of which each packet was lost (true) or not.
+    /// The pattern of a stream; `lost` is true for each lost packet.
     #[must_use]
     pub fn new(lost: impl IntoIterator<Item = bool>) -> Self {
         let mut pattern = Self::default();
@@ -25,7 +25,7 @@ impl LossPattern {
             match last.map(|last| number - last) {
                 Some(1) => {
                     pattern.distances.push(1);
-                    // There is one since the loss before this one.
+                    // The previous loss has begun a period.
                     pattern.periods.last_mut().into_iter().for_each(|length| *length += 1);
                 }
                 Some(distance) => {
@@ -52,8 +52,8 @@ impl LossPattern {
         self.periods.iter().sum()
     }
 
-    /// Loss distances: of each loss but the first how many packets after the loss before it the packet was sent
-    /// (RFC 3357 section 4.1).
+    /// Loss distances: for each loss except the first, its distance from the previous loss in packets (RFC 3357 section
+    /// 4.1).
     #[must_use]
     pub fn distances(&self) -> &[u64] {
         &self.distances
@@ -73,7 +73,7 @@ impl LossPattern {
         &self.between
     }
 
-    /// The share of losses that are *noticeable*: no further from the loss before than `distance` packets
+    /// The share of losses that are *noticeable*: at most `distance` packets after the previous loss
     /// (Type-P-One-Way-Loss-Noticeable-Rate, RFC 3357 section 6.1). Undefined without a loss.
     #[must_use]
     pub fn noticeable_rate(&self, distance: u64) -> Option<f64> {
@@ -88,9 +88,8 @@ impl LossPattern {
         (periods > 0).then(|| self.lost() as f64 / periods as f64)
     }
 
-    /// The burst ratio: the mean loss period over the one that independent losses of the same share would have
-    /// (1/(1 - loss), ITU-T G.107 section 7.5). 1 of independent losses, above in bursts; undefined without a loss
-    /// or if everything was lost.
+    /// The burst ratio: the mean loss period over that of independent losses of the same share (1/(1 - loss), ITU-T G.107
+    /// section 7.5). It is 1 for independent losses and greater for bursts. Undefined without a loss or without an arrival.
     #[must_use]
     pub fn burst_ratio(&self) -> Option<f64> {
         let arrived = self.sent as f64 - self.lost() as f64;

@@ -1,4 +1,4 @@
-//! What a path did to a stream of packets: the metrics of the IETF's *IP Performance Metrics*.
+//! Metrics of a path for a stream of packets, from the IETF's *IP Performance Metrics*.
 //!
 //! | module | metrics |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! Packets that arrive in another order (RFC 4737), and more than once (RFC 5560).
+//! Reordered packets (RFC 4737) and duplicated packets (RFC 5560).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The order in which a stream's packets arrived.
+/// Reordering of a stream's packets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reordering {
     arrived: usize,
@@ -10,27 +10,27 @@ pub struct Reordering {
     runs: Vec<u64>,
 }
 
-/// A packet that arrived after one that was sent later (RFC 4737 section 3.3).
+/// A packet that arrived after a packet that was sent later (RFC 4737 section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reordered {
     /// Its number in the order of sending.
     pub number: u64,
-    /// The reordering extent: how many arrivals before it the earliest packet with a larger number came (RFC 4737
-    /// section 4.2).
+    /// The reordering extent: its distance, in arrivals, from the earliest packet with a larger number (RFC 4737 section
+    /// 4.2).
     pub extent: u64,
-    /// n-reordering: how many packets that arrived immediately before it were all sent later (RFC 4737 section 5.2). For
-    /// a sender that takes three of them for a loss, a packet with `n >= 3` is as if it were lost.
+    /// n-reordering: the number of packets immediately before it that were all sent later (RFC 4737 section 5.2). A
+    /// sender with a threshold of three duplicate acknowledgements takes a packet with `n >= 3` for lost.
     pub n: u64,
 }
 
 impl Reordering {
-    /// The order of packets that were numbered in the order of sending, as they arrived; only the first copy of each
-    /// counts (RFC 4737 section 3.2).
+    /// From the packets' numbers, which are in the order of sending, in the order of arrival. Only the first copy of each
+    /// packet counts (RFC 4737 section 3.2).
     #[must_use]
     pub fn new(numbers: impl IntoIterator<Item = u64>) -> Self {
-        // Each arrival that was the largest number until then, and its place among the arrivals.
+        // Each arrival with the largest number so far, and its index among the arrivals.
         let mut largest: Vec<(u64, u64)> = Vec::new();
-        // Each arrival that all later ones have been above, and its place.
+        // Each arrival with a smaller number than all later arrivals, and its index.
         let mut smallest: Vec<(u64, u64)> = Vec::new();
         let (mut found, mut run, mut place) = (Self::default(), 0, 0);
         let mut seen = BTreeSet::new();
@@ -61,7 +61,7 @@ impl Reordering {
         found
     }
 
-    /// Packets that arrived, copies aside.
+    /// Packets that arrived, without copies.
     #[must_use]
     pub const fn arrived(&self) -> usize {
         self.arrived
@@ -86,22 +86,22 @@ impl Reordering {
         self.reordered.iter().map(|packet| packet.extent).max()
     }
 
-    /// The share of packets that were n-reordered: as if lost to a sender with a threshold of `n` duplicate
-    /// acknowledgements (RFC 4737 section 5.3). Undefined if none arrived.
+    /// The share of packets that were n-reordered: a sender with a threshold of `n` duplicate acknowledgements takes them
+    /// for lost (RFC 4737 section 5.3). Undefined if no packet arrived.
     #[must_use]
     pub fn n_reordered_ratio(&self, n: u64) -> Option<f64> {
         let count = self.reordered.iter().filter(|packet| packet.n >= n).count();
         (self.arrived > 0).then(|| count as f64 / self.arrived as f64)
     }
 
-    /// Reordering-free runs: how many packets arrived in order before each reordered one (RFC 4737 section 4.5).
+    /// Reordering-free runs: the number of packets in order before each reordered one (RFC 4737 section 4.5).
     #[must_use]
     pub fn runs(&self) -> &[u64] {
         &self.runs
     }
 }
 
-/// How many copies of a stream's packets arrived.
+/// Duplication of a stream's packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Duplication {
     unique: u64,
@@ -110,7 +110,7 @@ pub struct Duplication {
 }
 
 impl Duplication {
-    /// The copies among the numbers that arrived.
+    /// From the numbers of all packets that arrived, copies included.
     #[must_use]
     pub fn new(numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut counts = BTreeMap::<u64, u64>::new();
@@ -136,8 +136,8 @@ impl Duplication {
         self.replicated
     }
 
-    /// Arrivals for each packet that was not lost, less one (Type-P-one-way-packet-duplication-fraction, RFC 5560
-    /// section 5.1); undefined if none arrived.
+    /// Arrivals per packet that was not lost, less one (Type-P-one-way-packet-duplication-fraction, RFC 5560 section 5.1);
+    /// undefined if no packet arrived.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         (self.unique > 0).then(|| self.copies as f64 / self.unique as f64)
@@ -206,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definitions, literally and slowly.
+        /// A literal, slow implementation of the definitions.
         #[test]
         fn extents_are_as_defined(numbers in proptest::sample::subsequence((0u64..40).collect::<Vec<_>>(), 0..40).prop_shuffle()) {
             let mut expected = Vec::new();

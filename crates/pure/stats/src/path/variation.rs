@@ -1,6 +1,6 @@
-//! Delay variation: how much the delay of a stream's packets differs.
+//! Delay variation of a stream's packets.
 //!
-//! The clocks' offset falls out of every difference, so that delay variation is defined where one-way delay is not.
+//! The offset of the clocks cancels in differences, so delay variation is defined even if one-way delay is not.
 
 use super::Delays;
 use crate::error::StatsError;
@@ -8,18 +8,17 @@ use crate::error::StatsError;
 /// Delay variation of a stream in its two forms (RFC 5481 section 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variation {
-    /// Inter-packet delay variation, in the order of sending: each packet's delay less that of the packet sent before
-    /// it; of pairs of which both arrived, seconds. The selection function of RFC 3393 section 2.6 is: consecutive
-    /// packets of the stream.
+    /// Inter-packet delay variation, s, in the order of sending: each packet's delay less that of the previous packet, for
+    /// pairs that both arrived. The selection function of RFC 3393 section 2.6 is: consecutive packets of the stream.
     inter_packet: Vec<f64>,
-    /// Packet delay variation: each packet's delay less the least of the stream; lost packets are infinitely late.
+    /// Packet delay variation: each packet's delay less the least delay of the stream.
     packet: Delays,
     undefined_pairs: usize,
 }
 
 impl Variation {
-    /// The variation of packets in the order in which they were sent: each its delay in seconds, with whatever offset
-    /// between the clocks, or nothing if it was lost.
+    /// The variation of packets in the order of sending. A singleton is the delay in seconds, with any offset between the
+    /// clocks, or `None` for a lost packet.
     ///
     /// # Errors
     /// A delay that is not a finite number.
@@ -41,15 +40,14 @@ impl Variation {
         &self.inter_packet
     }
 
-    /// Pairs whose inter-packet delay variation is undefined, because a packet of them was lost (RFC 3393 section
-    /// 2.4).
+    /// Pairs whose inter-packet delay variation is undefined because one of the packets was lost (RFC 3393 section 2.4).
     #[must_use]
     pub const fn undefined_pairs(&self) -> usize {
         self.undefined_pairs
     }
 
-    /// Packet delay variation (PDV) over the stream's least delay (RFC 5481 section 4.2): the buffer that removes it
-    /// for a share of the packets is its quantile.
+    /// Packet delay variation (PDV) over the stream's least delay (RFC 5481 section 4.2). Its quantile is the size of the
+    /// buffer that removes the variation for this share of the packets.
     #[must_use]
     pub const fn packet(&self) -> &Delays {
         &self.packet
@@ -97,7 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// RFC 3393 section 1.1: the offset of the clocks falls out. Whole numbers, so that it does so exactly.
+        /// RFC 3393 section 1.1: the offset of the clocks cancels. Whole numbers make this exact.
         #[test]
         fn the_clocks_offset_changes_nothing(
             delays in proptest::collection::vec(proptest::option::of(0u32..1000), 0..50),

@@ -1,10 +1,10 @@
 //! Automatic repeat request on one link.
 
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, loss_probability, positive};
 
-/// The mean number of frame times that go-back-N spends on one frame: 1 + N p / (1 - p), where each loss
-/// costs `window` (N) frame times and losses are independent with probability `loss` (p).
+/// The mean number of frame times of go-back-N for one frame: 1 + N p / (1 - p). Each loss
+/// costs `window` (N) frame times, and losses are independent with probability `loss` (p).
 ///
 /// Assumes a sender that always has frames, a window that fills the round trip, and acknowledgements without
 /// loss. Source: Bertsekas and Gallager, *Data Networks*, 2nd ed. (1992), section 2.4.2.
@@ -17,7 +17,7 @@ pub fn go_back_n_frame_times(loss: f64, window: u32) -> Result<f64, TheoryError>
     Ok(1.0 + n * p / (1.0 - p))
 }
 
-/// The time that go-back-N takes for so many packets, each of which takes `packet_s` once.
+/// The mean time of go-back-N for `packets`, s. One transmission of a packet takes `packet_s`.
 ///
 /// # Errors
 /// As [`go_back_n_frame_times`]; also a time or number of packets that is not positive.
@@ -27,20 +27,21 @@ pub fn go_back_n_transfer_s(loss: f64, window: u32, packets: f64, packet_s: f64)
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[GO_BACK_N, TRANSFER];
+pub(super) const CURVES: &[TheoryCurve] = &[GO_BACK_N, TRANSFER];
 
-const LOSS: Parameter = Parameter::required("loss", "1", "probability that a frame is lost");
-const WINDOW: Parameter = Parameter::required("window", "1", "frames that are sent again after a loss");
+const LOSS: CurveParameter = CurveParameter::required("loss", "1", "probability that a frame is lost");
+const WINDOW: CurveParameter =
+    CurveParameter::required("window", "1", "frames that are retransmitted after a loss");
 const SOURCE: &str = "Bertsekas and Gallager, Data Networks, 2nd ed. (1992), section 2.4";
 
-const TRANSFER: Curve = Curve {
+const TRANSFER: TheoryCurve = TheoryCurve {
     name: "go_back_n_transfer",
     title: "go-back-N, time of a transfer",
     parameters: &[
         LOSS,
         WINDOW,
-        Parameter::required("packets", "1", "packets of the transfer"),
-        Parameter::required("packet_s", "s", "time that a packet takes once"),
+        CurveParameter::required("packets", "1", "packets of the transfer"),
+        CurveParameter::required("packet_s", "s", "time of one transmission of a packet"),
     ],
     unit: "s",
     source: SOURCE,
@@ -50,7 +51,7 @@ const TRANSFER: Curve = Curve {
     },
 };
 
-const GO_BACK_N: Curve = Curve {
+const GO_BACK_N: TheoryCurve = TheoryCurve {
     name: "go_back_n",
     title: "go-back-N, mean service time in frame times",
     parameters: &[LOSS, WINDOW],
@@ -63,7 +64,7 @@ const GO_BACK_N: Curve = Curve {
 mod tests {
     use super::*;
 
-    /// The series that the formula sums up: a packet that is lost k times takes 1 + k n packet times.
+    /// The series of the formula: a packet that is lost k times takes 1 + k n packet times.
     #[test]
     fn the_series_of_losses() {
         for (p, n) in [(0.0, 5i32), (0.1, 5), (0.5, 20)] {

@@ -1,15 +1,15 @@
-//! How long a transfer over TCP takes: handshake, slow start until the first loss, then congestion avoidance.
+//! The duration of a TCP transfer: handshake, slow start until the first loss, then congestion avoidance.
 //!
-//! Assumes Reno, losses that are independent between rounds, and a round trip that does not depend on the window. Times
-//! are those of the sender, until its last segment was acknowledged. Source: Cardwell, Savage and Anderson (2000),
+//! Assumes Reno, losses that are independent between rounds, and a round trip that does not depend on the window. A
+//! transfer ends when the sender receives the last acknowledgement. Source: Cardwell, Savage and Anderson (2000),
 //! *Modeling TCP latency*, INFOCOM, sections II and III.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::padhye::{Padhye, TIMEOUT, WINDOW, backoff_series, timeout_share, window_of_losses};
 use super::tcp::{LOSS, PER_ACK, RTT, SEGMENT};
 use super::{TheoryError, loss_probability, positive};
 
-/// A transfer of so many segments.
+/// A transfer over TCP.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transfer {
     segments: f64,
@@ -19,8 +19,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Of `bytes` over `connection`, with a first congestion window of `initial_window` segments. `handshake_timeout_s` is
-    /// the first time-out of a SYN: 3 s (RFC 1122), or 1 s (RFC 6298).
+    /// A transfer of `bytes` over `connection`, with a first congestion window of `initial_window` segments.
+    /// `handshake_timeout_s` is the first time-out of a SYN: 3 s (RFC 1122), or 1 s (RFC 6298).
     ///
     /// # Errors
     /// A parameter that is not positive.
@@ -38,16 +38,16 @@ impl Transfer {
         })
     }
 
-    /// Handshake and transfer (equations 4 and 25), where `loss` is that of the way to the receiver; acknowledgements are
-    /// not lost.
+    /// Mean time of handshake and transfer (equations 4 and 25), s. `loss` is the loss towards the receiver;
+    /// acknowledgements are not lost.
     ///
     /// # Errors
-    /// A loss probability outside 0 to below 1/2: the handshake has no mean beyond.
+    /// A loss probability outside 0 to below 1/2. From 1/2 on the handshake has no finite mean.
     pub fn seconds(&self, loss: f64) -> Result<f64, TheoryError> {
         Ok(self.handshake_s(loss)? + self.transfer_s(loss)?)
     }
 
-    /// The mean time of the handshake (equation 4): a round trip, and time-outs that double.
+    /// The mean time of the handshake (equation 4): a round trip, and time-outs with back-off.
     fn handshake_s(&self, loss: f64) -> Result<f64, TheoryError> {
         let p = loss_probability("loss", loss)?;
         if p >= 0.5 {
@@ -56,38 +56,38 @@ impl Transfer {
         Ok(self.connection.rtt_s + self.handshake_timeout_s * ((1.0 - p) / (1.0 - 2.0 * p) - 1.0))
     }
 
-    /// From the first segment until the last acknowledgement, handshake apart.
+    /// Mean time from the first segment to the last acknowledgement, without handshake, s.
     ///
     /// # Errors
-    /// As [`seconds`](Self::seconds).
+    /// A loss probability outside 0 to below 1.
     pub fn transfer_s(&self, loss: f64) -> Result<f64, TheoryError> {
         let p = loss_probability("loss", loss)?;
         let rtt = self.connection.rtt_s;
         if p == 0.0 {
             return Ok(rtt * self.slow_start_rounds(self.segments));
         }
-        // Equation 5: segments until the first loss, it included.
+        // Equation 5: segments up to and including the first loss.
         let lossless = libm::exp(self.segments * libm::log1p(-p));
         let started = ((1.0 - lossless) * (1.0 - p) / p + 1.0).min(self.segments);
-        // Equation 11: the window that slow start has reached by then.
+        // Equation 11: the window of slow start at this segment.
         let growth = self.growth();
         let window = (started * (growth - 1.0) + self.initial_window) / growth;
         let window = window.min(self.connection.window_segments);
-        // Equations 16 to 20: the loss that ends slow start, if there is one.
+        // Equations 16 to 20: the recovery from the loss that ends slow start.
         let by_timeout = timeout_share(p, window);
         let timeout_s = self.connection.timeout_s * backoff_series(p) / (1.0 - p);
         let first_loss_s = (1.0 - lossless) * (by_timeout * timeout_s + (1.0 - by_timeout) * rtt);
-        // Equations 21 to 24: the rest at the rate of the steady state.
+        // Equations 21 to 24: the other segments at the rate of the steady state.
         let rest_s = (self.segments - started) / self.steady_segments_per_s(p);
         Ok(rtt * self.slow_start_rounds(started) + first_loss_s + rest_s)
     }
 
-    /// By how much a window grows in a round of slow start.
+    /// The factor by which the window grows in a round of slow start.
     fn growth(&self) -> f64 {
         1.0 + 1.0 / self.connection.segments_per_ack
     }
 
-    /// Rounds in which slow start sends so many segments (equation 15), the receiver's window not exceeded.
+    /// Number of rounds of slow start for `segments` (equation 15), limited by the receiver's window.
     fn slow_start_rounds(&self, segments: f64) -> f64 {
         let (growth, first, most) = (self.growth(), self.initial_window, self.connection.window_segments);
         let rounds_to = |window: f64| libm::log(window / first) / libm::log(growth);
@@ -116,7 +116,7 @@ impl Transfer {
     }
 }
 
-const BYTES: Parameter = Parameter::required("bytes", "B", "length of the transfer");
+const BYTES: CurveParameter = CurveParameter::required("bytes", "B", "length of the transfer");
 
 fn connection(a: &Arguments) -> Result<Padhye, TheoryError> {
     Padhye::new(
@@ -129,8 +129,8 @@ fn connection(a: &Arguments) -> Result<Padhye, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "cardwell",
         title: "Cardwell et al., time of a transfer",
         parameters: &[
@@ -141,8 +141,8 @@ pub(super) const CURVES: &[Curve] = &[
             TIMEOUT,
             WINDOW,
             PER_ACK,
-            Parameter::optional("initial_window", "1", "first congestion window in segments", 10.0),
-            Parameter::optional("handshake_timeout_s", "s", "first time-out of a SYN", 1.0),
+            CurveParameter::optional("initial_window", "1", "first congestion window in segments", 10.0),
+            CurveParameter::optional("handshake_timeout_s", "s", "first time-out of a SYN", 1.0),
         ],
         unit: "s",
         source: "Cardwell, Savage and Anderson (2000), sections II and III",
@@ -151,7 +151,7 @@ pub(super) const CURVES: &[Curve] = &[
             Transfer::new(a.get("bytes")?, first, handshake, connection(a)?)?.seconds(a.get("loss")?)
         },
     },
-    Curve {
+    TheoryCurve {
         name: "padhye_transfer",
         title: "Padhye et al., time of a transfer",
         parameters: &[LOSS, BYTES, SEGMENT, RTT, TIMEOUT, WINDOW, PER_ACK],
@@ -177,25 +177,25 @@ mod tests {
         Transfer::new(1000.0 * segments, first, 3.0, connection).unwrap()
     }
 
-    /// Windows of 1, 2, 4, .. 64 are 127 segments in 7 rounds; with a window of 8 at most 1 + 2 + 4 and then 8 a round.
+    /// Windows of 1, 2, 4, .. 64 are 127 segments in 7 rounds. With a receiver window of 8: 1 + 2 + 4, then 8 per round.
     #[test]
     fn without_loss_slow_start_is_a_series() {
         close(transfer(127.0, f64::INFINITY, 1.0, 1.0).transfer_s(0.0).unwrap(), 0.7, 1e-12);
         close(transfer(7.0 + 40.0, 8.0, 1.0, 1.0).transfer_s(0.0).unwrap(), 0.3 + 0.5, 1e-12);
-        // An acknowledgement for two: 8 and 12 segments are 20 in two rounds.
+        // One acknowledgement for two segments: 8 and 12 segments are 20 in two rounds.
         close(transfer(20.0, f64::INFINITY, 2.0, 8.0).transfer_s(0.0).unwrap(), 0.2, 1e-12);
         // The handshake is a round trip more.
         close(transfer(127.0, f64::INFINITY, 1.0, 1.0).seconds(0.0).unwrap(), 0.8, 1e-12);
     }
 
-    /// A loss that is nearly nothing changes nearly nothing.
+    /// A very small loss has a very small effect.
     #[test]
     fn it_is_continuous_at_no_loss() {
         let transfer = transfer(500.0, 64.0, 2.0, 2.0);
         close(transfer.seconds(1e-9).unwrap(), transfer.seconds(0.0).unwrap(), 1e-3);
     }
 
-    /// Of a long transfer the steady state decides: Padhye's rate, of which the lost segments are left out.
+    /// The rate of a long transfer is that of the steady state: Padhye's rate without lost segments.
     #[test]
     fn a_long_transfer_goes_at_the_rate_of_the_steady_state() {
         let transfer = transfer(1e7, f64::INFINITY, 2.0, 2.0);
@@ -210,8 +210,8 @@ mod tests {
     /// loss 0.6513 · 0.9 / 0.1 + 1 = 6.862 segments in log2(7.862) = 2.975 rounds; a window of 3.931; it ends in a time-out
     /// with a probability of min(1, 0.271 (1 + 0.729 · (1 - 0.9^0.931)) / (1 - 0.9^3.931)) = 0.8558; time-outs of
     /// 1.1256 / 0.9 s; so 0.6513 (0.8558 · 1.2506 + 0.1442 · 0.1) = 0.7065 s. The other 3.138 segments at a window of
-    /// 1 + √(24 + 1) = 6 and 1 + 3 rounds: Q = 0.271 (1 + 0.729 · 0.271) / 0.4686 = 0.6926,
-    /// (9 + 3 + 0.6926) / (0.4 + 0.6926 · 1.2506) = 10.03 a second.
+    /// 1 + √(24 + 1) = 6 in 1 + 3 rounds: Q = 0.271 (1 + 0.729 · 0.271) / 0.4686 = 0.6926,
+    /// (9 + 3 + 0.6926) / (0.4 + 0.6926 · 1.2506) = 10.03 per second.
     #[test]
     fn a_short_lossy_transfer_by_hand() {
         close(

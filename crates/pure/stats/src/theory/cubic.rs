@@ -4,7 +4,7 @@
 //! Source: RFC 9438, sections 4.3 (Reno-friendly region) and 5.1 (response function).
 
 use super::TheoryError;
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::positive;
 use super::tcp::{LOSS, RTT, SEGMENT};
 
@@ -23,7 +23,7 @@ impl Default for Cubic {
 }
 
 impl Cubic {
-    /// `c` in segments per second cubed; `beta` is the share of the window that stays after a loss.
+    /// `c` is in segments per second cubed; `beta` is the share of the window after a loss.
     ///
     /// # Errors
     /// `c` not positive, or `beta` not strictly between 0 and 1.
@@ -36,8 +36,8 @@ impl Cubic {
         Ok(Self { c, beta })
     }
 
-    /// The mean window in segments: the greater of CUBIC's own and the Reno-friendly one, which is Reno's at
-    /// the additive increase 3 (1 - beta) / (1 + beta) that RFC 9438 prescribes.
+    /// The mean window in segments: the greater of CUBIC's window and the Reno-friendly window. The latter has the
+    /// additive increase 3 (1 - beta) / (1 + beta) of RFC 9438.
     ///
     /// # Errors
     /// A loss probability outside (0, 1], or a round-trip time that is not positive.
@@ -67,15 +67,15 @@ impl Cubic {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[TheoryCurve {
     name: "cubic",
     title: "CUBIC response function",
     parameters: &[
         LOSS,
         SEGMENT,
         RTT,
-        Parameter::optional("cubic_c", "1/s^3", "aggressiveness C", 0.4),
-        Parameter::optional("cubic_beta", "1", "share of the window that stays after a loss", 0.7),
+        CurveParameter::optional("cubic_c", "1/s^3", "aggressiveness C", 0.4),
+        CurveParameter::optional("cubic_beta", "1", "share of the window after a loss", 0.7),
     ],
     unit: "B/s",
     source: "RFC 9438, section 5.1",

@@ -1,26 +1,23 @@
-//! The registry of curves: formulas that a figure can name and draw.
+//! A curve: a formula with a name, for figures.
 
 use std::collections::BTreeMap;
 
-use super::{
-    TheoryError, arq, cardwell, cubic, e_model, erlang, finite, padhye, periodic_loss, priority, queue,
-    retransmission, tcp, token_bucket,
-};
+use super::TheoryError;
 
-/// A named quantity on which a curve depends.
+/// A parameter of a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Parameter {
-    /// Its name, unit included, such as `rtt_s`.
+pub struct CurveParameter {
+    /// The name with its unit, such as `rtt_s`.
     pub name: &'static str,
-    /// Its unit; `"1"` for a pure number.
+    /// The unit; `"1"` for a pure number.
     pub unit: &'static str,
-    /// What it means.
+    /// The description.
     pub doc: &'static str,
-    /// Its value where none is given; `None` if one must be.
+    /// The default; `None` if the parameter is required.
     pub default: Option<f64>,
 }
 
-impl Parameter {
+impl CurveParameter {
     pub(super) const fn required(name: &'static str, unit: &'static str, doc: &'static str) -> Self {
         Self { name, unit, doc, default: None }
     }
@@ -46,28 +43,28 @@ impl Parameter {
 /// # Ok::<(), theory::TheoryError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Curve {
+pub struct TheoryCurve {
     /// The name in an experiment file.
     pub name: &'static str,
-    /// What it shows, for a legend.
+    /// The title for a legend.
     pub title: &'static str,
-    /// All its parameters; the first is the one that a figure usually has on its x axis.
-    pub parameters: &'static [Parameter],
-    /// The unit of its value; `"1"` for a pure number.
+    /// All parameters. The first one is usually on the x axis of a figure.
+    pub parameters: &'static [CurveParameter],
+    /// The unit of the value; `"1"` for a pure number.
     pub unit: &'static str,
-    /// Where the formula stands.
+    /// The source of the formula.
     pub source: &'static str,
     pub(super) formula: fn(&Arguments) -> Result<f64, TheoryError>,
 }
 
-impl Curve {
-    /// The parameter that a figure usually has on its x axis.
+impl TheoryCurve {
+    /// The parameter that is usually on the x axis of a figure.
     #[must_use]
-    pub fn x(&self) -> &'static Parameter {
+    pub fn x(&self) -> &'static CurveParameter {
         &self.parameters[0]
     }
 
-    /// The value with every parameter by its name; parameters with a default may be left out.
+    /// The value for parameters by name. Parameters with a default may be omitted.
     ///
     /// # Errors
     /// A parameter that is missing, unknown or out of range, or an unstable load.
@@ -75,7 +72,7 @@ impl Curve {
         self.resolve(parameters.iter().map(|(name, value)| (name.as_ref(), *value)))
     }
 
-    /// The value with the usual x at `x` and the other parameters by their names.
+    /// The value with the first parameter at `x` and the other parameters by name.
     ///
     /// # Errors
     /// As [`eval`](Self::eval).
@@ -104,7 +101,7 @@ impl Curve {
     }
 }
 
-/// The values of a curve's parameters, complete.
+/// The values of all parameters of a curve.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments {
     curve: &'static str,
@@ -112,12 +109,12 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The value of a parameter.
+    /// The value of the parameter.
     pub(super) fn get(&self, parameter: &'static str) -> Result<f64, TheoryError> {
         self.values.get(parameter).copied().ok_or(TheoryError::Missing { curve: self.curve, parameter })
     }
 
-    /// The value of a parameter that counts something: a whole number of at least `least`, below 2^32.
+    /// The value of a parameter that is a count: a whole number of at least `least`, below 2^32.
     pub(super) fn count(&self, parameter: &'static str, least: u32) -> Result<u32, TheoryError> {
         let value = self.get(parameter)?;
         if value >= f64::from(least) && value <= f64::from(u32::MAX) && value.fract() == 0.0 {
@@ -126,30 +123,4 @@ impl Arguments {
         let range = if least == 0 { "a whole number from 0" } else { "a whole number from 1" };
         Err(TheoryError::OutOfRange { parameter, range, value })
     }
-}
-
-/// All curves, model by model.
-pub fn curves() -> impl Iterator<Item = &'static Curve> {
-    let models = [
-        queue::CURVES,
-        finite::CURVES,
-        priority::CURVES,
-        token_bucket::CURVES,
-        erlang::CURVES,
-        tcp::CURVES,
-        padhye::CURVES,
-        cardwell::CURVES,
-        periodic_loss::CURVES,
-        cubic::CURVES,
-        retransmission::CURVES,
-        arq::CURVES,
-        e_model::CURVES,
-    ];
-    models.into_iter().flatten()
-}
-
-/// The curve of that name.
-#[must_use]
-pub fn curve(name: &str) -> Option<&'static Curve> {
-    curves().find(|curve| curve.name == name)
 }

@@ -1,21 +1,21 @@
-//! Saturation throughput of stations that share a channel by the rules of IEEE 802.11.
+//! Saturation throughput of stations that share a channel by IEEE 802.11.
 //!
-//! Assumes that every station always has a packet to send, that all hear each other, that frames are lost by collision
-//! alone, and that a station collides with the same probability at each attempt (the decoupling that makes it a closed
-//! form). Sources: G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", 2000;
-//! the limit of attempts as G. Bianchi and I. Tinnirello, "Remarks on IEEE 802.11 DCF performance analysis", 2005; the
-//! slot after a busy period as I. Tinnirello, G. Bianchi and Y. Xiao, "Refinements on IEEE 802.11 distributed
+//! Assumes that every station always has a packet to send, that all stations receive each other, that frames are lost
+//! only by collisions, and that each attempt collides with the same probability (the decoupling that makes a closed form
+//! possible). Sources: G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", 2000;
+//! the limit of attempts: G. Bianchi and I. Tinnirello, "Remarks on IEEE 802.11 DCF performance analysis", 2005; the
+//! slot after a busy period: I. Tinnirello, G. Bianchi and Y. Xiao, "Refinements on IEEE 802.11 distributed
 //! coordination function modeling approaches", 2010.
 
 use super::{TheoryError, positive};
 
-/// What a station's counter does while another station sends.
+/// The rule for a station's backoff counter while another station sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotRule {
-    /// It counts slots that were idle to their end, so only who has just sent can use the first slot behind a busy
-    /// period: the distributed coordination function (802.11a, b, g).
+    /// It counts only slots that were idle to their end. So only the station that has just sent can use the first slot
+    /// after a busy period: the distributed coordination function (802.11a, b, g).
     Frozen,
-    /// It counts the slot in which the other station begins: enhanced distributed channel access (802.11e, n), and
+    /// It also counts the slot in which the other station starts: enhanced distributed channel access (802.11e, n), and
     /// Bianchi's model.
     Counted,
 }
@@ -30,23 +30,23 @@ pub struct Saturation {
     rule: SlotRule,
 }
 
-/// How long the medium is taken, seconds.
+/// Air times, s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Airtimes {
-    /// A slot.
+    /// Length of a slot.
     pub slot_s: f64,
-    /// A frame that gets through, until the next slot: data, SIFS, acknowledgement, DIFS or AIFS.
+    /// A successful exchange until the next slot: data, SIFS, acknowledgement, DIFS or AIFS.
     pub success_s: f64,
     /// A collision, until the next slot.
     pub collision_s: f64,
 }
 
 impl Saturation {
-    /// So many `stations` with contention windows from `cw_min` to `cw_max`, slots, doubled at each of at most
-    /// `attempts`.
+    /// A number of `stations` with contention windows from `cw_min` to `cw_max`, slots. The window doubles at each of at
+    /// most `attempts`.
     ///
     /// # Errors
-    /// No station, no attempt, or windows that are none.
+    /// No station, no attempt, or an invalid window.
     pub fn new(
         stations: u32,
         cw_min: u32,
@@ -69,10 +69,10 @@ impl Saturation {
         Ok(Self { stations, cw_min, cw_max, attempts, rule })
     }
 
-    /// Probability that a station sends in a slot, if it collides with this probability: attempts over slots,
+    /// Probability that a station sends in a slot at this collision probability: attempts over slots,
     /// Σ pⁱ / Σ pⁱ(1 + (Wᵢ − 1)/2).
     fn attempts_per_slot(&self, collision: f64) -> f64 {
-        // Behind a frozen counter the model sees a window less one, and one more slot of each busy period.
+        // With a frozen counter the model has a window less one, and one more slot for each busy period.
         let first = f64::from(self.cw_min) + if self.rule == SlotRule::Counted { 1.0 } else { 0.0 };
         let most = f64::from(self.cw_max) + 1.0;
         let (mut weight, mut window) = (1.0, first);
@@ -90,7 +90,7 @@ impl Saturation {
     pub fn access_probability(&self) -> f64 {
         let others = f64::from(self.stations - 1);
         let collides = |access: f64| 1.0 - libm::pow(1.0 - access, others);
-        // What is sent falls as collisions grow, and collisions grow with what is sent: there is one crossing.
+        // Attempts fall with collisions, and collisions grow with attempts, so there is one solution.
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..200 {
             let access = f64::midpoint(low, high);
@@ -104,7 +104,7 @@ impl Saturation {
         1.0 - libm::pow(1.0 - self.access_probability(), f64::from(self.stations - 1))
     }
 
-    /// Packets per second of all stations together, a packet a frame.
+    /// Packets per second of all stations together, with one packet per frame.
     ///
     /// # Errors
     /// An airtime that is not positive.
@@ -119,7 +119,7 @@ impl Saturation {
         let (packets, success, collision) = match self.rule {
             SlotRule::Counted => (1.0, success, collision),
             SlotRule::Frozen => {
-                // Who has just sent sends again at once with probability 1/(CWmin + 1), and so on.
+                // The station that has just sent sends again at once with probability 1/(CWmin + 1), repeatedly.
                 let again = 1.0 / (f64::from(self.cw_min) + 1.0);
                 (1.0 / (1.0 - again), success / (1.0 - again) + slot, collision + slot)
             }
@@ -132,14 +132,14 @@ impl Saturation {
 mod tests {
     use super::*;
 
-    /// Data of 254 µs, SIFS, ACK of 34 µs; DIFS of 28 µs; behind a collision ACKTimeout of 39 µs.
+    /// Data of 254 µs, SIFS, ACK of 34 µs, DIFS of 28 µs; after a collision an ACKTimeout of 39 µs.
     const G: Airtimes = Airtimes { slot_s: 9e-6, success_s: 326e-6, collision_s: 321e-6 };
 
     fn saturation(stations: u32, rule: SlotRule) -> Saturation {
         Saturation::new(stations, 15, 1023, 7, rule).unwrap()
     }
 
-    /// One station never collides: its cycle is an exchange and 7.5 slots, whatever the rule.
+    /// One station never collides: its cycle is an exchange and 7.5 slots, for either rule.
     #[test]
     fn one_station_is_a_sum() {
         for rule in [SlotRule::Frozen, SlotRule::Counted] {
@@ -149,7 +149,7 @@ mod tests {
         assert!((saturation(1, SlotRule::Counted).access_probability() - 2.0 / 17.0).abs() < 1e-12);
     }
 
-    /// Bianchi's own closed form for windows that double without end of attempts:
+    /// Bianchi's closed form for an unlimited number of attempts:
     /// τ = 2(1 − 2p) / ((1 − 2p)(W + 1) + pW(1 − (2p)^m)).
     #[test]
     fn without_a_limit_of_attempts_it_is_bianchis() {
@@ -166,7 +166,7 @@ mod tests {
     fn packets_grow_fewer_as_stations_grow_more() {
         let rates: Vec<f64> =
             (1..=20).map(|n| saturation(n, SlotRule::Counted).packets_per_s(&G).unwrap()).collect();
-        // Two share better than one, whose backoff is all idle; from there on collisions take more.
+        // Two stations use the channel better than one, which is idle in its backoff. With more, collisions dominate.
         assert!(rates[1] > rates[0] && rates[2..].is_sorted_by(|a, b| a > b), "{rates:?}");
     }
 

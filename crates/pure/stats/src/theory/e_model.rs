@@ -1,31 +1,31 @@
-//! The E-model: how good a telephone call is, from what the network does to it.
+//! The E-model: the quality of a telephone call from the impairments of the network.
 //!
-//! A transmission rating R of 93.2 is a call that nothing delays and of which nothing is lost; at 70 many are dissatisfied,
-//! at 50 nearly all. Every impairment takes its share of R, and the shares add up.
+//! A call without delay and loss has a transmission rating R of 93.2. At 70 many users are dissatisfied, at 50 nearly all.
+//! Impairments are additive: each one is subtracted from R.
 //!
 //! Source: ITU-T Recommendation G.107 (06/2015), *The E-model: a computational model for use in transmission planning*;
-//! codecs: ITU-T G.113 (11/2007) Appendix I. Narrowband (300 to 3400 Hz) only; telephones, rooms and noise are those of
-//! G.107 Table 2.
+//! codecs: ITU-T G.113 (11/2007) Appendix I. Narrowband (300 to 3400 Hz) only; telephones, rooms and noise have the
+//! values of G.107 Table 2.
 
 use libm::{exp, log2, log10, pow};
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive};
 
-/// What a codec costs, by ITU-T G.113 Appendix I.
+/// The impairment of a codec, by ITU-T G.113 Appendix I.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Codec {
     /// Equipment impairment factor without loss, Ie.
     pub impairment: f64,
-    /// Packet-loss robustness factor, Bpl: the percentage of random loss that costs half of what loss can cost.
+    /// Packet-loss robustness factor, Bpl: the percentage of random loss with half of the greatest impairment by loss.
     pub robustness: f64,
 }
 
-/// The most that a codec can impair: what the formula for loss tends to.
+/// The greatest impairment of a codec: the limit of the formula for loss.
 const WORST: f64 = 95.0;
 
 impl Codec {
-    /// G.711, 64 kbit/s, where what is lost is silence.
+    /// G.711, 64 kbit/s, with silence for lost packets.
     pub const G711: Self = Self { impairment: 0.0, robustness: 4.3 };
     /// G.711 with the concealment of its own Appendix I.
     pub const G711_CONCEALED: Self = Self { impairment: 0.0, robustness: 25.1 };
@@ -35,8 +35,8 @@ impl Codec {
     pub const G723_1: Self = Self { impairment: 15.0, robustness: 16.1 };
 
     /// Effective equipment impairment factor, Ie-eff, at a share of lost packets and their burst ratio (G.107
-    /// section 7.5). The formula was fitted to a few per cent of loss; where long bursts of much more take it beyond the
-    /// most that a codec can impair, it is that.
+    /// section 7.5). The formula was fitted to a few per cent of loss. At long bursts of high loss it exceeds the greatest
+    /// impairment of a codec; the result is limited to that.
     ///
     /// # Errors
     /// A share outside 0 to 1, a burst ratio or a robustness that is not positive, a negative impairment.
@@ -54,18 +54,18 @@ impl Codec {
     }
 }
 
-/// A call.
+/// A telephone call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Call {
+pub struct TelephoneCall {
     /// The codec.
     pub codec: Codec,
-    /// Delay from mouth to ear, s: Ta. Echo comes back over the same path, so T = Ta and Tr = 2 Ta.
+    /// Delay from mouth to ear, s: Ta. Echo returns over the same path, so T = Ta and Tr = 2 Ta.
     pub delay_s: f64,
-    /// Share of the packets that were lost, or too late to be played, 0 to 1: Ppl.
+    /// Share of the packets that are lost or late for play-out, 0 to 1: Ppl.
     pub loss: f64,
-    /// Mean length of bursts of loss over what it would be if losses were independent: BurstR.
+    /// Mean length of bursts of loss over that of independent losses: BurstR.
     pub burst_ratio: f64,
-    /// What users put up with for the sake of an advantage such as mobility, 0 to 20: A.
+    /// Advantage factor, 0 to 20, for the tolerance of users for the sake of, for example, mobility: A.
     pub advantage: f64,
 }
 
@@ -83,18 +83,18 @@ const NC: f64 = -70.0;
 const NFOR: f64 = -64.0;
 const PS: f64 = 35.0;
 const PR: f64 = 35.0;
-/// Table 1, default delay sensitivity sT, and the shortest delay that is perceived mT, ms.
+/// Table 1, defaults: delay sensitivity sT, and the shortest perceived delay mT, ms.
 const DELAY_SENSITIVITY: f64 = 1.0;
 const PERCEIVED_MS: f64 = 100.0;
 
-impl Call {
-    /// A call by this codec that nothing delays and of which nothing is lost.
+impl TelephoneCall {
+    /// A call with this codec, without delay and loss.
     #[must_use]
     pub const fn new(codec: Codec) -> Self {
         Self { codec, delay_s: 0.0, loss: 0.0, burst_ratio: 1.0, advantage: 0.0 }
     }
 
-    /// The transmission rating R = Ro - Is - Id - Ie-eff + A (equation 7-1). It may lie below 0.
+    /// The transmission rating R = Ro - Is - Id - Ie-eff + A (equation 7-1). It may be negative.
     ///
     /// # Errors
     /// A delay that is negative or not finite, a loss outside 0 to 1, a burst ratio that is not positive, an advantage
@@ -107,7 +107,7 @@ impl Call {
         Ok(signal_to_noise() - simultaneous(delay_ms) - delayed - coded + advantage)
     }
 
-    /// The mean opinion score that such a call is expected to get, 1 (bad) to 4.5.
+    /// The expected mean opinion score of the call, 1 (bad) to 4.5.
     ///
     /// # Errors
     /// As [`rating`](Self::rating).
@@ -116,7 +116,7 @@ impl Call {
     }
 }
 
-/// The mean opinion score in conversation, MOS-CQE, 1 to 4.5, that goes with a rating R (Annex B, equation B-4).
+/// The mean opinion score in conversation, MOS-CQE, 1 to 4.5, of a rating R (Annex B, equation B-4).
 #[must_use]
 pub fn opinion(rating: f64) -> f64 {
     if rating <= 0.0 {
@@ -125,7 +125,7 @@ pub fn opinion(rating: f64) -> f64 {
     if rating >= 100.0 {
         return 4.5;
     }
-    // For a rating just above 0 the polynomial falls a little below the worst score.
+    // For a rating just above 0 the polynomial is slightly below the worst score.
     (1.0 + 0.035 * rating + rating * (rating - 60.0) * (100.0 - rating) * 7e-6).max(1.0)
 }
 
@@ -143,7 +143,7 @@ fn signal_to_noise() -> f64 {
     15.0 - 1.5 * (SLR + noise())
 }
 
-/// Simultaneous impairment, Is: too loud a connection, sidetone, quantisation (equations 7-8 to 7-17).
+/// Simultaneous impairment, Is: excess loudness, sidetone, quantisation (equations 7-8 to 7-17).
 fn simultaneous(echo_ms: f64) -> f64 {
     let loud = (OLR + 0.2 * (64.0 + noise() - RLR)) / 8.0;
     let loudness = 20.0 * (root(1.0 + pow(loud, 8.0), 8.0) - loud);
@@ -162,9 +162,9 @@ fn simultaneous(echo_ms: f64) -> f64 {
     loudness + sidetone + quantisation
 }
 
-/// Impairment by talker echo, Idte (equations 7-20 to 7-23; STMR is in the range that asks for no correction).
+/// Impairment by talker echo, Idte (equations 7-20 to 7-23; STMR is in the range without correction).
 fn talker_echo(echo_ms: f64) -> f64 {
-    // Below 1 ms it is sidetone.
+    // Below 1 ms echo is sidetone.
     if echo_ms < 1.0 {
         return 0.0;
     }
@@ -182,7 +182,7 @@ fn listener_echo(round_trip_ms: f64) -> f64 {
     half + (square(half) + 169.0).sqrt()
 }
 
-/// Impairment by delay as such, Idd (equations 7-28 and 7-29).
+/// Impairment by absolute delay, Idd (equations 7-28 and 7-29).
 fn absolute_delay(delay_ms: f64) -> f64 {
     if delay_ms <= PERCEIVED_MS {
         return 0.0;
@@ -206,22 +206,27 @@ fn root(x: f64, degree: f64) -> f64 {
     pow(x, 1.0 / degree)
 }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::required("delay_s", "s", "delay from mouth to ear"),
-    Parameter::optional("loss", "1", "share of the packets that are lost or too late", 0.0),
-    Parameter::optional("burst_ratio", "1", "mean length of bursts of loss over that of random loss", 1.0),
-    Parameter::optional(
+const PARAMETERS: &[CurveParameter] = &[
+    CurveParameter::required("delay_s", "s", "delay from mouth to ear"),
+    CurveParameter::optional("loss", "1", "share of the packets that are lost or too late", 0.0),
+    CurveParameter::optional(
+        "burst_ratio",
+        "1",
+        "mean length of bursts of loss over that of random loss",
+        1.0,
+    ),
+    CurveParameter::optional(
         "impairment",
         "1",
         "equipment impairment factor Ie of the codec",
         Codec::G711.impairment,
     ),
-    Parameter::optional("robustness", "1", "packet-loss robustness factor Bpl", Codec::G711.robustness),
-    Parameter::optional("advantage", "1", "advantage factor A", 0.0),
+    CurveParameter::optional("robustness", "1", "packet-loss robustness factor Bpl", Codec::G711.robustness),
+    CurveParameter::optional("advantage", "1", "advantage factor A", 0.0),
 ];
 
-fn call(a: &Arguments) -> Result<Call, TheoryError> {
-    Ok(Call {
+fn call(a: &Arguments) -> Result<TelephoneCall, TheoryError> {
+    Ok(TelephoneCall {
         codec: Codec { impairment: a.get("impairment")?, robustness: a.get("robustness")? },
         delay_s: a.get("delay_s")?,
         loss: a.get("loss")?,
@@ -231,8 +236,8 @@ fn call(a: &Arguments) -> Result<Call, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "e_model_rating",
         title: "E-model, transmission rating R",
         parameters: PARAMETERS,
@@ -240,7 +245,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: "ITU-T G.107 (06/2015)",
         formula: |a| call(a)?.rating(),
     },
-    Curve {
+    TheoryCurve {
         name: "e_model_opinion",
         title: "E-model, mean opinion score",
         parameters: PARAMETERS,

@@ -3,23 +3,23 @@
 //! Source: Kleinrock, *Queueing Systems*, volume 1 (1975), sections 3.5 and 3.7; the recursion: Jagerman
 //! (1974), *Some properties of the Erlang loss function*.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive, size, stable};
 
-/// Erlang B: the share of calls blocked when `offered_erlang` of Poisson calls meet `servers` lines and
-/// nobody waits. Any service time distribution; the offered load in Erlang is calls per second times mean
-/// holding time in seconds.
+/// Erlang B: the share of blocked calls if a Poisson load of `offered_erlang` is offered to `servers` lines without
+/// a queue. The service times may have any distribution. The offered load in Erlang is calls per second times mean holding
+/// time in seconds.
 ///
 /// # Errors
 /// An offered load that is negative or not finite, or more than ten million servers.
 pub fn blocking(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
     let offered = not_negative("offered_erlang", offered_erlang)?;
     let servers = size("servers", servers)?;
-    // No server blocks all; each further one only shrinks what is left, so nothing overflows.
+    // Without a server all calls are blocked. Each further server reduces the share, so nothing overflows.
     Ok((1..=servers).fold(1.0, |blocked, line| offered * blocked / (f64::from(line) + offered * blocked)))
 }
 
-/// Erlang C: the share of calls that wait in M/M/c, a group of `servers` with unlimited room and exponential
+/// Erlang C: the share of calls that wait in M/M/c, a group of `servers` with an unlimited queue and exponential
 /// service.
 ///
 /// # Errors
@@ -39,18 +39,18 @@ pub fn mean_waiting_s(offered_erlang: f64, servers: u32, holding_s: f64) -> Resu
     Ok(waiting_probability(offered_erlang, servers)? * holding_s / (f64::from(servers) - offered_erlang))
 }
 
-const OFFERED: Parameter =
-    Parameter::required("offered_erlang", "1", "calls per second times mean holding time in seconds");
-const SERVERS: Parameter = Parameter::required("servers", "1", "lines or servers in the group");
-const HOLDING: Parameter = Parameter::required("holding_s", "s", "mean holding time");
+const OFFERED: CurveParameter =
+    CurveParameter::required("offered_erlang", "1", "calls per second times mean holding time in seconds");
+const SERVERS: CurveParameter = CurveParameter::required("servers", "1", "lines or servers in the group");
+const HOLDING: CurveParameter = CurveParameter::required("holding_s", "s", "mean holding time");
 
 fn group(a: &Arguments) -> Result<(f64, u32), TheoryError> {
     Ok((a.get("offered_erlang")?, a.count("servers", 1)?))
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "erlang_b",
         title: "Erlang B blocking",
         parameters: &[OFFERED, SERVERS],
@@ -58,7 +58,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: "Erlang (1917)",
         formula: |a| group(a).and_then(|(offered, servers)| blocking(offered, servers)),
     },
-    Curve {
+    TheoryCurve {
         name: "erlang_c",
         title: "Erlang C probability of waiting",
         parameters: &[OFFERED, SERVERS],
@@ -66,7 +66,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: "Erlang (1917)",
         formula: |a| group(a).and_then(|(offered, servers)| waiting_probability(offered, servers)),
     },
-    Curve {
+    TheoryCurve {
         name: "erlang_c_waiting",
         title: "Erlang C mean waiting",
         parameters: &[OFFERED, SERVERS, HOLDING],

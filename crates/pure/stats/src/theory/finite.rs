@@ -1,24 +1,24 @@
-//! A single server with room for a few: M/G/1/K, also behind a transmit ring.
+//! A single server with a finite queue: M/G/1/K, also behind a transmit ring.
 //!
 //! Assumes Poisson arrivals, independent service times that are gamma distributed with the given mean and variability
-//! (constant and exponential ones among them), first come first served, and the steady state at any load. Source:
-//! Gross and Harris, *Fundamentals of Queueing Theory*, 3rd ed. (1998), section 5.1.8: the number in system that
-//! departures leave behind, and from it the number at any time.
+//! (constant and exponential times included), first come first served, and the steady state at any load. Source:
+//! Gross and Harris, *Fundamentals of Queueing Theory*, 3rd ed. (1998), section 5.1.8: the number in system after
+//! departures, and from it the number at any time.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::queue::{ARRIVALS, PLACES, SERVICE_MEAN};
 use super::{TheoryError, not_negative, positive};
 
-/// Where sums of tails are scaled down, so that high loads do not overflow.
+/// Above this value sums of tails are scaled down, so that high loads do not overflow.
 const LARGE: f64 = 1e200;
 
-/// M/G/1/K: who finds `places` in the system, the one in service included, is lost.
+/// M/G/1/K: an arrival is lost if `places` customers are in the system, the one in service included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mg1k {
     arrivals_per_s: f64,
     service_mean_s: f64,
     service_scv: f64,
-    /// The probability of 0, 1, .. customers in system, at any time and as arrivals find it.
+    /// The probability of 0, 1, .. customers in system, at any time and at arrivals.
     number: Vec<f64>,
 }
 
@@ -26,7 +26,7 @@ impl Mg1k {
     /// `service_scv` is the service time's squared coefficient of variation: 0 for constant, 1 for exponential.
     ///
     /// # Errors
-    /// A parameter out of range: arrivals and service times are positive, and `places` from 1 to 5000.
+    /// A parameter out of range: arrivals and service times must be positive, and `places` from 1 to 5000.
     pub fn new(
         arrivals_per_s: f64,
         service_mean_s: f64,
@@ -53,7 +53,7 @@ impl Mg1k {
         Self::new(arrivals_per_s, service_s, 0.0, places)
     }
 
-    /// The share of arrivals that is lost.
+    /// The share of lost arrivals.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.number.last().copied().unwrap_or(0.0)
@@ -65,24 +65,24 @@ impl Mg1k {
         (0u32..).zip(&self.number).map(|(n, p)| f64::from(n) * p).sum()
     }
 
-    /// Mean time from arrival to departure of those that are not lost, by Little's law.
+    /// Mean time from arrival to departure of customers that are not lost, by Little's law.
     #[must_use]
     pub fn sojourn_s(&self) -> f64 {
         self.number_in_system() / (self.arrivals_per_s * (1.0 - self.loss()))
     }
 
-    /// Mean waiting time of those that are not lost.
+    /// Mean waiting time of customers that are not lost.
     #[must_use]
     pub fn waiting_s(&self) -> f64 {
-        // At loads near zero the difference of two equal numbers may fall below it.
+        // At loads near zero the difference of two equal numbers may be slightly negative.
         (self.sojourn_s() - self.service_mean_s).max(0.0)
     }
 
-    /// Mean waiting time of a packet that goes before all others but those that are in a transmit ring of `ring`
-    /// places or on the line; there are so few of its kind that the others do not notice them.
+    /// Mean waiting time of a priority packet that waits only for packets on the line and in a transmit ring of `ring`
+    /// places. Such packets are so rare that they do not affect the others.
     ///
-    /// It finds the system as it is at any time (PASTA). The server's rest of service time is s (1 + scv) / 2 on
-    /// average while it is busy, and of those that wait the first `ring` are in the ring.
+    /// By PASTA the packet finds the distribution of any time. While the server is busy, the mean residual service time is
+    /// s (1 + scv) / 2. Of the waiting packets the first `ring` are in the ring.
     #[must_use]
     pub fn waiting_behind_ring_s(&self, ring: u32) -> f64 {
         let busy = 1.0 - self.number[0];
@@ -94,13 +94,13 @@ impl Mg1k {
 
 /// The probabilities of 0 to `places` customers in system.
 ///
-/// Cut between j and j + 1 of the number that departures leave behind: upwards go those during whose service enough
-/// arrive, downwards only those without an arrival. With a_0 = P(no arrival) and T_k = P(more than k arrivals),
+/// The number in system after departures has a balance between j and j + 1. It goes up by services with enough
+/// arrivals, and down by services without an arrival. With a_0 = P(no arrival) and T_k = P(more than k arrivals),
 ///
 /// π_(j+1) a_0 = π_0 T_j + Σ_(i = 1..j) π_i T_(j-i+1),
 ///
-/// in which nothing is subtracted, so that it holds for hundreds of places. Between departures those are lost that find no
-/// room; of the time, and so of what arrives, that is the share L / (1 + L) for L lost per departure.
+/// without subtraction, so that it is precise for hundreds of places. With L lost arrivals per departure, the share of
+/// lost arrivals is L / (1 + L), which is also the share of time with a full system.
 fn number_in_system(load: f64, scv: f64, places: usize) -> Vec<f64> {
     let (none, tails) = arrivals_in_service(load, scv, places);
     let mut left = vec![1.0];
@@ -113,23 +113,23 @@ fn number_in_system(load: f64, scv: f64, places: usize) -> Vec<f64> {
         }
     }
     let all: f64 = left.iter().sum();
-    // More than `room` arrivals are lost but for `room`: E[(A - room)+] is the sum of the tails from there on.
+    // Arrivals beyond `room` are lost: E[(A - room)+] is the sum of the tails from `room` on.
     let beyond = |room: usize| tails[room..].iter().rev().sum::<f64>();
     let lost = |(n, share): (usize, &f64)| share / all * beyond(places - n.max(1));
     let lost: f64 = left.iter().enumerate().map(lost).sum();
     let full = lost / (1.0 + lost);
-    // What departures leave behind is what arrivals find that are let in.
+    // Accepted arrivals find the same distribution as departures leave behind.
     let mut number: Vec<f64> = left.iter().map(|share| share / all * (1.0 - full)).collect();
     number.push(full);
     number
 }
 
-/// Of the number of arrivals during a service: the probability of none, and of more than 0, 1, .. It is negative binomial
-/// for a gamma distributed service, Poisson for a constant one.
+/// The number of arrivals during a service: the probabilities of none, and of more than 0, 1, .. The number is negative
+/// binomial for a gamma distributed service time, and Poisson for a constant one.
 fn arrivals_in_service(load: f64, scv: f64, places: usize) -> (f64, Vec<f64>) {
     let none = if scv > 0.0 { libm::exp(-libm::log1p(load * scv) / scv) } else { libm::exp(-load) };
     let mut shares = vec![none];
-    // Until what is left is nothing, also of the last tail that is needed.
+    // Up to a negligible probability, even relative to the last tail.
     let mut n = 0.0;
     while shares.len() <= places || shares.last().is_some_and(|share| *share > 1e-40) {
         let last = shares[shares.len() - 1];
@@ -150,14 +150,15 @@ fn arrivals_in_service(load: f64, scv: f64, places: usize) -> (f64, Vec<f64>) {
     (none, tails)
 }
 
-const SCV: Parameter = Parameter::optional(
+const SCV: CurveParameter = CurveParameter::optional(
     "service_scv",
     "1",
     "squared coefficient of variation of the service time, which is gamma distributed",
     0.0,
 );
-const RING: Parameter = Parameter::required("ring", "1", "places of the transmit ring behind the scheduler");
-const OWN: Parameter = Parameter::required("own_bit_per_s", "bit/s", "what the flow offers");
+const RING: CurveParameter =
+    CurveParameter::required("ring", "1", "places of the transmit ring behind the scheduler");
+const OWN: CurveParameter = CurveParameter::required("own_bit_per_s", "bit/s", "offered rate of the flow");
 const BOOK: &str = "Gross and Harris, Fundamentals of Queueing Theory, 3rd ed. (1998), section 5.1.8";
 
 fn model(a: &Arguments) -> Result<Mg1k, TheoryError> {
@@ -168,7 +169,7 @@ fn model(a: &Arguments) -> Result<Mg1k, TheoryError> {
 
 macro_rules! curve {
     ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
-        Curve {
+        TheoryCurve {
             name: $name,
             title: $title,
             parameters: $parameters,
@@ -179,17 +180,17 @@ macro_rules! curve {
     };
 }
 
-const QUEUE: &[Parameter] = &[ARRIVALS, SERVICE_MEAN, PLACES, SCV];
+const QUEUE: &[CurveParameter] = &[ARRIVALS, SERVICE_MEAN, PLACES, SCV];
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
+pub(super) const CURVES: &[TheoryCurve] = &[
     curve!("mg1k", "M/G/1/K sojourn", QUEUE, "s", |a| Ok(model(a)?.sojourn_s())),
     curve!("mg1k_waiting", "M/G/1/K waiting", QUEUE, "s", |a| Ok(model(a)?.waiting_s())),
     curve!("mg1k_loss", "M/G/1/K loss", QUEUE, "1", |a| Ok(model(a)?.loss())),
     curve!("mg1k_number", "M/G/1/K number", QUEUE, "1", |a| Ok(model(a)?.number_in_system())),
     curve!(
         "mg1k_goodput",
-        "M/G/1/K, one flow's share that gets through",
+        "M/G/1/K, goodput of one flow",
         &[ARRIVALS, SERVICE_MEAN, PLACES, OWN, SCV],
         "bit/s",
         |a| Ok(a.get("own_bit_per_s")? * (1.0 - model(a)?.loss()))
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// With room enough it is M/G/1, whose waiting time is Pollaczek and Khinchine's.
+    /// With enough places it is M/G/1, whose waiting time is Pollaczek and Khinchine's.
     #[test]
     fn with_room_for_all_it_is_m_g_1() {
         for (load, scv) in [(0.5, 0.0), (0.8, 0.0), (0.9, 0.25), (0.7, 1.0), (0.6, 4.0)] {
@@ -263,8 +264,8 @@ mod tests {
         assert!(own.number_in_system() > 496.0);
     }
 
-    /// A ring that holds all is first come first served; one of no places leaves the rest of the service on the line,
-    /// ρ s / 2, as a queue of priority for few (Cobham 1954).
+    /// A ring that holds all packets is first come first served. Without places in the ring only the residual service time
+    /// is left, ρ s / 2, as in a priority queue for rare packets (Cobham 1954).
     #[test]
     fn a_ring_stands_between_priority_and_first_come_first_served() {
         let own = Mg1k::constant(0.9, 1.0, 800).unwrap();

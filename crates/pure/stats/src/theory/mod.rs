@@ -1,8 +1,7 @@
-//! Closed forms: what a measurement should have been under stated assumptions.
+//! Theory: expected results of measurements under stated assumptions.
 //!
-//! Each model is a type whose constructor refuses parameters for which the formula says nothing (an unstable
-//! load, a loss probability of 2); its methods carry their units in their names. [`curve`] finds a formula by
-//! the name that an experiment file uses.
+//! Each model is a type whose constructor refuses parameters outside the formula's domain (an unstable load, a loss
+//! probability of 2). Names of methods include their units. [`curve`] finds a formula by its name in experiment files.
 
 pub mod arq;
 pub mod cardwell;
@@ -16,17 +15,19 @@ pub mod padhye;
 pub mod periodic_loss;
 pub mod priority;
 pub mod queue;
+mod registry;
 pub mod retransmission;
 pub mod tcp;
 pub mod token_bucket;
 
-pub use curve::{Curve, Parameter, curve, curves};
+pub use curve::{CurveParameter, TheoryCurve};
+pub use registry::{curve, curves};
 
-/// Why a formula gives no number.
+/// The reason why a formula has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TheoryError {
-    /// More arrives than can be served: no steady state exists.
+    /// The load is 1 or more: there is no steady state.
     #[error("the load of {load} is not below 1, so there is no steady state")]
     Unstable {
         /// Offered work per server, dimensionless.
@@ -37,12 +38,12 @@ pub enum TheoryError {
     OutOfRange {
         /// The parameter's name.
         parameter: &'static str,
-        /// The values it may take, in words.
+        /// The allowed values, in words.
         range: &'static str,
-        /// The value that was given.
+        /// The given value.
         value: f64,
     },
-    /// A curve's parameter was not given and has no default.
+    /// A curve's parameter is missing and has no default.
     #[error("the curve {curve} needs the parameter {parameter}")]
     Missing {
         /// The curve's name.
@@ -55,14 +56,14 @@ pub enum TheoryError {
     Unknown {
         /// The curve's name.
         curve: &'static str,
-        /// The name that was given.
+        /// The given name.
         parameter: String,
-        /// The names that it has, separated by commas.
+        /// The names of the curve's parameters, separated by commas.
         known: String,
     },
 }
 
-/// A finite number greater than zero.
+/// Checks that a number is finite and greater than zero.
 fn positive(parameter: &'static str, value: f64) -> Result<f64, TheoryError> {
     let range = "a positive finite number";
     if value > 0.0 && value.is_finite() {
@@ -72,7 +73,7 @@ fn positive(parameter: &'static str, value: f64) -> Result<f64, TheoryError> {
     }
 }
 
-/// A finite number from zero on.
+/// Checks that a number is finite and not negative.
 fn not_negative(parameter: &'static str, value: f64) -> Result<f64, TheoryError> {
     let range = "a finite number from 0";
     if value >= 0.0 && value.is_finite() {
@@ -82,7 +83,7 @@ fn not_negative(parameter: &'static str, value: f64) -> Result<f64, TheoryError>
     }
 }
 
-/// A probability that leaves some chance of success: from 0 to below 1.
+/// Checks that a loss probability is from 0 to below 1.
 fn loss_probability(parameter: &'static str, value: f64) -> Result<f64, TheoryError> {
     let range = "from 0 to below 1";
     if (0.0..1.0).contains(&value) {
@@ -92,13 +93,12 @@ fn loss_probability(parameter: &'static str, value: f64) -> Result<f64, TheoryEr
     }
 }
 
-/// A load below 1.
+/// Checks that a load is below 1.
 fn stable(load: f64) -> Result<f64, TheoryError> {
     if load < 1.0 { Ok(load) } else { Err(TheoryError::Unstable { load }) }
 }
 
-/// A size that a formula counts up to, one by one: at most ten million, so that no file makes it count for
-/// hours.
+/// Checks the number of iterations of a formula: at most ten million, so that no experiment file makes it run for hours.
 fn size(parameter: &'static str, value: u32) -> Result<u32, TheoryError> {
     let range = "at most ten million";
     if value <= 10_000_000 {

@@ -1,11 +1,10 @@
 //! TCP Reno with timeouts and a limited window: the PFTK model.
 //!
-//! Assumes bulk transfer, losses that hit a round and then all its later segments, independent between
-//! rounds, and a round trip that does not depend on the window. Rates are what is sent, lost segments
-//! included. Source: Padhye, Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and
+//! Assumes bulk transfer, losses that include all later segments of a round and are independent between rounds, and a
+//! round trip that does not depend on the window. Rates are sending rates, lost segments included. Source: Padhye, Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and
 //! its empirical validation*, SIGCOMM, section 2.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::tcp::{LOSS, PER_ACK, RTT, SEGMENT, segments_per_ack_of};
 use super::{TheoryError, loss_probability, positive};
 
@@ -95,7 +94,7 @@ impl Padhye {
     }
 }
 
-/// W: the window at a loss, on average, if the receiver does not limit it.
+/// W: the mean window at a loss, if the receiver does not limit it.
 pub(super) fn window_of_losses(p: f64, b: f64) -> f64 {
     let middle = (2.0 + b) / (3.0 * b);
     middle + (8.0 * (1.0 - p) / (3.0 * b * p) + middle * middle).sqrt()
@@ -117,9 +116,10 @@ pub(super) fn backoff_series(p: f64) -> f64 {
     1.0 + p * (1.0 + p * (2.0 + p * (4.0 + p * (8.0 + p * (16.0 + p * 32.0)))))
 }
 
-pub(super) const TIMEOUT: Parameter = Parameter::required("timeout_s", "s", "first retransmission timeout");
-pub(super) const WINDOW: Parameter =
-    Parameter::optional("window_segments", "1", "the receiver's window in segments", f64::INFINITY);
+pub(super) const TIMEOUT: CurveParameter =
+    CurveParameter::required("timeout_s", "s", "first retransmission timeout");
+pub(super) const WINDOW: CurveParameter =
+    CurveParameter::optional("window_segments", "1", "the receiver's window in segments", f64::INFINITY);
 
 fn model(a: &Arguments) -> Result<Padhye, TheoryError> {
     Padhye::new(
@@ -132,8 +132,8 @@ fn model(a: &Arguments) -> Result<Padhye, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "padhye",
         title: "Padhye et al., full model",
         parameters: &[LOSS, SEGMENT, RTT, TIMEOUT, WINDOW, PER_ACK],
@@ -141,7 +141,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: "Padhye, Firoiu, Towsley and Kurose (1998), section 2.3",
         formula: |a| model(a)?.full_bytes_per_s(a.get("loss")?),
     },
-    Curve {
+    TheoryCurve {
         name: "padhye_approximate",
         title: "Padhye et al., approximate model",
         parameters: &[LOSS, SEGMENT, RTT, TIMEOUT, WINDOW, PER_ACK],

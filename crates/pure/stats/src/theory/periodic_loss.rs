@@ -1,16 +1,15 @@
 //! AIMD under periodic loss, exactly: whole windows, every n-th segment lost.
 //!
-//! The model: time goes in rounds of one round trip. In a round the sender sends its window of w segments.
-//! Segments are numbered as they are sent, and each whose number divides by n is lost. A round with a loss is
-//! followed by a round with window max(1, floor(w / 2)), however many it lost. After b rounds in a row
-//! without loss at one window the next window is one segment larger (b segments per acknowledgement), up to
-//! the limit. There are no timeouts.
+//! The model: time has rounds of one round trip. In a round the sender sends its window of w segments. Segments are
+//! numbered in the order of sending, and every n-th segment is lost. After a round with one or more losses the window
+//! is max(1, floor(w / 2)). After b consecutive rounds without loss at one window the next window is one segment larger
+//! (b segments per acknowledgement), up to the limit. There are no timeouts.
 //!
-//! What follows a loss depends only on the window and on how many segments of the current n were sent in that
-//! round after the loss. Both take finitely many values, so the sequence of windows runs into a cycle; the
-//! mean over one cycle is exact, a ratio of whole numbers.
+//! The rounds after a loss depend only on the window and on the number of segments sent since the loss. Both take
+//! finitely many values, so the sequence of windows enters a cycle. The mean over one cycle is exact, a ratio of
+//! whole numbers.
 //!
-//! Where n is b (h + ... + W) with h = W / 2 the cycle is one saw tooth: it sends n = 3 b W (W + 2) / 8
+//! If n is b (h + ... + W) with h = W / 2, the cycle is one saw tooth: it sends n = 3 b W (W + 2) / 8
 //! segments in b (W / 2 + 1) rounds, hence 3 W / 4 per round, and with W to infinity Mathis's sqrt(3 / (2 b
 //! p)) at p = 1 / n. Source of the idea: Mathis, Semke, Mahdavi and Ott (1997), section 2, there with a
 //! continuous window.
@@ -18,11 +17,11 @@
 use std::collections::BTreeMap;
 
 use super::TheoryError;
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::positive;
 use super::tcp::{LOSS, RTT, SEGMENT};
 
-/// What is sent, lost and how long it takes, from one recurrence of the sender's state to the next.
+/// The totals of one cycle of the sender's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
     /// Segments sent, lost ones included.
@@ -40,16 +39,15 @@ impl Cycle {
         self.sent as f64 / self.rounds as f64
     }
 
-    /// Mean segments delivered per round trip; each lost one is sent again, once.
+    /// Mean segments delivered per round trip. Each lost segment is retransmitted once.
     #[must_use]
     pub fn delivered_per_round(&self) -> f64 {
         (self.sent - self.lost) as f64 / self.rounds as f64
     }
 }
 
-/// The state from which everything follows: the window of the next round and the segments sent since the last
-/// loss.
-type State = (u64, u64);
+/// The state of the sender: the window of the next round, and the segments sent since the last loss.
+type SenderState = (u64, u64);
 
 /// AIMD with whole windows and one loss in every `loss_every` segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +62,7 @@ impl PeriodicLoss {
     /// segments per acknowledgement, b) and never beyond `window_limit` segments.
     ///
     /// # Errors
-    /// A parameter of 0, or `loss_every` of 1, where nothing arrives.
+    /// A parameter of 0, or `loss_every` of 1, at which no segment arrives.
     pub fn new(loss_every: u32, rounds_per_increase: u32, window_limit: u32) -> Result<Self, TheoryError> {
         if loss_every < 2 {
             let value = f64::from(loss_every);
@@ -79,10 +77,10 @@ impl PeriodicLoss {
         })
     }
 
-    /// The cycle into which the sender runs, from a window of one segment.
+    /// The cycle that the sender enters from a window of one segment.
     #[must_use]
     pub fn cycle(&self) -> Cycle {
-        let mut seen: BTreeMap<State, Cycle> = BTreeMap::new();
+        let mut seen: BTreeMap<SenderState, Cycle> = BTreeMap::new();
         let mut total = Cycle { sent: 0, lost: 0, rounds: 0 };
         let mut state = (1, 0);
         loop {
@@ -97,9 +95,9 @@ impl PeriodicLoss {
         }
     }
 
-    /// Sends rounds up to and including the next one with a loss: a ramp of growing windows, then the last
+    /// Adds the rounds up to and including the next round with a loss: a ramp of growing windows, then the last
     /// window.
-    fn until_loss(&self, (window, since_loss): State, total: &mut Cycle) -> State {
+    fn until_loss(&self, (window, since_loss): SenderState, total: &mut Cycle) -> SenderState {
         let ramp = self.increases(window, since_loss);
         let ramp_sent = self.rounds_per_increase * (ramp * window + ramp * ramp.saturating_sub(1) / 2);
         let (window, since_loss) = (window + ramp, since_loss + ramp_sent);
@@ -111,8 +109,8 @@ impl PeriodicLoss {
         ((window / 2).max(1), after % self.loss_every)
     }
 
-    /// How often the window grows before the next loss: the greatest k, within the limit, for which the
-    /// rounds of windows w, w + 1, ..., w + k - 1 together end before the loss.
+    /// Number of increases of the window before the next loss: the greatest k, within the limit, for which the
+    /// rounds of windows w, w + 1, ..., w + k - 1 end before the loss.
     fn increases(&self, window: u64, since_loss: u64) -> u64 {
         let ends_before_loss = |k: u64| {
             let (k, window) = (u128::from(k), u128::from(window));
@@ -139,15 +137,20 @@ fn period(loss: f64) -> Result<u32, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[TheoryCurve {
     name: "periodic_loss",
     title: "AIMD under periodic loss, exact",
     parameters: &[
         LOSS,
         SEGMENT,
         RTT,
-        Parameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement, whole", 1.0),
-        Parameter::optional(
+        CurveParameter::optional(
+            "segments_per_ack",
+            "1",
+            "segments covered by one acknowledgement, whole",
+            1.0,
+        ),
+        CurveParameter::optional(
             "window_segments",
             "1",
             "limit of the window in segments, whole",

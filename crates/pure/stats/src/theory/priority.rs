@@ -1,12 +1,12 @@
-//! One server, several classes: the first that has anything goes next, and nobody is interrupted.
+//! One server with several priority classes, without preemption.
 //!
-//! Assumes Poisson arrivals of each class, independent service times, and that what waits is never lost. Source: Cobham
+//! Assumes Poisson arrivals of each class, independent service times, and no loss. Source: Cobham
 //! (1954), *Priority assignment in waiting line problems*, Operations Research 2.
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive, stable};
 
-/// What one class brings.
+/// The load of one class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PriorityClass {
     arrivals_per_s: f64,
@@ -31,17 +31,17 @@ impl PriorityClass {
         self.arrivals_per_s * self.service_mean_s
     }
 
-    /// What is left of its service on average, seen at any time while it is served.
+    /// Mean residual service time at any time of a service.
     fn rest_s(&self) -> f64 {
         0.5 * self.service_mean_s * (1.0 + self.service_scv)
     }
 }
 
-/// The mean waiting time of a class; the first of `classes` goes before all others.
+/// The mean waiting time of a class, s. The first of `classes` has the highest priority.
 ///
-/// W = R / ((1 - σ_before) (1 - σ)), where R is the mean rest of the service that an arrival finds, σ the load of the
-/// class and those before it, and σ_before that of those before it alone. Classes behind it only count in R; beyond a
-/// load of 1 they are served in the time that is left, in their order.
+/// W = R / ((1 - σ_before) (1 - σ)), where R is the mean residual service time at an arrival, σ the load of this class and
+/// all higher ones, and σ_before the load of the higher classes alone. Lower classes count only in R. Beyond a load of 1
+/// they are served in the remaining time, in their order.
 ///
 /// # Errors
 /// No such class, or a load of 1 or more up to it.
@@ -61,12 +61,13 @@ pub fn waiting_s(classes: &[PriorityClass], class: usize) -> Result<f64, TheoryE
     Ok(rest / ((1.0 - before) * (1.0 - with)))
 }
 
-const FIRST: Parameter = Parameter::required("first_per_s", "1/s", "arrivals per second of the first class");
-const SECOND: Parameter =
-    Parameter::required("second_per_s", "1/s", "arrivals per second of the second class");
-const SERVICE: Parameter = Parameter::required("service_mean_s", "s", "mean service time of both");
-const SCV: Parameter =
-    Parameter::optional("service_scv", "1", "squared coefficient of variation of the service time", 0.0);
+const FIRST: CurveParameter =
+    CurveParameter::required("first_per_s", "1/s", "arrivals per second of the first class");
+const SECOND: CurveParameter =
+    CurveParameter::required("second_per_s", "1/s", "arrivals per second of the second class");
+const SERVICE: CurveParameter = CurveParameter::required("service_mean_s", "s", "mean service time of both");
+const SCV: CurveParameter =
+    CurveParameter::optional("service_scv", "1", "squared coefficient of variation of the service time", 0.0);
 const SOURCE: &str = "Cobham, Priority assignment in waiting line problems (1954)";
 
 fn of_two(a: &Arguments, class: usize) -> Result<f64, TheoryError> {
@@ -77,8 +78,8 @@ fn of_two(a: &Arguments, class: usize) -> Result<f64, TheoryError> {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "priority_first",
         title: "waiting of the first of two priorities",
         parameters: &[SECOND, FIRST, SERVICE, SCV],
@@ -86,7 +87,7 @@ pub(super) const CURVES: &[Curve] = &[
         source: SOURCE,
         formula: |a| of_two(a, 0),
     },
-    Curve {
+    TheoryCurve {
         name: "priority_second",
         title: "waiting of the second of two priorities",
         parameters: &[SECOND, FIRST, SERVICE, SCV],
@@ -109,7 +110,7 @@ mod tests {
         PriorityClass::new(arrivals, service, scv).unwrap()
     }
 
-    /// Loads 0.2, 0.25 and 0.25 of 10 ms constant, 10 ms exponential, 10 ms between 0 and 20 (a third of the square):
+    /// Loads 0.2, 0.25 and 0.25 of services of 10 ms constant, 10 ms exponential, and uniform from 0 to 20 ms (scv 1/3):
     /// R = 1 + 2.5 + 5/3 ms; W_1 = R / 0.8, W_2 = R / (0.8 · 0.55), W_3 = R / (0.55 · 0.3).
     #[test]
     fn three_classes_by_hand() {
@@ -120,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Kleinrock's conservation law (1965): the sum of load times waiting does not depend on the order; that of one class
-    /// is M/G/1's.
+    /// Kleinrock's conservation law (1965): the sum of load times waiting time does not depend on the order. With one class
+    /// it is that of M/G/1.
     #[test]
     fn what_one_class_gains_the_others_lose() {
         let (a, b) = (class(30.0, 0.01, 0.0), class(50.0, 0.01, 0.0));
@@ -135,7 +136,7 @@ mod tests {
         close(waiting_s(&[class(80.0, 0.01, 0.0)], 0).unwrap(), all.waiting_s());
     }
 
-    /// A second class that never ends leaves the first its own load and always a packet on the line.
+    /// If the second class is overloaded, the first class always finds a packet on the line.
     #[test]
     fn the_first_class_waits_although_the_second_has_no_end() {
         let classes = [class(20.0, 0.01, 0.0), class(500.0, 0.01, 0.0)];

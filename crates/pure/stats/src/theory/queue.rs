@@ -1,14 +1,14 @@
 //! Single-server queues: M/M/1, M/G/1 (with M/D/1), M/M/1/K, and two kinds of tandem.
 //!
 //! All assume Poisson arrivals, independent service times, first come first served, and the steady state.
-//! *Waiting* is the time before service, *sojourn* waiting plus service, *in system* counts the one in
+//! *Waiting* is the time before service, *sojourn* is waiting plus service, *in system* includes the customer in
 //! service. Source: Kleinrock, *Queueing Systems*, volume 1 (1975): chapter 3 (M/M/1, M/M/1/K), sections 4.8
 //! (tandem) and 5.6 (M/G/1).
 
-use super::curve::{Arguments, Curve, Parameter};
+use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, loss_probability, not_negative, positive, size, stable};
 
-/// M/G/1: Poisson arrivals, any service time distribution, one server, unlimited room.
+/// M/G/1: Poisson arrivals, any service time distribution, one server, unlimited queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mg1 {
     arrivals_per_s: f64,
@@ -64,7 +64,7 @@ impl Mg1 {
     }
 }
 
-/// M/M/1: Poisson arrivals, exponential service, one server, unlimited room.
+/// M/M/1: Poisson arrivals, exponential service, one server, unlimited queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mm1 {
     arrivals_per_s: f64,
@@ -99,7 +99,7 @@ impl Mm1 {
         1.0 / (self.services_per_s - self.arrivals_per_s)
     }
 
-    /// The sojourn time that a share `p` of customers does not exceed; sojourn is exponential.
+    /// The sojourn time that a share `p` of customers does not exceed. Sojourn times are exponential.
     ///
     /// # Errors
     /// `p` outside 0 to below 1.
@@ -115,7 +115,8 @@ impl Mm1 {
     }
 }
 
-/// M/M/1/K: as M/M/1, but who finds `places` in the system (the one in service included) is lost. Any load.
+/// M/M/1/K: as M/M/1, but an arrival is lost if `places` customers are in the system, the one in service included. Any
+/// load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mm1k {
     arrivals_per_s: f64,
@@ -133,8 +134,8 @@ impl Mm1k {
         positive("places", f64::from(places))?;
         let places = size("places", places)?;
         let load = arrivals_per_s / services_per_s;
-        // One more place at a time: exact at any load, where (1 - load) load^K / (1 - load^(K+1)) is 0/0 at
-        // 1.
+        // A recursion over places is exact at any load. The formula (1 - load) load^K / (1 - load^(K+1)) is 0/0 at
+        // a load of 1.
         let (mut loss, mut number) = (1.0, 0.0);
         for place in 1..=places {
             loss = load * loss / (1.0 + load * loss);
@@ -143,7 +144,7 @@ impl Mm1k {
         Ok(Self { arrivals_per_s, services_per_s, loss, number })
     }
 
-    /// The share of arrivals that is lost.
+    /// The share of lost arrivals.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.loss
@@ -155,7 +156,7 @@ impl Mm1k {
         self.number
     }
 
-    /// Mean time from arrival to departure of those that are not lost, by Little's law.
+    /// Mean time from arrival to departure of customers that are not lost, by Little's law.
     #[must_use]
     pub fn sojourn_s(&self) -> f64 {
         let accepted_per_s = self.arrivals_per_s * (1.0 - self.loss);
@@ -163,8 +164,8 @@ impl Mm1k {
     }
 }
 
-/// M/M/1 queues in a row: the departures of one are the arrivals of the next, which are Poisson again (Burke
-/// 1956). Service times are drawn anew at each station (Kleinrock's independence assumption).
+/// M/M/1 queues in series. The departures of a station are the Poisson arrivals of the next (Burke 1956). Service times
+/// at different stations are independent (Kleinrock's independence assumption).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tandem {
     stations: Vec<Mm1>,
@@ -193,8 +194,8 @@ impl Tandem {
     }
 }
 
-/// Two equal lines in a row, over which each packet keeps its size: M/M/1, and behind it a queue in which every
-/// customer needs the very time that it needed before.
+/// Two equal lines in series, over which packets keep their sizes: M/M/1, then a queue with the same service time for each
+/// customer.
 ///
 /// Exact (Boxma 1979, *On a tandem queueing model with identical service times at both counters*, Advances in
 /// Applied Probability 11). Let B be a service time, I_n the idle time of the first server before customer n, and S_n the
@@ -202,11 +203,11 @@ impl Tandem {
 ///
 /// S_n = B_n + max(0, S_(n-1) - B_n - I_n) = max(B_n, S_(n-1) - I_n):
 ///
-/// the longest service so far, less the idle time since. S_n is at most t if no service of the current busy period was longer
-/// up to customer n, and no earlier busy period had one longer than t plus the idle time since its end. In idle time busy
-/// periods are a Poisson process of rate λ; let π(t) be the probability that one has no service beyond t:
-/// π(t) = E[exp(-λ(1 - π)B); B <= t]. A customer is reached with no longer service before it in a busy period
-/// (1 - π)/(1 - P(B <= t)) times, of 1/(1 - ρ) in all. Hence
+/// the longest service so far, less the idle time since. S_n is at most t under two conditions. No service of the current
+/// busy period up to customer n is longer than t. No earlier busy period has a service longer than t plus the idle time
+/// since its end. In idle time, busy periods are a Poisson process of rate λ. Let π(t) be the probability that a busy period
+/// has no service beyond t: π(t) = E[exp(-λ(1 - π)B); B <= t]. A busy period has 1/(1 - ρ) customers in the mean. Of these,
+/// (1 - π)/(1 - P(B <= t)) have no longer service before them. Hence
 ///
 /// P(S <= t) = (1 - ρ) P(B <= t) (1 - π(t))/(1 - P(B <= t)) exp(-λ ∫_t^∞ (1 - π(u)) du).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -224,7 +225,7 @@ impl EqualLines {
     /// Mean time from arrival at the second line to departure, to six digits.
     #[must_use]
     pub fn second_sojourn_s(&self) -> f64 {
-        // In service times. The tail of S beyond 60 of them is nothing at any load that can be measured.
+        // In service times. The tail of S beyond 60 service times is negligible at any measurable load.
         const STEP: f64 = 0.005;
         const STEPS: u32 = 12_000;
         let load = self.first.load();
@@ -269,16 +270,17 @@ fn longer(load: f64, t: f64) -> f64 {
     }
 }
 
-pub(super) const ARRIVALS: Parameter =
-    Parameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
-const SERVICES: Parameter =
-    Parameter::required("service_per_s", "1/s", "services per second of a busy server");
-pub(super) const SERVICE_MEAN: Parameter = Parameter::required("service_mean_s", "s", "mean service time");
-const SCV: Parameter =
-    Parameter::required("service_scv", "1", "squared coefficient of variation of the service time");
-pub(super) const PLACES: Parameter =
-    Parameter::required("places", "1", "places in the system, the one in service included");
-const STATIONS: Parameter = Parameter::required("stations", "1", "equal stations in a row");
+pub(super) const ARRIVALS: CurveParameter =
+    CurveParameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
+const SERVICES: CurveParameter =
+    CurveParameter::required("service_per_s", "1/s", "services per second of a busy server");
+pub(super) const SERVICE_MEAN: CurveParameter =
+    CurveParameter::required("service_mean_s", "s", "mean service time");
+const SCV: CurveParameter =
+    CurveParameter::required("service_scv", "1", "squared coefficient of variation of the service time");
+pub(super) const PLACES: CurveParameter =
+    CurveParameter::required("places", "1", "places in the system, the one in service included");
+const STATIONS: CurveParameter = CurveParameter::required("stations", "1", "equal stations in series");
 const BOOK: &str = "Kleinrock, Queueing Systems, volume 1 (1975)";
 
 fn mm1(a: &Arguments) -> Result<Mm1, TheoryError> {
@@ -304,7 +306,7 @@ fn tandem(a: &Arguments) -> Result<f64, TheoryError> {
 
 macro_rules! curve {
     ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
-        Curve {
+        TheoryCurve {
             name: $name,
             title: $title,
             parameters: $parameters,
@@ -316,7 +318,7 @@ macro_rules! curve {
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
+pub(super) const CURVES: &[TheoryCurve] = &[
     curve!("mm1", "M/M/1 sojourn", &[ARRIVALS, SERVICES], "s", |a| Ok(mm1(a)?.sojourn_s())),
     curve!("mm1_waiting", "M/M/1 waiting", &[ARRIVALS, SERVICES], "s", |a| Ok(mm1(a)?.waiting_s())),
     curve!("mm1_number", "M/M/1 number", &[ARRIVALS, SERVICES], "1", |a| Ok(mm1(a)?.number_in_system())),
@@ -334,9 +336,9 @@ pub(super) const CURVES: &[Curve] = &[
         mm1k(a)?.number_in_system()
     )),
     curve!("tandem_mm1", "tandem of M/M/1, sojourn", &[ARRIVALS, SERVICES, STATIONS], "s", tandem),
-    Curve {
+    TheoryCurve {
         name: "tandem_equal_lines",
-        title: "two equal lines, sizes kept, sojourn",
+        title: "two equal lines with the same packet sizes, sojourn",
         parameters: &[ARRIVALS, SERVICES],
         unit: "s",
         source: "Boxma, On a tandem queueing model with identical service times at both counters (1979)",

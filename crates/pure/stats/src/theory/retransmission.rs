@@ -1,6 +1,6 @@
-//! Retransmission timeouts in a row: TCP's back-off and SCTP's fail-over.
+//! Consecutive retransmission timeouts: TCP's back-off and SCTP's fail-over.
 
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, positive};
 
 /// A retransmission timer that doubles each time it expires, up to a maximum.
@@ -23,7 +23,7 @@ impl Backoff {
         Ok(Self { first_s: positive("rto_s", first_s)?, max_s: positive("rto_max_s", max_s)? })
     }
 
-    /// The timeouts in a row: first, twice, four times, … each at most the maximum. Never ends.
+    /// The consecutive timeouts: the first, twice, four times, … each at most the maximum. The iterator is infinite.
     pub fn timeouts_s(self) -> impl Iterator<Item = f64> {
         std::iter::successors(Some(self.first_s.min(self.max_s)), move |last| {
             Some((2.0 * last).min(self.max_s))
@@ -50,16 +50,18 @@ impl Backoff {
     }
 }
 
-const RTO: Parameter = Parameter::required("rto_s", "s", "retransmission timeout before the first expiry");
-const RTO_MAX: Parameter = Parameter::optional("rto_max_s", "s", "longest retransmission timeout", 60.0);
+const RTO: CurveParameter =
+    CurveParameter::required("rto_s", "s", "retransmission timeout before the first expiry");
+const RTO_MAX: CurveParameter =
+    CurveParameter::optional("rto_max_s", "s", "longest retransmission timeout", 60.0);
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "rto_backoff",
         title: "time of the n-th retransmission",
         parameters: &[
-            Parameter::required("retransmission", "1", "which retransmission, from 1"),
+            CurveParameter::required("retransmission", "1", "number of the retransmission, from 1"),
             RTO,
             RTO_MAX,
         ],
@@ -69,12 +71,12 @@ pub(super) const CURVES: &[Curve] = &[
             Ok(Backoff::new(a.get("rto_s")?, a.get("rto_max_s")?)?.elapsed_s(a.count("retransmission", 0)?))
         },
     },
-    Curve {
+    TheoryCurve {
         name: "sctp_failover",
         title: "SCTP fail-over time",
         parameters: &[
-            Parameter::optional("path_max_retrans", "1", "Path.Max.Retrans", 5.0),
-            Parameter::optional("rto_s", "s", "retransmission timeout when the path fails", 1.0),
+            CurveParameter::optional("path_max_retrans", "1", "Path.Max.Retrans", 5.0),
+            CurveParameter::optional("rto_s", "s", "retransmission timeout when the path fails", 1.0),
             RTO_MAX,
         ],
         unit: "s",

@@ -1,10 +1,10 @@
 //! TCP without a queue: slow start, and the inverse-square-root law of congestion avoidance.
 
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive};
 
-/// Slow start without loss: each acknowledgement opens the window by one segment, and the receiver sends one
-/// acknowledgement for `segments_per_ack` segments, so the window grows by 1 + 1 / segments_per_ack per round
+/// Slow start without loss. Each acknowledgement increases the window by one segment, and the receiver sends one
+/// acknowledgement for `segments_per_ack` segments. So the window grows by the factor 1 + 1 / segments_per_ack per round
 /// trip.
 ///
 /// Source: Cardwell, Savage and Anderson (2000), *Modeling TCP latency*, section III.
@@ -43,13 +43,13 @@ impl SlowStart {
         let bytes = not_negative("bytes", bytes)?;
         let rounds =
             libm::log1p(bytes * (self.growth - 1.0) / self.initial_window_bytes) / libm::log(self.growth);
-        // The logarithm may land just beside a whole number; the series itself decides.
+        // The logarithm may be slightly off a whole number, so the series decides.
         let near = rounds.round() as u32;
         Ok(if self.sent_bytes(near) >= bytes { near.min(rounds.ceil() as u32) } else { near + 1 })
     }
 }
 
-/// How many segments one acknowledgement covers: at least 1 (2 with delayed acknowledgements).
+/// Checks the number of segments per acknowledgement: at least 1 (2 with delayed acknowledgements).
 pub(super) fn segments_per_ack_of(value: f64) -> Result<f64, TheoryError> {
     let parameter = "segments_per_ack";
     if value >= 1.0 && value.is_finite() {
@@ -83,14 +83,15 @@ pub fn mathis_bytes_per_s(
     Ok(segment_bytes / rtt_s * (1.5 / (b * loss)).sqrt())
 }
 
-pub(super) const LOSS: Parameter = Parameter::required("loss", "1", "probability that a segment is lost");
-pub(super) const SEGMENT: Parameter =
-    Parameter::required("segment_bytes", "B", "payload of a full segment (MSS)");
-pub(super) const RTT: Parameter = Parameter::required("rtt_s", "s", "round-trip time");
-pub(super) const PER_ACK: Parameter =
-    Parameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
+pub(super) const LOSS: CurveParameter =
+    CurveParameter::required("loss", "1", "probability that a segment is lost");
+pub(super) const SEGMENT: CurveParameter =
+    CurveParameter::required("segment_bytes", "B", "payload of a full segment (MSS)");
+pub(super) const RTT: CurveParameter = CurveParameter::required("rtt_s", "s", "round-trip time");
+pub(super) const PER_ACK: CurveParameter =
+    CurveParameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
 
-/// What a window lets through: that much in each round trip, and never more than the path carries, in the unit of `rate`.
+/// The greatest rate with a window: one window per round trip, and at most `rate`, in bit/s.
 ///
 /// Source: RFC 6349 section 3.3.1, the bandwidth-delay product, solved for the rate.
 ///
@@ -103,13 +104,13 @@ pub fn window_bound_bit_per_s(rate: f64, window_bytes: f64, rtt_s: f64) -> Resul
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[
-    Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[
+    TheoryCurve {
         name: "window_bound",
-        title: "a window in each round trip, and no more than the path carries",
+        title: "one window per round trip, at most the rate of the path",
         parameters: &[
-            Parameter::required("window_bytes", "B", "the window"),
-            Parameter::required("rate_bit_per_s", "bit/s", "of the path, of the same bytes"),
+            CurveParameter::required("window_bytes", "B", "the window"),
+            CurveParameter::required("rate_bit_per_s", "bit/s", "rate of the path, for the same bytes"),
             RTT,
         ],
         unit: "bit/s",
@@ -118,12 +119,12 @@ pub(super) const CURVES: &[Curve] = &[
             window_bound_bit_per_s(a.get("rate_bit_per_s")?, a.get("window_bytes")?, a.get("rtt_s")?)
         },
     },
-    Curve {
+    TheoryCurve {
         name: "slow_start",
         title: "slow start, bytes sent",
         parameters: &[
-            Parameter::required("round_trips", "1", "round trips since the first segment"),
-            Parameter::required("initial_window_bytes", "B", "initial congestion window"),
+            CurveParameter::required("round_trips", "1", "round trips since the first segment"),
+            CurveParameter::required("initial_window_bytes", "B", "initial congestion window"),
             PER_ACK,
         ],
         unit: "B",
@@ -133,7 +134,7 @@ pub(super) const CURVES: &[Curve] = &[
             Ok(start.sent_bytes(a.count("round_trips", 0)?))
         },
     },
-    Curve {
+    TheoryCurve {
         name: "mathis",
         title: "Mathis et al.",
         parameters: &[LOSS, SEGMENT, RTT, PER_ACK],

@@ -1,15 +1,15 @@
-//! A policer: what a token bucket lets pass of a Poisson stream.
+//! A policer: the share of a Poisson stream that passes a token bucket.
 //!
-//! Tokens that are missing from the bucket are work that is left for a server: a packet passes if there is room for its
-//! own. So a bucket of K packets of one size, filled at so many packets per second, loses what an M/D/1/K queue of that
-//! many services per second loses.
+//! Tokens that are missing from the bucket correspond to the unfinished work of a server: a packet passes if there is room
+//! for its work. So a bucket of K packets of one size drops the same packets as an M/D/1/K queue whose services per second
+//! equal the rate of the bucket in packets per second.
 
 use super::TheoryError;
-use super::curve::{Curve, Parameter};
+use super::curve::{CurveParameter, TheoryCurve};
 use super::finite::Mg1k;
 
-/// What passes of a Poisson stream of packets of one size, in the unit of `offered`: `offered` and `rate` are rates of the
-/// same bytes, and the bucket holds `packets`.
+/// The rate that passes, for a Poisson stream of packets of one size, in the unit of `offered`. `offered` and `rate` count
+/// the same bytes, and the bucket holds `packets`.
 ///
 /// # Errors
 /// A rate that is not positive, or a bucket of less than 1 or more than 5000 packets.
@@ -22,13 +22,13 @@ pub fn passed(offered: f64, rate: f64, packets: u32) -> Result<f64, TheoryError>
 }
 
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[TheoryCurve] = &[TheoryCurve {
     name: "token_bucket",
-    title: "token bucket under Poisson packets, what passes",
+    title: "token bucket under Poisson packets, passed rate",
     parameters: &[
-        Parameter::required("offered_bit_per_s", "bit/s", "what is offered"),
-        Parameter::required("rate_bit_per_s", "bit/s", "at which the bucket is filled"),
-        Parameter::required("packets", "1", "that a full bucket lets pass at once"),
+        CurveParameter::required("offered_bit_per_s", "bit/s", "offered rate"),
+        CurveParameter::required("rate_bit_per_s", "bit/s", "rate at which the bucket is filled"),
+        CurveParameter::required("packets", "1", "burst that passes a full bucket"),
     ],
     unit: "bit/s",
     source: "Gross and Harris, Fundamentals of Queueing Theory, 3rd ed. (1998), section 5.1.8",
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::random::Draws;
 
-    /// 9 Mbit/s offered to a policer of 9 Mbit/s: 0.949, 0.980 and 0.995 of it pass buckets of 10, 25 and 100 packets.
+    /// Of 9 Mbit/s offered to a policer of 9 Mbit/s, 0.949, 0.980 and 0.995 pass buckets of 10, 25 and 100 packets.
     #[test]
     fn at_its_own_rate_the_bucket_decides() {
         for (packets, share) in [(10, 0.949), (25, 0.980), (100, 0.995)] {
@@ -57,7 +57,7 @@ mod tests {
         assert!(passed(1.0, 0.0, 10).is_err());
     }
 
-    /// Work that is left, stepped through in the time of the stream itself: an independent computation of the same share.
+    /// A simulation of the unfinished work: an independent computation of the same share.
     #[test]
     fn a_stream_stepped_through_one_by_one() {
         let mut random = Draws::new(7);

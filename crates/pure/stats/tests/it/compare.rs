@@ -1,6 +1,6 @@
 use netrig_stats::compare::{
-    Alternative, Direction, Margin, equivalent_paired, equivalent_ratio, equivalent_welch, knee, monotone,
-    page, paired, paired_ratio, sign_test, welch, wilcoxon,
+    Alternative, Margin, TrendDirection, equivalent_paired, equivalent_ratio, equivalent_welch, knee,
+    monotone, page, paired, paired_ratio, sign_test, welch, wilcoxon,
 };
 use netrig_stats::multiple::holm;
 
@@ -57,7 +57,7 @@ fn identical_runs_differ_by_nothing_and_one_run_says_nothing() {
 
 #[test]
 fn wilcoxon_of_darwins_plants() {
-    // Exact p of W = 96: 0.0413 two-sided; Hodges-Lehmann 25.0 between the 26th Walsh averages from the ends.
+    // Exact two-sided p of W = 96: 0.0413. Hodges-Lehmann: 25.0 between the 26th Walsh averages from both ends.
     let test = wilcoxon(&DARWIN, &ZERO, 0.0, Alternative::TwoSided, 0.95).unwrap();
     assert_eq!(test.statistic, 96.0);
     close(test.p_value.unwrap(), 0.041_259_765_625, 1e-12);
@@ -134,14 +134,14 @@ fn equivalence_is_the_ninety_percent_interval_inside_the_margin() {
 #[test]
 fn a_trend_is_as_strong_as_its_weakest_step() {
     let levels = [vec![1.0, 1.1, 0.9, 1.0], vec![2.0, 2.2, 1.9, 2.1], vec![2.1, 2.3, 2.1, 2.0]];
-    let rising = monotone(&levels, Direction::Increasing, 0.0, 0.95).unwrap();
+    let rising = monotone(&levels, TrendDirection::Increasing, 0.0, 0.95).unwrap();
     assert_eq!((rising.steps.len(), rising.weakest), (2, 1));
     let last = paired(&levels[2], &levels[1], 0.0, Alternative::Greater, 0.95).unwrap();
     assert_eq!(rising.p_value, last.p_value);
-    assert!(monotone(&levels, Direction::Decreasing, 0.0, 0.95).unwrap().p_value.unwrap() > 0.99);
-    assert!(monotone(&levels[..2], Direction::Increasing, 0.8, 0.95).unwrap().p_value.unwrap() < 0.01);
-    assert!(monotone(&levels[..2], Direction::Increasing, 1.5, 0.95).unwrap().p_value.unwrap() > 0.9);
-    assert!(monotone(&levels[..1], Direction::Increasing, 0.0, 0.95).is_err());
+    assert!(monotone(&levels, TrendDirection::Decreasing, 0.0, 0.95).unwrap().p_value.unwrap() > 0.99);
+    assert!(monotone(&levels[..2], TrendDirection::Increasing, 0.8, 0.95).unwrap().p_value.unwrap() < 0.01);
+    assert!(monotone(&levels[..2], TrendDirection::Increasing, 1.5, 0.95).unwrap().p_value.unwrap() > 0.9);
+    assert!(monotone(&levels[..1], TrendDirection::Increasing, 0.0, 0.95).is_err());
 }
 
 fn transposed(rows: &[&[f64]]) -> Vec<Vec<f64>> {
@@ -157,24 +157,24 @@ fn page_matches_scipy() {
         &[1.0, 2.0, 3.0, 4.0],
         &[2.0, 1.0, 3.0, 4.0],
     ];
-    let test = page(&transposed(&ranks), Direction::Increasing).unwrap();
+    let test = page(&transposed(&ranks), TrendDirection::Increasing).unwrap();
     assert_eq!((test.statistic, test.exact), (130.0, true));
     close(test.p_value, 0.248_013_217_753_343_6, 1e-12);
     let ties: [&[f64]; 4] =
         [&[1.0, 1.0, 2.0, 3.0], &[2.0, 3.0, 3.0, 4.0], &[1.0, 2.0, 2.0, 5.0], &[4.0, 3.0, 5.0, 5.0]];
-    let test = page(&transposed(&ties), Direction::Increasing).unwrap();
+    let test = page(&transposed(&ties), TrendDirection::Increasing).unwrap();
     assert_eq!((test.statistic, test.exact), (117.0, false));
-    assert!(page(&vec![vec![1.0, 1.0]; 3], Direction::Increasing).is_err());
+    assert!(page(&vec![vec![1.0, 1.0]; 3], TrendDirection::Increasing).is_err());
 }
 
-/// Blocks of three or four levels whose L is the given one.
+/// Blocks of three or four levels with the given L.
 fn blocks_with(levels: usize, replications: usize, statistic: f64) -> Vec<Vec<f64>> {
     let mut random = Random(3);
     loop {
         let table: Vec<Vec<f64>> = (0..levels)
             .map(|l| (0..replications).map(|_| random.uniform() + 0.25 * l as f64).collect())
             .collect();
-        if page(&table, Direction::Increasing).is_ok_and(|p| p.statistic == statistic) {
+        if page(&table, TrendDirection::Increasing).is_ok_and(|p| p.statistic == statistic) {
             return table;
         }
     }
@@ -190,7 +190,8 @@ fn page_stands_at_his_published_critical_values() {
         (3, 20, 251.0, 0.05),
         (4, 6, 172.0, 0.001),
     ] {
-        let p = |l: f64| page(&blocks_with(levels, replications, l), Direction::Increasing).unwrap().p_value;
+        let p =
+            |l: f64| page(&blocks_with(levels, replications, l), TrendDirection::Increasing).unwrap().p_value;
         assert!(
             p(critical) <= level && p(critical - 1.0) > level,
             "{levels} levels, {replications} replications"
@@ -232,8 +233,8 @@ fn a_straight_line_has_no_knee_in_nineteen_of_twenty_curves() {
     assert!((30..=70).contains(&false_knees), "{false_knees} of 1000");
 }
 
-/// A bend in the middle of a gap and one at an x, at the fewest replications and at ten: the interval holds it in 95 % of
-/// experiments, within what 2000 trials can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// A bend in the middle of a gap and a bend at an x, with few replications and with ten: the interval holds it in 95 % of
+/// experiments, within the error of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn the_interval_of_a_knee_holds_it_however_few_replications_there_are() {
     let x: Vec<f64> = (0..7).map(f64::from).collect();
@@ -254,7 +255,7 @@ fn the_interval_of_a_knee_holds_it_however_few_replications_there_are() {
 
 #[test]
 fn holm_steps_down() {
-    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, then never less than the one before.
+    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, then never less than the previous value.
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]).unwrap();
     for (actual, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
         close(*actual, expected, 1e-14);

@@ -1,9 +1,9 @@
-//! What intervals promise, over 10,000 trials at fixed seeds: those of samples of a set size, and that of a stopping rule.
+//! Coverage of intervals over 10,000 trials at fixed seeds, for samples of a fixed size and for a stopping rule.
 
 use netrig_stats::interval::{
     Bootstrap, Interval, paired_ratio, skew_adjusted, student, unpaired_ratio, wilson,
 };
-use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+use netrig_stats::stopping::{Precision, StoppingDecision, StoppingRule};
 
 use crate::Random;
 
@@ -17,12 +17,12 @@ fn coverage(mean: f64, rule: &StoppingRule, seed: u64, draw: impl Fn(&mut Random
         let mut values: Vec<f64> = Vec::new();
         let (n, interval) = loop {
             let wanted = match rule.judge(&values).expect("finite values") {
-                Decision::Continue { needed } => needed.unwrap_or(10).max(10),
-                Decision::Enough { n, interval } | Decision::GaveUp { n, interval, .. } => {
+                StoppingDecision::Continue { needed } => needed.unwrap_or(10).max(10),
+                StoppingDecision::Enough { n, interval } | StoppingDecision::GaveUp { n, interval, .. } => {
                     break (n, interval);
                 }
             };
-            // In steps of four, as four workers would: the rule must not mind values beyond its answer.
+            // In steps of four, like four workers: the rule must ignore values after its decision.
             let wanted = wanted.max(values.len() + 4);
             while values.len() < wanted {
                 values.push(draw(&mut random));
@@ -85,7 +85,7 @@ fn share_covered(
     covered.count() as f64 / TRIALS as f64
 }
 
-/// Prints and checks: 93 to 97 %.
+/// Prints the coverage and checks that it is 93 to 97 %.
 #[track_caller]
 fn assert_share(what: &str, share: f64) {
     println!("{what}: {:.2} % of {TRIALS} trials", 100.0 * share);
@@ -101,7 +101,7 @@ fn students_interval_covers_normal_values() {
     }
 }
 
-/// Student's interval itself covers 90 % at ten exponential values; that is what the adjustment is for.
+/// Student's interval without adjustment covers 90 % at ten exponential values.
 #[test]
 fn the_skew_adjusted_interval_covers_skewed_values_too() {
     let interval = |values: &[f64], _| skew_adjusted(values, 0.95).unwrap();
@@ -135,7 +135,7 @@ fn the_bootstrap_covers() {
     );
 }
 
-/// Ratios of means by Fieller's theorem, with a denominator that lies 10 of its standard deviations from zero.
+/// Ratios of means by Fieller's theorem, with a denominator 10 standard deviations from zero.
 #[test]
 fn fiellers_interval_covers() {
     let pair = |r: &mut Random| 10.0 + r.normal();
@@ -152,8 +152,8 @@ fn fiellers_interval_covers() {
     assert_share("Fieller, ten against ten", share);
 }
 
-/// A proportion's coverage goes up and down with the proportion; its mean over all is what it promises (Brown, Cai and DasGupta
-/// 2001). So each trial draws one.
+/// The coverage of a proportion's interval oscillates with the proportion; its mean is the nominal one (Brown, Cai and
+/// DasGupta 2001). So each trial draws a proportion.
 #[test]
 fn wilsons_interval_covers_on_average() {
     let covered = (0..TRIALS).filter(|trial| {

@@ -1,24 +1,23 @@
-//! The E-model beside numbers that others published.
+//! The E-model compared with published numbers.
 
 use std::collections::BTreeMap;
 
 use netrig_stats::theory::curve;
-use netrig_stats::theory::e_model::{Call, Codec, opinion};
+use netrig_stats::theory::e_model::{Codec, TelephoneCall, opinion};
 use proptest::prelude::*;
 
 use crate::near;
 
-/// G.107 section 7.7: with all parameters at their defaults the rating is 93.2; and its Annex B says that this is a mean
-/// opinion score of 4.41.
+/// G.107 section 7.7: with default parameters the rating is 93.2. By Annex B this is a mean opinion score of 4.41.
 #[test]
 fn a_call_that_nothing_impairs() {
-    let call = Call::new(Codec::G711);
+    let call = TelephoneCall::new(Codec::G711);
     near(call.rating().unwrap(), 93.2, 0.05);
     near(call.opinion().unwrap(), 4.41, 0.005);
 }
 
-/// G.107 Annex B, Table B.1: the lower limits of its categories of user satisfaction. Its own score
-/// of 80 is rounded up from 4.024.
+/// G.107 Annex B, Table B.1: the lower limits of the categories of user satisfaction. The score of a rating of 80 is
+/// rounded up from 4.024.
 #[test]
 fn ratings_and_opinions_of_annex_b() {
     for (rating, score) in [(90.0, 4.34), (80.0, 4.03), (70.0, 3.60), (60.0, 3.10), (50.0, 2.58)] {
@@ -27,8 +26,8 @@ fn ratings_and_opinions_of_annex_b() {
     assert_eq!((opinion(-3.0), opinion(0.0), opinion(100.0), opinion(120.0)), (1.0, 1.0, 4.5, 4.5));
 }
 
-/// G.113 (02/2001) Appendix I, Tables I.2 and I.3: impairments that listeners gave to random loss, in per cent. The formula
-/// was fitted to them later; they are given in steps of 1, and for G.711 with concealment rounded more coarsely.
+/// G.113 (02/2001) Appendix I, Tables I.2 and I.3: impairments by random loss, in per cent, as listeners judged them. The
+/// formula was fitted to them later. They are in steps of 1, and for G.711 with concealment in coarser steps.
 #[test]
 fn impairment_by_loss_as_listeners_judged_it() {
     let g729a = [
@@ -74,20 +73,20 @@ fn impairment_by_loss_as_listeners_judged_it() {
 }
 
 /// Cole and Rosenbluth (2001), *Voice over IP performance monitoring*, fitted the delay impairment of the standard with
-/// default parameters by 0.024 d + 0.11 (d - 177.3) H(d - 177.3), d in ms: two straight lines, which leave the bend of the
-/// curve above 350 ms.
+/// default parameters by 0.024 d + 0.11 (d - 177.3) H(d - 177.3), d in ms. These two straight lines differ from the curve
+/// above 350 ms.
 #[test]
 fn delay_beside_the_fit_of_cole_and_rosenbluth() {
-    let best = Call::new(Codec::G711).rating().unwrap();
+    let best = TelephoneCall::new(Codec::G711).rating().unwrap();
     for delay_ms in [25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0] {
-        let call = Call { delay_s: delay_ms / 1000.0, ..Call::new(Codec::G711) };
+        let call = TelephoneCall { delay_s: delay_ms / 1000.0, ..TelephoneCall::new(Codec::G711) };
         let fit = 0.024 * delay_ms + 0.11 * f64::max(0.0, delay_ms - 177.3);
         near(best - call.rating().unwrap(), fit, 2.0);
     }
 }
 
-/// Loss in bursts twice as long as random ones impairs what listeners hear more: at 2 % by G.729A, 11 + 84 · 2 / 21 and
-/// 11 + 84 · 2 / 20.
+/// Bursts of loss twice as long as random ones have a greater impairment: at 2 % by G.729A, 11 + 84 · 2 / 20 instead of
+/// 11 + 84 · 2 / 21.
 #[test]
 fn bursts_of_loss() {
     near(Codec::G729A.effective_impairment(0.02, 1.0).unwrap(), 19.0, 1e-9);
@@ -98,7 +97,7 @@ fn bursts_of_loss() {
 fn the_curves_and_what_they_refuse() {
     let rating = curve("e_model_rating").unwrap();
     let loss = |loss: f64| BTreeMap::from([("loss", loss)]);
-    let g711 = Call { delay_s: 0.1, loss: 0.01, ..Call::new(Codec::G711) };
+    let g711 = TelephoneCall { delay_s: 0.1, loss: 0.01, ..TelephoneCall::new(Codec::G711) };
     assert_eq!(rating.at(0.1, &loss(0.01)), g711.rating());
     let score = curve("e_model_opinion").unwrap();
     assert_eq!(score.at(0.1, &loss(0.01)), g711.opinion());
@@ -107,7 +106,7 @@ fn the_curves_and_what_they_refuse() {
 }
 
 proptest! {
-    /// More delay, more loss or longer bursts never make a call better, and no score leaves its scale.
+    /// More loss or longer bursts never improve a call, and scores stay within their scale.
     #[test]
     fn nothing_improves_a_call_but_its_absence(
         delay in 0.0..2.0_f64,
@@ -115,10 +114,10 @@ proptest! {
         burst in 1.0..10.0_f64,
         more in 0.0..0.5_f64,
     ) {
-        let call = Call { delay_s: delay, loss, burst_ratio: burst, ..Call::new(Codec::G729A) };
+        let call = TelephoneCall { delay_s: delay, loss, burst_ratio: burst, ..TelephoneCall::new(Codec::G729A) };
         let rating = call.rating().unwrap();
         let lost = (loss + more * (1.0 - loss)).min(1.0);
-        for worse in [Call { loss: lost, ..call }, Call { burst_ratio: burst + more, ..call }] {
+        for worse in [TelephoneCall { loss: lost, ..call }, TelephoneCall { burst_ratio: burst + more, ..call }] {
             prop_assert!(worse.rating().unwrap() <= rating + 1e-9);
         }
         prop_assert!(call.codec.effective_impairment(loss, burst).unwrap() <= 95.0);

@@ -1,7 +1,7 @@
 use netrig_stats::StatsError;
 use netrig_stats::distribution::StudentT;
 use netrig_stats::interval::{
-    Bootstrap, Method, paired_ratio, skew_adjusted, student, unpaired_ratio, wilson,
+    Bootstrap, EstimationMethod, paired_ratio, skew_adjusted, student, unpaired_ratio, wilson,
 };
 use netrig_stats::power;
 use netrig_stats::quantile::{self, median, quantile};
@@ -23,7 +23,7 @@ fn student_interval_of_darwins_plants() {
     close(interval.estimate, 314.0 / 15.0, 1e-14);
     close(interval.low.unwrap(), 0.031_193_318_392_979_563, 1e-10);
     close(interval.high.unwrap(), 41.835_473_348_273_69, 1e-12);
-    assert_eq!((interval.n, interval.method), (15, Method::Student));
+    assert_eq!((interval.n, interval.method), (15, EstimationMethod::Student));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn unpaired_ratio_of_equal_spreads_is_wider_than_the_paired_one_of_parallel_valu
 
 #[test]
 fn bootstrap_matches_scipy_with_200_000_resamples() {
-    // SciPy takes plain percentiles; ours are expanded, so they are compared where the two lie at one place.
+    // SciPy uses plain percentiles, this crate expanded ones. They are compared at confidences with equal percentiles.
     let plain = |n: f64, z: f64| {
         let t = z * ((n - 1.0) / n).sqrt();
         1.0 - 2.0 * StudentT::new(n - 1.0).unwrap().upper(t)
@@ -160,7 +160,7 @@ fn sample_sizes_of_the_textbooks() {
     // t(0.975, 17) / sqrt(18) = 0.4973 and t(0.975, 16) / sqrt(17) = 0.5142.
     assert_eq!(power::for_half_width(1.0, 0.5, 0.95), Ok(18));
     assert_eq!(power::for_half_width(0.0, 0.5, 0.95), Ok(2));
-    // (1.645 + 1.282)^2 / 0.25 = 34.3 with normal quantiles; Student's add one or two.
+    // (1.645 + 1.282)^2 / 0.25 = 34.3 with normal quantiles. Student's quantiles add one or two.
     let equivalence = power::for_equivalence(1.0, 0.0, 0.5, 0.05, 0.8).unwrap();
     assert!((35..=37).contains(&equivalence), "{equivalence}");
     assert!(power::for_equivalence(1.0, 0.5, 0.5, 0.05, 0.8).is_err());

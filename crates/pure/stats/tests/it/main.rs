@@ -1,4 +1,4 @@
-//! The crate against published tables, worked examples and independent computations (mpmath with 40 digits,
+//! Comparison with published tables, worked examples and independent computations (mpmath with 40 digits,
 //! SciPy 1.17).
 
 mod compare;
@@ -14,8 +14,7 @@ mod sequential;
 mod series;
 mod theory;
 
-/// Fails unless `actual` lies within `tolerance` of `expected`, relative to its size where that is above
-/// 1e-300.
+/// Fails unless `actual` lies within the relative `tolerance` of `expected`.
 #[track_caller]
 fn close(actual: f64, expected: f64, tolerance: f64) {
     let apart = (actual - expected).abs();
@@ -29,7 +28,7 @@ fn near(actual: f64, expected: f64, tolerance: f64) {
     assert!((actual - expected).abs() <= tolerance, "{actual} is not within {tolerance} of {expected}");
 }
 
-/// Independent draws for tests: SplitMix64 (Steele, Lea and Flood 2014), nothing that the crate uses itself.
+/// Random numbers for tests: SplitMix64 (Steele, Lea and Flood 2014), which the crate itself does not use.
 struct Random(u64);
 
 impl Random {

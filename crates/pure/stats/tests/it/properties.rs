@@ -2,14 +2,14 @@ use netrig_stats::distribution::{ChiSquare, FisherF, Normal, StudentT};
 use netrig_stats::fairness::jain;
 use netrig_stats::interval::{skew_adjusted, student};
 use netrig_stats::multiple::holm;
-use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+use netrig_stats::stopping::{Precision, StoppingDecision, StoppingRule};
 use netrig_stats::summary::Summary;
 use netrig_stats::theory::periodic_loss::PeriodicLoss;
 use netrig_stats::warmup::Warmup;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Plays the periodic loss out round by round, and returns deliveries per round over many rounds.
+/// Simulates the periodic loss round by round, and returns deliveries per round over many rounds.
 fn played(loss_every: u64, b: u64, limit: u64, rounds: u64) -> f64 {
     let (mut window, mut clean, mut sent, mut lost) = (1, 0, 0, 0);
     for _ in 0..rounds {
@@ -63,10 +63,10 @@ proptest! {
     fn the_stopping_rule_ignores_what_comes_after_its_answer(values in vec(5.0..15.0_f64, 10..80), width in 0.05..0.5_f64) {
         let rule = StoppingRule::new(Precision::Relative(width), 0.95, 10, 60).unwrap();
         let decision = rule.judge(&values).unwrap();
-        if let Decision::Enough { n, interval } = decision {
+        if let StoppingDecision::Enough { n, interval } = decision {
             prop_assert!(n >= 10 && interval.relative_half_width().unwrap() <= width);
             prop_assert_eq!(rule.judge(&values[..n]).unwrap(), decision);
-            prop_assert!(matches!(rule.judge(&values[..n - 1]).unwrap(), Decision::Continue { .. }), "stopped earlier");
+            prop_assert!(matches!(rule.judge(&values[..n - 1]).unwrap(), StoppingDecision::Continue { .. }), "stopped earlier");
         }
     }
 
@@ -99,7 +99,7 @@ proptest! {
         let exact = PeriodicLoss::new(n, b, limit).unwrap().cycle().delivered_per_round();
         let rounds = 40_000;
         let played = played(n.into(), b.into(), limit.into(), rounds);
-        // What is played starts from one segment and ends inside a cycle: at most a few windows too many or
+        // The simulation starts from one segment and ends inside a cycle: it has at most a few windows too many or
         // too few.
         prop_assert!((exact - played).abs() < 0.02 * exact, "{exact} but played {played}");
     }

@@ -1,12 +1,12 @@
-//! The sequential test of a proportion against Wald's theory: worked values and simulation.
+//! The sequential test of a proportion compared with Wald's theory: worked values and simulation.
 
 use netrig_stats::StatsError;
 use netrig_stats::sequential::{Judgement, ProportionTest};
 
 use crate::{Random, close, near};
 
-/// Runs the test on trials that fail with probability `share`, and returns how often it accepted and how many trials
-/// it took in the mean.
+/// Runs the test on trials that fail with probability `share`. Returns the share of accepted runs and the mean number of
+/// trials.
 fn simulate(test: &ProportionTest, share: f64, runs: u64, seed: u64) -> (f64, f64) {
     let mut random = Random(seed);
     let (mut accepted, mut all) = (0, 0);
@@ -48,13 +48,13 @@ fn the_operating_characteristic_goes_through_the_two_shares() {
     let shares = [0.0001, 0.0002, 0.0003, 0.0004, 0.0006, 0.001, 0.002, 0.01];
     let accepted: Vec<_> = shares.iter().map(|share| test.acceptance(*share).unwrap()).collect();
     assert!(accepted.is_sorted_by(|a, b| a > b), "{accepted:?}");
-    // Where the walk does not drift: reject / (reject - accept).
+    // Without drift of the log ratio: reject / (reject - accept).
     let still = {
         let (up, down) = (libm::log(10.0), libm::log1p(-0.001) - libm::log1p(-0.0001));
         -down / (up - down)
     };
     near(test.acceptance(still).unwrap(), 4.553_877 / (4.553_877 + 2.985_682), 1e-5);
-    // Smooth through that point.
+    // The functions are smooth through this point.
     let beside = test.expected_trials(still * 1.0001).unwrap();
     close(test.expected_trials(still).unwrap(), beside, 1e-2);
     close(test.expected_trials(0.0).unwrap(), test.fewest_clean() as f64, 1e-3);
@@ -71,8 +71,8 @@ fn errors_stay_within_walds_bounds_and_trials_near_the_expected() {
     let (bad, trials_of_bad) = simulate(&test, 0.06, runs, 2);
     assert!(bad <= beta / (1.0 - alpha) + slack(beta), "accepts {bad} of the bad");
     assert!(1.0 - good + bad <= alpha + beta + slack(alpha) + slack(beta));
-    // Wald's identity: in the mean the walk has come as far as it drifts. It ends on a bound, or beyond it by less
-    // than a step; 2 % are left to the simulation.
+    // Wald's identity: the mean log ratio at the end is the drift times the mean number of trials. The log ratio ends on a
+    // bound or beyond it by less than a step. The simulation has a tolerance of 2 %.
     let ((accept, reject), up, down) = (test.bounds(), test.log_ratio(1, 1), test.log_ratio(0, 1));
     for (share, accepted, trials) in [(0.02, good, trials_of_good), (0.06, bad, trials_of_bad)] {
         let drift = share * up + (1.0 - share) * down;
@@ -81,7 +81,7 @@ fn errors_stay_within_walds_bounds_and_trials_near_the_expected() {
         let (least, most) = (0.98 * one.min(other), 1.02 * one.max(other));
         assert!(least <= trials && trials <= most, "{trials}, not {least} to {most}");
     }
-    // The good share is accepted, by many small steps: there Wald's approximation is near.
+    // The good share is accepted in many small steps, so Wald's approximation is close.
     close(trials_of_good, test.expected_trials(0.02).unwrap(), 0.1);
 }
 
@@ -96,7 +96,7 @@ fn the_test_of_99_9_per_cent_keeps_its_errors_and_needs_about_as_many_calls_as_t
     assert!((trials / expected - 1.0).abs() < 0.1, "{trials} for {expected}");
     let (accepted, _) = simulate(&test, 0.001, runs, 4);
     assert!(accepted <= beta / (1.0 - alpha) + slack(beta), "accepts {accepted} of the bad");
-    // Between the two, the characteristic.
+    // Between the two shares: the operating characteristic.
     let (accepted, _) = simulate(&test, 0.0004, runs, 5);
     near(accepted, test.acceptance(0.0004).unwrap(), 0.08);
 }

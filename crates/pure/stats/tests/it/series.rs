@@ -1,10 +1,10 @@
 use netrig_stats::StatsError;
 use netrig_stats::batch::BatchMeans;
 use netrig_stats::fairness::jain;
-use netrig_stats::interval::Method;
-use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+use netrig_stats::interval::EstimationMethod;
+use netrig_stats::stopping::{Precision, StoppingDecision, StoppingRule};
 use netrig_stats::summary::{Summary, TimeWeighted};
-use netrig_stats::warmup::{Verdict, Warmup};
+use netrig_stats::warmup::{Warmup, WarmupVerdict};
 
 use crate::{Random, close, near};
 
@@ -30,12 +30,12 @@ fn time_weighted_mean_is_the_area_over_the_time() {
 
 #[test]
 fn mser5_cuts_a_known_transient() {
-    // An exponential approach to 10 with time constant 20 under noise of 1: after 100 values 0.07 are left.
+    // An exponential approach to 10 with time constant 20 and noise of 1: after 100 values the distance is 0.07.
     let mut random = Random(17);
     let values: Vec<f64> =
         (0..2000).map(|i| 10.0 - 10.0 * libm::exp(-f64::from(i) / 20.0) + random.normal()).collect();
     let warmup = Warmup::mser5(&values).unwrap();
-    assert_eq!(warmup.verdict, Verdict::Steady);
+    assert_eq!(warmup.verdict, WarmupVerdict::Steady);
     assert!((40..=150).contains(&warmup.discard), "cut {}", warmup.discard);
     let kept: Summary = warmup.keep(&values).iter().copied().collect();
     near(kept.mean().unwrap(), 10.0, 0.1);
@@ -44,16 +44,16 @@ fn mser5_cuts_a_known_transient() {
 #[test]
 fn mser5_cuts_a_step_exactly_and_nothing_from_a_constant() {
     let step: Vec<f64> = (0..500).map(|i| if i < 60 { 5.0 } else { 1.0 + f64::from(i % 2) * 0.01 }).collect();
-    assert_eq!(Warmup::mser5(&step), Ok(Warmup { discard: 60, verdict: Verdict::Steady }));
-    assert_eq!(Warmup::mser5(&[3.0; 100]), Ok(Warmup { discard: 0, verdict: Verdict::Steady }));
+    assert_eq!(Warmup::mser5(&step), Ok(Warmup { discard: 60, verdict: WarmupVerdict::Steady }));
+    assert_eq!(Warmup::mser5(&[3.0; 100]), Ok(Warmup { discard: 0, verdict: WarmupVerdict::Steady }));
 }
 
 #[test]
 fn a_run_that_still_rises_is_too_short() {
     let rising: Vec<f64> = (0..200).map(f64::from).collect();
-    assert_eq!(Warmup::mser5(&rising).unwrap().verdict, Verdict::RunTooShort);
-    assert_eq!(Warmup::fixed(100, 51).unwrap().verdict, Verdict::RunTooShort);
-    assert_eq!(Warmup::fixed(100, 50).unwrap(), Warmup { discard: 50, verdict: Verdict::Steady });
+    assert_eq!(Warmup::mser5(&rising).unwrap().verdict, WarmupVerdict::RunTooShort);
+    assert_eq!(Warmup::fixed(100, 51).unwrap().verdict, WarmupVerdict::RunTooShort);
+    assert_eq!(Warmup::fixed(100, 50).unwrap(), Warmup { discard: 50, verdict: WarmupVerdict::Steady });
     assert!(Warmup::fixed(10, 10).is_err() && Warmup::mser5(&rising[..49]).is_err());
 }
 
@@ -77,7 +77,7 @@ fn batch_means_see_correlation_and_grow_until_it_is_gone() {
     assert!(chosen.independent() && chosen.means.len() >= 10);
     let interval = chosen.interval(0.95).unwrap();
     assert!(interval.contains(5.0));
-    assert_eq!((interval.n, interval.method), (chosen.means.len(), Method::BatchMeans));
+    assert_eq!((interval.n, interval.method), (chosen.means.len(), EstimationMethod::BatchMeans));
     let rising: Vec<f64> = (0..300).map(f64::from).collect();
     let short = BatchMeans::choose(&rising).unwrap();
     assert_eq!((short.means.len(), short.independent()), (10, false));
@@ -93,7 +93,7 @@ fn batch_means_cover_the_mean_of_a_correlated_run() {
     assert!((915..=970).contains(&covered), "{covered} of 1000");
 }
 
-/// A ratio of all: the spans with more of it weigh more, none is left over, and its interval holds as that of a mean does.
+/// A ratio over all spans: spans are weighted, none is left over, and the coverage is that of a mean.
 #[test]
 fn batches_of_a_ratio_have_all_parts_by_their_weight() {
     let parts: Vec<_> = (0..23).map(|part| (f64::from(part * part), f64::from(part % 5))).collect();
@@ -129,16 +129,16 @@ fn left_over_values_are_counted() {
 fn the_stopping_rule_stops_goes_on_and_gives_up() {
     let rule = StoppingRule::new(Precision::Relative(0.01), 0.95, 10, 20).unwrap();
     let wide: Vec<f64> = (0..30).map(|i| 10.0 + f64::from(i % 3)).collect();
-    assert_eq!(rule.judge(&[]), Ok(Decision::Continue { needed: None }));
+    assert_eq!(rule.judge(&[]), Ok(StoppingDecision::Continue { needed: None }));
     let near: Vec<f64> = (0..10).map(|i| 10.0 + 0.01 * f64::from(i % 2)).collect();
-    assert_eq!(rule.judge(&near[..9]), Ok(Decision::Continue { needed: Some(10) }));
-    assert!(matches!(rule.judge(&near), Ok(Decision::Enough { n: 10, .. })));
-    // Values that are all alike do not show how far from them others lie.
-    assert_eq!(rule.judge(&[10.0; 9]), Ok(Decision::Continue { needed: Some(10) }));
-    assert_eq!(rule.judge(&[10.0; 10]), Ok(Decision::Continue { needed: None }));
-    assert!(matches!(rule.judge(&[10.0; 20]), Ok(Decision::GaveUp { n: 20, needed: None, .. })));
+    assert_eq!(rule.judge(&near[..9]), Ok(StoppingDecision::Continue { needed: Some(10) }));
+    assert!(matches!(rule.judge(&near), Ok(StoppingDecision::Enough { n: 10, .. })));
+    // Equal values do not show how far other values lie.
+    assert_eq!(rule.judge(&[10.0; 9]), Ok(StoppingDecision::Continue { needed: Some(10) }));
+    assert_eq!(rule.judge(&[10.0; 10]), Ok(StoppingDecision::Continue { needed: None }));
+    assert!(matches!(rule.judge(&[10.0; 20]), Ok(StoppingDecision::GaveUp { n: 20, needed: None, .. })));
     // sd 0.84, half width 0.11: t^2 (0.84 / 0.11)^2, about 225.
-    let Ok(Decision::GaveUp { n: 20, needed: Some(needed), .. }) = rule.judge(&wide) else {
+    let Ok(StoppingDecision::GaveUp { n: 20, needed: Some(needed), .. }) = rule.judge(&wide) else {
         panic!("{:?}", rule.judge(&wide))
     };
     assert!((200..=250).contains(&needed), "needed {needed}");

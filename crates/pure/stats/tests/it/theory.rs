@@ -29,9 +29,9 @@ fn queues_of_the_textbook() {
     assert!(Mg1::new(-1.0, 0.1, 1.0).is_err() && Tandem::new(1.0, &[]).is_err());
 }
 
-/// At a light load only the customer before can be in the way: with B its service, B' the next one and A the time between
-/// their arrivals, W = max(0, B - B' - max(0, A - B)), so E[W] = λE[B·D + D²/2], D = max(0, B - B'), in first order of λ. For
-/// exponential services D is exponential with probability ½, and B = min + D: ½(½ + 2) + ½ = 7/4.
+/// At a light load only the previous customer can delay a customer. With its service B, the next service B' and the time A
+/// between their arrivals, W = max(0, B - B' - max(0, A - B)). So E[W] = λE[B·D + D²/2], D = max(0, B - B'), in first order
+/// of λ. For exponential services D is exponential with probability ½, and B = min + D: ½(½ + 2) + ½ = 7/4.
 #[test]
 fn equal_lines_make_the_second_queue_longer_than_an_independent_one() {
     let light = EqualLines::new(0.001, 1.0).unwrap();
@@ -44,7 +44,7 @@ fn equal_lines_make_the_second_queue_longer_than_an_independent_one() {
     assert!(EqualLines::new(1.0, 1.0).is_err());
 }
 
-/// The mean wait by S = max(B, S - I) itself, over two million customers.
+/// The mean waiting time by the recursion S = max(B, S - I), over two million customers.
 fn equal_lines_by_recursion(load: f64) -> f64 {
     let mut random = Random(7);
     let (mut first, mut second, mut sum, n) = (0.0_f64, 0.0_f64, 0.0, 2_000_000);

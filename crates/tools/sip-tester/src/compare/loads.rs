@@ -7,7 +7,7 @@
 //! exactly, after as many of them are left out of account as their clusters ask for.
 
 use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
-use netrig_stats::compare::{Alternative, Share, design_effect, proportions, welch};
+use netrig_stats::compare::{Alternative, Proportion, design_effect, proportions, welch};
 
 use super::document::{ComparedDelay, ComparedLoad, ComparedSecond};
 use super::error::ComparisonError;
@@ -56,22 +56,22 @@ impl ComparedLoad {
     }
 
     /// What of its own was done, and of that what went as it should.
-    fn share(&self) -> Share {
+    fn share(&self) -> Proportion {
         // What who is called sees, and what is kept alive, is of nobody who began.
         let own = || self.outcomes.iter().filter(|row| !["answer", "notify", "renew"].contains(&&*row.what));
-        Share {
+        Proportion {
             successes: own().map(|row| row.succeeded).sum(),
             trials: own().map(|row| row.succeeded + row.failed).sum(),
         }
     }
 
     /// The same, with what failed together counted for as much as it tells.
-    fn effective(&self) -> Share {
-        // ComparisonErrors by time-out end after all has begun.
+    fn effective(&self) -> Proportion {
+        // Failures by time-out end after all has begun.
         let seconds: Vec<_> =
             self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up).collect();
         let each = seconds.len().div_ceil(CLUSTERS).max(1);
-        let cluster = |seconds: &[&ComparedSecond]| Share {
+        let cluster = |seconds: &[&ComparedSecond]| Proportion {
             successes: seconds.iter().map(|second| second.succeeded).sum(),
             trials: seconds.iter().map(|second| second.succeeded + second.failed).sum(),
         };
@@ -79,11 +79,11 @@ impl ComparedLoad {
             seconds.chunks(each).map(cluster).filter(|cluster| cluster.trials > 0).collect();
         // Of too few clusters nothing is known of how they vary.
         let effect = design_effect(&clusters).unwrap_or(1.0);
-        let Share { successes, trials } = self.share();
+        let Proportion { successes, trials } = self.share();
         // What is rare, failures, is not rounded away.
         let failures = ((trials - successes) as f64 / effect).ceil();
         let trials = (trials as f64 / effect).round().max(failures);
-        Share { successes: (trials - failures) as usize, trials: trials as usize }
+        Proportion { successes: (trials - failures) as usize, trials: trials as usize }
     }
 }
 
@@ -95,7 +95,7 @@ fn success(
     let scenarios: Vec<_> = before.offered.scenario.keys().map(String::as_str).collect();
     let name = format!("success of {}", scenarios.join(", "));
     let shares = [before, now].map(|load| {
-        let Share { successes, trials } = load.share();
+        let Proportion { successes, trials } = load.share();
         (trials > 0).then(|| successes as f64 / trials as f64)
     });
     if shares.contains(&None) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_stats::warmup::{Verdict, Warmup};
+use netrig_stats::warmup::{Warmup, WarmupVerdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -98,7 +98,7 @@ impl Course {
         }
         let values: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
         let found = Warmup::mser5(&values);
-        let is_long_enough = found.as_ref().is_ok_and(|found| found.verdict == Verdict::Steady);
+        let is_long_enough = found.as_ref().is_ok_and(|found| found.verdict == WarmupVerdict::Steady);
         let is_short = found.is_err();
         let warm_up =
             found.or_else(|_| Warmup::fixed(values.len(), (values.len() as f64 * BEGINNING).ceil() as usize));

@@ -1,10 +1,10 @@
-//! What the tests of the store record.
+//! Entries that the tests of the store record.
 
 use std::collections::BTreeMap;
 
 use netrig_core::Duration;
 use netrig_experiment::{Balance, Level, Measured, Outcome, Point};
-use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Response, Store};
+use netrig_store::{ExperimentId, Provenance, ProvenanceId, RunEnd, RunEntry, Store, StoredResponse};
 
 pub fn point(levels: &[(&str, &str)]) -> Point {
     Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level((*l).to_owned()))).collect())
@@ -36,22 +36,24 @@ pub fn provenance() -> Provenance {
     }
 }
 
-pub fn responses(values: &[(&str, &str, Measured)]) -> BTreeMap<String, Response> {
+pub fn responses(values: &[(&str, &str, Measured)]) -> BTreeMap<String, StoredResponse> {
     values
         .iter()
-        .map(|(n, u, value)| ((*n).to_owned(), Response { unit: (*u).to_owned(), measured: value.clone() }))
+        .map(|(n, u, value)| {
+            ((*n).to_owned(), StoredResponse { unit: (*u).to_owned(), measured: value.clone() })
+        })
         .collect()
 }
 
-pub fn entry(experiment: ExperimentId, provenance: ProvenanceId, identity: &str) -> Entry {
-    Entry {
+pub fn entry(experiment: ExperimentId, provenance: ProvenanceId, identity: &str) -> RunEntry {
+    RunEntry {
         experiment,
         point: point(&[("transport", "tcp"), ("down_for", "5 s")]),
         replication: 1,
         identity: identity.to_owned(),
         substrate: "sim".to_owned(),
         seed: 1,
-        end: End::Finished(outcome()),
+        end: RunEnd::Finished(outcome()),
         responses: responses(&[
             ("throughput", "B/s", Measured::from(54012.25)),
             ("delay", "s", Measured::not("nothing arrived")),

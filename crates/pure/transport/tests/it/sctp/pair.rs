@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, Dscp, Duration, Endpoint, Instant, Output, Seeds, StreamId, drain,
+    CloseReason, ConnectionEvent, Data, Dscp, Duration, Endpoint, EndpointOutput, Instant, Seeds, StreamId,
+    drain,
 };
 use netrig_transport::sctp::packet::{Chunk, chunk};
 use netrig_transport::sctp::{
@@ -274,8 +275,8 @@ impl Pair {
         let Some(association) = &mut end.association else { return };
         let mut packets = VecDeque::new();
         end.deadline = drain(association.as_mut(), self.now, |output| match output {
-            Output::Packet(packet) => packets.push_back(packet),
-            Output::Event(event) => {
+            EndpointOutput::Packet(packet) => packets.push_back(packet),
+            EndpointOutput::Event(event) => {
                 if let ConnectionEvent::Received { stream, data } = &event {
                     end.received.entry(stream.0).or_default().push(data.clone());
                 }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, Duration, Ecn, Endpoint, FiveTuple, Instant, Output, Rate, StreamId,
-    drain, protocol,
+    CloseReason, ConnectionEvent, Data, Duration, Ecn, Endpoint, EndpointOutput, FiveTuple, Instant, Rate,
+    StreamId, drain, protocol,
 };
 use netrig_transport::tcp::{Config, Connection, Segment};
 use netrig_transport::{Connection as _, Incident, Packet, Payload, Profile, Serial, tcp};
@@ -214,8 +214,8 @@ impl Pair {
         let mut packets = Vec::new();
         let mut events = Vec::new();
         drain(self.end(side), now, |output| match output {
-            Output::Packet(packet) => packets.push(packet),
-            Output::Event(event) => events.push(event),
+            EndpointOutput::Packet(packet) => packets.push(packet),
+            EndpointOutput::Event(event) => events.push(event),
         });
         while let Some(incident) = self.end(side).poll_incident() {
             self.incidents[side as usize].push((now, incident));

@@ -1,26 +1,25 @@
-//! What values that are all alike say of a mean, where chance had a part in them.
+//! The interval of a mean from equal values of a random response.
 //!
-//! Their spread is 0, but that is no proof: a loss of 5 % leaves two runs of twenty packets without a loss in one of eight
-//! experiments. How often another value comes is bounded by how often it did not; how far away it is, only by the
-//! range of what is measured.
+//! A spread of 0 is no proof: at a loss of 5 %, in one of eight experiments two runs of twenty packets have no loss. The
+//! number of equal values bounds the probability of other values. Only the range of the response bounds their distance.
 
 use crate::compare::Alternative;
 use crate::error::{StatsError, check_confidence, check_number};
-use crate::interval::{Interval, Method};
+use crate::interval::{EstimationMethod, Interval};
 
-/// Equal values of something of which other values were possible.
+/// Equal values of a response that could have had other values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Alike {
+pub struct EqualValues {
     value: f64,
     n: usize,
     range: Option<[f64; 2]>,
 }
 
-impl Alike {
-    /// `n` times `value`, of what cannot lie outside of `range`, in the same unit; `None` if its ends are not known.
+impl EqualValues {
+    /// `n` times `value`. `range` is the range of possible values in the same unit, `None` if unknown.
     ///
     /// # Errors
-    /// No value, or one that is not finite. A range that the value lies outside of counts as none.
+    /// No value, or one that is not finite. A range that does not contain the value is ignored.
     pub fn new(value: f64, n: usize, range: Option<[f64; 2]>) -> Result<Self, StatsError> {
         check_number("value", value)?;
         if n == 0 {
@@ -29,16 +28,16 @@ impl Alike {
         Ok(Self { value, n, range: range.filter(|[low, high]| (*low..=*high).contains(&value)) })
     }
 
-    /// The value as the estimate of the mean. The ends are those of the means that do not make the sample too
-    /// unlikely, at any distribution within the range: for `n` times 0 of a share, Clopper and Pearson's (1934). Both
-    /// are `None` without a range and at n = 1.
+    /// The value as the estimate of the mean. The interval has the means at which a distribution within the range makes
+    /// the sample likely enough: for `n` times 0 of a share it is Clopper and Pearson's (1934). Both ends are `None`
+    /// without a range and at n = 1.
     ///
     /// # Errors
     /// `confidence` not strictly between 0 and 1.
     pub fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
         let tail = 0.5 * (1.0 - check_confidence(confidence)?);
-        // At a mean that is this share of the way to the end of the range, values that are all alike are just likely
-        // enough: the others would have to lie at the end itself.
+        // At a mean that is this share of the way to the end of the range, equal values are just likely enough. All other
+        // values would have to lie at the end itself.
         let share = 1.0 - libm::pow(tail, 1.0 / self.n as f64);
         let end = |end: f64| self.value + share * (end - self.value);
         let ends = self.range.filter(|_| self.n > 1);
@@ -48,17 +47,17 @@ impl Alike {
             high: ends.map(|range| end(range[1])),
             n: self.n,
             confidence,
-            method: Method::Alike,
+            method: EstimationMethod::EqualValues,
         })
     }
 
-    /// The one-sided p-value of the test that the mean lies beyond `null` on this side: the largest probability of the
-    /// sample at any distribution within the range whose mean does not. `None` without a range and at n = 1.
+    /// The one-sided p-value of the test that the mean lies beyond `null` on this side: the greatest probability of the
+    /// sample over all distributions within the range with other means. `None` without a range and at n = 1.
     #[must_use]
     pub fn p_value(&self, null: f64, side: Alternative) -> Option<f64> {
         let [low, high] = self.range.filter(|_| self.n > 1)?;
-        // A mean that is this share of the way to the end of the range makes values that are all alike likeliest if the
-        // others lie at the end itself.
+        // At a mean that is this share of the way to the end of the range, equal values are likeliest if the other values
+        // lie at the end itself.
         let towards = |end: f64| libm::pow(1.0 - (null - self.value) / (end - self.value), self.n as f64);
         Some(match side {
             Alternative::Greater if null >= self.value => 1.0,
@@ -71,8 +70,8 @@ impl Alike {
         })
     }
 
-    /// How many values that are all like these would bring the one-sided p-value against `null` down to `level`;
-    /// `None` where none would.
+    /// The number of equal values at which the one-sided p-value against `null` is at most `level`; `None` if there is no
+    /// such number.
     #[must_use]
     pub fn needed(&self, null: f64, level: f64) -> Option<usize> {
         let [low, high] = self.range?;
@@ -90,11 +89,11 @@ impl Alike {
 mod tests {
     use super::*;
 
-    /// Ten runs without a loss: 1 − 0.025^(1/10) = 0.3085 is the upper end (Clopper and Pearson), and a loss of 0.3085
-    /// in the mean is just what is rejected.
+    /// Ten runs without a loss: the upper end is 1 − 0.025^(1/10) = 0.3085 (Clopper and Pearson), and a mean loss of 0.3085
+    /// is just rejected.
     #[test]
     fn ten_times_nothing_of_a_share() {
-        let none = Alike::new(0.0, 10, Some([0.0, 1.0])).unwrap();
+        let none = EqualValues::new(0.0, 10, Some([0.0, 1.0])).unwrap();
         let interval = none.interval(0.95).unwrap();
         assert_eq!((interval.estimate, interval.low), (0.0, Some(0.0)));
         let high = interval.high.unwrap();
@@ -104,18 +103,18 @@ mod tests {
         // 0.95^59 = 0.0485 and 0.95^58 = 0.0510.
         assert_eq!(none.needed(0.05, 0.05), Some(59));
         assert_eq!(none.needed(0.0, 0.05), None);
-        // What lies outside of the range needs no proof.
+        // A mean outside of the range needs no proof.
         assert_eq!((none.p_value(-0.1, Alternative::Greater), none.needed(-0.1, 0.05)), (Some(0.0), Some(2)));
         assert_eq!(none.p_value(1.1, Alternative::Less), Some(0.0));
     }
 
     #[test]
     fn without_a_range_nothing_is_known() {
-        for alike in [Alike::new(0.2, 10, None), Alike::new(1.2, 10, Some([0.0, 1.0]))] {
+        for alike in [EqualValues::new(0.2, 10, None), EqualValues::new(1.2, 10, Some([0.0, 1.0]))] {
             let alike = alike.unwrap();
             assert_eq!((alike.interval(0.95).unwrap().high, alike.needed(0.5, 0.05)), (None, None));
             assert_eq!(alike.p_value(0.5, Alternative::Less), None);
         }
-        assert!(Alike::new(0.0, 0, None).is_err() && Alike::new(f64::NAN, 2, None).is_err());
+        assert!(EqualValues::new(0.0, 0, None).is_err() && EqualValues::new(f64::NAN, 2, None).is_err());
     }
 }
