@@ -201,3 +201,64 @@ pub(crate) fn quoted(text: &str) -> String {
     out.push('"');
     out
 }
+
+/// `%41` as `A`. What is no escape stays as it is.
+pub(crate) fn unescaped(text: &str) -> String {
+    String::from_utf8_lossy(&unescaped_but(text, |_| false)).into_owned()
+}
+
+/// Without escapes, but for those of bytes that are `kept`: their hexadecimal digits are made large.
+pub(crate) fn unescaped_but(text: &str, kept: impl Fn(u8) -> bool) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, tail @ ..] = rest {
+        let escape = match (first, tail) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        match escape {
+            Some(byte) if kept(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            _ => out.push(escape.unwrap_or(*first)),
+        }
+        rest = if escape.is_some() { &tail[2..] } else { tail };
+    }
+    out
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// With what `class` does not have as `%41`.
+pub(crate) fn escaped(text: &str, class: impl Fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if class(byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// As long as `class` or an escape holds.
+pub(crate) fn take_escaped<'a>(
+    cursor: &mut Cursor<'a>,
+    class: impl Fn(u8) -> bool,
+) -> Result<&'a str, ParseError> {
+    let (text, mut length) = (cursor.rest(), 0);
+    loop {
+        let before = cursor.take_while(&class).len();
+        length += before;
+        if !cursor.eat(b'%') {
+            return Ok(&text[..length]);
+        }
+        for _ in 0..2 {
+            match cursor.peek() {
+                Some(digit) if digit.is_ascii_hexdigit() => cursor.eat(digit),
+                _ => return Err(cursor.error("two hexadecimal digits after `%`")),
+            };
+        }
+        length += 3;
+    }
+}

@@ -1,13 +1,13 @@
 //! Who and where: SIP, SIPS and other URIs (RFC 3261 section 19.1).
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::digits::Decimal;
 use crate::error::ParseError;
-use crate::grammar::{Cursor, is_unreserved};
+use crate::grammar::{Cursor, escaped, is_unreserved, take_escaped, unescaped_but};
 use crate::header::{ParameterGrammar, Parameters, ParametersView};
+use crate::host::{Host, HostView, read_port};
 
 const RULE: &str = "RFC 3261 section 19.1.1";
 
@@ -54,15 +54,6 @@ pub struct SipUri {
     pub parameters: Parameters,
     /// Header fields of the request to be made of it, by name, `?` and `&` taken off.
     pub headers: Vec<(String, String)>,
-}
-
-/// `host`: a name or an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Host {
-    /// `example.com`; compared without case.
-    Name(String),
-    /// `192.0.2.1`, or `[2001:db8::1]`.
-    Address(IpAddr),
 }
 
 impl Uri {
@@ -174,16 +165,6 @@ impl SipUri {
     }
 }
 
-impl Host {
-    /// Whether both are the same: names have no case.
-    pub fn is_equivalent(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Name(a), Self::Name(b)) => a.eq_ignore_ascii_case(b),
-            (a, b) => a == b,
-        }
-    }
-}
-
 fn same_value(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => canonical(a).eq_ignore_ascii_case(&canonical(b)),
@@ -200,76 +181,14 @@ const fn is_password(byte: u8) -> bool {
     is_unreserved(byte) || matches!(byte, b'&' | b'=' | b'+' | b'$' | b',')
 }
 
-const fn is_parameter(byte: u8) -> bool {
-    is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b':' | b'&' | b'+' | b'$')
-}
-
 const fn is_header(byte: u8) -> bool {
     is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b'?' | b':' | b'+' | b'$')
-}
-
-/// `%41` as `A`. What is no escape stays as it is.
-pub(crate) fn unescaped(text: &str) -> String {
-    String::from_utf8_lossy(&unescaped_but(text, |_| false)).into_owned()
 }
 
 /// A part of a URI as it is compared: characters are equivalent to their escapes, but for the reserved ones (RFC 3261
 /// section 19.1.4).
 fn canonical(text: &str) -> Vec<u8> {
     unescaped_but(text, |byte| b";/?:@&=+$,".contains(&byte))
-}
-
-/// Without escapes, but for those of bytes that are `kept`: their hexadecimal digits are made large.
-fn unescaped_but(text: &str, kept: impl Fn(u8) -> bool) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let escape = match (first, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
-            _ => None,
-        };
-        match escape {
-            Some(byte) if kept(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            _ => out.push(escape.unwrap_or(*first)),
-        }
-        rest = if escape.is_some() { &tail[2..] } else { tail };
-    }
-    out
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-/// With what `class` does not have as `%41`.
-pub(crate) fn escaped(text: &str, class: impl Fn(u8) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if class(byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-/// As long as `class` or an escape holds.
-fn take_escaped<'a>(cursor: &mut Cursor<'a>, class: impl Fn(u8) -> bool) -> Result<&'a str, ParseError> {
-    let (text, mut length) = (cursor.rest(), 0);
-    loop {
-        let before = cursor.take_while(&class).len();
-        length += before;
-        if !cursor.eat(b'%') {
-            return Ok(&text[..length]);
-        }
-        for _ in 0..2 {
-            match cursor.peek() {
-                Some(digit) if digit.is_ascii_hexdigit() => cursor.eat(digit),
-                _ => return Err(cursor.error("two hexadecimal digits after `%`")),
-            };
-        }
-        length += 3;
-    }
 }
 
 /// A URI where it stands in a text; its grammar has been checked.
@@ -290,42 +209,6 @@ pub(crate) struct SipUriView<'a> {
     pub parameters: ParametersView<'a>,
     /// `name=value&name=value`.
     pub headers: &'a str,
-}
-
-/// The same of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HostView<'a> {
-    Name(&'a str),
-    Address(IpAddr),
-}
-
-impl HostView<'_> {
-    /// As [`Host`] is written.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            HostView::Name(name) => out.extend_from_slice(name.as_bytes()),
-            HostView::Address(ip @ IpAddr::V4(_)) => write_address(*ip, out),
-            HostView::Address(ip) => {
-                out.push(b'[');
-                write_address(*ip, out);
-                out.push(b']');
-            }
-        }
-    }
-}
-
-/// An address without brackets.
-pub(crate) fn write_address(ip: IpAddr, out: &mut Vec<u8>) {
-    let IpAddr::V4(ip) = ip else {
-        out.extend_from_slice(ip.to_string().as_bytes());
-        return;
-    };
-    for (place, octet) in ip.octets().into_iter().enumerate() {
-        if place > 0 {
-            out.push(b'.');
-        }
-        out.extend_from_slice(Decimal::new(octet.into()).as_bytes());
-    }
 }
 
 impl From<UriView<'_>> for Uri {
@@ -352,55 +235,6 @@ impl From<SipUriView<'_>> for SipUri {
     }
 }
 
-impl From<HostView<'_>> for Host {
-    fn from(view: HostView<'_>) -> Self {
-        match view {
-            HostView::Name(name) => Self::Name(name.to_owned()),
-            HostView::Address(address) => Self::Address(address),
-        }
-    }
-}
-
-/// `hostport`'s host.
-pub(crate) fn host<'a>(cursor: &mut Cursor<'a>) -> Result<HostView<'a>, ParseError> {
-    if cursor.eat(b'[') {
-        let start = *cursor;
-        let address = cursor.take_until(b"]");
-        let address: Ipv6Addr = address.parse().map_err(|_| start.error("an IPv6 address"))?;
-        cursor.expect(b']', "`]` after an IPv6 address")?;
-        return Ok(HostView::Address(address.into()));
-    }
-    let start = *cursor;
-    let name = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
-    if name.is_empty() {
-        return Err(start.error("a host"));
-    }
-    if let Ok(address) = name.parse::<Ipv4Addr>() {
-        return Ok(HostView::Address(address.into()));
-    }
-    if is_hostname(name) { Ok(HostView::Name(name)) } else { Err(start.error("a host name or address")) }
-}
-
-/// `hostname = *( domainlabel "." ) toplabel [ "." ]`: labels neither start nor end with a hyphen, the last starts with a
-/// letter.
-fn is_hostname(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let mut labels = name.split('.').peekable();
-    let fits = |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
-    while let Some(label) = labels.next() {
-        let is_last = labels.peek().is_none();
-        if !fits(label) || is_last && !label.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            return false;
-        }
-    }
-    true
-}
-
-/// A port behind its colon.
-pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
-    cursor.number("a port from 0 to 65535")
-}
-
 /// Reads a URI that ends where the text does, or before what cannot stand in one.
 pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError> {
     let start = *cursor;
@@ -425,29 +259,11 @@ pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError
 
 fn sip_uri<'a>(cursor: &mut Cursor<'a>, scheme: Scheme) -> Result<SipUriView<'a>, ParseError> {
     let (user, password) = user_info(cursor)?;
-    let host = host(cursor)?;
-    let port = if cursor.eat(b':') { Some(port(cursor)?) } else { None };
+    let host = HostView::read(cursor)?;
+    let port = if cursor.eat(b':') { Some(read_port(cursor)?) } else { None };
     let parameters = ParametersView::read(cursor, ParameterGrammar::Uri)?;
     let headers = if cursor.eat(b'?') { headers(cursor)? } else { "" };
     Ok(SipUriView { scheme, user, password, host, port, parameters, headers })
-}
-
-/// `";" uri-parameter`, if one follows.
-pub(crate) fn parameter<'a>(
-    cursor: &mut Cursor<'a>,
-) -> Result<Option<(&'a str, Option<&'a str>)>, ParseError> {
-    if !cursor.eat(b';') {
-        return Ok(None);
-    }
-    let name = take_escaped(cursor, is_parameter)?;
-    if name.is_empty() {
-        return Err(cursor.error("the name of a parameter"));
-    }
-    let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
-    if value == Some("") {
-        return Err(cursor.error("the value of a parameter"));
-    }
-    Ok(Some((name, value)))
 }
 
 /// `header *( "&" header )`.
@@ -533,25 +349,10 @@ impl fmt::Display for SipUri {
     }
 }
 
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => f.write_str(name),
-            Self::Address(IpAddr::V4(address)) => address.fmt(f),
-            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
-        }
-    }
-}
-
-impl From<IpAddr> for Host {
-    fn from(address: IpAddr) -> Self {
-        Self::Address(address)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grammar::unescaped;
 
     fn read(text: &str) -> Uri {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

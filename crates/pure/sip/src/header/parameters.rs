@@ -3,8 +3,7 @@
 use std::fmt;
 
 use crate::error::ParseError;
-use crate::grammar::{Cursor, is_token, quoted, unquoted};
-use crate::uri;
+use crate::grammar::{Cursor, is_token, is_unreserved, quoted, take_escaped, unquoted};
 
 /// The most parameters that one URI or header field's value may have: far more than any has, and few enough that comparing
 /// two such lists, each with each, is no burden.
@@ -152,7 +151,7 @@ impl ParameterGrammar {
     /// The next parameter with its separator, if there is one.
     fn parameter<'a>(self, cursor: &mut Cursor<'a>) -> Result<Option<Parameter<'a>>, ParseError> {
         match self {
-            Self::Uri => uri::parameter(cursor),
+            Self::Uri => uri_parameter(cursor),
             Self::Field if !cursor.eat_separator(b';') => Ok(None),
             Self::Field => {
                 let name = cursor.token("the name of a parameter")?;
@@ -161,6 +160,26 @@ impl ParameterGrammar {
             }
         }
     }
+}
+
+/// `";" uri-parameter`, if one follows.
+fn uri_parameter<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(&'a str, Option<&'a str>)>, ParseError> {
+    if !cursor.eat(b';') {
+        return Ok(None);
+    }
+    let name = take_escaped(cursor, is_parameter)?;
+    if name.is_empty() {
+        return Err(cursor.error("the name of a parameter"));
+    }
+    let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
+    if value == Some("") {
+        return Err(cursor.error("the value of a parameter"));
+    }
+    Ok(Some((name, value)))
+}
+
+const fn is_parameter(byte: u8) -> bool {
+    is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b':' | b'&' | b'+' | b'$')
 }
 
 impl From<ParametersView<'_>> for Parameters {

@@ -7,7 +7,7 @@ use super::parameters::{ParameterGrammar, Parameters, ParametersView};
 use crate::digits::Decimal;
 use crate::error::ParseError;
 use crate::grammar::Cursor;
-use crate::uri::{self, Host, HostView, write_address};
+use crate::host::{Host, HostView, read_port, write_address};
 
 /// What carries a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,8 +132,8 @@ impl<'a> ViaView<'a> {
         let transport = cursor.token("a transport")?;
         let known = Transport::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(transport));
         cursor.white()?;
-        let host = uri::host(cursor)?;
-        let port = if cursor.eat_separator(b':') { Some(uri::port(cursor)?) } else { None };
+        let host = HostView::read(cursor)?;
+        let port = if cursor.eat_separator(b':') { Some(read_port(cursor)?) } else { None };
         let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
         Ok(Self { transport: known.ok_or(transport), host, port, parameters })
     }

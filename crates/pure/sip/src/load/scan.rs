@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use crate::digits::decimal as number;
-use crate::uri::unescaped;
+use crate::grammar::unescaped;
 
 /// A datagram's parts.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use netrig_core::{Duration, Instant};
 
 use super::transport_of;
+use crate::grammar::unescaped;
 use crate::header::{NameAddr, Transport};
-use crate::uri::unescaped;
 use crate::{SipUri, Uri};
 
 /// The most bindings of one address-of-record.

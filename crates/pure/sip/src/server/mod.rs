@@ -62,7 +62,7 @@ pub use unreadable::refuse_unreadable;
 
 use crate::digits::hex_of;
 use crate::header::{Transport, Via};
-use crate::uri::HostView;
+use crate::host::HostView;
 use crate::{Headers, Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};
 
 /// Where a message came from.

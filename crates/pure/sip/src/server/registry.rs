@@ -139,7 +139,7 @@ impl Users {
 
 /// The user of a URI, without escapes.
 pub(crate) fn user_of(uri: &Uri) -> String {
-    uri.as_sip().and_then(|uri| uri.user.as_deref()).map(crate::uri::unescaped).unwrap_or_default()
+    uri.as_sip().and_then(|uri| uri.user.as_deref()).map(crate::grammar::unescaped).unwrap_or_default()
 }
 
 impl Registry {

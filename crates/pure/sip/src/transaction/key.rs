@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher};
 
 use crate::digits::Decimal;
 use crate::header::{MAGIC_COOKIE, Transport, ViaView};
-use crate::uri::HostView;
+use crate::host::HostView;
 use crate::{Method, ParseError, Request, Response};
 
 /// Which client transaction a response belongs to.

@@ -9,7 +9,7 @@ use std::path::Path;
 /// From the ground up; modules of one layer are one thing, and may import each other.
 const LAYERS: [&[&str]; 15] = [
     &["digits", "deadline", "slab", "table", "torture", "wheel"],
-    &["error", "grammar", "method", "status", "uri", "header", "message", "framer"],
+    &["error", "grammar", "host", "method", "status", "uri", "header", "message", "framer"],
     &["sdp"],
     &["multipart"],
     &["fault"],
