@@ -6,20 +6,19 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
 use super::element::Element;
+use super::incoming_call::{Call, SessionState, granted, too_small};
 use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
-use super::plain::{PlainCalls, PlainHeard, PlainResponses, answers_at_once};
-use super::refreshing::{SessionState, granted, too_small};
+use super::plain::{PlainCalls, PlainHeard, PlainResponses};
+use super::reply::{allow, is_readable, reply, tell_capabilities, unsupported, with_allow};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{
-    Destination, Domain, Source, allow, is_readable, reply, tell_capabilities, unsupported, with_allow,
-};
+use super::{Destination, Domain, Source};
 use crate::dialog::{
     Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
     is_sips, needs_sips,
 };
 use crate::header::{NameAddr, Transport};
-use crate::sdp::{Description, SDP_TYPE};
+use crate::sdp::SDP_TYPE;
 use crate::transaction::{ClientKey, ServerKey, Timing};
 use crate::{Message, Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
@@ -50,7 +49,7 @@ pub struct AnsweringMachine {
     pub(super) calls: BTreeMap<DialogId, Box<Call>>,
     /// Weight of these calls: one with a long INVITE weighs as much as several.
     pub(super) strict_weight: usize,
-    /// The fast path may answer: see [`answers_at_once`].
+    /// The fast path may answer: see [`Manners::answers_at_once`].
     pub(super) is_plain: bool,
     /// Calls of the fast path.
     pub(super) plain: Option<PlainCalls>,
@@ -63,50 +62,11 @@ pub struct AnsweringMachine {
     due: BTreeSet<(Instant, DialogId)>,
 }
 
-/// A call that is not over.
-#[derive(Debug)]
-pub(super) struct Call {
-    key: ServerKey,
-    pub(super) invite: Request,
-    began: Instant,
-    /// How many of the provisional responses were sent.
-    said: usize,
-    /// Its final response was sent.
-    pub(super) answered: bool,
-    pub(super) dialog: Dialog,
-    pub(super) session: SessionState,
-    pub(super) provisionals: Option<Provisionals>,
-    pub(super) acceptance: Option<Acceptance>,
-    /// The answer to the caller's offer, or an offer of its own.
-    pub(super) description: Description,
-    /// A response has said it.
-    pub(super) described: bool,
-    /// When the caller is told again that it rings.
-    extended: Instant,
-    way_back: Option<Destination>,
-    pub(super) hang_up: Option<Instant>,
-    /// Until when the caller wants an answer.
-    expires: Option<Instant>,
-    /// When it has lasted as long as it may.
-    end: Instant,
-    due: Option<Instant>,
-    weight: usize,
-}
-
-impl Call {
-    /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
-    /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
-    pub(super) fn is_talk(&self) -> bool {
-        let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
-        self.answered && outcome.is_some()
-    }
-}
-
 impl AnsweringMachine {
     /// That listens where `domain` says, with at most `most` calls at once.
     pub fn new(domain: Domain, manners: Manners, most: usize, timing: Timing, random: Stream) -> Self {
         Self {
-            is_plain: answers_at_once(&manners),
+            is_plain: manners.answers_at_once(),
             plain: None,
             replayed_tag: None,
             domain,

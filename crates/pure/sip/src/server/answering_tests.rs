@@ -4,9 +4,11 @@ use netrig_core::Seeds;
 
 use super::tests::{ALICE, at, domain, message, request, said, source};
 use super::*;
+use crate::dialog::{Acknowledged, Provisional};
+use crate::header::Transport;
 use crate::sdp::Description;
 use crate::transaction::Timing;
-use crate::{Method, dialog::Acknowledged, dialog::Provisional};
+use crate::{Message, Method, Name, Request, Status};
 use netrig_core::Duration;
 
 fn manners() -> Manners {

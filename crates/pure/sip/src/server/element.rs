@@ -4,8 +4,61 @@ use netrig_core::Instant;
 
 use super::plain::{PlainHeard, PlainResponses};
 use super::transactions::{Happened, Transactions};
-use super::{Bindings, Destination, PlaceChange, Server, Source};
+use super::{Bindings, Destination, PlaceChange, Source};
 use crate::Message;
+
+/// A SIP server without I/O. After each call that changes it, [`Server::poll_transmit`] must be called until `None`.
+pub trait Server: Send {
+    /// A message came.
+    fn handle(&mut self, now: Instant, message: Message, from: Source);
+
+    /// Handles a complete message if it is a plain request, and says which. If it returns `None`, the caller must parse the message and
+    /// call [`Server::handle`]. The caller sends `responses` at once; the server learns of no failure to send them.
+    fn handle_plain<'a>(
+        &mut self,
+        _now: Instant,
+        _datagram: &'a [u8],
+        _from: Source,
+        _responses: &mut PlainResponses,
+    ) -> Option<PlainHeard<'a>> {
+        None
+    }
+
+    /// A message that it gave out could not be sent.
+    fn handle_failure(&mut self, now: Instant, message: &Message);
+
+    /// Its deadline was reached. Calling it early does nothing.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When [`Server::handle_timeout`] wants to be called next.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The next message to send, until `None`.
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)>;
+
+    /// Whether a message had valid credentials since this was last asked: its sender receives what is sent to its address.
+    fn take_proof(&mut self) -> bool {
+        false
+    }
+
+    /// Whether it asks for credentials. If so, only [`Server::take_proof`] is a proof of a peer; a message alone is not.
+    fn authenticates(&self) -> bool {
+        false
+    }
+
+    /// Whether it forwards responses of other servers, with tags that those servers chose.
+    fn forwards(&self) -> bool {
+        false
+    }
+
+    /// What other partitions of the server have to be told since this was last asked: [`Server::handle_place_change`].
+    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+        Vec::new()
+    }
+
+    /// Another partition of the server has told of a place of its users.
+    fn handle_place_change(&mut self, _change: &PlaceChange) {}
+}
 
 /// A server made of its transactions and of what it does with what they tell.
 pub(super) trait Element {

@@ -4,7 +4,8 @@ use netrig_core::Instant;
 
 use super::authentication::unknown_options;
 use super::registry::user_of;
-use super::{Destination, Domain, Registry, fingerprint, reply, unsupported};
+use super::reply::{fingerprint, reply, unsupported};
+use super::{Destination, Domain, Registry};
 use crate::dialog::{MAX_FORWARDS, allowed_in_request, is_sips};
 use crate::header::{NameAddr, Transport};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};

@@ -1,6 +1,6 @@
 //! How a request leaves for its next hop: with a `Via` of one's own, over the transport that its length asks for.
 
-use super::{Destination, Domain, Source, own_via};
+use super::{Destination, Domain, Source};
 use crate::header::{Transport, Via};
 use crate::{Name, Request};
 
@@ -73,6 +73,13 @@ impl Destination {
             }
         }
     }
+}
+
+/// A `Via` of one's own for a hop to `destination`.
+fn own_via(domain: &Domain, destination: &Destination, branch: &str) -> Via {
+    let transport = destination.transport();
+    let (host, port) = domain.listens_at(transport, destination.ip());
+    Via::new(transport, host, port, branch)
 }
 
 /// Puts a `Via` in the place of the topmost one. Those below it stand as they came.

@@ -4,7 +4,9 @@ use netrig_core::Seeds;
 
 use super::tests::{ALICE, at, domain, message, request, said, source};
 use super::*;
+use crate::header::{Transport, Via};
 use crate::transaction::Timing;
+use crate::{Message, Name, Status};
 
 /// Foreign: it goes where its URI says.
 const CALLEE: &str = "sip:bob@192.0.2.80:5070";

@@ -65,4 +65,14 @@ impl Manners {
             media,
         }
     }
+
+    /// Whether the user agent sends all responses as soon as an INVITE arrives.
+    pub(super) fn answers_at_once(&self) -> bool {
+        let is_at_once = |own: &Progress| own.after == Duration::ZERO && !own.media;
+        self.answer == Answer::Accept(Duration::ZERO)
+            && self.progress.iter().all(is_at_once)
+            && self.hold.is_none()
+            && !self.longest.is_zero()
+            && !self.reliable
+    }
 }

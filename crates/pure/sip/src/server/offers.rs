@@ -1,41 +1,12 @@
 //! Offers and answers of a user agent that answers calls by itself (RFC 3264), wherever they stand: in an INVITE, a PRACK or
 //! an UPDATE.
 
-use netrig_core::Stream;
-
-use super::answering::Call;
+use super::incoming_call::Call;
 use super::manners::Manners;
-use super::reply;
-use crate::dialog::{Acceptance, Outcome, Refusal};
+use super::reply::reply;
 use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, is_required, session_body};
 use crate::sdp::{Description, SDP_TYPE};
 use crate::{Name, Request, Response, Status};
-
-impl Call {
-    /// Whether the offer of the INVITE, or that of this side where it has none, is answered.
-    fn is_settled(&self) -> bool {
-        let provisionals = self.provisionals.as_ref().filter(|_| self.described);
-        if !self.invite.body.is_empty() {
-            return self.answered || provisionals.is_some();
-        }
-        let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
-        matches!(outcome, Some(Outcome::Acknowledged(_)))
-            || provisionals.is_some_and(|own| !own.holds_2xx_back())
-    }
-
-    /// RFC 3311 section 5.2: an offer while another waits for its answer.
-    pub(super) fn refuse_crossing_offer(&self, random: &mut Stream) -> Result<(), Refusal> {
-        const RULE: &str = "RFC 3311 section 5.2";
-        if self.is_settled() {
-            return Ok(());
-        }
-        if self.invite.body.is_empty() {
-            return Err(Refusal::new(Status::REQUEST_PENDING, RULE, "an offer of this side has no answer"));
-        }
-        let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, RULE, "an offer before it has no answer");
-        Err(refusal.with_retry_after(random))
-    }
-}
 
 /// The types of bodies that are understood, as `Accept` lists them.
 pub(super) fn body_types() -> String {

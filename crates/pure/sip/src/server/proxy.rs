@@ -8,10 +8,9 @@ use super::element::Element;
 use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
 use super::hop::Hop;
 use super::registry::{EXTENSIONS, user_of};
+use super::reply::{is_readable, keyed_fingerprint, reply, tell_capabilities};
 use super::transactions::{Happened, Transactions};
-use super::{
-    Bindings, Partition, Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of,
-};
+use super::{Bindings, Partition, Registry, transport_of};
 use crate::digest::is_same_proof;
 use crate::header::{NameAddr, Transport};
 use crate::status::Class;

@@ -2,10 +2,11 @@
 
 use netrig_core::Instant;
 
+use super::Registry;
 use super::element::Element;
 use super::registry::user_of;
+use super::reply::{is_readable, reply};
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply};
 use crate::transaction::{ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Status};
 

@@ -2,12 +2,13 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::answering::{ALLOWED, AnsweringMachine, Call};
+use super::Destination;
+use super::answering::{ALLOWED, AnsweringMachine};
 use super::hop::Hop;
-use super::{Destination, allow, reply};
+use super::incoming_call::Call;
+use super::reply::allow;
 use crate::dialog::{
-    DialogId, IntervalTooSmall, LEAST_INTERVAL, RELIABLE, Refresher, SessionExpires, SessionTimer, TIMER,
-    TimerEvent, TimerGrant,
+    DialogId, LEAST_INTERVAL, RELIABLE, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent,
 };
 use crate::header::MAGIC_COOKIE;
 use crate::sdp::SDP_TYPE;
@@ -16,66 +17,6 @@ use crate::{Method, Name, Request, Response, Status};
 
 /// How much later a refresh is sent that cannot be now, for another INVITE is in progress.
 const LATER: Duration = Duration::from_secs(1);
-
-/// What is kept of the session timer of a call.
-#[derive(Debug, Default)]
-pub(super) struct SessionState {
-    /// What the 2xx is to say.
-    grant: Option<TimerGrant>,
-    /// From the 2xx on.
-    timer: Option<SessionTimer>,
-    /// The caller takes UPDATE: RFC 4028 section 7.4 recommends it, for it needs no offer.
-    takes_update: bool,
-    /// A refresh waits for its response.
-    is_asking: bool,
-}
-
-impl SessionState {
-    /// Of the INVITE that begins a call.
-    ///
-    /// # Errors
-    /// The session interval is too small.
-    pub(super) fn of(invite: &Request) -> Result<Self, IntervalTooSmall> {
-        let takes_update = invite.headers.has_token(&Name::Allow, Method::Update.as_str());
-        Ok(Self { grant: granted(invite)?, takes_update, ..Self::default() })
-    }
-
-    /// A 2xx is sent now, and says what was granted.
-    pub(super) fn accept(&mut self, now: Instant, response: &mut Response) {
-        response.headers.push(Name::Supported, format!("{RELIABLE}, {TIMER}"));
-        self.timer = self.grant.map(|grant| {
-            if grant.is_required {
-                response.headers.push(Name::Require, TIMER);
-            }
-            response.headers.push(Name::SessionExpires, grant.expires());
-            SessionTimer::new(now, grant.interval, grant.refresher == Refresher::Uas)
-        });
-    }
-
-    /// The same to a request within the dialog.
-    pub(super) fn renew(&mut self, now: Instant, grant: Option<TimerGrant>, response: &mut Response) {
-        self.grant = grant;
-        self.accept(now, response);
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.timer.and_then(|timer| timer.poll_timeout())
-    }
-}
-
-/// The answer to what a request asks of session timers.
-pub(super) fn granted(request: &Request) -> Result<Option<TimerGrant>, IntervalTooSmall> {
-    let headers = &request.headers;
-    let asked = headers.get(&Name::SessionExpires).and_then(|value| SessionExpires::read(value.as_bytes()));
-    TimerGrant::answer(asked, headers.has_token(&Name::Supported, TIMER))
-}
-
-/// 422, to a request whose session interval is too small.
-pub(super) fn too_small(request: &Request) -> Response {
-    let mut response = reply(request, Status::SESSION_INTERVAL_TOO_SMALL);
-    response.headers.push(Name::MinSe, LEAST_INTERVAL);
-    response
-}
 
 impl AnsweringMachine {
     /// Does what is due of the session timer of a call that is answered.

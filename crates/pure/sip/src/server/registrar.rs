@@ -2,10 +2,11 @@
 
 use netrig_core::Instant;
 
+use super::Registry;
 use super::element::Element;
 use super::registry::EXTENSIONS;
+use super::reply::{is_readable, reply, tell_capabilities, with_allow};
 use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply, tell_capabilities, with_allow};
 use crate::transaction::Timing;
 use crate::{Method, Request, Response, Status};
 

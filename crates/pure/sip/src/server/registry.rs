@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant, is_of_a_link};
 
 use super::authentication::{Authenticator, Verdict, unknown_options};
 use super::bindings::{Bindings, Change, Conflict, Origin, record_of};
-use super::{reply, unsupported};
+use super::reply::{reply, unsupported};
 use crate::digest::Secret;
 use crate::header::{NameAddr, Transport};
 use crate::{Host, Method, Name, Request, Response, SipUri, Status, Uri};

@@ -5,8 +5,9 @@ use netrig_core::Seeds;
 use super::tests::*;
 use super::*;
 use crate::digest::{Algorithm, Challenge, Session};
+use crate::header::Transport;
 use crate::transaction::Timing;
-use crate::{Method, Uri};
+use crate::{Message, Method, Name, Status, Uri};
 
 fn changed(message: &Message, from: &str, to: &str) -> Message {
     let text = message.to_string();

@@ -6,10 +6,8 @@ use netrig_core::{Instant, Stream};
 
 use super::forward::{copy, leads_away, preprocess, refusal, targets, without_own_via};
 use super::hop::Hop;
-use super::{
-    Destination, PlaceChange, Registry, Server, Source, fingerprint, is_readable, keyed_fingerprint, reply,
-    stamp,
-};
+use super::reply::{fingerprint, is_readable, keyed_fingerprint, reply, stamp};
+use super::{Destination, PlaceChange, Registry, Server, Source};
 use crate::header::{MAGIC_COOKIE, Via};
 use crate::{Message, Method, Name, Request, Response, Status};
 

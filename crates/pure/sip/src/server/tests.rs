@@ -5,10 +5,10 @@ use netrig_core::{Duration, Instant, Seeds};
 
 use super::*;
 use crate::digest::{Algorithm, Challenge, Session};
-use crate::header::NameAddr;
+use crate::header::{NameAddr, Transport};
 use crate::torture;
 use crate::transaction::Timing;
-use crate::{Method, Uri};
+use crate::{Host, Message, Method, Name, Response, SipUri, Status, Uri};
 
 pub(super) const ALICE: &str = "192.0.2.1:5060";
 pub(super) const BOB: &str = "192.0.2.2:5060";

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use netrig_core::{Endpoint, Instant};
 
 use super::hop::{Hop, Otherwise};
-use super::{Destination, Source, reply, stamp};
+use super::reply::{reply, stamp};
+use super::{Destination, Source};
 use crate::header::CSeq;
 use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
 use crate::{Message, Method, Request, Response, Status};

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Destination, Source, reply, stamp};
+use super::reply::{reply, stamp};
+use super::{Destination, Source};
 use crate::header::Transport;
 use crate::message::head_length;
 use crate::{Headers, Host, Message, Method, Name, Request, Response, SipUri, Status, Uri};

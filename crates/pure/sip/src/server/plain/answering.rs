@@ -1,7 +1,7 @@
 //! Plain calls to a user agent server.
 
 use bytes::Bytes;
-use netrig_core::{Duration, Instant};
+use netrig_core::Instant;
 
 use super::calls::{PlainCall, PlainCalls, PlainPhase, ResponseTail};
 use super::request::PlainRequest;
@@ -10,27 +10,18 @@ use crate::digits::put_hex;
 use crate::header::CSeq;
 use crate::server::answering::{ALLOWED, AnsweringMachine, contact};
 use crate::server::element::drain;
-use crate::server::manners::{Answer, Manners, Progress};
+use crate::server::incoming_call::SessionState;
+use crate::server::manners::Manners;
 use crate::server::offers::{describe, description};
-use crate::server::refreshing::SessionState;
+use crate::server::reply::with_allow;
 use crate::server::transactions::Transactions;
-use crate::server::{Destination, Domain, Source, with_allow};
+use crate::server::{Destination, Domain, Source};
 use crate::slab::Key;
 use crate::transaction::{BranchKey, ServerKey};
 use crate::{Headers, Message, Method, Name, Request, Response, Status};
 
 /// The end of a response without a body.
 const NO_BODY: &[u8] = b"Content-Length: 0\r\n\r\n";
-
-/// Whether the user agent sends all responses as soon as an INVITE arrives.
-pub(in crate::server) fn answers_at_once(manners: &Manners) -> bool {
-    let is_at_once = |own: &Progress| own.after == Duration::ZERO && !own.media;
-    manners.answer == Answer::Accept(Duration::ZERO)
-        && manners.progress.iter().all(is_at_once)
-        && manners.hold.is_none()
-        && !manners.longest.is_zero()
-        && !manners.reliable
-}
 
 /// A tag as it is written, 16 hexadecimal digits.
 fn tag_text(tag: u64) -> [u8; 16] {

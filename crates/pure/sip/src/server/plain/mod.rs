@@ -19,7 +19,6 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use netrig_core::Stream;
 
-pub(super) use answering::answers_at_once;
 pub(super) use calls::PlainCalls;
 
 use super::Source;
