@@ -17,8 +17,8 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, Caller, Directory, Hole, Output, Recipient, Registrant, Scan, Scenario, Setup, Template, Values,
-    Wish,
+    Callee, CalleeAction, Caller, Directory, Hole, Output, Recipient, Registrant, Scan, Scenario, Setup,
+    Template, Values,
 };
 
 const DESCRIPTION: &[u8] = b"v=0\r\no=- 20 20 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
@@ -177,7 +177,7 @@ impl Pair {
         let far = Setup { local: there, server: here, ..near.clone() };
         Ok(Self {
             caller: Caller::new(near, Directory::pattern("user", 6), Directory::Fixed(Box::new([])))?,
-            callee: Callee::new(far, Wish::Answer, Duration::from_micros(200), [7; 16])?,
+            callee: Callee::new(far, CalleeAction::Answer, Duration::from_micros(200), [7; 16])?,
             now: Instant::ZERO,
             flying: Default::default(),
             user: 0,

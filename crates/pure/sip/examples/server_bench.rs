@@ -16,9 +16,9 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_sip::digest::{Algorithm, Challenge, Session};
+use netrig_sip::digest::{Algorithm, DigestChallenge, DigestSession};
 use netrig_sip::header::Transport;
-use netrig_sip::server::{Manners, PlainResponses, Role, Server, ServerOrder, Source, User};
+use netrig_sip::server::{AnsweringPolicy, PlainResponses, Role, Server, ServerOrder, Source, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name};
 
@@ -103,7 +103,7 @@ fn field(response: &Bytes, name: &Name) -> Option<String> {
 
 fn uas(number: usize) -> Result<(), Box<dyn Error>> {
     let media = "127.0.0.1:6000".parse()?;
-    let mut served = BenchServer::new(&order(Role::UserAgent(Manners::new(media)), None, 0))?;
+    let mut served = BenchServer::new(&order(Role::UserAgent(AnsweringPolicy::new(media)), None, 0))?;
     for call in 0..number {
         let accepted =
             served.give(&request("INVITE", call, ("00", 1), "", "", DESCRIPTION)).ok_or("no response")?;
@@ -122,9 +122,9 @@ fn registrar(number: usize) -> Result<(), Box<dyn Error>> {
         let challenge =
             served.give(&request("REGISTER", user, ("00", 1), "", expires, "")).ok_or("no response")?;
         let challenge =
-            field(&challenge, &Name::WwwAuthenticate).and_then(|value| Challenge::of_value(&value));
+            field(&challenge, &Name::WwwAuthenticate).and_then(|value| DigestChallenge::of_value(&value));
         let mut session =
-            Session::new(challenge.ok_or("no challenge")?, &format!("user{user:06}"), "zanzibar");
+            DigestSession::new(challenge.ok_or("no challenge")?, &format!("user{user:06}"), "zanzibar");
         let answer =
             session.answer(&Method::Register, &format!("sip:user{user:06}@127.0.0.1"), b"", "0a4f113b");
         let more = format!("{expires}Authorization: {}\r\n", answer.write());

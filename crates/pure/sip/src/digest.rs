@@ -1,7 +1,7 @@
 //! Digest access authentication (RFC 7616, and RFC 2617 for servers without `qop`; RFC 8760 for its use in SIP).
 //!
-//! A client answers a [`Challenge`] with a [`Session`], which counts how often the server's nonce was used. A server reads
-//! an [`Answer`] and holds its [`Answer::proves`] against what it knows of the user.
+//! A client answers a [`DigestChallenge`] with a [`DigestSession`], which counts how often the server's nonce was used. A server reads
+//! an [`DigestCredentials`] and holds its [`DigestCredentials::proves`] against what it knows of the user.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::header::{self, AuthScheme};
 
 mod client;
 
-pub use client::{ChallengeError, DigestClient, NonceCounts, Proven};
+pub use client::{ChallengeError, DigestClient, NonceCounts, ServerProof};
 
 /// By what is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ pub enum Quality {
 
 /// What a server asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Challenge {
+pub struct DigestChallenge {
     /// For whom the password is.
     pub realm: String,
     /// What the answer must contain.
@@ -67,7 +67,7 @@ pub struct Challenge {
 
 /// What a client answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct DigestCredentials {
     /// Who; with `userhash` the hash of the name and the realm.
     pub username: String,
     /// Of the challenge.
@@ -195,7 +195,7 @@ fn is_true(scheme: &AuthScheme, name: &str) -> bool {
     scheme.parameters.text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-impl Challenge {
+impl DigestChallenge {
     /// Reads a header field.
     ///
     /// # Errors
@@ -274,8 +274,8 @@ impl Secret {
 
 /// A client's use of one challenge.
 #[derive(Clone, Debug)]
-pub struct Session {
-    challenge: Challenge,
+pub struct DigestSession {
+    challenge: DigestChallenge,
     username: String,
     secret: Secret,
     used: u32,
@@ -283,9 +283,9 @@ pub struct Session {
     cnonce: Option<String>,
 }
 
-impl Session {
+impl DigestSession {
     /// Answers `challenge` with a password.
-    pub fn new(challenge: Challenge, username: &str, password: &str) -> Self {
+    pub fn new(challenge: DigestChallenge, username: &str, password: &str) -> Self {
         let hash = challenge.algorithm.hash;
         let secret = Secret::new(hash, username, &challenge.realm, password);
         // The proof has the name itself (RFC 7616 section 3.4.2).
@@ -300,12 +300,12 @@ impl Session {
     /// used where the server offers nothing else. With a `-sess` algorithm the first `cnonce` stays that of all: "A1 is
     /// calculated only once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in whether
     /// they calculate it of that one or of each.
-    pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> Answer {
+    pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> DigestCredentials {
         let count = self.used.saturating_add(1);
         self.answer_counted(method, uri, body, cnonce, count)
     }
 
-    /// Like [`Session::answer`] with a nonce count that is kept elsewhere, 1 for the first request with the nonce.
+    /// Like [`DigestSession::answer`] with a nonce count that is kept elsewhere, 1 for the first request with the nonce.
     fn answer_counted(
         &mut self,
         method: &Method,
@@ -313,15 +313,15 @@ impl Session {
         body: &[u8],
         cnonce: &str,
         count: u32,
-    ) -> Answer {
+    ) -> DigestCredentials {
         self.used = count;
         let first = self.cnonce.get_or_insert_with(|| cnonce.to_owned());
         let cnonce = if self.challenge.algorithm.session { first.as_str() } else { cnonce };
-        let Challenge { realm, nonce, opaque, algorithm, qualities, userhash, .. } = &self.challenge;
+        let DigestChallenge { realm, nonce, opaque, algorithm, qualities, userhash, .. } = &self.challenge;
         let quality = preferred(qualities);
         let protection =
             quality.map(|quality| Protection { quality, cnonce: cnonce.to_owned(), count: self.used });
-        let mut answer = Answer {
+        let mut answer = DigestCredentials {
             username: self.username.clone(),
             realm: realm.clone(),
             nonce: nonce.clone(),
@@ -342,7 +342,7 @@ fn preferred(offered: &[Quality]) -> Option<Quality> {
     offered.iter().copied().find(|quality| *quality == Quality::Auth).or(offered.first().copied())
 }
 
-impl Answer {
+impl DigestCredentials {
     /// Reads a header field.
     ///
     /// # Errors
@@ -445,8 +445,8 @@ mod tests {
         Method::Other("GET".into())
     }
 
-    fn challenge(algorithm: Algorithm) -> Challenge {
-        Challenge {
+    fn challenge(algorithm: Algorithm) -> DigestChallenge {
+        DigestChallenge {
             realm: "http-auth@example.org".into(),
             nonce: "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v".into(),
             opaque: Some("FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS".into()),
@@ -465,7 +465,7 @@ mod tests {
             (Algorithm::MD5, "8ca523f5e9506fed4657c9700eebdbec"),
             (Algorithm::SHA_256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
         ] {
-            let mut session = Session::new(challenge(algorithm), "Mufasa", "Circle of Life");
+            let mut session = DigestSession::new(challenge(algorithm), "Mufasa", "Circle of Life");
             let answer = session.answer(&get(), "/dir/index.html", b"", CNONCE);
             assert_eq!(answer.response, response, "{algorithm:?}");
         }
@@ -474,31 +474,31 @@ mod tests {
     /// The request of RFC 7616 section 3.9.2. Its hashes are those of Python's hashlib: the RFC prints others, which SHA-512/256 does not give.
     #[test]
     fn a_user_name_is_told_by_its_hash_where_the_server_takes_it() {
-        let challenge = Challenge {
+        let challenge = DigestChallenge {
             realm: "api@example.org".into(),
             nonce: "5TsQWLVdgBdmrQ0XsxbDODV+57QdFR34I9HAbC/RVvkK".into(),
             userhash: true,
             ..challenge(Algorithm { hash: Hash::Sha512Of256, session: false })
         };
-        let read = Challenge::read(&challenge.write()).unwrap();
+        let read = DigestChallenge::read(&challenge.write()).unwrap();
         assert_eq!(read, challenge);
-        let mut session = Session::new(read, "Jäsøn Doe", "Secret, or not?");
+        let mut session = DigestSession::new(read, "Jäsøn Doe", "Secret, or not?");
         let answer = session.answer(&get(), "/doe.json", b"", "NTg6RKcb9boFIAS3KrFK9BGeh+niz/sm");
         assert_eq!(answer.username, "793263caabb707a56211940d90411ea4a575adeccb7e360aeb624ed06ece9b0b");
         assert_eq!(answer.response, "7a4e1192babbba02e91182d2895bfdbf7adafc6e48d4e517ca301974843d840c");
         assert!(answer.write().to_string().contains("userhash=true"));
-        assert_eq!(Answer::read(&answer.write()).unwrap(), answer);
+        assert_eq!(DigestCredentials::read(&answer.write()).unwrap(), answer);
     }
 
     /// RFC 2617 section 3.5.
     #[test]
     fn the_example_of_rfc_2617() {
-        let challenge = Challenge {
+        let challenge = DigestChallenge {
             realm: "testrealm@host.com".into(),
             nonce: "dcd98b7102dd2f0e8b11d0f600bfb0c093".into(),
             ..challenge(Algorithm::MD5)
         };
-        let mut session = Session::new(challenge, "Mufasa", "Circle Of Life");
+        let mut session = DigestSession::new(challenge, "Mufasa", "Circle Of Life");
         let answer = session.answer(&get(), "/dir/index.html", b"", "0a4f113b");
         assert_eq!(answer.response, "6629fae49393a05397450978507c4ef1");
     }
@@ -509,13 +509,13 @@ mod tests {
         let offers =
             [vec![], vec![Quality::Auth], vec![Quality::AuthInt], vec![Quality::AuthInt, Quality::Auth]];
         for (algorithm, qualities) in algorithms.into_iter().flat_map(|a| offers.clone().map(|q| (a, q))) {
-            let challenge = Challenge { qualities, ..challenge(algorithm) };
-            let read = Challenge::read(&challenge.write()).unwrap();
+            let challenge = DigestChallenge { qualities, ..challenge(algorithm) };
+            let read = DigestChallenge::read(&challenge.write()).unwrap();
             assert_eq!(read, challenge);
-            let mut session = Session::new(read, "bob", "zanzi\"bar");
+            let mut session = DigestSession::new(read, "bob", "zanzi\"bar");
             for count in 1..3 {
                 let answer = session.answer(&Method::Register, "sip:biloxi.com", b"body", "abc");
-                let answer = Answer::read(&answer.write()).unwrap();
+                let answer = DigestCredentials::read(&answer.write()).unwrap();
                 assert!(answer.protection.as_ref().is_none_or(|protection| protection.count == count));
                 let secret =
                     |password: &str| Secret::new(algorithm.hash, "bob", "http-auth@example.org", password);
@@ -531,7 +531,7 @@ mod tests {
     #[test]
     fn a_session_keeps_its_first_nonce() {
         for (_, algorithm) in Algorithm::ALL {
-            let mut session = Session::new(challenge(algorithm), "bob", "zanzibar");
+            let mut session = DigestSession::new(challenge(algorithm), "bob", "zanzibar");
             let [first, second] =
                 ["a", "b"].map(|cnonce| session.answer(&get(), "/", b"", cnonce).protection.unwrap());
             assert_eq!(first.cnonce, "a");
@@ -547,7 +547,7 @@ mod tests {
         let scheme = |text: &str| {
             let mut headers = crate::Headers::default();
             headers.push(crate::Name::Authorization, text);
-            Answer::read(&headers.credentials(&crate::Name::Authorization).unwrap()[0])
+            DigestCredentials::read(&headers.credentials(&crate::Name::Authorization).unwrap()[0])
         };
         assert_eq!(scheme("Basic a=b"), Err(DigestError::Scheme("Basic".into())));
         assert_eq!(scheme("Digest realm=\"x\""), Err(DigestError::Missing("username")));

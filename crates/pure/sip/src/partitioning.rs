@@ -101,9 +101,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::digest::{Algorithm, Challenge, Session};
+    use crate::digest::{Algorithm, DigestChallenge, DigestSession};
     use crate::header::Credentials;
-    use crate::server::{Destination, Manners, Source, User};
+    use crate::server::{AnsweringPolicy, Destination, Source, User};
     use crate::transaction::Timing;
     use crate::{Host, Message, Name, Request, Status, Uri};
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn messages_of_a_call_concern_one_partition_of_a_user_agent() {
-        let role = Role::UserAgent(Manners::new("192.0.2.1:6000".parse().unwrap()));
+        let role = Role::UserAgent(AnsweringPolicy::new("192.0.2.1:6000".parse().unwrap()));
         let partitioning = partitioned(&role, 8);
         let mut indices = BTreeSet::new();
         for call in 0..64 {
@@ -256,7 +256,8 @@ mod tests {
         let refusal = challenged.iter().find_map(|(_, message)| message.as_response()).unwrap();
         assert_eq!(refusal.status, Status::PROXY_AUTHENTICATION_REQUIRED);
         let challenge = refusal.headers.challenges(&Name::ProxyAuthenticate).unwrap();
-        let mut session = Session::new(Challenge::read(&challenge[0]).unwrap(), "alice", "zanzibar");
+        let mut session =
+            DigestSession::new(DigestChallenge::read(&challenge[0]).unwrap(), "alice", "zanzibar");
         let answer = session.answer(&Method::Invite, "sip:u0@biloxi.com", b"", "0a4f113b").write();
         let taken = (0..16).filter(|user| ask(request(*user, 2, Some(&answer))).0).count();
         assert_eq!(taken, 1);

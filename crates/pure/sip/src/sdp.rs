@@ -1,7 +1,7 @@
 //! Descriptions of sessions (RFC 8866), and their offer and answer (RFC 3264).
 //!
-//! Start from [`Description::parse`], or [`Description::audio`] for what a telephone offers, and
-//! [`Description::answer`] for what another says to it.
+//! Start from [`SessionDescription::parse`], or [`SessionDescription::audio`] for what a telephone offers, and
+//! [`SessionDescription::answer`] for what another says to it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,13 +26,13 @@ pub struct SdpError {
 
 /// A session description: what one side wants to receive, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
+pub struct SessionDescription {
     /// `o=`.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
     /// `s=`; a `-` where there is no name.
     pub name: String,
     /// `c=` for all media that have none of their own.
-    pub connection: Option<Connection>,
+    pub connection: Option<ConnectionData>,
     /// Lines of the session that netrig does not read (`i=`, `u=`, `e=`, `p=`, `b=`, `k=`), as they stand.
     pub informative: Vec<(char, String)>,
     /// `t=` and what belongs to it (`r=`, `z=`), as they stand; at least one.
@@ -45,7 +45,7 @@ pub struct Description {
 
 /// `o=username id version IN IP4 address`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct SessionOrigin {
     /// `-` where there is none.
     pub username: String,
     /// Of the session; the same as long as it lasts.
@@ -53,12 +53,12 @@ pub struct Origin {
     /// One more with each change.
     pub version: u64,
     /// Of whoever made it.
-    pub address: Connection,
+    pub address: ConnectionData,
 }
 
 /// `IN IP4 192.0.2.1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionData {
     /// `IP4` or `IP6`.
     pub address_type: String,
     /// An address, a name, or an address of a group with its scope.
@@ -90,14 +90,14 @@ pub struct Media {
     /// `i=`, `b=`, `k=`, as they stand.
     pub informative: Vec<(char, String)>,
     /// Its own `c=`.
-    pub connection: Option<Connection>,
+    pub connection: Option<ConnectionData>,
     /// Its own `a=`.
     pub attributes: Vec<Attribute>,
 }
 
 /// Who sends (RFC 8866 section 6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum MediaDirection {
     /// Both.
     #[default]
     SendRecv,
@@ -109,7 +109,7 @@ pub enum Direction {
     Inactive,
 }
 
-impl Direction {
+impl MediaDirection {
     const ALL: [(&'static str, Self); 4] = [
         ("sendrecv", Self::SendRecv),
         ("sendonly", Self::SendOnly),
@@ -138,7 +138,7 @@ impl Direction {
     }
 }
 
-impl Connection {
+impl ConnectionData {
     /// Of an address.
     pub fn new(address: IpAddr) -> Self {
         let address_type = if address.is_ipv4() { "IP4" } else { "IP6" };
@@ -155,23 +155,28 @@ impl Attribute {
 
 impl Media {
     /// Who sends, as it says itself.
-    pub fn direction(&self) -> Option<Direction> {
+    pub fn direction(&self) -> Option<MediaDirection> {
         self.attributes.iter().rev().find_map(direction)
     }
 }
 
-fn direction(attribute: &Attribute) -> Option<Direction> {
-    Direction::named(&attribute.name).filter(|_| attribute.value.is_none())
+fn direction(attribute: &Attribute) -> Option<MediaDirection> {
+    MediaDirection::named(&attribute.name).filter(|_| attribute.value.is_none())
 }
 
-impl Description {
+impl SessionDescription {
     /// What a telephone offers: G.711 of both laws and DTMF at `port` of `address` (RFC 3551, RFC 4733).
     pub fn audio(address: IpAddr, port: u16, id: u64) -> Self {
         let attribute = |value: &str| Attribute::new("rtpmap", Some(value));
         Self {
-            origin: Origin { username: "-".into(), id, version: 1, address: Connection::new(address) },
+            origin: SessionOrigin {
+                username: "-".into(),
+                id,
+                version: 1,
+                address: ConnectionData::new(address),
+            },
             name: "-".into(),
-            connection: Some(Connection::new(address)),
+            connection: Some(ConnectionData::new(address)),
             informative: Vec::new(),
             times: vec![('t', "0 0".into())],
             attributes: Vec::new(),
@@ -209,7 +214,7 @@ impl Description {
     }
 
     /// Who sends in a medium: as it says, else as the session does, else both.
-    pub fn direction(&self, media: &Media) -> Direction {
+    pub fn direction(&self, media: &Media) -> MediaDirection {
         let own = media.direction().or_else(|| self.attributes.iter().rev().find_map(direction));
         own.unwrap_or_default()
     }
@@ -233,7 +238,7 @@ impl Description {
             let mut attributes: Vec<Attribute> =
                 media.attributes.iter().filter(is_of_taken).cloned().collect();
             let direction = self.direction(media).reversed();
-            if direction != Direction::default() {
+            if direction != MediaDirection::default() {
                 attributes.push(Attribute::new(direction.name(), None));
             }
             Media {
@@ -249,9 +254,14 @@ impl Description {
             }
         };
         Self {
-            origin: Origin { username: "-".into(), id, version: 1, address: Connection::new(address) },
+            origin: SessionOrigin {
+                username: "-".into(),
+                id,
+                version: 1,
+                address: ConnectionData::new(address),
+            },
             name: "-".into(),
-            connection: Some(Connection::new(address)),
+            connection: Some(ConnectionData::new(address)),
             informative: Vec::new(),
             times: self.times.clone(),
             attributes: Vec::new(),
@@ -311,7 +321,7 @@ impl<'a> Lines<'a> {
         found
     }
 
-    fn description(mut self) -> Result<Description, SdpError> {
+    fn description(mut self) -> Result<SessionDescription, SdpError> {
         if self.need('v', "`v=0`", "5.1")? != "0" {
             self.number -= 1;
             return Err(self.error("`v=0`", "5.1"));
@@ -341,7 +351,9 @@ impl<'a> Lines<'a> {
             media.push(self.media(found)?);
         }
         match self.lines.peek() {
-            None => Ok(Description { origin, name, connection, informative, times, attributes, media }),
+            None => {
+                Ok(SessionDescription { origin, name, connection, informative, times, attributes, media })
+            }
             Some(_) => Err(self.error("a line that may stand here", "5")),
         }
     }
@@ -360,7 +372,7 @@ impl<'a> Lines<'a> {
         Ok(Media { informative, connection, attributes: self.attributes()?, ..found })
     }
 
-    fn connection(&mut self) -> Result<Option<Connection>, SdpError> {
+    fn connection(&mut self) -> Result<Option<ConnectionData>, SdpError> {
         let Some(line) = self.take('c') else { return Ok(None) };
         let mut words = line.split(' ');
         let found = read_connection(&mut words).filter(|_| words.next().is_none());
@@ -381,19 +393,19 @@ impl<'a> Lines<'a> {
     }
 }
 
-fn read_connection<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Connection> {
+fn read_connection<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ConnectionData> {
     words.next().filter(|network| *network == "IN")?;
     let address_type = words.next().filter(|kind| matches!(*kind, "IP4" | "IP6"))?.to_owned();
     let address = words.next().filter(|address| !address.is_empty())?.to_owned();
-    Some(Connection { address_type, address })
+    Some(ConnectionData { address_type, address })
 }
 
-fn read_origin(line: &str) -> Option<Origin> {
+fn read_origin(line: &str) -> Option<SessionOrigin> {
     let mut words = line.split(' ');
     let username = words.next().filter(|name| !name.is_empty())?.to_owned();
     let (id, version) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let address = read_connection(&mut words)?;
-    words.next().is_none().then_some(Origin { username, id, version, address })
+    words.next().is_none().then_some(SessionOrigin { username, id, version, address })
 }
 
 fn read_media(line: &str) -> Option<Media> {
@@ -419,7 +431,7 @@ fn read_media(line: &str) -> Option<Media> {
     })
 }
 
-impl fmt::Display for Connection {
+impl fmt::Display for ConnectionData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IN {} {}", self.address_type, self.address)
     }
@@ -439,7 +451,7 @@ fn lines(f: &mut fmt::Formatter<'_>, lines: &[(char, String)], kinds: &[char]) -
     wanted.into_iter().try_for_each(|(kind, value)| write!(f, "{kind}={value}\r\n"))
 }
 
-fn connection(f: &mut fmt::Formatter<'_>, connection: Option<&Connection>) -> fmt::Result {
+fn connection(f: &mut fmt::Formatter<'_>, connection: Option<&ConnectionData>) -> fmt::Result {
     connection.map_or(Ok(()), |connection| write!(f, "c={connection}\r\n"))
 }
 
@@ -454,9 +466,9 @@ impl fmt::Display for Media {
     }
 }
 
-impl fmt::Display for Description {
+impl fmt::Display for SessionDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin { username, id, version, address } = &self.origin;
+        let SessionOrigin { username, id, version, address } = &self.origin;
         write!(f, "v=0\r\no={username} {id} {version} {address}\r\ns={}\r\n", self.name)?;
         lines(f, &self.informative, &['i', 'u', 'e', 'p'])?;
         connection(f, self.connection.as_ref())?;
@@ -480,10 +492,10 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc_comes_back_as_it_was() {
-        let description = Description::parse(EXAMPLE).unwrap();
+        let description = SessionDescription::parse(EXAMPLE).unwrap();
         assert_eq!(description.to_string(), EXAMPLE);
         assert_eq!(description.media.len(), 3);
-        assert_eq!(Description::parse(&EXAMPLE.replace("\r\n", "\n")).unwrap(), description);
+        assert_eq!(SessionDescription::parse(&EXAMPLE.replace("\r\n", "\n")).unwrap(), description);
     }
 
     #[test]
@@ -500,34 +512,34 @@ mod tests {
             ("a=rtpmap", "y=rtpmap", 14),
         ] {
             assert_eq!(
-                Description::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err().line,
+                SessionDescription::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err().line,
                 line,
                 "{from} {to}"
             );
         }
-        assert_eq!(Description::parse("").unwrap_err().line, 1);
+        assert_eq!(SessionDescription::parse("").unwrap_err().line, 1);
     }
 
     #[test]
     fn an_answer_takes_what_it_knows() {
         let here = [192, 0, 2, 1].into();
-        let mut offer = Description::parse(EXAMPLE).unwrap();
-        offer.media[0] = Description::audio(here, 4000, 7).media.remove(0);
+        let mut offer = SessionDescription::parse(EXAMPLE).unwrap();
+        offer.media[0] = SessionDescription::audio(here, 4000, 7).media.remove(0);
         offer.media[0].attributes.push(Attribute::new("sendonly", None));
         let answer = offer.answer(here, 6000, 1, &["8", "0"]);
         let ports: Vec<u16> = answer.media.iter().map(|media| media.port).collect();
         assert_eq!(ports, [6000, 6002, 0]);
         assert_eq!(answer.media[0].formats, ["0", "8"]);
-        assert_eq!(answer.media[0].direction(), Some(Direction::RecvOnly));
+        assert_eq!(answer.media[0].direction(), Some(MediaDirection::RecvOnly));
         assert_eq!(answer.media[0].attributes.len(), 3);
-        assert_eq!(Description::parse(&answer.to_string()).unwrap(), answer);
+        assert_eq!(SessionDescription::parse(&answer.to_string()).unwrap(), answer);
     }
 
     /// However many media somebody offers.
     #[test]
     fn an_answer_ends_with_the_ports() {
         let here = [192, 0, 2, 1].into();
-        let mut offer = Description::audio(here, 4000, 7);
+        let mut offer = SessionDescription::audio(here, 4000, 7);
         offer.media = vec![offer.media[0].clone(); 40_000];
         let answer = offer.answer(here, 65_530, 1, &["0"]);
         let ports: Vec<u16> = answer.media.iter().map(|media| media.port).collect();
@@ -538,7 +550,7 @@ mod tests {
     #[test]
     fn a_description_is_as_long_as_wanted() {
         for address in ["127.0.0.1", "2001:db8::1"] {
-            let offer = Description::audio(address.parse().unwrap(), DISCARD, 1);
+            let offer = SessionDescription::audio(address.parse().unwrap(), DISCARD, 1);
             let least = offer.to_string().len();
             // A few sizes just above the shortest leave no room for a line.
             for size in (0..least + 20).chain([400, 401, 600, 1000, 1400, 4096, 9001]) {
@@ -546,7 +558,7 @@ mod tests {
                 let text = padded.to_string();
                 let expected = if size < least + 14 { least } else { size };
                 assert_eq!(text.len(), expected, "{size}");
-                assert_eq!(Description::parse(&text).unwrap(), padded);
+                assert_eq!(SessionDescription::parse(&text).unwrap(), padded);
                 assert!(text.lines().all(|line| line.len() <= 200), "{text}");
             }
         }

@@ -13,7 +13,7 @@ pub struct Key {
 /// up to the most that were there at once and is then never allocated again.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<SlabEntry<T>>,
     /// The first of the free places.
     free: Option<u32>,
     capacity: u32,
@@ -21,13 +21,13 @@ pub struct Slab<T> {
 }
 
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct SlabEntry<T> {
     generation: u32,
-    state: State<T>,
+    state: SlotState<T>,
 }
 
 #[derive(Clone, Debug)]
-enum State<T> {
+enum SlotState<T> {
     Occupied(T),
     /// With the next free place.
     Free(Option<u32>),
@@ -54,7 +54,7 @@ impl<T> Slab<T> {
         let index = match self.free {
             Some(index) => index,
             None if self.entries.len() < self.capacity as usize => {
-                self.entries.push(Entry { generation: 0, state: State::Free(None) });
+                self.entries.push(SlabEntry { generation: 0, state: SlotState::Free(None) });
                 self.entries.len() as u32 - 1
             }
             None => return None,
@@ -62,10 +62,10 @@ impl<T> Slab<T> {
         let entry = &mut self.entries[index as usize];
         let key = Key { index, generation: entry.generation };
         self.free = match &entry.state {
-            State::Free(next) => *next,
-            State::Occupied(_) => None,
+            SlotState::Free(next) => *next,
+            SlotState::Occupied(_) => None,
         };
-        entry.state = State::Occupied(make(key));
+        entry.state = SlotState::Occupied(make(key));
         self.len += 1;
         Some(key)
     }
@@ -75,8 +75,8 @@ impl<T> Slab<T> {
         let entry =
             self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)?;
         match &entry.state {
-            State::Occupied(value) => Some(value),
-            State::Free(_) => None,
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Free(_) => None,
         }
     }
 
@@ -84,7 +84,7 @@ impl<T> Slab<T> {
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.index as usize)?;
         match &mut entry.state {
-            State::Occupied(value) if entry.generation == key.generation => Some(value),
+            SlotState::Occupied(value) if entry.generation == key.generation => Some(value),
             _ => None,
         }
     }
@@ -92,14 +92,15 @@ impl<T> Slab<T> {
     /// The key of what is now at an index.
     pub fn key_at(&self, index: u32) -> Option<Key> {
         let entry = self.entries.get(index as usize)?;
-        matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        matches!(entry.state, SlotState::Occupied(_)).then_some(Key { index, generation: entry.generation })
     }
 
     /// Of all that are there.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         let places = (0..).zip(&self.entries);
-        places.filter_map(|(index, entry): (u32, &Entry<T>)| {
-            matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        places.filter_map(|(index, entry): (u32, &SlabEntry<T>)| {
+            matches!(entry.state, SlotState::Occupied(_))
+                .then_some(Key { index, generation: entry.generation })
         })
     }
 
@@ -113,12 +114,12 @@ impl<T> Slab<T> {
         self.get(key)?;
         let entry = &mut self.entries[key.index as usize];
         entry.generation = entry.generation.wrapping_add(1);
-        let state = std::mem::replace(&mut entry.state, State::Free(self.free));
+        let state = std::mem::replace(&mut entry.state, SlotState::Free(self.free));
         self.free = Some(key.index);
         self.len -= 1;
         match state {
-            State::Occupied(value) => Some(value),
-            State::Free(_) => None,
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Free(_) => None,
         }
     }
 }

@@ -17,12 +17,12 @@ pub struct Acceptance {
     again: Repetition,
     end: Deadline,
     due: bool,
-    outcome: Option<Outcome>,
+    outcome: Option<AcceptanceOutcome>,
 }
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AcceptanceOutcome {
     /// The ACK came, so long after the 2xx was sent first.
     Acknowledged(Duration),
     /// It did not in 64·T1: "the dialog is confirmed, but the session SHOULD be terminated ... with a BYE".
@@ -53,12 +53,12 @@ impl Acceptance {
             return false;
         }
         if self.outcome.is_none() {
-            self.finish(Outcome::Acknowledged(now - self.since));
+            self.finish(AcceptanceOutcome::Acknowledged(now - self.since));
         }
         true
     }
 
-    fn finish(&mut self, outcome: Outcome) {
+    fn finish(&mut self, outcome: AcceptanceOutcome) {
         self.outcome = Some(outcome);
         self.again.stop();
         self.end.stop();
@@ -68,7 +68,7 @@ impl Acceptance {
     /// Its deadline was reached.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.end.has_come(now) {
-            self.finish(Outcome::Unacknowledged);
+            self.finish(AcceptanceOutcome::Unacknowledged);
         } else if self.again.has_come(now, Some(self.longest)) {
             self.due = true;
         }
@@ -85,7 +85,7 @@ impl Acceptance {
     }
 
     /// How it ended, once it has.
-    pub const fn outcome(&self) -> Option<Outcome> {
+    pub const fn outcome(&self) -> Option<AcceptanceOutcome> {
         self.outcome
     }
 }

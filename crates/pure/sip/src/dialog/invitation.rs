@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use netrig_core::Instant;
 
-use super::{Dialog, State};
+use super::{Dialog, DialogState};
 use crate::deadline::Deadline;
 use crate::transaction::Timing;
 use crate::{Request, Response, Status, Violation};
@@ -26,7 +26,7 @@ pub struct Invitation {
 
 /// What a response to the INVITE means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum InvitationEvent {
     /// Somebody works on it; no dialog comes of that.
     Trying,
     /// An early dialog, of this tag of the other's.
@@ -63,18 +63,22 @@ impl Invitation {
     ///
     /// # Errors
     /// No dialog can be made of it.
-    pub fn handle_response(&mut self, now: Instant, response: &Response) -> Result<Told, Violation> {
+    pub fn handle_response(
+        &mut self,
+        now: Instant,
+        response: &Response,
+    ) -> Result<InvitationEvent, Violation> {
         if response.status.is_final() && !response.status.is_success() {
             // "if a request outside of a dialog generates a non-2xx final response, any early dialogs created through
             // provisional responses to that request are terminated" (RFC 3261 section 12.3).
             self.end_early();
-            return Ok(Told::Refused);
+            return Ok(InvitationEvent::Refused);
         }
         let tag = response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
         let is_provisional = !response.status.is_final();
         let Some(tag) = tag.filter(|_| response.status != Status::TRYING) else {
             if is_provisional {
-                return Ok(Told::Trying);
+                return Ok(InvitationEvent::Trying);
             }
             return Err(Violation::new("RFC 3261 section 12.1.1", "To of the 2xx has no tag"));
         };
@@ -87,21 +91,21 @@ impl Invitation {
         if self.end.at().is_none() && !self.is_over {
             self.end = Deadline::after(now, self.timing.patience());
         }
-        let Some(dialog) = self.dialogs.get_mut(&tag) else { return Ok(Told::Trying) };
+        let Some(dialog) = self.dialogs.get_mut(&tag) else { return Ok(InvitationEvent::Trying) };
         dialog.confirm(response)?;
         // "The UAC core MUST generate an ACK request for each 2xx received from the transaction layer."
-        Ok(Told::Accepted(tag, Box::new(dialog.acknowledgement(&self.request))))
+        Ok(InvitationEvent::Accepted(tag, Box::new(dialog.acknowledgement(&self.request))))
     }
 
-    fn early(&mut self, tag: String, response: &Response) -> Result<Told, Violation> {
+    fn early(&mut self, tag: String, response: &Response) -> Result<InvitationEvent, Violation> {
         if !self.dialogs.contains_key(&tag) {
             // A provisional response makes a dialog if it has a tag and a Contact; some have none, and mean 180 all the same.
             if response.headers.get(&crate::Name::Contact).is_none() {
-                return Ok(Told::Trying);
+                return Ok(InvitationEvent::Trying);
             }
             self.begin(&tag, response)?;
         }
-        Ok(Told::Early(tag))
+        Ok(InvitationEvent::Early(tag))
     }
 
     fn begin(&mut self, tag: &str, response: &Response) -> Result<(), Violation> {
@@ -115,7 +119,7 @@ impl Invitation {
 
     fn end_early(&mut self) {
         self.is_over = true;
-        for dialog in self.dialogs.values_mut().filter(|dialog| dialog.state() == State::Early) {
+        for dialog in self.dialogs.values_mut().filter(|dialog| dialog.state() == DialogState::Early) {
             dialog.terminate();
         }
     }

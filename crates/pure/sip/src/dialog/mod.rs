@@ -1,8 +1,8 @@
 //! Dialogs: what two user agents have agreed on, and the requests that they send within it (RFC 3261 section 12).
 //!
 //! Start from [`Dialog::caller`] or [`Dialog::callee`]. An INVITE that proxies fork makes several: [`Invitation`] keeps
-//! them. Whoever answers an INVITE repeats what must arrive with [`Acceptance`] (its 2xx) and [`Provisionals`] (RFC 3262);
-//! [`Acknowledged`] is the other side of those. [`SessionTimer`] ends a session if neither side refreshes it (RFC 4028).
+//! them. Whoever answers an INVITE repeats what must arrive with [`Acceptance`] (its 2xx) and [`ProvisionalSender`] (RFC 3262);
+//! [`ProvisionalReceiver`] is the other side of those. [`SessionTimer`] ends a session if neither side refreshes it (RFC 4028).
 
 mod acceptance;
 mod invitation;
@@ -13,10 +13,10 @@ mod tests;
 
 use netrig_core::{Duration, Stream};
 
-pub use acceptance::{Acceptance, Outcome};
-pub use invitation::{Invitation, MOST_DIALOGS, Told};
+pub use acceptance::{Acceptance, AcceptanceOutcome};
+pub use invitation::{Invitation, InvitationEvent, MOST_DIALOGS};
 pub(crate) use provisional::RELIABLE;
-pub use provisional::{Acknowledged, MOST_WAITING, Provisional, Provisionals};
+pub use provisional::{MOST_WAITING, ProvisionalKind, ProvisionalReceiver, ProvisionalSender};
 pub use session_timer::{
     IntervalTooSmall, LEAST_INTERVAL, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent, TimerGrant,
 };
@@ -40,7 +40,7 @@ pub struct DialogId {
 
 /// How far a dialog has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum DialogState {
     /// By a provisional response.
     Early,
     /// By a 2xx.
@@ -53,7 +53,7 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Dialog {
     id: DialogId,
-    state: State,
+    state: DialogState,
     /// Whether this side made the Call-ID.
     is_caller: bool,
     local: NameAddr,
@@ -71,7 +71,7 @@ pub struct Dialog {
 
 /// Why a request is refused, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RequestRefusal {
     /// Of the response.
     pub status: Status,
     /// `Retry-After`, in seconds.
@@ -80,7 +80,7 @@ pub struct Refusal {
     pub why: Violation,
 }
 
-impl Refusal {
+impl RequestRefusal {
     pub(crate) fn new(
         status: Status,
         rule: &'static str,
@@ -126,19 +126,19 @@ fn parties(headers: &Headers) -> Option<(String, NameAddr, NameAddr)> {
 }
 
 /// What a message must have to make a dialog.
-struct Parts {
+struct DialogParts {
     call_id: String,
     from: NameAddr,
     to: NameAddr,
     sequence: u32,
 }
 
-fn parts(headers: &Headers) -> Result<Parts, Violation> {
+fn parts(headers: &Headers) -> Result<DialogParts, Violation> {
     let missing = |what: &'static str| Violation::new("RFC 3261 section 8.1.1", what);
     let (call_id, from, to) =
         parties(headers).ok_or_else(|| missing("there is no Call-ID, From or To that can be read"))?;
     let cseq = headers.cseq().ok().flatten().ok_or_else(|| missing("there is no CSeq that can be read"))?;
-    Ok(Parts { call_id, from, to, sequence: cseq.number })
+    Ok(DialogParts { call_id, from, to, sequence: cseq.number })
 }
 
 /// The only `Contact` of a message that makes a dialog, or moves its target.
@@ -176,8 +176,8 @@ pub(crate) fn needs_sips(request: &Request) -> bool {
     is_sips(&request.uri) || last.is_some_and(|last| is_sips(&last.uri))
 }
 
-fn state_of(status: Status) -> State {
-    if status.is_success() { State::Confirmed } else { State::Early }
+fn state_of(status: Status) -> DialogState {
+    if status.is_success() { DialogState::Confirmed } else { DialogState::Early }
 }
 
 impl Dialog {
@@ -186,7 +186,7 @@ impl Dialog {
     /// # Errors
     /// One of them lacks what a dialog is made of.
     pub fn caller(request: &Request, response: &Response) -> Result<Self, Violation> {
-        let Parts { call_id, from, sequence, .. } = parts(&request.headers)?;
+        let DialogParts { call_id, from, sequence, .. } = parts(&request.headers)?;
         let remote = parts(&response.headers)?.to;
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in reverse
         // order and preserving all URI parameters" (RFC 3261 section 12.1.2).
@@ -220,7 +220,7 @@ impl Dialog {
     /// # Errors
     /// One of them lacks what a dialog is made of, or the `Contact` is no SIPS URI where it must be one.
     pub fn callee(request: &Request, response: &Response) -> Result<Self, Violation> {
-        let Parts { call_id, from, sequence, .. } = parts(&request.headers)?;
+        let DialogParts { call_id, from, sequence, .. } = parts(&request.headers)?;
         let (local, contact_is) = (parts(&response.headers)?.to, contact(&response.headers)?);
         if local.tag().is_none() {
             return Err(Violation::new("RFC 3261 section 12.1.1", "To of the response has no tag"));
@@ -259,7 +259,7 @@ impl Dialog {
     }
 
     /// How far it has come.
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> DialogState {
         self.state
     }
 
@@ -270,13 +270,13 @@ impl Dialog {
 
     /// It is over: a BYE was sent or came.
     pub fn terminate(&mut self) {
-        self.state = State::Terminated;
+        self.state = DialogState::Terminated;
     }
 
     /// The callee sends the 2xx of the request that made it.
     pub fn accepted(&mut self) {
         self.asked = None;
-        self.state = State::Confirmed;
+        self.state = DialogState::Confirmed;
     }
 
     /// The next request within it, without `Via` and body. An ACK is made by [`Dialog::acknowledgement`], a CANCEL by its
@@ -285,7 +285,7 @@ impl Dialog {
     /// # Errors
     /// The rules of RFC 3261 sections 14.1 and 15 forbid it now.
     pub fn request(&mut self, method: Method) -> Result<Request, Violation> {
-        if self.state == State::Terminated {
+        if self.state == DialogState::Terminated {
             return Err(Violation::new("RFC 3261 section 12.3", "the dialog is over"));
         }
         // "a UAC MUST NOT initiate a new INVITE transaction within a dialog while another INVITE transaction is in progress in
@@ -294,7 +294,7 @@ impl Dialog {
             return Err(Violation::new("RFC 3261 section 14.1", "another INVITE is in progress"));
         }
         // "the callee's UA MAY send a BYE on confirmed dialogs, but MUST NOT send a BYE on early dialogs".
-        if method == Method::Bye && self.state == State::Early && !self.is_caller {
+        if method == Method::Bye && self.state == DialogState::Early && !self.is_caller {
             return Err(Violation::new("RFC 3261 section 15", "the callee ends no early dialog by BYE"));
         }
         // "if the local sequence number is not empty, the value of the local sequence number MUST be incremented by one".
@@ -304,7 +304,7 @@ impl Dialog {
             self.asking = Some(sequence);
         }
         if method == Method::Bye {
-            self.state = State::Terminated;
+            self.state = DialogState::Terminated;
         }
         let mut request = self.within(method.clone(), sequence);
         if is_target_refresh(&method) {
@@ -359,15 +359,15 @@ impl Dialog {
     ///
     /// # Errors
     /// How it is to be refused; nothing has changed then. `Retry-After` is drawn from `random`.
-    pub fn handle_request(&mut self, request: &Request, random: &mut Stream) -> Result<(), Refusal> {
-        let broken = |why: Violation| Refusal { status: Status::BAD_REQUEST, retry_after: None, why };
-        let Parts { sequence, .. } = parts(&request.headers).map_err(broken)?;
+    pub fn handle_request(&mut self, request: &Request, random: &mut Stream) -> Result<(), RequestRefusal> {
+        let broken = |why: Violation| RequestRefusal { status: Status::BAD_REQUEST, retry_after: None, why };
+        let DialogParts { sequence, .. } = parts(&request.headers).map_err(broken)?;
         if matches!(request.method, Method::Ack | Method::Cancel) {
             // Their numbers are those of their INVITE.
             return Ok(());
         }
-        if self.state == State::Terminated {
-            return Err(Refusal::new(
+        if self.state == DialogState::Terminated {
+            return Err(RequestRefusal::new(
                 Status::CALL_DOES_NOT_EXIST,
                 "RFC 3261 section 12.2.2",
                 "the dialog is over",
@@ -377,7 +377,7 @@ impl Dialog {
         // rejected with a 500". The same number again, in another transaction, is no better.
         if let Some(last) = self.remote_sequence.filter(|last| sequence <= *last) {
             let what = format!("CSeq {sequence} comes after {last}");
-            return Err(Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 12.2.2", what));
+            return Err(RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 12.2.2", what));
         }
         if request.method == Method::Invite {
             self.refuse_at_once(random)?;
@@ -392,24 +392,24 @@ impl Dialog {
             self.target = contact.uri;
         }
         if request.method == Method::Bye {
-            self.state = State::Terminated;
+            self.state = DialogState::Terminated;
         }
         Ok(())
     }
 
-    fn refuse_at_once(&self, random: &mut Stream) -> Result<(), Refusal> {
+    fn refuse_at_once(&self, random: &mut Stream) -> Result<(), RequestRefusal> {
         // "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress MUST return a 491
         // (Request Pending) response".
         if self.asking.is_some() {
             let what = "an INVITE of this side is in progress";
-            return Err(Refusal::new(Status::REQUEST_PENDING, "RFC 3261 section 14.2", what));
+            return Err(RequestRefusal::new(Status::REQUEST_PENDING, "RFC 3261 section 14.2", what));
         }
         // "A UAS that receives a second INVITE before it sends the final response to a first INVITE with a lower CSeq sequence
         // number on the same dialog MUST return a 500 ... and MUST include a Retry-After header field with a randomly chosen
         // value of between 0 and 10 seconds."
         if self.asked.is_some() {
             let what = "an INVITE before it has no final response";
-            let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 14.2", what);
+            let refusal = RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 14.2", what);
             return Err(refusal.with_retry_after(random));
         }
         Ok(())
@@ -438,18 +438,18 @@ impl Dialog {
         }
         // "If the response for a request within a dialog is a 481 ... or a 408 ..., the UAC SHOULD terminate the dialog."
         if matches!(response.status, Status::CALL_DOES_NOT_EXIST | Status::REQUEST_TIMEOUT) {
-            self.state = State::Terminated;
+            self.state = DialogState::Terminated;
         }
     }
 
     /// The 2xx of the INVITE that made it: "the dialog MUST be transitioned to the "confirmed" state, and the route set for the
     /// dialog MUST be recomputed based on the 2xx response" (RFC 3261 section 13.2.2.4).
     fn confirm(&mut self, response: &Response) -> Result<(), Violation> {
-        if self.state == State::Early {
+        if self.state == DialogState::Early {
             let mut routes = record_routes(&response.headers)?;
             routes.reverse();
             self.routes = routes;
-            self.state = State::Confirmed;
+            self.state = DialogState::Confirmed;
         }
         self.handle_response(response);
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use netrig_core::{Instant, Stream};
 
-use super::Refusal;
+use super::RequestRefusal;
 use crate::deadline::{Deadline, Repetition, earliest};
 use crate::header::{CSeq, RAck};
 use crate::transaction::Timing;
@@ -18,7 +18,7 @@ pub const MOST_WAITING: usize = 16;
 
 /// The sender of reliable provisional responses to one request.
 #[derive(Debug)]
-pub struct Provisionals {
+pub struct ProvisionalSender {
     timing: Timing,
     request: CSeq,
     next: u32,
@@ -31,7 +31,7 @@ pub struct Provisionals {
     given_up: bool,
 }
 
-impl Provisionals {
+impl ProvisionalSender {
     /// For `invite`. `None` if its sender knows nothing of `100rel` (RFC 3262 section 3), or its `CSeq` cannot be read.
     pub fn new(invite: &Request, timing: Timing, random: &mut Stream) -> Option<Self> {
         if ![Name::Supported, Name::Require].iter().any(|name| invite.headers.has_token(name, RELIABLE)) {
@@ -85,18 +85,19 @@ impl Provisionals {
     /// # Errors
     /// "If a PRACK request is received by the UA core that does not match any unacknowledged reliable provisional response, the
     /// UAS MUST respond to the PRACK with a 481 response."
-    pub fn handle_request(&mut self, now: Instant, prack: &Request) -> Result<(), Refusal> {
+    pub fn handle_request(&mut self, now: Instant, prack: &Request) -> Result<(), RequestRefusal> {
         const RULE: &str = "RFC 3262 section 3";
         let rack = prack.headers.rack().ok().flatten();
-        let rack =
-            rack.ok_or_else(|| Refusal::new(Status::BAD_REQUEST, RULE, "there is no RAck that can be read"))?;
+        let rack = rack.ok_or_else(|| {
+            RequestRefusal::new(Status::BAD_REQUEST, RULE, "there is no RAck that can be read")
+        })?;
         let matching = self
             .sent
             .as_ref()
             .is_some_and(|(number, _)| *number == rack.response && rack.request == self.request);
         if !matching {
             let what = format!("RAck `{rack}` is of no response that waits for it");
-            return Err(Refusal::new(Status::CALL_DOES_NOT_EXIST, RULE, what));
+            return Err(RequestRefusal::new(Status::CALL_DOES_NOT_EXIST, RULE, what));
         }
         self.stop_repeating();
         self.sent = None;
@@ -140,7 +141,7 @@ impl Provisionals {
         }
     }
 
-    /// When [`Provisionals::handle_timeout`] wants to be called next.
+    /// When [`ProvisionalSender::handle_timeout`] wants to be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         earliest([self.again.at(), self.end.at()])
     }
@@ -160,13 +161,13 @@ impl Provisionals {
 
 /// The receiver of reliable provisional responses in one early dialog.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Acknowledged {
+pub struct ProvisionalReceiver {
     last: Option<u32>,
 }
 
 /// What a provisional response is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provisional {
+pub enum ProvisionalKind {
     /// It needs no PRACK.
     Unreliable,
     /// To be told and acknowledged by a PRACK with this.
@@ -177,25 +178,25 @@ pub enum Provisional {
     TooEarly,
 }
 
-impl Acknowledged {
+impl ProvisionalReceiver {
     /// A provisional response to an INVITE came in this dialog.
-    pub fn handle_response(&mut self, response: &Response) -> Provisional {
+    pub fn handle_response(&mut self, response: &Response) -> ProvisionalKind {
         let headers = &response.headers;
         let needs = headers.has_token(&Name::Require, RELIABLE);
         let (Ok(Some(number)), Ok(Some(request))) = (headers.number(&Name::RSeq), headers.cseq()) else {
-            return Provisional::Unreliable;
+            return ProvisionalKind::Unreliable;
         };
         if !needs || response.status.is_final() || response.status == Status::TRYING {
-            return Provisional::Unreliable;
+            return ProvisionalKind::Unreliable;
         }
         match self.last {
-            Some(last) if number <= last => Provisional::Repeated,
+            Some(last) if number <= last => ProvisionalKind::Repeated,
             // "its RSeq value is not one higher than the value of the sequence number, that response MUST NOT be acknowledged with
             // a PRACK, and MUST NOT be processed further by the UAC" (RFC 3262 section 4).
-            Some(last) if number != last.wrapping_add(1) => Provisional::TooEarly,
+            Some(last) if number != last.wrapping_add(1) => ProvisionalKind::TooEarly,
             _ => {
                 self.last = Some(number);
-                Provisional::Reliable(RAck { response: number, request })
+                ProvisionalKind::Reliable(RAck { response: number, request })
             }
         }
     }

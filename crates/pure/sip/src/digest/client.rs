@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Answer, Challenge, Quality, Session, preferred};
+use super::{DigestChallenge, DigestCredentials, DigestSession, Quality, preferred};
 use crate::header::AuthenticationInfo;
 use crate::{Method, Name};
 
@@ -51,12 +51,12 @@ pub struct DigestClient {
 struct RealmSession {
     /// `Authorization` or `Proxy-Authorization`.
     field: Name,
-    session: Session,
+    session: DigestSession,
     /// The credentials were accepted.
     is_accepted: bool,
     /// The nonce was replaced because it was too old, and the new one has not been accepted.
     was_stale: bool,
-    last: Option<Answer>,
+    last: Option<DigestCredentials>,
 }
 
 /// Why a request that was challenged is not sent again.
@@ -75,7 +75,7 @@ pub enum ChallengeError {
 
 /// What `Authentication-Info` has said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proven {
+pub enum ServerProof {
     /// Nothing that is wrong, or of use.
     Nothing,
     /// The next request is to use another nonce.
@@ -93,11 +93,11 @@ impl DigestClient {
     /// The request is not to be sent again with the credentials of this user.
     pub fn challenged(
         &mut self,
-        challenges: impl IntoIterator<Item = (Name, Challenge)>,
+        challenges: impl IntoIterator<Item = (Name, DigestChallenge)>,
         username: &str,
         password: &str,
     ) -> Result<(), ChallengeError> {
-        let mut asked: Vec<(Name, Challenge)> = Vec::new();
+        let mut asked: Vec<(Name, DigestChallenge)> = Vec::new();
         for (name, challenge) in challenges {
             let field = match name {
                 Name::ProxyAuthenticate => Name::ProxyAuthorization,
@@ -127,7 +127,7 @@ impl DigestClient {
                 }
                 known => known.is_some_and(|known| !known.is_accepted),
             };
-            let session = Session::new(challenge, username, password);
+            let session = DigestSession::new(challenge, username, password);
             let fresh = RealmSession { field, session, is_accepted: false, was_stale, last: None };
             match known {
                 Some(at) => self.realms[at] = fresh,
@@ -147,20 +147,20 @@ impl DigestClient {
     }
 
     /// Takes the `Authentication-Info` of a response to the last request, which has this body.
-    pub fn informed(&mut self, info: &AuthenticationInfo, body: &[u8]) -> Proven {
+    pub fn informed(&mut self, info: &AuthenticationInfo, body: &[u8]) -> ServerProof {
         let AuthenticationInfo(parameters) = info;
         let mut own = self.realms.iter_mut().filter(|known| known.field == Name::Authorization);
         let found = match parameters.text("rspauth") {
-            Some(proof) => own.find(|known| known.is_proof(&proof, body)).ok_or(Proven::Wrong),
-            None => own.next().ok_or(Proven::Nothing),
+            Some(proof) => own.find(|known| known.is_proof(&proof, body)).ok_or(ServerProof::Wrong),
+            None => own.next().ok_or(ServerProof::Nothing),
         };
         match (found, parameters.text("nextnonce")) {
             (Err(why), _) => why,
-            (Ok(_), None) => Proven::Nothing,
+            (Ok(_), None) => ServerProof::Nothing,
             (Ok(known), Some(nonce)) => {
                 known.session.challenge.nonce = nonce;
                 known.session.cnonce = None;
-                Proven::NextNonce
+                ServerProof::NextNonce
             }
         }
     }
@@ -180,9 +180,9 @@ impl DigestClient {
         body: &'a [u8],
         cnonce: &'a str,
         (account, counts): (u32, &'a mut NonceCounts),
-    ) -> impl Iterator<Item = (&'a Name, Answer)> {
+    ) -> impl Iterator<Item = (&'a Name, DigestCredentials)> {
         self.realms.iter_mut().map(move |known| {
-            let Challenge { realm, nonce, .. } = &known.session.challenge;
+            let DigestChallenge { realm, nonce, .. } = &known.session.challenge;
             let count = counts.next(account, realm, nonce);
             let answer = known.session.answer_counted(method, uri, body, cnonce, count);
             known.last = Some(answer.clone());
@@ -202,7 +202,7 @@ impl RealmSession {
 
     /// Whether a server that knows the password has answered the last request so (RFC 7616 section 3.5).
     fn is_proof(&self, proof: &str, body: &[u8]) -> bool {
-        let expected = |last: &Answer| last.proof("", body, &self.session.secret);
+        let expected = |last: &DigestCredentials| last.proof("", body, &self.session.secret);
         self.last.as_ref().is_some_and(|last| expected(last).eq_ignore_ascii_case(proof))
     }
 }
@@ -213,14 +213,14 @@ mod tests {
     use crate::Headers;
     use crate::digest::{DigestError, Hash, Secret};
 
-    fn challenge(text: &str) -> Result<Challenge, DigestError> {
+    fn challenge(text: &str) -> Result<DigestChallenge, DigestError> {
         let mut headers = Headers::default();
         headers.push(Name::WwwAuthenticate, text);
-        Challenge::read(&headers.challenges(&Name::WwwAuthenticate).unwrap()[0])
+        DigestChallenge::read(&headers.challenges(&Name::WwwAuthenticate).unwrap()[0])
     }
 
     /// What `DigestClient` answers to the second request that it is asked for, after one that has used the same nonce.
-    fn second(text: &str) -> Answer {
+    fn second(text: &str) -> DigestCredentials {
         let (mut client, mut counts) = (DigestClient::default(), NonceCounts::default());
         let challenge = challenge(text).unwrap();
         client.challenged([(Name::WwwAuthenticate, challenge)], "bob", "zan:zi").unwrap();
@@ -279,7 +279,7 @@ mod tests {
         assert!(challenge("Digest realm=\"r\", nonce=\"n\", algorithm=SHA-999").is_err());
     }
 
-    fn of(text: &str) -> (Name, Challenge) {
+    fn of(text: &str) -> (Name, DigestChallenge) {
         (Name::WwwAuthenticate, challenge(&format!("Digest {text}, qop=\"auth\"")).unwrap())
     }
 
@@ -336,11 +336,11 @@ mod tests {
                 headers.push(Name::AuthenticationInfo, text);
                 client.informed(&headers.authentication_info().unwrap().unwrap(), b"hello")
             };
-            assert_eq!(inform(&mut client, &format!("rspauth=\"{proof}\", qop={qop}")), Proven::Nothing);
-            assert_eq!(inform(&mut client, "rspauth=\"0\", nextnonce=\"m\""), Proven::Wrong);
+            assert_eq!(inform(&mut client, &format!("rspauth=\"{proof}\", qop={qop}")), ServerProof::Nothing);
+            assert_eq!(inform(&mut client, "rspauth=\"0\", nextnonce=\"m\""), ServerProof::Wrong);
             assert_eq!(
                 inform(&mut client, &format!("nextnonce=\"m\", rspauth=\"{proof}\"")),
-                Proven::NextNonce
+                ServerProof::NextNonce
             );
             let next = ask(&mut client);
             assert_eq!((next.nonce.as_str(), next.protection.as_ref().map(|own| own.count)), ("m", Some(1)));

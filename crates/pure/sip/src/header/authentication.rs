@@ -10,15 +10,15 @@ use crate::grammar::{Cursor, is_token};
 
 /// What a server asks for: `Digest realm="example.com", nonce="…"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Challenge(pub Scheme);
+pub struct Challenge(pub AuthScheme);
 
 /// What a client answers: `Digest username="bob", response="…"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials(pub Scheme);
+pub struct Credentials(pub AuthScheme);
 
 /// The name of an authentication scheme with its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scheme {
+pub struct AuthScheme {
     /// `Digest`; compared without case.
     pub name: String,
     /// In their order.
@@ -29,7 +29,7 @@ pub struct Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthenticationInfo(pub Parameters);
 
-impl Scheme {
+impl AuthScheme {
     /// Without parameters.
     pub fn new(name: &str) -> Self {
         Self { name: name.into(), parameters: Parameters::default() }
@@ -70,7 +70,7 @@ fn auth_value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
     }
 }
 
-impl fmt::Display for Scheme {
+impl fmt::Display for AuthScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         for ((name, value), sign) in
@@ -84,13 +84,13 @@ impl fmt::Display for Scheme {
 
 impl Challenge {
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        Scheme::read(cursor).map(Self)
+        AuthScheme::read(cursor).map(Self)
     }
 }
 
 impl Credentials {
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        Scheme::read(cursor).map(Self)
+        AuthScheme::read(cursor).map(Self)
     }
 }
 

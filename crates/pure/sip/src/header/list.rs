@@ -17,7 +17,7 @@ pub struct Headers(Vec<(Name, String)>);
 
 /// A header field that may stand several times, or have several values in one: `Via`, `Route`, `Contact`. All of its
 /// values in their order, or the first error.
-pub type Values<T> = Result<Vec<T>, ParseError>;
+pub type HeaderValues<T> = Result<Vec<T>, ParseError>;
 
 impl Headers {
     /// All, in their order.
@@ -144,7 +144,7 @@ impl Headers {
     ///
     /// # Errors
     /// One that does not follow the grammar.
-    pub fn vias(&self) -> Values<Via> {
+    pub fn vias(&self) -> HeaderValues<Via> {
         self.values(&Name::Via, "RFC 3261 section 20.42", Via::read)
     }
 
@@ -215,7 +215,7 @@ impl Headers {
     ///
     /// # Errors
     /// One that does not follow the grammar.
-    pub fn addresses(&self, name: &Name) -> Values<NameAddr> {
+    pub fn addresses(&self, name: &Name) -> HeaderValues<NameAddr> {
         if *name == Name::Contact && self.get(name) == Some("*") {
             return Ok(Vec::new());
         }
@@ -239,7 +239,7 @@ impl Headers {
     ///
     /// # Errors
     /// One that is no token.
-    pub fn tokens(&self, name: &Name) -> Values<String> {
+    pub fn tokens(&self, name: &Name) -> HeaderValues<String> {
         self.values(name, "RFC 3261 section 20", |cursor| cursor.token("a token").map(str::to_owned))
     }
 
@@ -247,7 +247,7 @@ impl Headers {
     ///
     /// # Errors
     /// One that does not follow the grammar.
-    pub fn challenges(&self, name: &Name) -> Values<Challenge> {
+    pub fn challenges(&self, name: &Name) -> HeaderValues<Challenge> {
         self.each(name, "RFC 3261 section 20.44", Challenge::read)
     }
 
@@ -255,7 +255,7 @@ impl Headers {
     ///
     /// # Errors
     /// One that does not follow the grammar.
-    pub fn credentials(&self, name: &Name) -> Values<Credentials> {
+    pub fn credentials(&self, name: &Name) -> HeaderValues<Credentials> {
         self.each(name, "RFC 3261 section 20.7", Credentials::read)
     }
 
@@ -282,7 +282,7 @@ impl Headers {
         name: &Name,
         rule: &'static str,
         read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Values<T> {
+    ) -> HeaderValues<T> {
         self.all(name).map(|value| whole(value, rule, &read)).collect()
     }
 
@@ -292,7 +292,7 @@ impl Headers {
         name: &Name,
         rule: &'static str,
         read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Values<T> {
+    ) -> HeaderValues<T> {
         let mut found = Vec::new();
         let may_be_empty = matches!(name, Name::Supported | Name::Allow);
         for value in self.all(name).filter(|value| !value.is_empty() || !may_be_empty) {

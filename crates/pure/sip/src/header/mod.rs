@@ -10,8 +10,8 @@ mod via;
 
 pub use address::NameAddr;
 pub(crate) use address::NameAddrView;
-pub use authentication::{AuthenticationInfo, Challenge, Credentials, Scheme as AuthScheme};
-pub use list::{Headers, Values};
+pub use authentication::{AuthScheme, AuthenticationInfo, Challenge, Credentials};
+pub use list::{HeaderValues, Headers};
 pub use name::Name;
 pub use parameters::Parameters;
 pub(crate) use parameters::{ParameterGrammar, ParametersView};

@@ -101,7 +101,7 @@ pub(crate) enum ParameterGrammar {
 }
 
 /// A name, and its value if it has one.
-type Parameter<'a> = (&'a str, Option<&'a str>);
+type ParameterPair<'a> = (&'a str, Option<&'a str>);
 
 /// Parameters where they stand in a text; their grammar has been checked.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ impl<'a> ParametersView<'a> {
     }
 
     /// In their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Parameter<'a>> + use<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ParameterPair<'a>> + use<'a> {
         let (grammar, mut cursor) = (self.grammar, Cursor::new(self.text, ""));
         std::iter::from_fn(move || grammar.parameter(&mut cursor).ok().flatten())
     }
@@ -149,7 +149,7 @@ impl<'a> ParametersView<'a> {
 
 impl ParameterGrammar {
     /// The next parameter with its separator, if there is one.
-    fn parameter<'a>(self, cursor: &mut Cursor<'a>) -> Result<Option<Parameter<'a>>, ParseError> {
+    fn parameter<'a>(self, cursor: &mut Cursor<'a>) -> Result<Option<ParameterPair<'a>>, ParseError> {
         match self {
             Self::Uri => uri_parameter(cursor),
             Self::Field if !cursor.eat_separator(b';') => Ok(None),
@@ -184,7 +184,7 @@ const fn is_parameter(byte: u8) -> bool {
 
 impl From<ParametersView<'_>> for Parameters {
     fn from(view: ParametersView<'_>) -> Self {
-        let owned = |(name, value): Parameter<'_>| (name.to_owned(), value.map(str::to_owned));
+        let owned = |(name, value): ParameterPair<'_>| (name.to_owned(), value.map(str::to_owned));
         Self(view.iter().map(owned).collect())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::scan::{Field, Scan};
 use super::text::put_unfolded;
-use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
+use crate::digest::{ChallengeError, DigestChallenge, DigestClient, NonceCounts, ServerProof};
 use crate::grammar::Cursor;
 use crate::record::Failure;
 use crate::{Method, Name, header};
@@ -82,12 +82,12 @@ impl Proof {
         let line = unfolded(value).ok_or(rule)?;
         let info = header::AuthenticationInfo::read(&mut Cursor::new(&line, rule)).map_err(|_| rule)?;
         match self.client.informed(&info, scan.body) {
-            Proven::Wrong => Err("RFC 7616 section 3.5"),
-            Proven::NextNonce => {
+            ServerProof::Wrong => Err("RFC 7616 section 3.5"),
+            ServerProof::NextNonce => {
                 self.goes_on = true;
                 Ok(())
             }
-            Proven::Nothing => Ok(()),
+            ServerProof::Nothing => Ok(()),
         }
     }
 
@@ -120,8 +120,8 @@ impl Proof {
 }
 
 /// A challenge of a response, if it is one that can be answered.
-fn challenge(value: &[u8]) -> Option<Challenge> {
-    Challenge::of_value(&unfolded(value)?)
+fn challenge(value: &[u8]) -> Option<DigestChallenge> {
+    DigestChallenge::of_value(&unfolded(value)?)
 }
 
 /// A value as it stands in a response, often in several lines, in one.

@@ -12,7 +12,7 @@ use super::session::Session;
 use super::setup::Setup;
 use super::text::Text;
 use crate::deadline::{Deadline, Repetition, earliest};
-use crate::record::{Counts, Failure, Stamps, Token, What, Wish};
+use crate::record::{CalleeAction, Counts, Failure, Stamps, Token, What};
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,20 +77,20 @@ pub enum Scenario {
 
 impl Scenario {
     /// What the other side is to do for it.
-    pub const fn wish(self) -> Wish {
+    pub const fn wish(self) -> CalleeAction {
         match self {
-            Self::Busy => Wish::Refuse,
-            Self::Cancel { .. } | Self::NoAnswer { .. } => Wish::Ring,
-            Self::EarlyMedia { .. } => Wish::Progress,
-            Self::Prack { .. } => Wish::Reliable,
-            Self::Fork { .. } => Wish::Both,
+            Self::Busy => CalleeAction::Refuse,
+            Self::Cancel { .. } | Self::NoAnswer { .. } => CalleeAction::Ring,
+            Self::EarlyMedia { .. } => CalleeAction::Progress,
+            Self::Prack { .. } => CalleeAction::Reliable,
+            Self::Fork { .. } => CalleeAction::Both,
             Self::Call { .. }
             | Self::DelayedOffer { .. }
             | Self::Reinvite { .. }
             | Self::Redirect
             | Self::Options
             | Self::Message
-            | Self::Subscribe { .. } => Wish::Answer,
+            | Self::Subscribe { .. } => CalleeAction::Answer,
         }
     }
 
@@ -349,7 +349,7 @@ pub(super) struct Answer {
     pub(super) token: Token,
     pub(super) phase: Answering,
     pub(super) failure: Option<Failure>,
-    pub(super) wish: Wish,
+    pub(super) wish: CalleeAction,
     pub(super) said: Said,
     /// Of the INVITE.
     pub(super) cseq: u32,

@@ -13,7 +13,7 @@ use super::template::{Hole, Template, TemplateError};
 use super::text::put_unfolded;
 use crate::dialog::LEAST_INTERVAL;
 use crate::digits::Decimal;
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 use crate::{Message, Method, Status};
 
 /// What is asked.
@@ -217,8 +217,8 @@ impl Requests {
             elsewhere: InitialRequests::new(setup, true)?,
             refresh: invite(description)?,
             update: within(Step::Update, Method::Update, &updating, b"")?,
-            hold: invite(&changed(description, Direction::SendOnly))?,
-            resume: invite(&changed(description, Direction::SendRecv))?,
+            hold: invite(&changed(description, MediaDirection::SendOnly))?,
+            resume: invite(&changed(description, MediaDirection::SendRecv))?,
             prack: within(Step::Prack, Method::Prack, &acknowledged, b"")?,
             acknowledge: within(Step::Ack, Method::Ack, "", b"")?,
             answer: within(Step::Ack, Method::Ack, "", description)?,
@@ -326,10 +326,10 @@ impl Responses {
             accepted: accepting(description)?,
             accepted_bare: accepting(b"")?,
             changed: [
-                accepting(&changed(description, Direction::SendRecv))?,
-                accepting(&changed(description, Direction::SendOnly))?,
-                accepting(&changed(description, Direction::RecvOnly))?,
-                accepting(&changed(description, Direction::Inactive))?,
+                accepting(&changed(description, MediaDirection::SendRecv))?,
+                accepting(&changed(description, MediaDirection::SendOnly))?,
+                accepting(&changed(description, MediaDirection::RecvOnly))?,
+                accepting(&changed(description, MediaDirection::Inactive))?,
             ],
             updated: response(Status::OK, &format!("{own}{ALLOW}{SUPPORTED}{}", session()), b"")?,
             too_small: response(Status::SESSION_INTERVAL_TOO_SMALL, &least, b"")?,

@@ -69,6 +69,6 @@ pub use text::Text;
 pub use user::Registration;
 
 pub use crate::record::{
-    Broken, Counts, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side, Stamps, TlsFault, Token,
-    Unlocated, What, Wish,
+    Broken, CalleeAction, Counts, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side, Stamps,
+    TlsFault, Token, Unlocated, What,
 };

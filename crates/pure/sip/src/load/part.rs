@@ -21,7 +21,7 @@ use super::template::TemplateError;
 use super::user::Registration;
 use super::users::{Next, Users, share};
 use crate::index::Tally;
-use crate::record::{Broken, Departure, Owner, Record, Side, Token, Unlocated, Wish};
+use crate::record::{Broken, CalleeAction, Departure, Owner, Record, Side, Token, Unlocated};
 
 /// Registrations that are under way at once in each part before the load begins, and after it.
 const AT_ONCE: u32 = 32;
@@ -114,7 +114,9 @@ impl Part {
         let part = |of: u32| share(of.into(), number.into(), parts.into()) as u32;
         let own = part(plan.users);
         let callee = match plan.callee {
-            CalleeOrder::Own { ringing } => Some(Callee::new(setup.clone(), Wish::Answer, ringing, secret)?),
+            CalleeOrder::Own { ringing } => {
+                Some(Callee::new(setup.clone(), CalleeAction::Answer, ringing, secret)?)
+            }
             CalleeOrder::Foreign => None,
         };
         // Of a load of calls the peers are registered, whose names stand behind those of the users. Who does nothing stands

@@ -14,7 +14,7 @@ use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
 use crate::index::Thresholds;
 use crate::record::What;
-use crate::sdp::{DISCARD, Description};
+use crate::sdp::{DISCARD, SessionDescription};
 use crate::transaction::Timing;
 
 /// What users do.
@@ -518,7 +518,11 @@ fn is_rate(stage: &Stage) -> bool {
 
 /// A session description of so many bytes; no shorter one than that of its stream, and none of zero bytes.
 fn session_description(local: IpAddr, size: usize) -> String {
-    if size == 0 { String::new() } else { Description::audio(local, DISCARD, 1).padded(size).to_string() }
+    if size == 0 {
+        String::new()
+    } else {
+        SessionDescription::audio(local, DISCARD, 1).padded(size).to_string()
+    }
 }
 
 #[cfg(test)]

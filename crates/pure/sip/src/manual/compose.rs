@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::Step;
 use super::desk::Desk;
-use crate::dialog::{Dialog, MAX_FORWARDS, State};
+use crate::dialog::{Dialog, DialogState, MAX_FORWARDS};
 use crate::fault::Fault;
 use crate::header::{CSeq, NameAddr, Transport, Via};
-use crate::sdp::{DISCARD, Description, SDP_TYPE};
+use crate::sdp::{DISCARD, SDP_TYPE, SessionDescription};
 use crate::transaction::{ClientKey, Timing};
 use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
 
@@ -71,7 +71,7 @@ impl Desk {
             Step::Ack => (self.acknowledgement()?, None),
             Step::Cancel => return Ok(Draft { step, request: self.cancellation()?, dialog: None }),
             Step::Bye | Step::ReInvite => {
-                let dialog = self.dialog().filter(|dialog| dialog.state() != State::Terminated);
+                let dialog = self.dialog().filter(|dialog| dialog.state() != DialogState::Terminated);
                 let none = || Violation::new("RFC 3261 section 12.2", "there is no call");
                 let mut dialog = dialog.cloned().ok_or_else(none)?;
                 (dialog.request(step.method())?, Some(dialog))
@@ -149,7 +149,7 @@ impl Desk {
         }
         let id = self.random.below(1 << 31);
         let description =
-            Description::audio(self.party.local.ip(), DISCARD, id).padded(self.party.description);
+            SessionDescription::audio(self.party.local.ip(), DISCARD, id).padded(self.party.description);
         request.headers.push(Name::ContentType, SDP_TYPE);
         request.body = Bytes::from(description.to_string());
     }

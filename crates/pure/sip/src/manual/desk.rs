@@ -7,9 +7,9 @@ use netrig_core::{Duration, Endpoint as _, Instant, Stream};
 
 use super::Step;
 use super::compose::{Draft, Identity, Party};
-use crate::dialog::{Dialog, Invitation, State, Told as Invited};
-use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
-use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};
+use crate::dialog::{Dialog, DialogState, Invitation, InvitationEvent};
+use crate::digest::{ChallengeError, DigestChallenge, DigestClient, NonceCounts, ServerProof};
+use crate::transaction::{ClientKey, ClientTransaction, InviteClientTransaction, Timer, TransactionEvent};
 use crate::{Message, Method, Name, ParseError, Request, Response, Status, Violation};
 
 /// The most requests whose answers are waited for, or may come again.
@@ -60,8 +60,8 @@ struct Open {
 
 #[derive(Debug)]
 enum Machine {
-    Invite(InviteClient),
-    Other(Client),
+    Invite(InviteClientTransaction),
+    Other(ClientTransaction),
 }
 
 /// Why something is sent.
@@ -147,11 +147,13 @@ impl Desk {
         let is_open = |step| self.open.iter().any(|open| open.step == step && !open.is_answered);
         let is_free = |step: &Step| match step {
             Step::Register | Step::Options | Step::Message => true,
-            Step::Invite => !is_open(Step::Invite) && dialog.is_none_or(|state| state == State::Terminated),
+            Step::Invite => {
+                !is_open(Step::Invite) && dialog.is_none_or(|state| state == DialogState::Terminated)
+            }
             Step::Ack => self.due.is_some(),
             Step::Cancel => self.cancelled().is_some(),
-            Step::ReInvite => dialog == Some(State::Confirmed) && !is_open(Step::ReInvite),
-            Step::Bye => dialog == Some(State::Confirmed),
+            Step::ReInvite => dialog == Some(DialogState::Confirmed) && !is_open(Step::ReInvite),
+            Step::Bye => dialog == Some(DialogState::Confirmed),
         };
         Step::ALL.into_iter().filter(is_free).collect()
     }
@@ -172,7 +174,7 @@ impl Desk {
         self.due.clone().ok_or_else(none)
     }
 
-    fn cancelled(&self) -> Option<&InviteClient> {
+    fn cancelled(&self) -> Option<&InviteClientTransaction> {
         self.open.iter().rev().find_map(|open| match &open.machine {
             Machine::Invite(invite) if invite.can_be_cancelled() => Some(invite),
             _ => None,
@@ -182,7 +184,7 @@ impl Desk {
     pub(super) fn cancellation(&self) -> Result<Request, Violation> {
         let none =
             || Violation::new("RFC 3261 section 9.1", "there is no INVITE with only provisional responses");
-        self.cancelled().map(InviteClient::cancellation).ok_or_else(none)
+        self.cancelled().map(InviteClientTransaction::cancellation).ok_or_else(none)
     }
 
     /// Sends a draft as these bytes, which are those of the draft or others. Where they are a request that can be read, its
@@ -208,9 +210,9 @@ impl Desk {
         self.remember(step, &request);
         let (reliable, timing) = (self.party.transport.is_reliable(), self.party.timing);
         let machine = if request.method == Method::Invite {
-            Machine::Invite(InviteClient::new(now, request.clone(), reliable, timing))
+            Machine::Invite(InviteClientTransaction::new(now, request.clone(), reliable, timing))
         } else {
-            Machine::Other(Client::new(now, request.clone(), reliable, timing))
+            Machine::Other(ClientTransaction::new(now, request.clone(), reliable, timing))
         };
         if step == Step::Invite {
             (self.invitation, self.tag, self.due) =
@@ -295,7 +297,7 @@ impl Desk {
         // `rspauth` is of the credentials that were made last.
         let is_last = self.proving.is_some() && self.open[at].key == self.proving;
         let info = response.headers.authentication_info().ok().flatten().filter(|_| is_last)?;
-        let is_wrong = self.digest.informed(&info, &response.body) == Proven::Wrong;
+        let is_wrong = self.digest.informed(&info, &response.body) == ServerProof::Wrong;
         let what = "`rspauth` is not that of a server that knows the password";
         is_wrong.then(|| Violation::new("RFC 7616 section 3.5", what))
     }
@@ -322,16 +324,16 @@ impl Desk {
             Step::Invite => {
                 let Some(invitation) = &mut self.invitation else { return Ok(()) };
                 match invitation.handle_response(now, response)? {
-                    Invited::Early(tag) => {
+                    InvitationEvent::Early(tag) => {
                         self.tag.get_or_insert(tag);
                         None
                     }
-                    Invited::Accepted(tag, acknowledgement) => {
+                    InvitationEvent::Accepted(tag, acknowledgement) => {
                         self.tag = Some(tag);
                         Some(*acknowledgement)
                     }
-                    Invited::Trying => None,
-                    Invited::Refused => {
+                    InvitationEvent::Trying => None,
+                    InvitationEvent::Refused => {
                         self.tag = None;
                         None
                     }
@@ -359,7 +361,7 @@ impl Desk {
     /// The next of this step is to prove who sends it.
     fn challenged(&mut self, step: Step, response: &Response) {
         let challenges = [Name::WwwAuthenticate, Name::ProxyAuthenticate].into_iter().flat_map(|name| {
-            let found = response.headers.all(&name).filter_map(Challenge::of_value);
+            let found = response.headers.all(&name).filter_map(DigestChallenge::of_value);
             found.map(|challenge| (name.clone(), challenge)).collect::<Vec<_>>()
         });
         if let Some((user, password)) = &self.party.credentials {
@@ -485,10 +487,12 @@ impl Desk {
             };
             match event {
                 None => return new,
-                Some(Event::Response(response)) => new.push(response),
-                Some(Event::TimedOut(timer)) => told.push_back(Told::TimedOut { step: *step, timer }),
-                Some(Event::Ended) => *is_over = true,
-                Some(Event::Request(_) | Event::TransportFailed) => {}
+                Some(TransactionEvent::Response(response)) => new.push(response),
+                Some(TransactionEvent::TimedOut(timer)) => {
+                    told.push_back(Told::TimedOut { step: *step, timer })
+                }
+                Some(TransactionEvent::Ended) => *is_over = true,
+                Some(TransactionEvent::Request(_) | TransactionEvent::TransportFailed) => {}
             }
         }
     }

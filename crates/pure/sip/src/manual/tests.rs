@@ -139,7 +139,7 @@ fn every_realm_that_asks_a_person_is_answered() {
         let names = [Name::Authorization, Name::ProxyAuthorization];
         let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
         let read = |credentials| {
-            let answer = crate::digest::Answer::read(&credentials).unwrap();
+            let answer = crate::digest::DigestCredentials::read(&credentials).unwrap();
             (answer.realm, answer.nonce, answer.protection.unwrap().count)
         };
         all.map(read).collect()

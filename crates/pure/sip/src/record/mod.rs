@@ -7,7 +7,7 @@ mod token;
 
 use netrig_core::{Duration, Instant};
 
-pub use self::token::{Owner, Token, Wish};
+pub use self::token::{CalleeAction, Owner, Token};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
 use crate::digest::ChallengeError;
 use crate::framer::LONGEST_HEAD;

@@ -15,14 +15,14 @@ pub enum Owner {
     /// A user's registration; its index is the user's.
     Registration,
     /// What a caller does, and what the one who is called is to do about it, if both are of one test.
-    Caller(Wish),
+    Caller(CalleeAction),
     /// A call that somebody else has begun: the tag of the one who is called.
     Callee,
 }
 
 /// What the one who is called is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum CalleeAction {
     /// Ring, then answer.
     #[default]
     Answer,
@@ -41,12 +41,12 @@ pub enum Wish {
 impl Owner {
     const ALL: [Self; 8] = [
         Self::Registration,
-        Self::Caller(Wish::Answer),
-        Self::Caller(Wish::Refuse),
-        Self::Caller(Wish::Ring),
-        Self::Caller(Wish::Progress),
-        Self::Caller(Wish::Reliable),
-        Self::Caller(Wish::Both),
+        Self::Caller(CalleeAction::Answer),
+        Self::Caller(CalleeAction::Refuse),
+        Self::Caller(CalleeAction::Ring),
+        Self::Caller(CalleeAction::Progress),
+        Self::Caller(CalleeAction::Reliable),
+        Self::Caller(CalleeAction::Both),
         Self::Callee,
     ];
 }

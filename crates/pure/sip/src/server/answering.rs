@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant, Stream};
 
+use super::answering_policy::{Answer, AnsweringPolicy, ProgressResponse};
 use super::authentication::unknown_options;
 use super::element::Element;
-use super::incoming_call::{Call, SessionState, granted, too_small};
-use super::manners::{Answer, Manners, Progress};
+use super::incoming_call::{IncomingCall, SessionState, granted, too_small};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
-use super::plain::{PlainCalls, PlainHeard, PlainResponses};
+use super::plain::{PlainCalls, PlainRequestInfo, PlainResponses};
 use super::reply::{allow, is_readable, reply, tell_capabilities, unsupported, with_allow};
-use super::transactions::{Happened, Transactions, weight_of};
+use super::transactions::{ElementEvent, Transactions, weight_of};
 use super::{Destination, Domain, Source};
 use crate::dialog::{
-    Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
-    is_sips, needs_sips,
+    Acceptance, AcceptanceOutcome, Dialog, DialogId, DialogState, IntervalTooSmall, ProvisionalSender,
+    RELIABLE, RequestRefusal, TIMER, is_sips, needs_sips,
 };
 use crate::header::{NameAddr, Transport};
 use crate::sdp::SDP_TYPE;
@@ -41,15 +41,15 @@ const EXTENSION: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct AnsweringMachine {
     pub(super) domain: Domain,
-    pub(super) manners: Manners,
+    pub(super) manners: AnsweringPolicy,
     pub(super) random: Stream,
     pub(super) most: usize,
     pub(super) transactions: Transactions,
     /// Boxed, so that insertion and removal in the tree move pointers.
-    pub(super) calls: BTreeMap<DialogId, Box<Call>>,
+    pub(super) calls: BTreeMap<DialogId, Box<IncomingCall>>,
     /// Weight of these calls: one with a long INVITE weighs as much as several.
     pub(super) strict_weight: usize,
-    /// The fast path may answer: see [`Manners::answers_at_once`].
+    /// The fast path may answer: see [`AnsweringPolicy::answers_at_once`].
     pub(super) is_plain: bool,
     /// Calls of the fast path.
     pub(super) plain: Option<PlainCalls>,
@@ -64,7 +64,13 @@ pub struct AnsweringMachine {
 
 impl AnsweringMachine {
     /// That listens where `domain` says, with at most `most` calls at once.
-    pub fn new(domain: Domain, manners: Manners, most: usize, timing: Timing, random: Stream) -> Self {
+    pub fn new(
+        domain: Domain,
+        manners: AnsweringPolicy,
+        most: usize,
+        timing: Timing,
+        random: Stream,
+    ) -> Self {
         Self {
             is_plain: manners.answers_at_once(),
             plain: None,
@@ -111,7 +117,7 @@ impl AnsweringMachine {
         now: Instant,
         key: &ServerKey,
         request: &Request,
-    ) -> Result<Option<Response>, Refusal> {
+    ) -> Result<Option<Response>, RequestRefusal> {
         if !is_readable(request) {
             return Ok(Some(reply(request, Status::BAD_REQUEST)));
         }
@@ -148,7 +154,7 @@ impl AnsweringMachine {
         key: &ServerKey,
         id: &DialogId,
         request: &Request,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, RequestRefusal> {
         let Some(call) = self.calls.get_mut(id) else {
             return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
         };
@@ -277,8 +283,9 @@ impl AnsweringMachine {
         let (id, timing) = (dialog.id().clone(), self.transactions.timing());
         let expires = request.headers.number(&Name::Expires).ok().flatten();
         let wants = self.manners.reliable || request.headers.has_token(&Name::Require, RELIABLE);
-        let provisionals = if wants { Provisionals::new(request, timing, &mut self.random) } else { None };
-        let call = Call {
+        let provisionals =
+            if wants { ProvisionalSender::new(request, timing, &mut self.random) } else { None };
+        let call = IncomingCall {
             key: key.clone(),
             invite: request.clone(),
             began: now,
@@ -330,19 +337,19 @@ impl AnsweringMachine {
         }
     }
 
-    fn next(&self, call: &Call) -> Option<Instant> {
+    fn next(&self, call: &IncomingCall) -> Option<Instant> {
         let progress = self.manners.progress.get(call.said).map(|progress| call.began + progress.after);
         let answer = match self.manners.answer {
             Answer::Accept(after) | Answer::Refuse(after, _) => Some(call.began + after),
             Answer::Never => None,
         };
-        let is_held = call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back);
+        let is_held = call.provisionals.as_ref().is_some_and(ProvisionalSender::holds_2xx_back);
         let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.end), Some(call.extended)];
         let open = open.into_iter().flatten().filter(|_| !call.answered);
         let own = [
             call.hang_up,
             call.is_talk().then_some(call.end),
-            call.provisionals.as_ref().and_then(Provisionals::poll_timeout),
+            call.provisionals.as_ref().and_then(ProvisionalSender::poll_timeout),
             call.acceptance.as_ref().and_then(Acceptance::poll_timeout),
             call.session.poll_timeout(),
         ];
@@ -350,7 +357,7 @@ impl AnsweringMachine {
     }
 
     /// Whether the call goes on.
-    fn work(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
+    fn work(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) -> bool {
         if !call.answered {
             if now < call.end {
                 self.progress(now, id, call);
@@ -392,7 +399,7 @@ impl AnsweringMachine {
         self.repeat_2xx(now, call)
     }
 
-    fn progress(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
+    fn progress(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
         while let Some(progress) =
             self.manners.progress.get(call.said).filter(|own| call.began + own.after <= now).copied()
         {
@@ -402,11 +409,11 @@ impl AnsweringMachine {
         if call.extended <= now {
             let last = call.said.checked_sub(1).and_then(|place| self.manners.progress.get(place));
             let status = last.map_or(Status::RINGING, |last| last.status);
-            self.say(now, id, call, Progress { after: Duration::ZERO, status, media: false });
+            self.say(now, id, call, ProgressResponse { after: Duration::ZERO, status, media: false });
         }
     }
 
-    fn say(&mut self, now: Instant, id: &DialogId, call: &mut Call, progress: Progress) {
+    fn say(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall, progress: ProgressResponse) {
         call.extended = now + EXTENSION;
         let mut response = self.establishing(call, progress.status, id);
         if progress.media {
@@ -420,14 +427,14 @@ impl AnsweringMachine {
     }
 
     /// Whether the call goes on.
-    fn answer(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
+    fn answer(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) -> bool {
         match self.manners.answer {
             Answer::Refuse(after, status) if call.began + after <= now => {
                 self.transactions.respond(now, &call.key, of_call(&call.invite, status, id));
                 false
             }
             Answer::Accept(after) if call.began + after <= now => {
-                if call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back) {
+                if call.provisionals.as_ref().is_some_and(ProvisionalSender::holds_2xx_back) {
                     return true;
                 }
                 let mut response = with_allow(self.establishing(call, Status::OK, id), &ALLOWED);
@@ -450,7 +457,7 @@ impl AnsweringMachine {
         }
     }
 
-    fn repeat_2xx(&mut self, now: Instant, call: &mut Call) -> bool {
+    fn repeat_2xx(&mut self, now: Instant, call: &mut IncomingCall) -> bool {
         if let Some(acceptance) = &mut call.acceptance {
             acceptance.handle_timeout(now);
             if let Some(response) = acceptance.poll_transmit()
@@ -459,7 +466,7 @@ impl AnsweringMachine {
                 self.transactions.send_directly(response, to);
             }
             // Nobody has acknowledged: "the session SHOULD be terminated. This is accomplished with a BYE".
-            if acceptance.outcome() == Some(Outcome::Unacknowledged) {
+            if acceptance.outcome() == Some(AcceptanceOutcome::Unacknowledged) {
                 call.hang_up = Some(now);
             }
         }
@@ -470,8 +477,8 @@ impl AnsweringMachine {
         true
     }
 
-    fn hang_up(&mut self, now: Instant, call: &mut Call) {
-        if call.dialog.state() != State::Confirmed {
+    fn hang_up(&mut self, now: Instant, call: &mut IncomingCall) {
+        if call.dialog.state() != DialogState::Confirmed {
             return;
         }
         let Ok(bye) = call.dialog.request(Method::Bye) else { return };
@@ -481,7 +488,7 @@ impl AnsweringMachine {
     }
 
     /// A response that makes a dialog (RFC 3261 section 12.1.1).
-    fn establishing(&self, call: &Call, status: Status, id: &DialogId) -> Response {
+    fn establishing(&self, call: &IncomingCall, status: Status, id: &DialogId) -> Response {
         let mut response = of_call(&call.invite, status, id);
         // "the UAS MUST copy all Record-Route header field values from the request into the response".
         for route in call.invite.headers.all(&Name::RecordRoute) {
@@ -553,21 +560,21 @@ impl Element for AnsweringMachine {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
         match event {
-            Happened::Request(key, request) => self.request(now, key, &request),
+            ElementEvent::Request(key, request) => self.request(now, key, &request),
             // Whatever a BYE comes to, its call is over.
-            Happened::Response(key, response) => self.refreshed(now, &key, &response),
-            Happened::Failed(key, status) => {
+            ElementEvent::Response(key, response) => self.refreshed(now, &key, &response),
+            ElementEvent::Failed(key, status) => {
                 if let Some((_, request)) = self.refreshes.get(&key) {
                     let response = request.response(status);
                     self.refreshed(now, &key, &response);
                 }
             }
-            Happened::ClientEnded(key) => {
+            ElementEvent::ClientEnded(key) => {
                 self.refreshes.remove(&key);
             }
-            Happened::ServerEnded(key) => {
+            ElementEvent::ServerEnded(key) => {
                 self.invites.remove(&key);
             }
         }
@@ -579,7 +586,7 @@ impl Element for AnsweringMachine {
         datagram: &'a [u8],
         from: Source,
         responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         self.answer_plain(now, datagram, from, responses)
     }
 

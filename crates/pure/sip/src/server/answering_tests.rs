@@ -4,18 +4,18 @@ use netrig_core::Seeds;
 
 use super::tests::{ALICE, at, domain, message, request, said, source};
 use super::*;
-use crate::dialog::{Acknowledged, Provisional};
+use crate::dialog::{ProvisionalKind, ProvisionalReceiver};
 use crate::header::Transport;
-use crate::sdp::Description;
+use crate::sdp::SessionDescription;
 use crate::transaction::Timing;
 use crate::{Message, Method, Name, Request, Status};
 use netrig_core::Duration;
 
-fn manners() -> Manners {
-    Manners::new("192.0.2.9:4000".parse().unwrap())
+fn manners() -> AnsweringPolicy {
+    AnsweringPolicy::new("192.0.2.9:4000".parse().unwrap())
 }
 
-fn machine(manners: Manners) -> AnsweringMachine {
+fn machine(manners: AnsweringPolicy) -> AnsweringMachine {
     AnsweringMachine::new(domain(), manners, 10, Timing::default(), Seeds::new(1).stream("machine"))
 }
 
@@ -61,8 +61,8 @@ fn within(invite: &Message, response: &Message, method: Method, number: u32) -> 
 #[test]
 fn it_rings_answers_holds_and_hangs_up() {
     let second = Duration::from_secs(1);
-    let progress = |after, status, media| Progress { after, status, media };
-    let mut machine = machine(Manners {
+    let progress = |after, status, media| ProgressResponse { after, status, media };
+    let mut machine = machine(AnsweringPolicy {
         progress: vec![
             progress(second, Status::RINGING, false),
             progress(second + second, Status::SESSION_PROGRESS, true),
@@ -80,7 +80,7 @@ fn it_rings_answers_holds_and_hangs_up() {
     for message in [early, accepted] {
         assert_eq!(message.violations(), []);
         assert_eq!(message.headers().get(&Name::RecordRoute), Some("<sip:192.0.2.77;lr>"));
-        assert!(Description::parse(std::str::from_utf8(message.body()).unwrap()).is_ok());
+        assert!(SessionDescription::parse(std::str::from_utf8(message.body()).unwrap()).is_ok());
     }
     machine.handle(at(3.1), within(&call, accepted, Method::Ack, 1).into(), source(ALICE));
     let all = run(&mut machine, 200.0);
@@ -104,19 +104,19 @@ fn a_2xx_that_nobody_acknowledges_is_repeated_and_ended() {
 #[test]
 fn no_call_lasts_longer_than_it_may() {
     let longest = Duration::from_secs(60);
-    let mut talking = machine(Manners { longest, ..manners() });
+    let mut talking = machine(AnsweringPolicy { longest, ..manners() });
     let call = invite(1, "");
     talking.handle(at(0.0), call.clone(), source(ALICE));
     let accepted = run(&mut talking, 0.1).remove(1).1;
     talking.handle(at(0.1), within(&call, &accepted, Method::Ack, 1).into(), source(ALICE));
     let all = words(&run(&mut talking, 200.0));
     assert_eq!((all[0].clone(), talking.calls()), ((60_000, "BYE".into()), 0));
-    let mut ringing = machine(Manners { answer: Answer::Never, longest, ..manners() });
+    let mut ringing = machine(AnsweringPolicy { answer: Answer::Never, longest, ..manners() });
     ringing.handle(at(0.0), invite(1, ""), source(ALICE));
     assert_eq!(words(&run(&mut ringing, 60.1)), [(0, "180".into()), (60_000, "480".into())]);
     assert_eq!(ringing.calls(), 0);
     // "MUST NOT send a BYE on a confirmed dialog until it has received an ACK": what nobody acknowledges ends by itself.
-    let mut unheard = machine(Manners { longest: Duration::from_secs(10), ..manners() });
+    let mut unheard = machine(AnsweringPolicy { longest: Duration::from_secs(10), ..manners() });
     unheard.handle(at(0.0), invite(1, ""), source(ALICE));
     let all = words(&run(&mut unheard, 33.0));
     let byes: Vec<u64> = all.iter().filter(|(_, word)| word == "BYE").map(|(now, _)| *now).collect();
@@ -126,12 +126,15 @@ fn no_call_lasts_longer_than_it_may() {
 #[test]
 fn it_refuses_or_never_answers() {
     let after = Duration::from_secs(2);
-    let mut busy =
-        machine(Manners { progress: vec![], answer: Answer::Refuse(after, Status::BUSY_HERE), ..manners() });
+    let mut busy = machine(AnsweringPolicy {
+        progress: vec![],
+        answer: Answer::Refuse(after, Status::BUSY_HERE),
+        ..manners()
+    });
     busy.handle(at(0.0), invite(1, ""), source(ALICE));
     assert_eq!(words(&run(&mut busy, 2.1)), [(200, "100".into()), (2000, "486".into())]);
     assert_eq!(busy.calls(), 0);
-    let mut never = machine(Manners { answer: Answer::Never, ..manners() });
+    let mut never = machine(AnsweringPolicy { answer: Answer::Never, ..manners() });
     never.handle(at(0.0), invite(1, ""), source(ALICE));
     // RFC 3261 section 13.3.1.1: once a minute, lest a proxy cancels it.
     let minutes: Vec<(u64, String)> = (0..9).map(|minute| (minute * 60_000, "180".into())).collect();
@@ -171,8 +174,9 @@ fn a_call_is_ended_and_changed_by_its_caller() {
 /// RFC 3311 section 5.2 and RFC 3264 section 8.
 #[test]
 fn an_update_with_an_offer_is_answered() {
-    let offer = Description::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
-    let mut machine = machine(Manners { answer: Answer::Accept(Duration::from_secs(5)), ..manners() });
+    let offer = SessionDescription::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
+    let mut machine =
+        machine(AnsweringPolicy { answer: Answer::Accept(Duration::from_secs(5)), ..manners() });
     let described = |request: Request, offer: &str| {
         let mut request = request;
         request.headers.push(Name::ContentType, "application/sdp");
@@ -193,12 +197,13 @@ fn an_update_with_an_offer_is_answered() {
         machine.handle(at(6.0), described(update(&accepted, number), offer), source(ALICE));
         run(&mut machine, 6.0).remove(0).1
     };
-    let read = |message: &Message| Description::parse(std::str::from_utf8(message.body()).unwrap()).unwrap();
+    let read =
+        |message: &Message| SessionDescription::parse(std::str::from_utf8(message.body()).unwrap()).unwrap();
     let same = ask(3, &offer);
     assert_eq!(read(&same), read(&accepted));
     assert_eq!(same.headers().get(&Name::Contact), accepted.headers().get(&Name::Contact));
     let held = read(&ask(4, &(offer.clone() + "a=sendonly\r\n")));
-    assert_eq!(held.media[0].direction(), Some(crate::sdp::Direction::RecvOnly));
+    assert_eq!(held.media[0].direction(), Some(crate::sdp::MediaDirection::RecvOnly));
     assert_eq!(held.origin.version, read(&accepted).origin.version + 1);
     let refused = ask(5, &offer.replace("0 8 101", "96"));
     assert_eq!(refused.as_response().unwrap().status, Status::NOT_ACCEPTABLE_HERE);
@@ -263,9 +268,9 @@ fn a_request_on_two_ways_is_taken_once() {
 /// RFC 3262: the second waits for the PRACK of the first, the 2xx for that of what has a description.
 #[test]
 fn provisional_responses_arrive() {
-    let mut machine = machine(Manners {
+    let mut machine = machine(AnsweringPolicy {
         progress: [Status::SESSION_PROGRESS, Status::RINGING]
-            .map(|status| Progress {
+            .map(|status| ProgressResponse {
                 after: Duration::ZERO,
                 status,
                 media: status == Status::SESSION_PROGRESS,
@@ -278,12 +283,14 @@ fn provisional_responses_arrive() {
     machine.handle(at(0.0), call.clone(), source(ALICE));
     let first = run(&mut machine, 0.6);
     assert_eq!(words(&first), [(0, "183".into()), (500, "183".into())]);
-    let mut receiver = Acknowledged::default();
+    let mut receiver = ProvisionalReceiver::default();
     let mut prack = |machine: &mut AnsweringMachine, response: &Message, number: u32| {
-        let Provisional::Reliable(rack) = receiver.handle_response(response.as_response().unwrap()) else {
+        let ProvisionalKind::Reliable(rack) = receiver.handle_response(response.as_response().unwrap())
+        else {
             panic!("it is reliable")
         };
-        let request = Acknowledged::acknowledgement(within(&call, response, Method::Prack, number), &rack);
+        let request =
+            ProvisionalReceiver::acknowledgement(within(&call, response, Method::Prack, number), &rack);
         machine.handle(at(0.6), request.into(), source(ALICE));
         run(machine, 0.6)
     };
@@ -324,7 +331,7 @@ fn what_it_cannot_do_is_said() {
     assert_eq!(ask(body("application/unknown", "x")), [415]);
     assert_eq!(ask(body("application/unknown\r\nContent-Disposition: x;handling=optional", "x")), [180, 200]);
     assert_eq!(ask(body("application/sdp", "x")), [400]);
-    let offer = Description::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
+    let offer = SessionDescription::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
     assert_eq!(ask(body("application/sdp", &offer.replace("0 8 101", "96"))), [488]);
     assert_eq!(ask(body("application/sdp; charset=x", &offer)), [180, 200]);
     let parts = |second: &str| {

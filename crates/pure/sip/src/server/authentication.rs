@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant, Stream};
 use sha2::Sha256;
 
 use super::Partition;
-use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret, is_same_proof};
+use crate::digest::{Algorithm, DigestChallenge, DigestCredentials, Hash, Quality, Secret, is_same_proof};
 use crate::digits::push_hex;
 use crate::{Method, Name, Request};
 
@@ -42,7 +42,7 @@ pub(crate) struct UsedNonces(Arc<Mutex<NonceTable>>);
 
 #[derive(Debug, Default)]
 struct NonceTable {
-    used: BTreeMap<Nonce, Counts>,
+    used: BTreeMap<Nonce, NonceWindow>,
     /// Nonces up to this one are stale, whatever their time.
     floor: Option<Nonce>,
 }
@@ -56,14 +56,14 @@ struct Nonce {
 
 /// Which counts were used: the highest, and a bit for each of those just below.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct NonceWindow {
     highest: u32,
     below: u64,
 }
 
 /// What an answer is worth.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CredentialsVerdict {
     /// This user knows the password.
     Proven(String),
     /// To be challenged: there is no answer, it is wrong, or (`stale`) its nonce is too old.
@@ -73,7 +73,7 @@ pub enum Verdict {
     },
 }
 
-impl Counts {
+impl NonceWindow {
     /// Whether `count` comes for the first time.
     fn take(&mut self, count: u32) -> bool {
         if count > self.highest {
@@ -146,9 +146,9 @@ impl Authenticator {
     }
 
     /// A new challenge.
-    pub fn challenge(&mut self, now: Instant, stale: bool) -> Challenge {
+    pub fn challenge(&mut self, now: Instant, stale: bool) -> DigestChallenge {
         self.made += 1;
-        Challenge {
+        DigestChallenge {
             realm: self.realm.clone(),
             nonce: self.signed(Nonce { nanos: now.as_nanos(), serial: self.partition.serial(self.made) }),
             opaque: None,
@@ -167,10 +167,10 @@ impl Authenticator {
         request: &Request,
         name: &Name,
         secret: impl Fn(&str) -> Option<Secret>,
-    ) -> Verdict {
-        let again = Verdict::Challenge { stale: false };
+    ) -> CredentialsVerdict {
+        let again = CredentialsVerdict::Challenge { stale: false };
         let answers = request.headers.credentials(name).unwrap_or_default();
-        let mut answers = answers.iter().filter_map(|credentials| Answer::read(credentials).ok());
+        let mut answers = answers.iter().filter_map(|credentials| DigestCredentials::read(credentials).ok());
         let Some(answer) = answers.find(|answer| answer.realm == self.realm) else { return again };
         let Some(secret) = secret(&answer.username) else { return again };
         let Some(nonce) = self.read(&answer.nonce) else { return again };
@@ -178,11 +178,11 @@ impl Authenticator {
             return again;
         }
         if self.used.is_fresh(now, nonce, answer.protection.map(|protection| protection.count)) {
-            Verdict::Proven(answer.username)
+            CredentialsVerdict::Proven(answer.username)
         } else {
             // "stale: A case-insensitive flag indicating that the previous request from the client was rejected because the
             // nonce value was stale" (RFC 7616 section 3.3): the client need not ask its user again.
-            Verdict::Challenge { stale: true }
+            CredentialsVerdict::Challenge { stale: true }
         }
     }
 }
@@ -213,7 +213,7 @@ impl UsedNonces {
 
 /// Whether the answer is for this request. Proxies change the Request-URI on the way, so another of the same host will do:
 /// what the answer protects is then still that the client meant this domain.
-fn is_of(answer: &Answer, request: &Request) -> bool {
+fn is_of(answer: &DigestCredentials, request: &Request) -> bool {
     let Ok(uri) = answer.uri.parse::<crate::Uri>() else { return false };
     match (uri.as_sip(), request.uri.as_sip()) {
         (Some(a), Some(b)) => a.host.is_equivalent(&b.host) || request.method != Method::Register,
@@ -232,17 +232,17 @@ mod tests {
     use netrig_core::Seeds;
 
     use super::*;
-    use crate::digest::Session;
+    use crate::digest::DigestSession;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    struct Client(Session);
+    struct Client(DigestSession);
 
     impl Client {
         fn new(server: &mut Authenticator, now: Instant, password: &str) -> Self {
-            Self(Session::new(server.challenge(now, false), "bob", password))
+            Self(DigestSession::new(server.challenge(now, false), "bob", password))
         }
 
         fn register(&mut self) -> Request {
@@ -257,7 +257,7 @@ mod tests {
         Authenticator::new("biloxi.com", Algorithm::SHA_256, &mut Seeds::new(1).stream("nonces"))
     }
 
-    fn check(server: &mut Authenticator, now: Instant, request: &Request) -> Verdict {
+    fn check(server: &mut Authenticator, now: Instant, request: &Request) -> CredentialsVerdict {
         let secret =
             |user: &str| (user == "bob").then(|| Secret::new(Hash::Sha256, user, "biloxi.com", "zanzibar"));
         server.check(now, request, &Name::Authorization, secret)
@@ -268,8 +268,8 @@ mod tests {
         let mut server = server();
         let mut client = Client::new(&mut server, at(10), "zanzibar");
         let requests: Vec<Request> = (0..100).map(|_| client.register()).collect();
-        let proven = Verdict::Proven("bob".into());
-        let stale = Verdict::Challenge { stale: true };
+        let proven = CredentialsVerdict::Proven("bob".into());
+        let stale = CredentialsVerdict::Challenge { stale: true };
         // The second overtakes the first.
         for place in [1, 0, 2, 90, 60] {
             assert_eq!(check(&mut server, at(11), &requests[place]), proven, "{place}");
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn who_does_not_know_is_challenged() {
         let mut server = server();
-        let again = Verdict::Challenge { stale: false };
+        let again = CredentialsVerdict::Challenge { stale: false };
         let wrong = Client::new(&mut server, at(0), "tanzania").register();
         assert_eq!(check(&mut server, at(0), &wrong), again);
         let mut stranger = self::server();
@@ -299,13 +299,16 @@ mod tests {
     fn counts_are_kept_of_so_many_nonces() {
         let mut server = server();
         let mut first = Client::new(&mut server, at(0), "zanzibar");
-        assert_eq!(check(&mut server, at(0), &first.register()), Verdict::Proven("bob".into()));
+        assert_eq!(check(&mut server, at(0), &first.register()), CredentialsVerdict::Proven("bob".into()));
         for _ in 0..MOST_NONCES {
             let nonce = Nonce { nanos: at(1).as_nanos(), serial: server.made };
             server.made += 1;
             assert!(server.used.is_fresh(at(1), nonce, Some(1)));
         }
         assert_eq!(server.used.0.lock().unwrap().used.len(), MOST_NONCES);
-        assert_eq!(check(&mut server, at(1), &first.register()), Verdict::Challenge { stale: true });
+        assert_eq!(
+            check(&mut server, at(1), &first.register()),
+            CredentialsVerdict::Challenge { stale: true }
+        );
     }
 }

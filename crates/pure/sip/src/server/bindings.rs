@@ -43,14 +43,14 @@ pub struct Binding {
 
 /// What a registration asks for one address.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct BindingChange {
     pub(super) contact: NameAddr,
     pub(super) span: Duration,
 }
 
 /// Whose registration it is.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct RegistrationOrigin {
     pub(super) call_id: String,
     pub(super) sequence: u32,
     pub(super) path: Vec<NameAddr>,
@@ -58,7 +58,7 @@ pub(super) struct Origin {
 
 /// Why no change was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Conflict {
+pub(super) enum BindingConflict {
     /// A later registration was here before.
     OutOfOrder,
     /// There is no more room.
@@ -81,15 +81,15 @@ pub struct Bindings {
     /// In how many other partitions bindings lead to it.
     other_places: BTreeMap<String, usize>,
     /// What other partitions have not been told of `places`.
-    untold: Vec<PlaceChange>,
+    untold: Vec<TargetChange>,
     is_partition: bool,
 }
 
 /// A place, a host and port, to which the bindings of a partition have begun or ceased to lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaceChange {
+pub struct TargetChange {
     /// `host:port`.
-    pub place: String,
+    pub target: String,
     /// They have begun to.
     pub is_added: bool,
 }
@@ -141,21 +141,21 @@ impl Bindings {
     }
 
     /// Changes of which other partitions have not been told.
-    pub(super) fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+    pub(super) fn take_target_changes(&mut self) -> Vec<TargetChange> {
         std::mem::take(&mut self.untold)
     }
 
     /// Another partition has told of a change.
-    pub(super) fn handle_place_change(&mut self, change: &PlaceChange) {
-        count_place(&mut self.other_places, &change.place, change.is_added);
+    pub(super) fn handle_target_change(&mut self, change: &TargetChange) {
+        count_place(&mut self.other_places, &change.target, change.is_added);
     }
 
     /// Gives the user of a URI an address that does not end, beside those that are registered. Whether there is room for it,
     /// and the URI is one of SIP.
     pub fn place(&mut self, uri: &Uri, contact: NameAddr) -> bool {
         let Some(record) = record_of(uri) else { return false };
-        let origin = Origin { call_id: String::new(), sequence: 0, path: Vec::new() };
-        let change = Change { contact, span: Instant::NEVER - Instant::ZERO };
+        let origin = RegistrationOrigin { call_id: String::new(), sequence: 0, path: Vec::new() };
+        let change = BindingChange { contact, span: Instant::NEVER - Instant::ZERO };
         self.change(Instant::ZERO, &record, &origin, &[change]).is_ok()
     }
 
@@ -202,14 +202,14 @@ impl Bindings {
         &mut self,
         now: Instant,
         record: &str,
-        origin: &Origin,
-        changes: &[Change],
-    ) -> Result<(), Conflict> {
+        origin: &RegistrationOrigin,
+        changes: &[BindingChange],
+    ) -> Result<(), BindingConflict> {
         let mut all = self.of_record(now, record);
         let path: usize = origin.path.iter().map(|proxy| proxy.to_string().len()).sum();
         let longest = changes.iter().map(|change| change.contact.to_string().len()).max();
         if record.len() + origin.call_id.len() + path + longest.unwrap_or(0) > LONGEST_BINDING {
-            return Err(Conflict::TooLong);
+            return Err(BindingConflict::TooLong);
         }
         let place_of = |all: &[Binding], contact: &NameAddr| {
             all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri))
@@ -218,13 +218,13 @@ impl Bindings {
         for place in changes.iter().filter_map(|change| place_of(&all, &change.contact)) {
             in_order(&all[place], origin)?;
         }
-        for Change { contact, span } in changes {
+        for BindingChange { contact, span } in changes {
             let place = place_of(&all, contact);
             if span.is_zero() {
                 place.map(|place| all.remove(place));
                 continue;
             }
-            let Origin { call_id, sequence, path } = origin.clone();
+            let RegistrationOrigin { call_id, sequence, path } = origin.clone();
             let binding = Binding { contact: contact.clone(), until: now + *span, call_id, sequence, path };
             match place {
                 Some(place) => all[place] = binding,
@@ -237,14 +237,19 @@ impl Bindings {
         // Who asks for less room than it had is never refused.
         let is_too_much = kept > self.most_kept && kept > self.kept;
         if all.len() > MOST_BINDINGS || is_too_much || is_new && self.users.len() >= self.most {
-            return Err(Conflict::Full);
+            return Err(BindingConflict::Full);
         }
         self.put(record, all);
         Ok(())
     }
 
     /// `Contact: *`: all are removed, or none.
-    pub(super) fn remove_all(&mut self, now: Instant, record: &str, origin: &Origin) -> Result<(), Conflict> {
+    pub(super) fn remove_all(
+        &mut self,
+        now: Instant,
+        record: &str,
+        origin: &RegistrationOrigin,
+    ) -> Result<(), BindingConflict> {
         self.of_record(now, record).iter().try_for_each(|binding| in_order(binding, origin))?;
         self.put(record, Vec::new());
         Ok(())
@@ -276,7 +281,7 @@ impl Bindings {
     fn count(&mut self, place: String, is_added: bool) {
         let is_change = count_place(&mut self.places, &place, is_added);
         if is_change && self.is_partition {
-            self.untold.push(PlaceChange { place, is_added });
+            self.untold.push(TargetChange { target: place, is_added });
         }
     }
 
@@ -335,7 +340,7 @@ fn room(record: &str, all: &[Binding]) -> usize {
 
 /// "If they are the same, the registrar compares the CSeq value. If the value is higher than that of the existing binding, it
 /// MUST update or remove the binding as above. If not, the update MUST be aborted and the request fails."
-fn in_order(binding: &Binding, origin: &Origin) -> Result<(), Conflict> {
+fn in_order(binding: &Binding, origin: &RegistrationOrigin) -> Result<(), BindingConflict> {
     let late = binding.call_id == origin.call_id && origin.sequence <= binding.sequence;
-    if late { Err(Conflict::OutOfOrder) } else { Ok(()) }
+    if late { Err(BindingConflict::OutOfOrder) } else { Ok(()) }
 }

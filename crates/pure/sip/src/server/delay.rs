@@ -12,7 +12,7 @@ const MOST: usize = 1 << 18;
 
 /// Responses that wait. Those to one request keep their order: one that draws less than the one before it leaves with it.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct DelayedResponses {
     law: SpanDistribution,
     random: Stream,
     number: u64,
@@ -21,7 +21,7 @@ pub struct Waiting {
     last: BTreeMap<String, (Instant, u32)>,
 }
 
-impl Waiting {
+impl DelayedResponses {
     /// None, which will wait by this law.
     pub fn new(law: SpanDistribution, random: Stream) -> Self {
         Self { law, random, number: 0, due: BTreeMap::new(), last: BTreeMap::new() }
@@ -80,8 +80,8 @@ mod tests {
     use crate::{Method, Request, Status};
     use netrig_core::{Duration, Seeds};
 
-    fn waiting(law: &str) -> Waiting {
-        Waiting::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))
+    fn waiting(law: &str) -> DelayedResponses {
+        DelayedResponses::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))
     }
 
     fn response(branch: usize, status: Status) -> Response {
@@ -91,7 +91,7 @@ mod tests {
         request.response(status)
     }
 
-    fn put(waiting: &mut Waiting, now: Instant, response: Response) {
+    fn put(waiting: &mut DelayedResponses, now: Instant, response: Response) {
         let to = Source { transport: Transport::Udp, address: ([192, 0, 2, 1], 5060).into() };
         waiting.put(now, Destination::Address(to), response).unwrap();
     }

@@ -2,9 +2,9 @@
 
 use netrig_core::Instant;
 
-use super::plain::{PlainHeard, PlainResponses};
-use super::transactions::{Happened, Transactions};
-use super::{Bindings, Destination, PlaceChange, Source};
+use super::plain::{PlainRequestInfo, PlainResponses};
+use super::transactions::{ElementEvent, Transactions};
+use super::{Bindings, Destination, Source, TargetChange};
 use crate::Message;
 
 /// A SIP server without I/O. After each call that changes it, [`Server::poll_transmit`] must be called until `None`.
@@ -20,7 +20,7 @@ pub trait Server: Send {
         _datagram: &'a [u8],
         _from: Source,
         _responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         None
     }
 
@@ -51,13 +51,13 @@ pub trait Server: Send {
         false
     }
 
-    /// What other partitions of the server have to be told since this was last asked: [`Server::handle_place_change`].
-    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
+    /// What other partitions of the server have to be told since this was last asked: [`Server::handle_target_change`].
+    fn take_target_changes(&mut self) -> Vec<TargetChange> {
         Vec::new()
     }
 
     /// Another partition of the server has told of a place of its users.
-    fn handle_place_change(&mut self, _change: &PlaceChange) {}
+    fn handle_target_change(&mut self, _change: &TargetChange) {}
 }
 
 /// A server made of its transactions and of what it does with what they tell.
@@ -73,7 +73,7 @@ pub(super) trait Element {
         _datagram: &'a [u8],
         _from: Source,
         _responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         None
     }
 
@@ -83,7 +83,7 @@ pub(super) trait Element {
     }
 
     /// Its transactions have told this.
-    fn happened(&mut self, now: Instant, event: Happened);
+    fn handle_event(&mut self, now: Instant, event: ElementEvent);
 
     /// Whether a message had valid credentials since this was last asked.
     fn take_proof(&mut self) -> bool {
@@ -115,7 +115,7 @@ pub(super) trait Element {
 /// Has it deal with all that its transactions tell.
 pub(super) fn drain(element: &mut impl Element, now: Instant) {
     while let Some(event) = element.transactions_mut().poll_event() {
-        element.happened(now, event);
+        element.handle_event(now, event);
     }
 }
 
@@ -133,7 +133,7 @@ impl<E: Element + Send> Server for E {
         datagram: &'a [u8],
         from: Source,
         responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         Element::handle_plain(self, now, datagram, from, responses)
     }
 
@@ -169,11 +169,11 @@ impl<E: Element + Send> Server for E {
         Element::forwards(self)
     }
 
-    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
-        self.forwarding_bindings().map(Bindings::take_place_changes).unwrap_or_default()
+    fn take_target_changes(&mut self) -> Vec<TargetChange> {
+        self.forwarding_bindings().map(Bindings::take_target_changes).unwrap_or_default()
     }
 
-    fn handle_place_change(&mut self, change: &PlaceChange) {
-        self.forwarding_bindings().into_iter().for_each(|bindings| bindings.handle_place_change(change));
+    fn handle_target_change(&mut self, change: &TargetChange) {
+        self.forwarding_bindings().into_iter().for_each(|bindings| bindings.handle_target_change(change));
     }
 }

@@ -15,7 +15,7 @@ pub(super) const TOKEN: &str = "dialog";
 
 /// Where a request is to go.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct ForwardTarget {
     pub(super) uri: Uri,
     /// Proxies before it (RFC 3327).
     pub(super) path: Vec<NameAddr>,
@@ -131,19 +131,23 @@ pub(super) fn leads_away(registry: &Registry, request: &Request) -> bool {
 ///
 /// # Errors
 /// Nobody is there.
-pub(super) fn targets(registry: &Registry, now: Instant, request: &Request) -> Result<Vec<Target>, Status> {
+pub(super) fn targets(
+    registry: &Registry,
+    now: Instant,
+    request: &Request,
+) -> Result<Vec<ForwardTarget>, Status> {
     // "If the domain of the Request-URI indicates a domain this element is not responsible for, the Request-URI MUST be placed
     // into the target set as the only target".
     let is_foreign = request.uri.as_sip().is_none_or(|uri| uri.parameters.has("maddr"));
     if is_foreign || !registry.is_own(&request.uri) {
-        return Ok(vec![Target { uri: request.uri.clone(), path: Vec::new() }]);
+        return Ok(vec![ForwardTarget { uri: request.uri.clone(), path: Vec::new() }]);
     }
     if !registry.users.has(&user_of(&request.uri)) {
         return Err(Status::NOT_FOUND);
     }
     let bindings = registry.bindings.of(now, &request.uri).into_iter();
-    let found: Vec<Target> =
-        bindings.map(|binding| Target { uri: binding.contact.uri, path: binding.path }).collect();
+    let found: Vec<ForwardTarget> =
+        bindings.map(|binding| ForwardTarget { uri: binding.contact.uri, path: binding.path }).collect();
     // "If the target set remains empty after applying all of the above, the proxy MUST return an error response, which SHOULD
     // be the 480 (Temporarily Unavailable) response."
     if found.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(found) }
@@ -154,7 +158,7 @@ pub(super) fn targets(registry: &Registry, now: Instant, request: &Request) -> R
 pub(super) fn copy(
     domain: &Domain,
     request: &Request,
-    target: Target,
+    target: ForwardTarget,
     record_route: Option<&str>,
 ) -> Option<(Request, Destination)> {
     let mut copy = request.clone();

@@ -11,23 +11,23 @@ pub const LONGEST_OVER_UDP: usize = 1300;
 
 /// A request that has its `Via`, and where it goes.
 #[derive(Debug)]
-pub(super) struct Hop {
+pub(super) struct RequestHop {
     pub(super) request: Request,
     pub(super) to: Destination,
     /// How it goes if nobody takes it there.
-    pub(super) otherwise: Option<Otherwise>,
+    pub(super) fallback: Option<UdpFallback>,
 }
 
 /// "If an element sends a request over TCP because of these message size constraints, and that request would have otherwise been
 /// sent over UDP, if the attempt to establish the connection generates either an ICMP Protocol Not Supported, or results in a TCP
 /// reset, the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
 #[derive(Clone, Debug)]
-pub(super) struct Otherwise {
+pub(super) struct UdpFallback {
     to: Destination,
     via: Via,
 }
 
-impl Hop {
+impl RequestHop {
     /// To `to`, or over TCP if it is too long for a datagram and this server listens for TCP too: where it does not, nobody could
     /// answer along another connection.
     pub(super) fn new(domain: &Domain, mut request: Request, to: Destination, branch: &str) -> Self {
@@ -35,27 +35,27 @@ impl Hop {
         request.headers.push_front(Name::Via, &via);
         let is_too_long = to.transport() == Transport::Udp && request.wire_len() > LONGEST_OVER_UDP;
         if !is_too_long || domain.listens_towards(Transport::Tcp, to.ip()).is_none() {
-            return Self { request, to, otherwise: None };
+            return Self { request, to, fallback: None };
         }
         let over_tcp = to.over_tcp();
         // "If this causes a change in the transport protocol from the one indicated in the top Via, the value in the top Via MUST
         // be changed."
         set_top(&mut request, &own_via(domain, &over_tcp, branch));
-        Self { request, to: over_tcp, otherwise: Some(Otherwise { to, via }) }
+        Self { request, to: over_tcp, fallback: Some(UdpFallback { to, via }) }
     }
 
     /// A request that has its `Via`, to there and nowhere else.
     pub(super) const fn bound(request: Request, to: Destination) -> Self {
-        Self { request, to, otherwise: None }
+        Self { request, to, fallback: None }
     }
 }
 
-impl Otherwise {
+impl UdpFallback {
     /// The same request as it goes now.
-    pub(super) fn hop(self, request: &Request) -> Hop {
+    pub(super) fn hop(self, request: &Request) -> RequestHop {
         let mut request = request.clone();
         set_top(&mut request, &self.via);
-        Hop::bound(request, self.to)
+        RequestHop::bound(request, self.to)
     }
 }
 

@@ -5,16 +5,16 @@ use netrig_core::{Instant, Stream};
 use super::Destination;
 use super::reply::reply;
 use crate::dialog::{
-    Acceptance, Dialog, IntervalTooSmall, LEAST_INTERVAL, Outcome, Provisionals, RELIABLE, Refresher,
-    Refusal, SessionExpires, SessionTimer, TIMER, TimerGrant,
+    Acceptance, AcceptanceOutcome, Dialog, IntervalTooSmall, LEAST_INTERVAL, ProvisionalSender, RELIABLE,
+    Refresher, RequestRefusal, SessionExpires, SessionTimer, TIMER, TimerGrant,
 };
-use crate::sdp::Description;
+use crate::sdp::SessionDescription;
 use crate::transaction::ServerKey;
 use crate::{Method, Name, Request, Response, Status};
 
 /// A call that is not over.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct IncomingCall {
     pub(super) key: ServerKey,
     pub(super) invite: Request,
     pub(super) began: Instant,
@@ -24,10 +24,10 @@ pub(super) struct Call {
     pub(super) answered: bool,
     pub(super) dialog: Dialog,
     pub(super) session: SessionState,
-    pub(super) provisionals: Option<Provisionals>,
+    pub(super) provisionals: Option<ProvisionalSender>,
     pub(super) acceptance: Option<Acceptance>,
     /// The answer to the caller's offer, or an offer of its own.
-    pub(super) description: Description,
+    pub(super) description: SessionDescription,
     /// A response has said it.
     pub(super) described: bool,
     /// When the caller is told again that it rings.
@@ -42,7 +42,7 @@ pub(super) struct Call {
     pub(super) weight: usize,
 }
 
-impl Call {
+impl IncomingCall {
     /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
     /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
     pub(super) fn is_talk(&self) -> bool {
@@ -57,20 +57,25 @@ impl Call {
             return self.answered || provisionals.is_some();
         }
         let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
-        matches!(outcome, Some(Outcome::Acknowledged(_)))
+        matches!(outcome, Some(AcceptanceOutcome::Acknowledged(_)))
             || provisionals.is_some_and(|own| !own.holds_2xx_back())
     }
 
     /// RFC 3311 section 5.2: an offer while another waits for its answer.
-    pub(super) fn refuse_crossing_offer(&self, random: &mut Stream) -> Result<(), Refusal> {
+    pub(super) fn refuse_crossing_offer(&self, random: &mut Stream) -> Result<(), RequestRefusal> {
         const RULE: &str = "RFC 3311 section 5.2";
         if self.is_settled() {
             return Ok(());
         }
         if self.invite.body.is_empty() {
-            return Err(Refusal::new(Status::REQUEST_PENDING, RULE, "an offer of this side has no answer"));
+            return Err(RequestRefusal::new(
+                Status::REQUEST_PENDING,
+                RULE,
+                "an offer of this side has no answer",
+            ));
         }
-        let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, RULE, "an offer before it has no answer");
+        let refusal =
+            RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, RULE, "an offer before it has no answer");
         Err(refusal.with_retry_after(random))
     }
 }

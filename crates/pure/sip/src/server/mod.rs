@@ -5,6 +5,7 @@
 //! of a [`Domain`] and their addresses by a [`Registry`].
 
 mod answering;
+mod answering_policy;
 #[cfg(test)]
 mod answering_tests;
 mod authentication;
@@ -17,7 +18,6 @@ mod hop;
 #[cfg(test)]
 mod hop_tests;
 mod incoming_call;
-mod manners;
 mod offers;
 mod order;
 mod partition;
@@ -39,25 +39,25 @@ mod transactions;
 mod unreadable;
 
 pub use answering::AnsweringMachine;
+pub use answering_policy::{Answer, AnsweringPolicy, ProgressResponse};
 pub(crate) use authentication::UsedNonces;
-pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
-pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS, PlaceChange};
-pub use delay::Waiting;
+pub use authentication::{Authenticator, CredentialsVerdict, NONCE_LIFE};
+pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS, TargetChange};
+pub use delay::DelayedResponses;
 pub(crate) use destination::transport_of;
 pub use destination::{Destination, Source, on_link_of};
 pub use element::Server;
 pub use hop::LONGEST_OVER_UDP;
-pub use manners::{Answer, Manners, Progress};
 pub(crate) use order::PartitionShare;
 pub use order::{Role, RoleError, ServerOrder, User};
 pub(crate) use partition::Partition;
-pub use plain::{PlainHeard, PlainResponse, PlainResponses};
+pub use plain::{PlainRequestInfo, PlainResponse, PlainResponses};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
 #[cfg(test)]
 pub(crate) use registry::user_of;
-pub use registry::{Domain, Policy, Registry, Users};
+pub use registry::{Domain, DomainUsers, RegistrarPolicy, Registry};
 pub use reply::has_computed_tag;
 #[cfg(test)]
 pub(crate) use reply::stamp;

@@ -1,11 +1,11 @@
 //! Offers and answers of a user agent that answers calls by itself (RFC 3264), wherever they stand: in an INVITE, a PRACK or
 //! an UPDATE.
 
-use super::incoming_call::Call;
-use super::manners::Manners;
+use super::answering_policy::AnsweringPolicy;
+use super::incoming_call::IncomingCall;
 use super::reply::reply;
 use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, is_required, session_body};
-use crate::sdp::{Description, SDP_TYPE};
+use crate::sdp::{SDP_TYPE, SessionDescription};
 use crate::{Name, Request, Response, Status};
 
 /// The types of bodies that are understood, as `Accept` lists them.
@@ -13,14 +13,19 @@ pub(super) fn body_types() -> String {
     format!("{SDP_TYPE}, {MIXED_TYPE}, {ALTERNATIVE_TYPE}")
 }
 
-pub(super) fn describe(response: &mut Response, description: &Description) {
+pub(super) fn describe(response: &mut Response, description: &SessionDescription) {
     response.headers.push(Name::ContentType, SDP_TYPE);
     response.body = description.to_string().into();
 }
 
 /// Answers the offer of a request within the call, or makes one where it has none, in the 2xx to it. A refusal stands in its
 /// place if that cannot be: "the session parameters MUST remain unchanged".
-pub(super) fn answer_offer(manners: &Manners, call: &mut Call, request: &Request, response: &mut Response) {
+pub(super) fn answer_offer(
+    manners: &AnsweringPolicy,
+    call: &mut IncomingCall,
+    request: &Request,
+    response: &mut Response,
+) {
     match description(manners, request) {
         Ok(mut description) => {
             // "the version in the origin field MUST increment by one from the previous SDP" if anything else is another than
@@ -50,10 +55,13 @@ pub(super) fn not_understood(request: &Request, status: Status) -> Response {
 ///
 /// # Errors
 /// It is not understood, or nothing of it can be taken: 415, 400 or 488.
-pub(super) fn description(manners: &Manners, request: &Request) -> Result<Description, Status> {
+pub(super) fn description(
+    manners: &AnsweringPolicy,
+    request: &Request,
+) -> Result<SessionDescription, Status> {
     let (address, port) = (manners.media.ip(), manners.media.port());
     if request.body.is_empty() {
-        return Ok(Description::audio(address, port, 1));
+        return Ok(SessionDescription::audio(address, port, 1));
     }
     let of = |name: Name| request.headers.get(&name);
     if of(Name::ContentEncoding).is_some_and(|own| !own.eq_ignore_ascii_case("identity")) {
@@ -63,12 +71,12 @@ pub(super) fn description(manners: &Manners, request: &Request) -> Result<Descri
         SessionBody::Description(offer) => offer,
         // What need not be understood is passed over (RFC 3261 section 8.2.3), and leaves no offer.
         SessionBody::NotUnderstood if !is_required(&request.headers) => {
-            return Ok(Description::audio(address, port, 1));
+            return Ok(SessionDescription::audio(address, port, 1));
         }
         SessionBody::NotUnderstood => return Err(Status::UNSUPPORTED_MEDIA_TYPE),
         SessionBody::Malformed => return Err(Status::BAD_REQUEST),
     };
-    let offer = std::str::from_utf8(offer).ok().and_then(|text| Description::parse(text).ok());
+    let offer = std::str::from_utf8(offer).ok().and_then(|text| SessionDescription::parse(text).ok());
     let offer = offer.ok_or(Status::BAD_REQUEST)?;
     let answer = offer.answer(address, port, 1, &["0", "8", "101"]);
     // Nothing is left to talk with (RFC 3261 section 21.4.26).

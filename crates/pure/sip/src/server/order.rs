@@ -7,8 +7,8 @@ use netrig_core::Seeds;
 
 use super::authentication::UsedNonces;
 use super::{
-    AnsweringMachine, Authenticator, Domain, Manners, Partition, Proxy, Redirect, Registrar, Registry,
-    Server, StatelessProxy, Users,
+    AnsweringMachine, AnsweringPolicy, Authenticator, Domain, DomainUsers, Partition, Proxy, Redirect,
+    Registrar, Registry, Server, StatelessProxy,
 };
 use crate::digest::Algorithm;
 use crate::header::{NameAddr, Transport};
@@ -33,7 +33,7 @@ pub enum Role {
     /// It takes registrations, and says where users are.
     Redirect,
     /// It answers calls.
-    UserAgent(Manners),
+    UserAgent(AnsweringPolicy),
 }
 
 /// A user of a server.
@@ -185,7 +185,7 @@ impl ServerOrder {
         }
         if self.users.is_some() {
             let known = users.iter().map(|user| (user.name.clone(), user.password.clone()));
-            registry.users = Users::Known(known.collect());
+            registry.users = DomainUsers::Known(known.collect());
         }
         if let Some(algorithm) = self.digest {
             if users.is_empty() {

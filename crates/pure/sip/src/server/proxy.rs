@@ -6,10 +6,10 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::element::Element;
 use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
-use super::hop::Hop;
+use super::hop::RequestHop;
 use super::registry::{EXTENSIONS, user_of};
 use super::reply::{is_readable, keyed_fingerprint, reply, tell_capabilities};
-use super::transactions::{Happened, Transactions};
+use super::transactions::{ElementEvent, Transactions};
 use super::{Bindings, Partition, Registry, transport_of};
 use crate::digest::is_same_proof;
 use crate::header::{NameAddr, Transport};
@@ -31,16 +31,16 @@ pub struct Proxy {
     random: Stream,
     partition: Partition,
     transactions: Transactions,
-    contexts: BTreeMap<ServerKey, Box<Context>>,
+    contexts: BTreeMap<ServerKey, Box<ResponseContext>>,
     pub(super) owners: BTreeMap<ClientKey, ServerKey>,
     pub(super) due: BTreeSet<(Instant, ClientKey)>,
 }
 
 /// What a request has come to (RFC 3261 section 16.2: the response context).
 #[derive(Debug)]
-struct Context {
+struct ResponseContext {
     request: Request,
-    branches: BTreeMap<ClientKey, Branch>,
+    branches: BTreeMap<ClientKey, ProxyBranch>,
     /// Final ones that were not forwarded.
     responses: Vec<Response>,
     /// A final one was forwarded.
@@ -49,7 +49,7 @@ struct Context {
 
 /// Whether a branch is to be cancelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Cancel {
+enum CancelState {
     #[default]
     No,
     /// As soon as a provisional response has come.
@@ -58,11 +58,11 @@ enum Cancel {
 }
 
 #[derive(Debug, Default)]
-struct Branch {
+struct ProxyBranch {
     is_final: bool,
     /// Its transaction is over.
     is_over: bool,
-    cancel: Cancel,
+    cancel: CancelState,
     /// Timer C.
     due: Option<Instant>,
 }
@@ -125,7 +125,7 @@ impl Proxy {
         now: Instant,
         key: &ServerKey,
         request: &Request,
-    ) -> Result<Vec<Hop>, Box<Response>> {
+    ) -> Result<Vec<RequestHop>, Box<Response>> {
         let answer = |status| Err(Box::new(reply(request, status)));
         if !is_readable(request) {
             return answer(Status::BAD_REQUEST);
@@ -255,7 +255,12 @@ impl Proxy {
     }
 
     /// A copy for each target, with its `Via`.
-    fn hops(&mut self, now: Instant, request: &Request, own: Request) -> Result<Vec<Hop>, Box<Response>> {
+    fn hops(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        own: Request,
+    ) -> Result<Vec<RequestHop>, Box<Response>> {
         // Users prove who they are once for each dialog, and wherever a request is to leave the domain without the dialog's token.
         let user = self.own_user(request);
         let begins = request.headers.to().ok().flatten().is_some_and(|to| to.tag().is_none());
@@ -277,13 +282,13 @@ impl Proxy {
                 continue;
             };
             let branch = self.partition.branch(self.random.bits(), &way);
-            hops.push(Hop::new(domain, copy, to, &branch));
+            hops.push(RequestHop::new(domain, copy, to, &branch));
         }
         if hops.is_empty() { Err(Box::new(reply(request, Status::UNSUPPORTED_URI_SCHEME))) } else { Ok(hops) }
     }
 
-    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, hops: Vec<Hop>) {
-        let mut context = Context {
+    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, hops: Vec<RequestHop>) {
+        let mut context = ResponseContext {
             request: request.clone(),
             branches: BTreeMap::new(),
             responses: Vec::new(),
@@ -295,7 +300,7 @@ impl Proxy {
                     let due = (request.method == Method::Invite).then(|| now + TIMER_C);
                     self.due.extend(due.map(|at| (at, branch.clone())));
                     self.owners.insert(branch.clone(), key.clone());
-                    context.branches.insert(branch, Branch { due, ..Branch::default() });
+                    context.branches.insert(branch, ProxyBranch { due, ..ProxyBranch::default() });
                 }
                 None => context.responses.push(reply(request, Status::SERVICE_UNAVAILABLE)),
             }
@@ -312,16 +317,17 @@ impl Proxy {
         let Some(branch) = context.branches.get_mut(branch_key) else { return };
         let status = response.status;
         if !status.is_final() {
-            if branch.cancel == Cancel::Wanted {
+            if branch.cancel == CancelState::Wanted {
                 self.cancel(now, branch_key);
-            } else if branch.cancel == Cancel::No && status != Status::TRYING && branch.due.is_some() {
+            } else if branch.cancel == CancelState::No && status != Status::TRYING && branch.due.is_some() {
                 // "if the response is a provisional response with status codes 101 to 199 inclusive (i.e., anything but 100),
                 // the proxy MUST reset timer C for that client transaction."
                 self.set_timer_c(branch_key, Some(now + TIMER_C));
             }
             // "Any provisional response other than 100 (Trying)" is forwarded at once. "A SIP element MUST NOT send any
             // provisional response with a Status-Code other than 100 to a non-INVITE request" (RFC 4320 section 4.1).
-            let is_open = |context: &Context| !context.answered && context.request.method == Method::Invite;
+            let is_open =
+                |context: &ResponseContext| !context.answered && context.request.method == Method::Invite;
             if status != Status::TRYING && self.contexts.get(&key).is_some_and(|context| is_open(context)) {
                 self.transactions.respond(now, &key, response);
             }
@@ -380,8 +386,10 @@ impl Proxy {
         let Some(context) = self.contexts.get(key).filter(|own| own.request.method == Method::Invite) else {
             return;
         };
-        let pending =
-            context.branches.iter().filter(|(_, branch)| !branch.is_final && branch.cancel == Cancel::No);
+        let pending = context
+            .branches
+            .iter()
+            .filter(|(_, branch)| !branch.is_final && branch.cancel == CancelState::No);
         for branch in pending.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.cancel(now, &branch);
         }
@@ -392,7 +400,7 @@ impl Proxy {
         let is_sent = self.transactions.cancel(now, key);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get_mut(owner));
         if let Some(branch) = owner.and_then(|context| context.branches.get_mut(key)) {
-            branch.cancel = if is_sent { Cancel::Sent } else { Cancel::Wanted };
+            branch.cancel = if is_sent { CancelState::Sent } else { CancelState::Wanted };
             if is_sent {
                 // "If there is no final response for the original request in 64*T1 seconds ... the client SHOULD then consider the
                 // original transaction cancelled" (RFC 3261 section 9.1).
@@ -415,8 +423,9 @@ impl Proxy {
     fn timer_c(&mut self, now: Instant, key: &ClientKey) {
         self.set_timer_c(key, None);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get(owner));
-        let is_cancelled =
-            owner.and_then(|own| own.branches.get(key)).is_some_and(|branch| branch.cancel != Cancel::No);
+        let is_cancelled = owner
+            .and_then(|own| own.branches.get(key))
+            .is_some_and(|branch| branch.cancel != CancelState::No);
         // "If the client transaction has received a provisional response, the proxy MUST generate a CANCEL request matching that
         // transaction. If the client transaction has not received a provisional response, the proxy MUST behave as if the
         // transaction received a 408".
@@ -443,7 +452,7 @@ impl Proxy {
     }
 
     fn forget_if_over(&mut self, key: &ServerKey) {
-        let is_over = |context: &Context| context.branches.values().all(|branch| branch.is_over);
+        let is_over = |context: &ResponseContext| context.branches.values().all(|branch| branch.is_over);
         if self.contexts.get(key).is_some_and(|context| is_over(context)) && !self.transactions.has(key) {
             self.contexts.remove(key);
         }
@@ -491,17 +500,17 @@ impl Element for Proxy {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
         match event {
-            Happened::Request(key, request) => self.request(now, key, &request),
-            Happened::Response(key, response) => {
+            ElementEvent::Request(key, request) => self.request(now, key, &request),
+            ElementEvent::Response(key, response) => {
                 if let Some(response) = without_own_via(&self.registry.domain, *response) {
                     self.response(now, &key, response);
                 }
             }
-            Happened::Failed(key, status) => self.failed(now, &key, status),
-            Happened::ClientEnded(key) => self.ended(&key),
-            Happened::ServerEnded(key) => self.forget_if_over(&key),
+            ElementEvent::Failed(key, status) => self.failed(now, &key, status),
+            ElementEvent::ClientEnded(key) => self.ended(&key),
+            ElementEvent::ServerEnded(key) => self.forget_if_over(&key),
         }
     }
 

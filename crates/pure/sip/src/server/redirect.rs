@@ -6,7 +6,7 @@ use super::Registry;
 use super::element::Element;
 use super::registry::user_of;
 use super::reply::{is_readable, reply};
-use super::transactions::{Happened, Transactions};
+use super::transactions::{ElementEvent, Transactions};
 use crate::transaction::{ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Status};
 
@@ -78,8 +78,8 @@ impl Element for Redirect {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
-        if let Happened::Request(key, request) = event
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
+        if let ElementEvent::Request(key, request) = event
             && request.method != Method::Ack
         {
             let response = self.answer(now, &key, &request);

@@ -4,8 +4,8 @@ use netrig_core::{Duration, Instant};
 
 use super::Destination;
 use super::answering::{ALLOWED, AnsweringMachine};
-use super::hop::Hop;
-use super::incoming_call::Call;
+use super::hop::RequestHop;
+use super::incoming_call::IncomingCall;
 use super::reply::allow;
 use crate::dialog::{
     DialogId, LEAST_INTERVAL, RELIABLE, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent,
@@ -20,7 +20,7 @@ const LATER: Duration = Duration::from_secs(1);
 
 impl AnsweringMachine {
     /// Does what is due of the session timer of a call that is answered.
-    pub(super) fn refresh_session(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
+    pub(super) fn refresh_session(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
         let is_free = call.is_talk() && !call.session.is_asking;
         let Some(timer) = &mut call.session.timer else { return };
         match timer.handle_timeout(now) {
@@ -32,7 +32,7 @@ impl AnsweringMachine {
     }
 
     /// Refreshes the session: by UPDATE where the caller takes it, else by an INVITE that describes it as it is.
-    fn refresh(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
+    fn refresh(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
         let Some(timer) = &mut call.session.timer else { return };
         let method = if call.session.takes_update { Method::Update } else { Method::Invite };
         let Ok(mut request) = call.dialog.request(method.clone()) else {
@@ -54,12 +54,12 @@ impl AnsweringMachine {
     }
 
     /// The way of a request within a dialog: its first route, or its Request-URI.
-    pub(super) fn hop_within(&mut self, request: Request) -> Option<Hop> {
+    pub(super) fn hop_within(&mut self, request: Request) -> Option<RequestHop> {
         let route = request.headers.addresses(&Name::Route).ok().and_then(|routes| routes.into_iter().next());
         let next = route.map_or_else(|| request.uri.clone(), |route| route.uri);
         let to = next.as_sip().map(Destination::of_uri)?;
         let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        Some(Hop::new(&self.domain, request, to, &branch))
+        Some(RequestHop::new(&self.domain, request, to, &branch))
     }
 
     /// A response to a request of this side, or its failure as a response (RFC 3261 section 8.1.3.1).
@@ -74,7 +74,7 @@ impl AnsweringMachine {
     fn take_refreshed(
         &mut self,
         now: Instant,
-        (id, call): (&DialogId, &mut Call),
+        (id, call): (&DialogId, &mut IncomingCall),
         request: &Request,
         response: &Response,
     ) {

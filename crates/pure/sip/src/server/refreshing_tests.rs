@@ -4,7 +4,7 @@ use netrig_core::Seeds;
 
 use super::Server as _;
 use super::answering::AnsweringMachine;
-use super::manners::Manners;
+use super::answering_policy::AnsweringPolicy;
 use super::tests::{ALICE, at, domain, request, said, source};
 use crate::dialog::Dialog;
 use crate::transaction::Timing;
@@ -18,7 +18,7 @@ struct RefreshedCall {
 }
 
 fn talk(more: &str) -> RefreshedCall {
-    let manners = Manners::new("192.0.2.9:4000".parse().unwrap());
+    let manners = AnsweringPolicy::new("192.0.2.9:4000".parse().unwrap());
     let random = Seeds::new(1).stream("machine");
     let mut machine = AnsweringMachine::new(domain(), manners, 10, Timing::default(), random);
     let call = request("INVITE", "sip:bob@biloxi.com", ALICE, 1, more);

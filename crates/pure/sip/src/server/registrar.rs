@@ -6,7 +6,7 @@ use super::Registry;
 use super::element::Element;
 use super::registry::EXTENSIONS;
 use super::reply::{is_readable, reply, tell_capabilities, with_allow};
-use super::transactions::{Happened, Transactions};
+use super::transactions::{ElementEvent, Transactions};
 use crate::transaction::Timing;
 use crate::{Method, Request, Response, Status};
 
@@ -54,8 +54,8 @@ impl Element for Registrar {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
-        if let Happened::Request(key, request) = event
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
+        if let ElementEvent::Request(key, request) = event
             && request.method != Method::Ack
         {
             let response = self.answer(now, &request);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Duration, Instant, is_of_a_link};
 
-use super::authentication::{Authenticator, Verdict, unknown_options};
-use super::bindings::{Bindings, Change, Conflict, Origin, record_of};
+use super::authentication::{Authenticator, CredentialsVerdict, unknown_options};
+use super::bindings::{BindingChange, BindingConflict, Bindings, RegistrationOrigin, record_of};
 use super::reply::{reply, unsupported};
 use crate::digest::Secret;
 use crate::header::{NameAddr, Transport};
@@ -26,7 +26,7 @@ pub struct Domain {
 
 /// Who there is.
 #[derive(Clone, Debug, Default)]
-pub enum Users {
+pub enum DomainUsers {
     /// Whoever comes is one.
     #[default]
     Anyone,
@@ -36,7 +36,7 @@ pub enum Users {
 
 /// What a registrar does with what it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct RegistrarPolicy {
     /// Less than this is refused with 423; at most an hour.
     pub least: Duration,
     /// How long a binding lasts if nothing is said.
@@ -45,7 +45,7 @@ pub struct Policy {
     pub most: Duration,
 }
 
-impl Default for Policy {
+impl Default for RegistrarPolicy {
     /// One minute, one hour, one hour.
     fn default() -> Self {
         let hour = Duration::from_secs(3600);
@@ -59,12 +59,12 @@ pub struct Registry {
     /// What it answers for.
     pub domain: Domain,
     /// Who there is.
-    pub users: Users,
+    pub users: DomainUsers,
     /// What it does with what it is asked.
-    pub policy: Policy,
+    pub policy: RegistrarPolicy,
     /// Where they are.
     pub bindings: Bindings,
-    /// Who checks that they are who they say, by the passwords of [`Users::Known`]; `None` takes their word.
+    /// Who checks that they are who they say, by the passwords of [`DomainUsers::Known`]; `None` takes their word.
     pub authenticator: Option<Authenticator>,
     /// Requests of anybody are forwarded to places that are neither of the domain nor of its users. Such a proxy is an open relay.
     pub relays: bool,
@@ -120,7 +120,7 @@ impl Domain {
     }
 }
 
-impl Users {
+impl DomainUsers {
     /// Whether there is one of that name.
     pub fn has(&self, user: &str) -> bool {
         match self {
@@ -147,8 +147,8 @@ impl Registry {
     pub fn new(domain: Domain, most: usize) -> Self {
         Self {
             domain,
-            users: Users::default(),
-            policy: Policy::default(),
+            users: DomainUsers::default(),
+            policy: RegistrarPolicy::default(),
             bindings: Bindings::new(most),
             authenticator: None,
             relays: false,
@@ -177,11 +177,11 @@ impl Registry {
         let secret =
             |user: &str| users.password(user).map(|password| Secret::new(hash, user, &realm, password));
         match authenticator.check(now, request, &answer, secret) {
-            Verdict::Proven(user) => {
+            CredentialsVerdict::Proven(user) => {
                 *has_proof = true;
                 Ok(Some(user))
             }
-            Verdict::Challenge { stale } => {
+            CredentialsVerdict::Challenge { stale } => {
                 let mut response = reply(request, status);
                 response.headers.push(challenge, authenticator.challenge(now, stale).write());
                 Err(Box::new(response))
@@ -238,7 +238,7 @@ impl Registry {
             return Err(bad());
         };
         let path = headers.addresses(&Name::Path).map_err(|_| bad())?;
-        let origin = Origin { call_id: call_id.to_owned(), sequence: cseq.number, path };
+        let origin = RegistrationOrigin { call_id: call_id.to_owned(), sequence: cseq.number, path };
         let done = if headers.all(&Name::Contact).any(|value| value == "*") {
             // "If the request has additional Contact fields or an expiration time other than zero, the request is invalid".
             let is_alone = headers.all(&Name::Contact).count() == 1;
@@ -249,17 +249,17 @@ impl Registry {
         } else {
             let contacts = headers.addresses(&Name::Contact).map_err(|_| bad())?;
             let changes = contacts.into_iter().map(|contact| self.change(request, contact));
-            let changes = changes.collect::<Result<Vec<Change>, _>>()?;
+            let changes = changes.collect::<Result<Vec<BindingChange>, _>>()?;
             self.bindings.change(now, record, &origin, &changes)
         };
         done.map_err(|conflict| match conflict {
-            Conflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
-            Conflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
-            Conflict::TooLong => refuse(Status::REQUEST_ENTITY_TOO_LARGE),
+            BindingConflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
+            BindingConflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
+            BindingConflict::TooLong => refuse(Status::REQUEST_ENTITY_TOO_LARGE),
         })
     }
 
-    fn change(&self, request: &Request, mut contact: NameAddr) -> Result<Change, Box<Response>> {
+    fn change(&self, request: &Request, mut contact: NameAddr) -> Result<BindingChange, Box<Response>> {
         let usual = self.policy.usual;
         // "Malformed values SHOULD be treated as equivalent to 3600" (RFC 3261 section 20.10).
         let read = |text: &str| Duration::from_secs(text.parse::<u32>().unwrap_or(3600).into());
@@ -275,7 +275,7 @@ impl Registry {
             response.headers.push(Name::MinExpires, seconds);
             return Err(Box::new(response));
         }
-        Ok(Change { contact, span: wanted.min(self.policy.most) })
+        Ok(BindingChange { contact, span: wanted.min(self.policy.most) })
     }
 
     /// "The registrar returns a 200 (OK) response. The response MUST contain Contact header field values enumerating all current

@@ -4,7 +4,7 @@ use netrig_core::Seeds;
 
 use super::tests::*;
 use super::*;
-use crate::digest::{Algorithm, Challenge, Session};
+use crate::digest::{Algorithm, DigestChallenge, DigestSession};
 use crate::header::Transport;
 use crate::transaction::Timing;
 use crate::{Message, Method, Name, Status, Uri};
@@ -204,12 +204,12 @@ fn what_is_secure_stays_so() {
 #[test]
 fn a_domain_has_no_case_in_a_proof_either() {
     let mut server = registrar();
-    server.registry.users = Users::Known([("bob".to_owned(), "zanzibar".to_owned())].into());
+    server.registry.users = DomainUsers::Known([("bob".to_owned(), "zanzibar".to_owned())].into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     server.registry.authenticator = Some(authenticator);
     let challenged = answer(&mut server, at(0.0), register("bob", "a", 1, ""));
     let challenge = challenged.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
-    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "bob", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "bob", "zanzibar");
     let proof = session.answer(&Method::Register, "sip:BILOXI.com", b"", "0a4f113b").write();
     assert_eq!(code(&mut server, 0.1, register("bob", "a", 2, &format!("Authorization: {proof}\r\n"))), 200);
 }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use netrig_core::{Instant, Stream};
 
 use super::forward::{copy, leads_away, preprocess, refusal, targets, without_own_via};
-use super::hop::Hop;
+use super::hop::RequestHop;
 use super::reply::{fingerprint, is_readable, keyed_fingerprint, reply, stamp};
-use super::{Destination, PlaceChange, Registry, Server, Source};
+use super::{Destination, Registry, Server, Source, TargetChange};
 use crate::header::{MAGIC_COOKIE, Via};
 use crate::{Message, Method, Name, Request, Response, Status};
 
@@ -64,7 +64,7 @@ impl StatelessProxy {
         let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, None)) else {
             return Err(refuse(Status::UNSUPPORTED_URI_SCHEME));
         };
-        let Hop { request, to, .. } = Hop::new(domain, copy, to, &branch);
+        let RequestHop { request, to, .. } = RequestHop::new(domain, copy, to, &branch);
         self.out.push_back((to, request.into()));
         Ok(())
     }
@@ -139,11 +139,11 @@ impl Server for StatelessProxy {
         true
     }
 
-    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
-        self.registry.bindings.take_place_changes()
+    fn take_target_changes(&mut self) -> Vec<TargetChange> {
+        self.registry.bindings.take_target_changes()
     }
 
-    fn handle_place_change(&mut self, change: &PlaceChange) {
-        self.registry.bindings.handle_place_change(change);
+    fn handle_target_change(&mut self, change: &TargetChange) {
+        self.registry.bindings.handle_target_change(change);
     }
 }

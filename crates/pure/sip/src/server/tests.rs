@@ -4,7 +4,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 
 use super::*;
-use crate::digest::{Algorithm, Challenge, Session};
+use crate::digest::{Algorithm, DigestChallenge, DigestSession};
 use crate::header::{NameAddr, Transport};
 use crate::torture;
 use crate::transaction::Timing;
@@ -154,7 +154,7 @@ fn who_is_not_of_here_is_not_found() {
     );
     assert_eq!(code(&mut server, 80.0, request("INVITE", "sip:bob@biloxi.com", BOB, 3, "")), 405);
     assert_eq!(code(&mut server, 120.0, elsewhere(bob("z"), "CSeq: 1 REGISTER", "CSeq: 1 INVITE")), 400);
-    server.registry.users = Users::Known([("carol".to_owned(), "x".to_owned())].into());
+    server.registry.users = DomainUsers::Known([("carol".to_owned(), "x".to_owned())].into());
     assert_eq!(code(&mut server, 160.0, register("bob", "n", 2, "Contact: <sip:a@b>\r\n")), 404);
     assert_eq!(code(&mut server, 160.0, register("c%61rol", "n", 3, "Contact: <sip:a@b>\r\n")), 200);
 }
@@ -194,13 +194,13 @@ fn so_many_users_and_transactions_and_no_more() {
 fn a_user_proves_who_they_are() {
     let mut server = registrar();
     let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
-    server.registry.users = Users::Known(users.into());
+    server.registry.users = DomainUsers::Known(users.into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     server.registry.authenticator = Some(authenticator);
     let challenged = answer(&mut server, at(0.0), register("bob", "a", 1, "Contact: <sip:a@b>\r\n"));
     assert_eq!(challenged.status, Status::UNAUTHORIZED);
     let challenge = challenged.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
-    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "bob", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "bob", "zanzibar");
     let mut proof = || {
         let answer = session.answer(&Method::Register, "sip:biloxi.com", b"", "0a4f113b").write();
         format!("Authorization: {answer}\r\nContact: <sip:a@b>\r\n")
@@ -209,7 +209,7 @@ fn a_user_proves_who_they_are() {
     assert_eq!(code(&mut server, 0.1, register("bob", "a", 2, &first)), 200);
     let replayed = answer(&mut server, at(0.2), register("bob", "a", 3, &first));
     let challenge = replayed.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
-    assert!(Challenge::read(&challenge).unwrap().stale);
+    assert!(DigestChallenge::read(&challenge).unwrap().stale);
     assert_eq!(code(&mut server, 0.3, register("carol", "b", 1, &proof())), 403);
 }
 
@@ -235,7 +235,7 @@ fn a_redirect_server_says_where() {
         code(&mut server, 1.0, request("INVITE", "sip:bob@biloxi.com", ALICE, 5, "Require: x\r\n")),
         302
     );
-    server.registry.users = Users::Known([].into());
+    server.registry.users = DomainUsers::Known([].into());
     assert_eq!(code(&mut server, 1.0, ask(6, "bob")), 404);
 }
 
@@ -285,7 +285,7 @@ pub(super) fn proxy() -> Proxy {
 fn who_speaks_for_a_user_of_here_proves_it() {
     let mut proxy = proxy();
     let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
-    proxy.registry.users = Users::Known(users.into());
+    proxy.registry.users = DomainUsers::Known(users.into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     proxy.registry.authenticator = Some(authenticator);
     let mut ask = |number: u32, from: &str, more: &str| {
@@ -297,7 +297,7 @@ fn who_speaks_for_a_user_of_here_proves_it() {
     let challenged = ask(2, "carol@biloxi.com", "");
     assert_eq!(challenged.as_response().unwrap().status, Status::PROXY_AUTHENTICATION_REQUIRED);
     let challenge = challenged.headers().challenges(&Name::ProxyAuthenticate).unwrap().remove(0);
-    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "carol", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "carol", "zanzibar");
     let mut proof = || {
         let answer = session.answer(&Method::Message, "sip:bob@biloxi.com", b"", "0a4f113b").write();
         format!("Proxy-Authorization: {answer}\r\n")
@@ -753,7 +753,7 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
     said(&mut proxy);
     let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
-    proxy.registry.users = Users::Known(users.into());
+    proxy.registry.users = DomainUsers::Known(users.into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     proxy.registry.authenticator = Some(authenticator);
     let over = |transport| Source { transport, address: ALICE.parse().unwrap() };
@@ -789,7 +789,7 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
         // Who has proved to be a user may go anywhere.
         let challenged = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", "").remove(0).1;
         let challenge = challenged.headers().challenges(&Name::ProxyAuthenticate).unwrap().remove(0);
-        let mut session = Session::new(Challenge::read(&challenge).unwrap(), "carol", "zanzibar");
+        let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "carol", "zanzibar");
         let proof = session.answer(&Method::Message, "sip:y@192.0.2.99", b"", "0a4f113b").write();
         let proof = format!("Proxy-Authorization: {proof}\r\n");
         let sent = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", &proof);

@@ -15,7 +15,7 @@ use super::{SettingError, wrong};
 use crate::digest::Algorithm;
 use crate::load::Plan;
 use crate::sdp::DISCARD;
-use crate::server::{Answer, Manners, Progress, Role, ServerOrder, User};
+use crate::server::{Answer, AnsweringPolicy, ProgressResponse, Role, ServerOrder, User};
 use crate::{Status, Uri};
 
 /// Who serves the users of a load.
@@ -164,10 +164,10 @@ impl ServerSettings {
                     Some(status) => Answer::Refuse(ring, status),
                     None => Answer::Accept(ring),
                 };
-                let own = Manners::new((local, DISCARD).into());
-                let mut manners = Manners { answer, reliable: self.reliable, ..own };
+                let own = AnsweringPolicy::new((local, DISCARD).into());
+                let mut manners = AnsweringPolicy { answer, reliable: self.reliable, ..own };
                 if self.early_media {
-                    manners.progress.push(Progress::early_media());
+                    manners.progress.push(ProgressResponse::early_media());
                 }
                 Role::UserAgent(manners)
             }

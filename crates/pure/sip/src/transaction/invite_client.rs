@@ -3,25 +3,25 @@
 use netrig_core::Instant;
 
 use super::machine::{Core, Machine, Transaction};
-use super::{Event, Timer, Timing};
+use super::{Timer, Timing, TransactionEvent};
 use crate::deadline::Deadline;
 use crate::header::CSeq;
 use crate::{Message, Method, Name, Request, Response};
 
 /// The INVITE client transaction. It acknowledges what is no 2xx by itself; a 2xx is its user's to acknowledge, each time
 /// that it comes.
-pub type InviteClient = Transaction<InviteClientMachine>;
+pub type InviteClientTransaction = Transaction<InviteClientMachine>;
 
 /// What an INVITE client transaction does.
 #[derive(Debug)]
 pub struct InviteClientMachine {
     request: Request,
-    state: State,
+    state: InviteClientState,
     acknowledgement: Option<Box<Request>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum InviteClientState {
     Calling,
     Proceeding,
     /// A final response that is no 2xx has come.
@@ -30,19 +30,26 @@ enum State {
     Accepted,
 }
 
-impl InviteClient {
+impl InviteClientTransaction {
     /// Sends `request`, an INVITE, over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);
         // "If an unreliable transport is being used, the client transaction MUST start timer A with a value of T1 ... For any
         // transport, the client transaction MUST start timer B with a value of 64*T1 seconds".
         core.send_repeatedly(now, request.clone());
-        Self { machine: InviteClientMachine { request, state: State::Calling, acknowledgement: None }, core }
+        Self {
+            machine: InviteClientMachine {
+                request,
+                state: InviteClientState::Calling,
+                acknowledgement: None,
+            },
+            core,
+        }
     }
 
     /// Whether a CANCEL may be sent: a provisional response has come, and no final one (RFC 3261 section 9.1).
     pub fn can_be_cancelled(&self) -> bool {
-        self.machine.state == State::Proceeding && !self.core.is_over()
+        self.machine.state == InviteClientState::Proceeding && !self.core.is_over()
     }
 
     /// The CANCEL for it (RFC 3261 section 9.1), which is a transaction of its own.
@@ -57,19 +64,19 @@ impl InviteClientMachine {
         let acknowledgement = follower(&self.request, Method::Ack, response.headers.get(&Name::To));
         core.send(acknowledgement.clone());
         self.acknowledgement = Some(acknowledgement.into());
-        self.state = State::Completed;
-        core.tell(Event::Response(response));
+        self.state = InviteClientState::Completed;
+        core.tell(TransactionEvent::Response(response));
         core.linger(now, core.timing.timer_d());
     }
 
     fn accepted(&mut self, core: &mut Core, now: Instant, response: Response) {
-        if self.state != State::Accepted {
-            self.state = State::Accepted;
+        if self.state != InviteClientState::Accepted {
+            self.state = InviteClientState::Accepted;
             core.again.stop();
             // Timer M.
             core.end = Deadline::after(now, core.timing.patience());
         }
-        core.tell(Event::Response(response));
+        core.tell(TransactionEvent::Response(response));
     }
 }
 
@@ -105,33 +112,33 @@ impl Machine for InviteClientMachine {
     fn handle_packet(&mut self, core: &mut Core, now: Instant, packet: Message) {
         let Message::Response(response) = packet else { return };
         match self.state {
-            State::Calling | State::Proceeding if !response.status.is_final() => {
-                self.state = State::Proceeding;
+            InviteClientState::Calling | InviteClientState::Proceeding if !response.status.is_final() => {
+                self.state = InviteClientState::Proceeding;
                 core.again.stop();
                 // Timer B is of Calling alone: who rings may ring for long.
                 core.end.stop();
-                core.tell(Event::Response(response));
+                core.tell(TransactionEvent::Response(response));
             }
-            State::Calling | State::Proceeding if response.status.is_success() => {
+            InviteClientState::Calling | InviteClientState::Proceeding if response.status.is_success() => {
                 self.accepted(core, now, response)
             }
-            State::Calling | State::Proceeding => self.completed(core, now, response),
-            State::Accepted if response.status.is_success() => self.accepted(core, now, response),
+            InviteClientState::Calling | InviteClientState::Proceeding => self.completed(core, now, response),
+            InviteClientState::Accepted if response.status.is_success() => self.accepted(core, now, response),
             // "Any retransmissions of the final response that are received while in the "Completed" state MUST cause the ACK
             // to be re-passed to the transport layer for retransmission, but the newly received response MUST NOT be passed up".
-            State::Completed if response.status.is_final() => {
+            InviteClientState::Completed if response.status.is_final() => {
                 if let Some(acknowledgement) = &self.acknowledgement {
                     core.send(Request::clone(acknowledgement));
                 }
             }
-            State::Accepted | State::Completed => {}
+            InviteClientState::Accepted | InviteClientState::Completed => {}
         }
     }
 
     fn handle_timeout(&mut self, core: &mut Core, now: Instant) {
         if core.end.has_come(now) {
-            if self.state == State::Calling {
-                core.tell(Event::TimedOut(Timer::B));
+            if self.state == InviteClientState::Calling {
+                core.tell(TransactionEvent::TimedOut(Timer::B));
             }
             core.terminate();
         } else if core.again.has_come(now, None) {

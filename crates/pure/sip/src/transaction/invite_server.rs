@@ -3,7 +3,7 @@
 use netrig_core::{Duration, Instant};
 
 use super::machine::{Core, Machine, Transaction, Trying};
-use super::{Event, Timer, Timing};
+use super::{Timer, Timing, TransactionEvent};
 use crate::deadline::Deadline;
 use crate::{Message, Method, Request, Response, Status};
 
@@ -13,18 +13,18 @@ const TRYING: Duration = Duration::from_millis(200);
 
 /// The INVITE server transaction. The request that began it is its user's already. A 2xx it sends once: until its ACK comes it
 /// is its user's to send again (RFC 3261 section 13.3.1.4).
-pub type InviteServer = Transaction<InviteServerMachine>;
+pub type InviteServerTransaction = Transaction<InviteServerMachine>;
 
 /// What an INVITE server transaction does.
 #[derive(Debug)]
 pub struct InviteServerMachine {
-    state: State,
+    state: InviteServerState,
     /// The last, which a repetition of the request is answered with.
     response: Option<Response>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum InviteServerState {
     Proceeding,
     /// A final response that is no 2xx was sent.
     Completed,
@@ -34,12 +34,12 @@ enum State {
     Accepted,
 }
 
-impl InviteServer {
+impl InviteServerTransaction {
     /// For `request`, an INVITE that came over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: &Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);
         core.trying = Trying::after(now, TRYING, request);
-        Self { machine: InviteServerMachine { state: State::Proceeding, response: None }, core }
+        Self { machine: InviteServerMachine { state: InviteServerState::Proceeding, response: None }, core }
     }
 
     /// Sends a response: provisional ones and one final, a 2xx as often as its user wants.
@@ -52,18 +52,18 @@ impl InviteServerMachine {
     fn respond(&mut self, core: &mut Core, now: Instant, response: Response) {
         let is_success = response.status.is_success();
         match self.state {
-            State::Proceeding => {}
-            State::Accepted if is_success => return core.send(response),
+            InviteServerState::Proceeding => {}
+            InviteServerState::Accepted if is_success => return core.send(response),
             _ => return,
         }
         core.trying.stop();
         if is_success {
-            self.state = State::Accepted;
+            self.state = InviteServerState::Accepted;
             // Timer L.
             core.end = Deadline::after(now, core.timing.patience());
             core.send(response);
         } else if response.status.is_final() {
-            self.state = State::Completed;
+            self.state = InviteServerState::Completed;
             if matches!(response.status, Status::UNAUTHORIZED | Status::PROXY_AUTHENTICATION_REQUIRED) {
                 // A challenge is sent once, "forgoing the normal response retransmission algorithm" (RFC 3261 section
                 // 26.3.2.4): a request with an invented source address causes no flood there. Timer H alone.
@@ -82,13 +82,13 @@ impl InviteServerMachine {
 
     fn acknowledged(&mut self, core: &mut Core, now: Instant, request: Request) {
         match self.state {
-            State::Completed => {
-                self.state = State::Confirmed;
+            InviteServerState::Completed => {
+                self.state = InviteServerState::Confirmed;
                 // Timer I.
                 core.linger(now, core.timing.t4);
             }
-            State::Accepted => core.tell(Event::Request(request)),
-            State::Proceeding | State::Confirmed => {}
+            InviteServerState::Accepted => core.tell(TransactionEvent::Request(request)),
+            InviteServerState::Proceeding | InviteServerState::Confirmed => {}
         }
     }
 }
@@ -99,7 +99,11 @@ impl Machine for InviteServerMachine {
         let Message::Request(request) = packet else { return };
         match (&request.method, self.state, &self.response) {
             (Method::Ack, ..) => self.acknowledged(core, now, request),
-            (Method::Invite, State::Proceeding | State::Completed, Some(response)) => {
+            (
+                Method::Invite,
+                InviteServerState::Proceeding | InviteServerState::Completed,
+                Some(response),
+            ) => {
                 core.send(response.clone());
             }
             // RFC 6026 section 7.1: repetitions of the INVITE are "absorbed" in Accepted.
@@ -112,8 +116,8 @@ impl Machine for InviteServerMachine {
             self.respond(core, now, response);
         }
         if core.end.has_come(now) {
-            if self.state == State::Completed {
-                core.tell(Event::TimedOut(Timer::H));
+            if self.state == InviteServerState::Completed {
+                core.tell(TransactionEvent::TimedOut(Timer::H));
             }
             core.terminate();
         } else if core.again.has_come(now, Some(core.timing.t2))
@@ -125,8 +129,8 @@ impl Machine for InviteServerMachine {
 
     fn handle_transport_failure(&mut self, core: &mut Core) {
         // RFC 6026 section 8.5: a 2xx may be on its way along another, so Accepted lasts.
-        if self.state == State::Accepted {
-            core.tell(Event::TransportFailed);
+        if self.state == InviteServerState::Accepted {
+            core.tell(TransactionEvent::TransportFailed);
         } else {
             core.fail();
         }

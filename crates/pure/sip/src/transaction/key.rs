@@ -17,12 +17,12 @@ pub struct ClientKey {
 /// Which server transaction a request belongs to. An ACK has that of its INVITE, a CANCEL one of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerKey {
-    identity: Identity,
+    identity: TransactionIdentity,
     method: Method,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identity {
+enum TransactionIdentity {
     /// The branch and who chose it: two senders may choose the same.
     Branch { branch: String, sent_by: String },
     /// Of a sender who follows RFC 2543, whose branches mean nothing: what stands in the request.
@@ -100,7 +100,7 @@ impl<'a> BranchKey<'a> {
         sent_by.make_ascii_lowercase();
         // It was made of texts.
         let sent_by = String::from_utf8(sent_by).unwrap_or_default();
-        ServerKey { identity: Identity::Branch { branch: folded(self.branch), sent_by }, method }
+        ServerKey { identity: TransactionIdentity::Branch { branch: folded(self.branch), sent_by }, method }
     }
 
     /// Hashes it: two keys that are one for [`BranchKey::server_key`] alike, and others by other bytes.
@@ -148,7 +148,7 @@ impl ServerKey {
         else {
             return Ok(None);
         };
-        let identity = Identity::Old {
+        let identity = TransactionIdentity::Old {
             uri: request.uri.to_string(),
             from_tag: from.tag().unwrap_or_default().to_owned(),
             call_id: call_id.to_owned(),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use netrig_core::{Duration, Endpoint, Instant};
 
-use super::{Event, Timing};
+use super::{Timing, TransactionEvent};
 use crate::deadline::{Deadline, Repetition, earliest};
 use crate::{Message, Name, Request, Response, Status};
 
@@ -39,7 +39,7 @@ pub struct Core {
     pub(super) trying: Trying,
     is_over: bool,
     out: VecDeque<Message>,
-    events: VecDeque<Event>,
+    events: VecDeque<TransactionEvent>,
 }
 
 impl Core {
@@ -72,7 +72,7 @@ impl Core {
         self.out.push_back(message.into());
     }
 
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(super) fn tell(&mut self, event: TransactionEvent) {
         self.events.push_back(event);
     }
 
@@ -87,7 +87,7 @@ impl Core {
     }
 
     pub(super) fn fail(&mut self) {
-        self.tell(Event::TransportFailed);
+        self.tell(TransactionEvent::TransportFailed);
         self.terminate();
     }
 
@@ -96,7 +96,7 @@ impl Core {
         self.again.stop();
         self.end.stop();
         self.trying.stop();
-        self.tell(Event::Ended);
+        self.tell(TransactionEvent::Ended);
     }
 }
 
@@ -111,7 +111,7 @@ impl<M: Machine> Transaction<M> {
 
 impl<M: Machine> Endpoint for Transaction<M> {
     type Packet = Message;
-    type Event = Event;
+    type Event = TransactionEvent;
 
     fn handle_packet(&mut self, now: Instant, packet: Message) {
         if !self.core.is_over {
@@ -131,7 +131,7 @@ impl<M: Machine> Endpoint for Transaction<M> {
         self.core.out.pop_front()
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<TransactionEvent> {
         self.core.events.pop_front()
     }
 }

@@ -1,7 +1,7 @@
 //! Transactions: a request with its responses on one hop (RFC 3261 section 17, with RFC 6026's repair of INVITE).
 //!
-//! Start from [`InviteClient`] and [`Client`] for what one asks, [`InviteServer`] and [`Server`] for what one is asked. Each
-//! is an [`Endpoint`](netrig_core::Endpoint): messages and time go in, messages and [`Event`]s come out. They know neither
+//! Start from [`InviteClientTransaction`] and [`ClientTransaction`] for what one asks, [`InviteServerTransaction`] and [`ServerTransaction`] for what one is asked. Each
+//! is an [`Endpoint`](netrig_core::Endpoint): messages and time go in, messages and [`TransactionEvent`]s come out. They know neither
 //! dialogs nor where a message goes, and a message that is not theirs must not be given to them: [`ClientKey`] and
 //! [`ServerKey`] say whose it is.
 
@@ -18,13 +18,13 @@ use netrig_core::Duration;
 
 use crate::{Request, Response};
 
-pub use client::Client;
-pub use invite_client::InviteClient;
-pub use invite_server::InviteServer;
+pub use client::ClientTransaction;
+pub use invite_client::InviteClientTransaction;
+pub use invite_server::InviteServerTransaction;
 pub(crate) use key::BranchKey;
 pub use key::{ClientKey, ServerKey};
 pub use machine::Transaction;
-pub use server::Server;
+pub use server::ServerTransaction;
 
 /// RFC 3261 table 4. All other timers follow from these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub enum Timer {
 
 /// What a transaction tells its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TransactionEvent {
     /// A response that the user has not seen: to an INVITE also each repetition of its 2xx, which is to be acknowledged again.
     Response(Response),
     /// A request of the transaction that is the user's affair: the ACK for a 2xx that came on the same branch.

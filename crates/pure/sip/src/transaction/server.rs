@@ -8,7 +8,7 @@ use crate::deadline::Deadline;
 use crate::{Message, Request, Response};
 
 /// The non-INVITE server transaction. The request that began it is its user's already.
-pub type Server = Transaction<ServerMachine>;
+pub type ServerTransaction = Transaction<ServerMachine>;
 
 /// What a non-INVITE server transaction does.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct ServerMachine {
     response: Option<Response>,
 }
 
-impl Server {
+impl ServerTransaction {
     /// For `request`, which came over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: &Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);

@@ -7,7 +7,9 @@ use super::*;
 use crate::{Message, Name, Status};
 
 /// What a transaction does by itself until it has nothing left to do: when, and what.
-fn left_alone<E: Endpoint<Packet = Message, Event = Event>>(transaction: &mut E) -> Vec<(u64, String)> {
+fn left_alone<E: Endpoint<Packet = Message, Event = TransactionEvent>>(
+    transaction: &mut E,
+) -> Vec<(u64, String)> {
     let mut done = Vec::new();
     let mut now = Instant::ZERO;
     loop {
@@ -33,18 +35,21 @@ fn first_word(message: &Message) -> String {
     }
 }
 
-fn told(event: &Event) -> String {
+fn told(event: &TransactionEvent) -> String {
     match event {
-        Event::Response(response) => format!("told {}", response.status),
-        Event::Request(request) => format!("told {}", request.method),
-        Event::TimedOut(timer) => format!("timer {timer:?}"),
-        Event::TransportFailed => "failed".into(),
-        Event::Ended => "ended".into(),
+        TransactionEvent::Response(response) => format!("told {}", response.status),
+        TransactionEvent::Request(request) => format!("told {}", request.method),
+        TransactionEvent::TimedOut(timer) => format!("timer {timer:?}"),
+        TransactionEvent::TransportFailed => "failed".into(),
+        TransactionEvent::Ended => "ended".into(),
     }
 }
 
 /// What it says at once.
-fn said<E: Endpoint<Packet = Message, Event = Event>>(transaction: &mut E, now: Instant) -> Vec<String> {
+fn said<E: Endpoint<Packet = Message, Event = TransactionEvent>>(
+    transaction: &mut E,
+    now: Instant,
+) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(message) = transaction.poll_transmit(now) {
         all.push(first_word(&message));
@@ -84,7 +89,8 @@ fn list(times: &[u64], what: &str) -> Vec<(u64, String)> {
 fn an_invite_that_nobody_answers() {
     let mut sent = list(&[0, 500, 1500, 3500, 7500, 15500, 31500], "INVITE");
     sent.extend([(32000, "timer B".to_owned()), (32000, "ended".to_owned())]);
-    let invite = |reliable| InviteClient::new(at(0.0), request("INVITE"), reliable, Timing::default());
+    let invite =
+        |reliable| InviteClientTransaction::new(at(0.0), request("INVITE"), reliable, Timing::default());
     assert_eq!(left_alone(&mut invite(false)), sent);
     sent.retain(|(time, what)| what != "INVITE" || *time == 0);
     assert_eq!(left_alone(&mut invite(true)), sent);
@@ -96,7 +102,7 @@ fn a_request_that_nobody_answers() {
     let times = [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500];
     let mut sent = list(&times, "OPTIONS");
     sent.extend([(32000, "timer F".to_owned()), (32000, "ended".to_owned())]);
-    let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), false, Timing::default());
     assert_eq!(left_alone(&mut options), sent);
 }
 
@@ -104,7 +110,7 @@ fn a_request_that_nobody_answers() {
 /// and Timer E MUST be reset with a value of T2 seconds." (RFC 3261 section 17.1.2.2)
 #[test]
 fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
-    let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), false, Timing::default());
     said(&mut options, at(0.0));
     options.handle_packet(at(0.1), response("OPTIONS", 100).into());
     let mut sent = vec![(0, "told 100".to_owned())];
@@ -115,7 +121,7 @@ fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
 
 #[test]
 fn a_request_that_is_answered_absorbs_repetitions_for_t4() {
-    let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), false, Timing::default());
     said(&mut options, at(0.0));
     options.handle_packet(at(1.0), response("OPTIONS", 200).into());
     assert_eq!(said(&mut options, at(1.0)), ["told 200"]);
@@ -124,7 +130,7 @@ fn a_request_that_is_answered_absorbs_repetitions_for_t4() {
     assert_eq!(options.poll_timeout(), Some(at(6.0)));
     assert_eq!(left_alone(&mut options), [(6000, "ended".to_owned())]);
 
-    let mut options = Client::new(at(0.0), request("OPTIONS"), true, Timing::default());
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), true, Timing::default());
     options.handle_packet(at(1.0), response("OPTIONS", 200).into());
     assert_eq!(said(&mut options, at(1.0)), ["OPTIONS", "told 200", "ended"]);
 }
@@ -132,7 +138,7 @@ fn a_request_that_is_answered_absorbs_repetitions_for_t4() {
 /// RFC 3261 section 17.1.1.3: the ACK has the branch, the `Route`s and the number of its INVITE, and the `To` of the response.
 #[test]
 fn an_invite_that_is_refused_is_acknowledged_each_time() {
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, Timing::default());
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, Timing::default());
     said(&mut invite, at(0.0));
     invite.handle_packet(at(0.1), response("INVITE", 180).into());
     assert!(invite.can_be_cancelled());
@@ -154,7 +160,7 @@ fn an_invite_that_is_refused_is_acknowledged_each_time() {
 /// RFC 6026: each 2xx goes to the user, for 64·T1.
 #[test]
 fn an_invite_that_is_accepted_tells_each_2xx() {
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, Timing::default());
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, Timing::default());
     said(&mut invite, at(0.0));
     for seconds in [1.0, 1.5, 2.5] {
         invite.handle_packet(at(seconds), response("INVITE", 200).into());
@@ -166,7 +172,7 @@ fn an_invite_that_is_accepted_tells_each_2xx() {
 
 #[test]
 fn a_cancel_is_of_its_invite() {
-    let invite = InviteClient::new(at(0.0), request("INVITE"), false, Timing::default());
+    let invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, Timing::default());
     let cancel = invite.cancellation();
     assert_eq!(Message::from(cancel.clone()).violations(), []);
     let [own, other] = [&cancel, &request("INVITE")].map(|request| ServerKey::of(request).unwrap().unwrap());
@@ -177,7 +183,7 @@ fn a_cancel_is_of_its_invite() {
 /// RFC 3261 section 17.2.1: 100 after 200 ms, then what the user says.
 #[test]
 fn an_invite_that_is_worked_on_gets_100() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     assert_eq!(left_alone(&mut server), [(200, "100".to_owned())]);
     server.handle_packet(at(0.5), request("INVITE").into());
     assert_eq!(said(&mut server, at(0.5)), ["100"]);
@@ -191,7 +197,7 @@ fn an_invite_that_is_worked_on_gets_100() {
 fn a_100_has_the_timestamp_of_its_request() {
     let mut invite = request("INVITE");
     invite.headers.push(Name::Timestamp, "54.21");
-    let mut server = InviteServer::new(at(0.0), &invite, false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &invite, false, Timing::default());
     server.handle_timeout(at(0.2));
     let trying = server.poll_transmit(at(0.2)).unwrap();
     assert_eq!(trying.headers().get(&Name::Timestamp), Some("54.21 0.200"));
@@ -201,7 +207,7 @@ fn a_100_has_the_timestamp_of_its_request() {
 #[test]
 fn a_request_that_is_worked_on_for_long_gets_100() {
     for reliable in [false, true] {
-        let mut server = Server::new(at(0.0), &request("OPTIONS"), reliable, Timing::default());
+        let mut server = ServerTransaction::new(at(0.0), &request("OPTIONS"), reliable, Timing::default());
         assert_eq!(left_alone(&mut server), [(3500, "100".to_owned())]);
         server.handle_packet(at(4.0), request("OPTIONS").into());
         server.respond(at(4.1), response("OPTIONS", 200));
@@ -216,7 +222,7 @@ fn a_request_that_is_worked_on_for_long_gets_100() {
 #[test]
 fn timer_d_is_as_long_as_timer_h() {
     let timing = Timing { t1: Duration::from_secs(1), ..Timing::default() };
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, timing);
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, timing);
     invite.handle_packet(at(0.1), response("INVITE", 486).into());
     said(&mut invite, at(0.1));
     assert_eq!(left_alone(&mut invite), [(64_100, "ended".to_owned())]);
@@ -225,7 +231,7 @@ fn timer_d_is_as_long_as_timer_h() {
 /// Its final response is sent again after T1, then twice as long each time up to T2, until 64·T1 are over.
 #[test]
 fn a_refusal_that_nobody_acknowledges() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     server.respond(at(0.0), response("INVITE", 486));
     let mut sent = list(&[0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500], "486");
     sent.extend([(32000, "timer H".to_owned()), (32000, "ended".to_owned())]);
@@ -234,7 +240,7 @@ fn a_refusal_that_nobody_acknowledges() {
 
 #[test]
 fn a_refusal_that_is_acknowledged_absorbs_acks_for_t4() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     server.respond(at(0.0), response("INVITE", 486));
     said(&mut server, at(0.0));
     server.handle_packet(at(0.1), request("ACK").into());
@@ -247,7 +253,7 @@ fn a_refusal_that_is_acknowledged_absorbs_acks_for_t4() {
 /// RFC 6026 section 7.1.
 #[test]
 fn an_accepted_invite_absorbs_its_repetitions() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     for seconds in [0.0, 0.5] {
         server.respond(at(seconds), response("INVITE", 200));
         assert_eq!(said(&mut server, at(seconds)), ["200"]);
@@ -262,7 +268,7 @@ fn an_accepted_invite_absorbs_its_repetitions() {
 
 #[test]
 fn a_request_that_comes_again_is_answered_as_before() {
-    let mut server = Server::new(at(0.0), &request("OPTIONS"), false, Timing::default());
+    let mut server = ServerTransaction::new(at(0.0), &request("OPTIONS"), false, Timing::default());
     server.handle_packet(at(0.0), request("OPTIONS").into());
     assert_eq!(said(&mut server, at(0.0)), [""; 0]);
     server.respond(at(0.1), response("OPTIONS", 200));
@@ -274,7 +280,7 @@ fn a_request_that_comes_again_is_answered_as_before() {
 
 #[test]
 fn a_network_that_refuses_ends_it() {
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), true, Timing::default());
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), true, Timing::default());
     invite.handle_transport_failure();
     invite.handle_transport_failure();
     assert_eq!(said(&mut invite, at(0.0)), ["INVITE", "failed", "ended"]);
@@ -310,7 +316,7 @@ fn a_message_is_of_its_transaction() {
 #[test]
 fn a_challenge_is_sent_once_and_again_only_when_it_is_asked_for() {
     for code in [401, 407] {
-        let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+        let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
         server.respond(at(0.0), response("INVITE", code));
         assert_eq!(said(&mut server, at(0.0)), [code.to_string()]);
         server.handle_packet(at(0.3), request("INVITE").into());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::server::{
-    Answer, AnsweringMachine, Domain, Manners, Proxy, Redirect, Registrar, Registry, Server, Source,
+    Answer, AnsweringMachine, AnsweringPolicy, Domain, Proxy, Redirect, Registrar, Registry, Server, Source,
     StatelessProxy,
 };
 use netrig_sip::torture::MESSAGES;
@@ -24,11 +24,11 @@ fn servers() -> Vec<Box<dyn Server>> {
     };
     let (timing, random) = (Timing::default(), |name: &str| Seeds::new(1).stream(name));
     let second = Duration::from_secs(1);
-    let manners = Manners {
+    let manners = AnsweringPolicy {
         answer: Answer::Accept(second),
         hold: Some(second),
         reliable: true,
-        ..Manners::new(([192, 0, 2, 9], 4000).into())
+        ..AnsweringPolicy::new(([192, 0, 2, 9], 4000).into())
     };
     vec![
         Box::new(Registrar::new(registry(), MOST, timing)),

@@ -3,7 +3,7 @@
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::{Delay, Statistic, Tally, Thresholds, Verdict};
-use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
+use netrig_sip::load::{CalleeAction, Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What};
 use netrig_sip::transaction::Timer;
 
 const NEVER: Instant = Instant::NEVER;
@@ -34,7 +34,7 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         unended: NEVER,
     };
     let key = Key { index: 0, generation: 0 };
-    let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
+    let token = Token { run: 1, shard: 0, owner: Owner::Caller(CalleeAction::Answer), key };
     let side = match what {
         What::Answer => Side::Callee,
         What::Register | What::Renew | What::Unregister => Side::Registrant,

@@ -23,7 +23,7 @@ use super::text::Text;
 use super::timed::Timed;
 use crate::deadline::{Deadline, Repetition};
 use crate::digits::{Decimal, decimal};
-use crate::record::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish, stamp};
+use crate::record::{CalleeAction, Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, stamp};
 use crate::slab::Slab;
 use crate::table::Table;
 use crate::transaction::Timer;
@@ -41,9 +41,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: &[u8] = b"~2";
 
 /// How many of the places at which one is called answer it.
-const fn answering(wish: Wish) -> u32 {
+const fn answering(wish: CalleeAction) -> u32 {
     match wish {
-        Wish::Both => 2,
+        CalleeAction::Both => 2,
         _ => 1,
     }
 }
@@ -60,7 +60,7 @@ pub struct Callee {
     responses: Responses,
     inquiries: Inquiries,
     /// What calls of another test want.
-    foreign: Wish,
+    foreign: CalleeAction,
     /// From the INVITE to its answer.
     ringing: Duration,
     calls: Slab<Answer>,
@@ -82,7 +82,7 @@ impl Callee {
     /// The setup's domain is none.
     pub fn new(
         setup: Setup,
-        foreign: Wish,
+        foreign: CalleeAction,
         ringing: Duration,
         secret: [u8; 16],
     ) -> Result<Self, TemplateError> {
@@ -232,7 +232,7 @@ impl Callee {
 
     /// What the caller wants of who is called at this place. Where that is registered at several, as many answer as are to, and
     /// all others ring until they are cancelled.
-    fn wish_of(&self, scan: &Scan<'_>) -> Wish {
+    fn wish_of(&self, scan: &Scan<'_>) -> CalleeAction {
         let caller = scan.call_id.and_then(Token::read).filter(|token| token.run == self.setup.run);
         let wish = match caller.map(|token| token.owner) {
             Some(Owner::Caller(wish)) => wish,
@@ -240,11 +240,11 @@ impl Callee {
         };
         let place = user_of(scan).rsplit(|byte| *byte == b'~').next().and_then(decimal);
         let is_behind = self.setup.contacts > 1 && place.is_some_and(|place| place > answering(wish));
-        if is_behind && wish != Wish::Refuse { Wish::Ring } else { wish }
+        if is_behind && wish != CalleeAction::Refuse { CalleeAction::Ring } else { wish }
     }
 
     /// A place for what begins; `None` if there is none left, or if it has no name.
-    fn open(&mut self, from: SocketAddr, scan: &Scan<'_>, hash: u64, wish: Wish) -> Option<Key> {
+    fn open(&mut self, from: SocketAddr, scan: &Scan<'_>, hash: u64, wish: CalleeAction) -> Option<Key> {
         let name = scan.call_id?;
         let caller = Token::read(name).filter(|token| token.run == self.setup.run);
         let own = self.token(NOBODY);
@@ -289,11 +289,13 @@ impl Callee {
         let Setup { longest_ringing, provisionals, .. } = self.setup;
         let Some(call) = self.calls.get_mut(key) else { return };
         let span = match call.wish {
-            Wish::Refuse => return self.respond(now, key, Said::Busy, out),
-            Wish::Ring => longest_ringing,
-            Wish::Answer | Wish::Progress | Wish::Reliable | Wish::Both => self.ringing,
+            CalleeAction::Refuse => return self.respond(now, key, Said::Busy, out),
+            CalleeAction::Ring => longest_ringing,
+            CalleeAction::Answer | CalleeAction::Progress | CalleeAction::Reliable | CalleeAction::Both => {
+                self.ringing
+            }
         };
-        let is_silent = matches!(call.wish, Wish::Answer | Wish::Both);
+        let is_silent = matches!(call.wish, CalleeAction::Answer | CalleeAction::Both);
         if span.is_zero() && is_silent && provisionals <= 1 {
             return self.respond(now, key, Said::Ok, out);
         }
@@ -314,7 +316,7 @@ impl Callee {
         let left = call.answers.max(now) - now;
         call.provisionals = call.provisionals.saturating_sub(1);
         let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
-        if call.wish == Wish::Reliable {
+        if call.wish == CalleeAction::Reliable {
             // "The RSeq numbering space is within a single transaction", and that of "each subsequent reliable provisional
             // response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
             call.rseq += 1;
@@ -376,8 +378,8 @@ impl Callee {
         let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
         let Responses { changed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
         let template = match (call.said, call.wish) {
-            (Said::Ringing, Wish::Progress) => progress,
-            (Said::Ringing, Wish::Reliable) => {
+            (Said::Ringing, CalleeAction::Progress) => progress,
+            (Said::Ringing, CalleeAction::Reliable) => {
                 let number = Decimal::new(call.rseq.into());
                 let values = values.with(Hole::Reliable, number.as_bytes());
                 return out.messages.write(call.from, Way::Back, reliable, &values);
@@ -390,7 +392,7 @@ impl Callee {
                 return out.messages.write(call.from, Way::Back, template, &values);
             }
             // The session is described in what was acknowledged.
-            (Said::Ok, Wish::Reliable) => accepted_bare,
+            (Said::Ok, CalleeAction::Reliable) => accepted_bare,
             (Said::Ok, _) => accepted,
             (Said::Unavailable, _) => unavailable,
             (Said::Busy, _) => busy,
@@ -416,7 +418,7 @@ impl Callee {
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
             stamp(&mut call.stamps.cancelling, self.arrived);
-            let said = if call.wish == Wish::Both && self.has_answered_elsewhere(scan) {
+            let said = if call.wish == CalleeAction::Both && self.has_answered_elsewhere(scan) {
                 Said::Ok
             } else {
                 Said::Terminated
@@ -473,10 +475,10 @@ impl Callee {
         if now < call.answers || call.provisionals > 0 {
             return self.ring(now, key, out);
         }
-        if call.wish == Wish::Ring {
+        if call.wish == CalleeAction::Ring {
             call.failure = Some(Failure::RangTooLong);
         }
-        let said = if call.wish == Wish::Ring { Said::Unavailable } else { Said::Ok };
+        let said = if call.wish == CalleeAction::Ring { Said::Unavailable } else { Said::Ok };
         self.respond(now, key, said, out);
     }
 

@@ -9,8 +9,8 @@ use super::super::messages::copy_of;
 use super::super::scan::{Field, Scan};
 use super::refreshing::unfolded;
 use super::{
-    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Said, Timed,
-    Timer, Token, Values, Way, Wish, record, stamp,
+    Answering, Callee, CalleeAction, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output,
+    Repetition, Said, Timed, Timer, Token, Values, Way, record, stamp,
 };
 
 /// For how long is granted what does not say for how long it asks, s: the default of RFC 3856 section 6.4.
@@ -93,7 +93,7 @@ impl Callee {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.bad_event, out);
         }
-        let Some(key) = self.open(from, scan, hash, Wish::Answer) else {
+        let Some(key) = self.open(from, scan, hash, CalleeAction::Answer) else {
             self.refused += 1;
             return self.at_once(from, scan, |responses| &responses.full, out);
         };

@@ -11,7 +11,7 @@ use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 
 impl Caller {
     /// Puts the other side on hold, or takes the call up again.
@@ -40,7 +40,7 @@ impl Caller {
         self.agree(now, scan, key);
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changed, self.arrived);
-        let direction = if call.step == 1 { Direction::SendOnly } else { Direction::SendRecv };
+        let direction = if call.step == 1 { MediaDirection::SendOnly } else { MediaDirection::SendRecv };
         let broken = broken_answer(&self.setup.description, direction, scan.body);
         call.failure = call.failure.or(broken.map(Failure::Rule));
         call.phase = Phase::Holding;

@@ -13,7 +13,7 @@ use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario, record};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp, transaction};
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 
 impl Caller {
     /// A response to an INVITE, of the call's last or of one that was challenged.
@@ -130,7 +130,7 @@ impl Caller {
     fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
         let call = self.calls.get(key)?;
         let answer =
-            || broken_answer(&self.setup.description, Direction::SendRecv, scan.body).map(Failure::Rule);
+            || broken_answer(&self.setup.description, MediaDirection::SendRecv, scan.body).map(Failure::Rule);
         match call.scenario {
             Scenario::EarlyMedia { .. } if !call.is_met => Some(Failure::Without("early media")),
             Scenario::Prack { .. } if !call.is_met => {

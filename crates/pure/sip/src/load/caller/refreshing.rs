@@ -17,7 +17,7 @@ use super::{Call, Caller, Key, Phase, Scenario};
 use crate::deadline::{Deadline, Repetition};
 use crate::dialog::{Refresher, SessionExpires, SessionTimer, TimerEvent};
 use crate::record::Failure;
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 use crate::transaction::Timer;
 
 impl Caller {
@@ -240,7 +240,7 @@ impl Caller {
         let values = values.with(Hole::Session, lines.as_bytes()).with(Hole::Body, b"2");
         let template = match (method, direction_of(scan.body).reversed()) {
             (b"UPDATE", _) => &self.responses.updated,
-            (_, Direction::SendRecv) => &self.responses.accepted,
+            (_, MediaDirection::SendRecv) => &self.responses.accepted,
             (_, direction) => &self.responses.changed[direction as usize],
         };
         let mut message = Vec::new();

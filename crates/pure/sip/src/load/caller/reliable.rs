@@ -11,7 +11,7 @@ use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 use crate::transaction::Timer;
 
 impl Caller {
@@ -46,7 +46,7 @@ impl Caller {
         }
         call.is_met |= is_asked;
         if is_first && !scan.body.is_empty() {
-            let broken = broken_answer(&self.setup.description, Direction::SendRecv, scan.body);
+            let broken = broken_answer(&self.setup.description, MediaDirection::SendRecv, scan.body);
             call.failure = call.failure.or(broken.map(Failure::Rule));
         }
         self.take_dialog(scan, key);

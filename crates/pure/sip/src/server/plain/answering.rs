@@ -5,13 +5,13 @@ use netrig_core::Instant;
 
 use super::calls::{PlainCall, PlainCalls, PlainPhase, ResponseTail};
 use super::request::PlainRequest;
-use super::{PlainHeard, PlainResponses};
+use super::{PlainRequestInfo, PlainResponses};
 use crate::digits::put_hex;
 use crate::header::CSeq;
 use crate::server::answering::{ALLOWED, AnsweringMachine, contact};
+use crate::server::answering_policy::AnsweringPolicy;
 use crate::server::element::drain;
 use crate::server::incoming_call::SessionState;
-use crate::server::manners::Manners;
 use crate::server::offers::{describe, description};
 use crate::server::reply::with_allow;
 use crate::server::transactions::Transactions;
@@ -51,7 +51,7 @@ impl AnsweringMachine {
         datagram: &'a [u8],
         from: Source,
         responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         if !self.is_plain {
             return None;
         }
@@ -87,7 +87,7 @@ impl AnsweringMachine {
         let PlainArrival { now, datagram, from, reply_to, ref request, call_id, transaction } = *arrival;
         let is_call = request.to_tag.is_none() && request.has_contact && request.has_description;
         let has_room = self.weight() < self.most && self.transactions.has_room_beside(self.plain_weight());
-        if !is_call || !has_room || self.is_asked(request) {
+        if !is_call || !has_room || self.is_under_way(request) {
             return false;
         }
         let Some(plain) = &mut self.plain else { return false };
@@ -120,8 +120,8 @@ impl AnsweringMachine {
     }
 
     /// Whether the strict model handles a request with the same `From` tag, Call-ID and `CSeq` (RFC 3261 section 8.2.2.2).
-    fn is_asked(&self, request: &PlainRequest<'_>) -> bool {
-        self.transactions.has_asked(|| {
+    fn is_under_way(&self, request: &PlainRequest<'_>) -> bool {
+        self.transactions.has_merge_key(|| {
             let cseq = CSeq { number: request.sequence, method: request.method.clone() };
             (request.from_tag.to_owned(), request.call_id.to_owned(), cseq)
         })
@@ -160,7 +160,7 @@ impl AnsweringMachine {
         let invited = invited.filter(|key| named != Some(*key));
         let open: Vec<Key> = named.into_iter().chain(invited).filter(is_open).collect();
         open.into_iter().for_each(|key| self.give_up_plain(now, key));
-        self.transactions.set_elsewhere(self.plain_weight());
+        self.transactions.set_external_weight(self.plain_weight());
         is_absorbed || merged.is_some_and(|request| self.transactions.refuse_merged(request, from))
     }
 
@@ -185,7 +185,7 @@ impl AnsweringMachine {
         let own = std::mem::replace(&mut self.transactions, others);
         // Its responses have been sent.
         self.transactions.take_over(own);
-        self.transactions.set_elsewhere(self.plain_weight());
+        self.transactions.set_external_weight(self.plain_weight());
     }
 
     /// The tag of the plain call that has ended and whose INVITE a CANCEL names.
@@ -200,7 +200,7 @@ impl AnsweringMachine {
         while let Some(key) = self.plain.as_mut().and_then(|plain| plain.handle_timeout(now)) {
             self.give_up_plain(now, key);
         }
-        self.transactions.set_elsewhere(self.plain_weight());
+        self.transactions.set_external_weight(self.plain_weight());
     }
 }
 
@@ -275,7 +275,12 @@ fn handle_bye(
 }
 
 /// The tail of the responses to an INVITE, made by the strict model; `None` if that does not accept it.
-fn tail_of(domain: &Domain, manners: &Manners, datagram: &[u8], reply_to: Source) -> Option<ResponseTail> {
+fn tail_of(
+    domain: &Domain,
+    manners: &AnsweringPolicy,
+    datagram: &[u8],
+    reply_to: Source,
+) -> Option<ResponseTail> {
     let Message::Request(invite) = Message::parse(&Bytes::copy_from_slice(datagram)).ok()? else {
         return None;
     };

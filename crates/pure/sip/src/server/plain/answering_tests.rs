@@ -6,9 +6,9 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds, Stream};
 
 use super::super::answering::AnsweringMachine;
-use super::super::manners::Progress;
+use super::super::answering_policy::ProgressResponse;
 use super::super::transactions::Transactions;
-use super::super::{Destination, Domain, Manners, Server, Source};
+use super::super::{AnsweringPolicy, Destination, Domain, Server, Source};
 use super::{PlainCalls, PlainResponses};
 use crate::header::Transport;
 use crate::transaction::Timing;
@@ -22,13 +22,17 @@ fn machine(is_plain: bool, most: usize, progress: &[u16]) -> AnsweringMachine {
     let local = LOCAL.parse().unwrap();
     let listens = vec![(Transport::Udp, local), (Transport::Tcp, local)];
     let domain = Domain { names: vec![Host::Name("biloxi.com".into())], listens };
-    let at_once = |status: &u16| Progress {
+    let at_once = |status: &u16| ProgressResponse {
         after: Duration::ZERO,
         status: Status::new(*status).unwrap(),
         media: false,
     };
     let progress = progress.iter().map(at_once).collect();
-    let manners = Manners { longest: LONGEST, progress, ..Manners::new("192.0.2.9:6000".parse().unwrap()) };
+    let manners = AnsweringPolicy {
+        longest: LONGEST,
+        progress,
+        ..AnsweringPolicy::new("192.0.2.9:6000".parse().unwrap())
+    };
     let timing = Timing::default();
     let mut machine = AnsweringMachine::new(domain, manners, most, timing, Seeds::new(1).stream("plain"));
     // Transactions of plain calls count for less.

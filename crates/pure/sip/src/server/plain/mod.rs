@@ -56,7 +56,7 @@ impl SecretHasher {
 
 /// A plain request that was handled.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainHeard<'a> {
+pub struct PlainRequestInfo<'a> {
     /// Its method.
     pub method: &'static Method,
     /// The tag of `To`, if it has one, and the Call-ID.

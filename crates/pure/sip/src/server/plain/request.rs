@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use netrig_core::is_of_a_link;
 use smallvec::SmallVec;
 
-use super::PlainHeard;
+use super::PlainRequestInfo;
 use crate::grammar::{Cursor, is_a_token};
 use crate::header::{NameAddrView, Transport, ViaView};
 use crate::message::{head_length, line};
@@ -158,9 +158,9 @@ impl<'a> PlainRequest<'a> {
     }
 
     /// What the sockets have to know of it.
-    pub fn heard(&self) -> PlainHeard<'a> {
+    pub fn heard(&self) -> PlainRequestInfo<'a> {
         let method = Method::known(self.method.as_str().as_bytes()).unwrap_or(&Method::Invite);
-        PlainHeard { method, dialog: self.to_tag.map(|tag| (tag, self.call_id)) }
+        PlainRequestInfo { method, dialog: self.to_tag.map(|tag| (tag, self.call_id)) }
     }
 
     /// Writes the header fields that a response copies (RFC 3261 section 8.2.6.2). `To` gets the tag, if it has none. `from` is the sender of

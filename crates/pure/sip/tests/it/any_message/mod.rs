@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_sip::digest::{Answer, Challenge, Hash, Secret, Session};
+use netrig_sip::digest::{DigestChallenge, DigestCredentials, DigestSession, Hash, Secret};
 use netrig_sip::header::Transport;
 use netrig_sip::load::scan::{Address, Field, Scan, Start};
 use netrig_sip::multipart::{SessionBody, session_body};
-use netrig_sip::sdp::Description;
-use netrig_sip::server::{Destination, Manners, PlainResponses, Role, Server, ServerOrder, Source};
+use netrig_sip::sdp::SessionDescription;
+use netrig_sip::server::{AnsweringPolicy, Destination, PlainResponses, Role, Server, ServerOrder, Source};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Framed, Framer, FramingError, Headers, Message, Method, Name, Uri};
 
@@ -43,7 +43,7 @@ pub fn check(bytes: &[u8]) {
 fn user_agent() -> Box<dyn Server> {
     let media = (Ipv4Addr::LOCALHOST, 6000).into();
     let order = ServerOrder {
-        role: Role::UserAgent(Manners::new(media)),
+        role: Role::UserAgent(AnsweringPolicy::new(media)),
         domains: Vec::new(),
         users: None,
         contact: None,
@@ -103,31 +103,33 @@ fn framed(pieces: &[&[u8]]) -> Vec<Result<Framed, FramingError>> {
 
 /// A body as a session description: its answer has as many media, and is one itself.
 fn description(body: &[u8]) {
-    let Some(offer) = std::str::from_utf8(body).ok().and_then(|text| Description::parse(text).ok()) else {
+    let Some(offer) = std::str::from_utf8(body).ok().and_then(|text| SessionDescription::parse(text).ok())
+    else {
         return;
     };
-    assert_eq!(Description::parse(&offer.to_string()).as_ref(), Ok(&offer));
+    assert_eq!(SessionDescription::parse(&offer.to_string()).as_ref(), Ok(&offer));
     let answer = offer.answer(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000, 1, &["0", "8"]);
     assert_eq!(answer.media.len(), offer.media.len());
-    assert_eq!(Description::parse(&answer.to_string()), Ok(answer));
+    assert_eq!(SessionDescription::parse(&answer.to_string()), Ok(answer));
 }
 
 /// Challenges and their answers: each is written and read again, and nobody proves to know what they do not.
 fn proofs(headers: &Headers, body: &[u8]) {
     for name in [Name::WwwAuthenticate, Name::ProxyAuthenticate] {
         let found = headers.challenges(&name).unwrap_or_default();
-        for challenge in found.iter().filter_map(|found| Challenge::read(found).ok()) {
-            assert_eq!(Challenge::read(&challenge.write()).as_ref(), Ok(&challenge));
+        for challenge in found.iter().filter_map(|found| DigestChallenge::read(found).ok()) {
+            assert_eq!(DigestChallenge::read(&challenge.write()).as_ref(), Ok(&challenge));
             let secret = Secret::new(challenge.algorithm.hash, "bob", &challenge.realm, "secret");
-            let answer = Session::new(challenge, "bob", "secret").answer(&Method::Invite, "sip:a", body, "c");
+            let answer =
+                DigestSession::new(challenge, "bob", "secret").answer(&Method::Invite, "sip:a", body, "c");
             assert!(answer.proves(&Method::Invite, body, &secret));
-            assert_eq!(Answer::read(&answer.write()).as_ref(), Ok(&answer));
+            assert_eq!(DigestCredentials::read(&answer.write()).as_ref(), Ok(&answer));
         }
     }
     for name in [Name::Authorization, Name::ProxyAuthorization] {
         let found = headers.credentials(&name).unwrap_or_default();
-        for answer in found.iter().filter_map(|found| Answer::read(found).ok()) {
-            assert_eq!(Answer::read(&answer.write()).as_ref(), Ok(&answer));
+        for answer in found.iter().filter_map(|found| DigestCredentials::read(found).ok()) {
+            assert_eq!(DigestCredentials::read(&answer.write()).as_ref(), Ok(&answer));
             let secret = Secret::new(Hash::Md5, "nobody", "nowhere", "a secret that nobody has told");
             assert!(!answer.proves(&Method::Invite, body, &secret));
         }

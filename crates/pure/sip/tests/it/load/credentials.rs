@@ -1,7 +1,7 @@
 //! Who is asked who they are, by one server or several.
 
 use netrig_core::Duration;
-use netrig_sip::digest::{Answer, Hash, Quality, Secret};
+use netrig_sip::digest::{DigestCredentials, Hash, Quality, Secret};
 use netrig_sip::load::{Failure, Side};
 use netrig_sip::{Name, Request};
 
@@ -14,7 +14,7 @@ const ASKED: [Name; 2] = [Name::Authorization, Name::ProxyAuthorization];
 fn used(request: &Request) -> Vec<(String, String, u32)> {
     let all = ASKED.iter().flat_map(|name| request.headers.credentials(name).unwrap());
     all.map(|credentials| {
-        let answer = Answer::read(&credentials).unwrap();
+        let answer = DigestCredentials::read(&credentials).unwrap();
         (answer.realm, answer.nonce, answer.protection.map_or(0, |protection| protection.count))
     })
     .collect()
@@ -57,7 +57,7 @@ fn every_realm_that_asks_is_answered() {
     assert_eq!(used(&fourth), list(&[("u", "n2", 2), ("v", "n3", 1), ("p", "n4", 1)]));
     for (name, realm) in [(&ASKED[0], "u"), (&ASKED[0], "v"), (&ASKED[1], "p")] {
         let all = fourth.headers.credentials(name).unwrap();
-        let mut answers = all.iter().map(|credentials| Answer::read(credentials).unwrap());
+        let mut answers = all.iter().map(|credentials| DigestCredentials::read(credentials).unwrap());
         let own = answers.find(|answer| answer.realm == realm).unwrap();
         assert!(own.proves(
             &fourth.method,
@@ -107,7 +107,8 @@ fn the_body_is_proven_where_the_server_asks_for_it() {
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, challenge)]);
     pair.run(ms(10));
     let again = seen.borrow().last().cloned().unwrap();
-    let proof = Answer::read(&again.headers.credentials(&Name::Authorization).unwrap()[0]).unwrap();
+    let proof =
+        DigestCredentials::read(&again.headers.credentials(&Name::Authorization).unwrap()[0]).unwrap();
     assert_eq!(proof.protection.as_ref().map(|protection| protection.quality), Some(Quality::AuthInt));
     let secret = Secret::new(Hash::Sha256, "user0001", "r", "secret");
     assert!(!again.body.is_empty());

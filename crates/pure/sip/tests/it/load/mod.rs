@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Arrivals, Begun, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient,
-    Record, Scan, Scenario, Setup, Side, Stamps, What, Wish, Work,
+    Arrivals, Begun, Callee, CalleeAction, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part,
+    Plan, Recipient, Record, Scan, Scenario, Setup, Side, Stamps, What, Work,
 };
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
@@ -232,7 +232,7 @@ fn the_time_that_a_message_waits_is_in_no_delay() {
     let names = Directory::pattern("user", 4);
     let mut caller = Caller::new(setup(), names.clone(), names).unwrap();
     let far = Setup { local: there(), server: here(), ..setup() };
-    let mut callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
     let mut asked = |times: [u64; 2], out: &mut Output, back: &mut Output| {
         let [arrived, now] = times.map(ms);
@@ -365,7 +365,7 @@ fn a_challenge_in_several_lines_is_answered() {
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, unknown), (Name::WwwAuthenticate, folded)]);
     pair.run(ms(10));
     let answers = seen.borrow()[1].headers.credentials(&Name::Authorization).unwrap();
-    let proof = netrig_sip::digest::Answer::read(&answers[0]).unwrap();
+    let proof = netrig_sip::digest::DigestCredentials::read(&answers[0]).unwrap();
     assert_eq!((proof.nonce.as_str(), proof.algorithm), ("abc", netrig_sip::digest::Algorithm::SHA_256));
 }
 
@@ -382,7 +382,7 @@ fn a_registration_is_challenged_granted_and_renewed() {
     let again = last(1);
     assert_eq!(again.headers.cseq().unwrap().unwrap().number, 2);
     let answers = again.headers.credentials(&Name::Authorization).unwrap();
-    let proof = netrig_sip::digest::Answer::read(&answers[0]).unwrap();
+    let proof = netrig_sip::digest::DigestCredentials::read(&answers[0]).unwrap();
     let secret =
         netrig_sip::digest::Secret::new(netrig_sip::digest::Hash::Md5, "user0003", "example.com", "secret");
     assert!(proof.proves(&again.method, b"", &secret));

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, Caller, Directory, Output, Owner, Recipient, Record, Registrant, Scan, Scenario, Setup, Wish,
+    Callee, CalleeAction, Caller, Directory, Output, Owner, Recipient, Record, Registrant, Scan, Scenario,
+    Setup,
 };
 
 pub const RUN: u32 = 0xfeed_0001;
@@ -88,7 +89,7 @@ impl<N: Network> Pair<N> {
         Self {
             caller: caller(setup()),
             registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
-            callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
+            callee: Callee::new(far, CalleeAction::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),
             unrequested: Vec::new(),
             sent: Vec::new(),

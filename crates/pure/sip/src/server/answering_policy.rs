@@ -8,9 +8,9 @@ use crate::Status;
 
 /// How a machine behaves.
 #[derive(Clone, Debug)]
-pub struct Manners {
+pub struct AnsweringPolicy {
     /// What it says before its answer, in the order of their times.
-    pub progress: Vec<Progress>,
+    pub progress: Vec<ProgressResponse>,
     /// How it answers.
     pub answer: Answer,
     /// How long after the ACK it hangs up; `None` leaves that to the caller.
@@ -26,7 +26,7 @@ pub struct Manners {
 
 /// A provisional response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ProgressResponse {
     /// So long after the INVITE.
     pub after: Duration,
     /// 101 to 199.
@@ -35,7 +35,7 @@ pub struct Progress {
     pub media: bool,
 }
 
-impl Progress {
+impl ProgressResponse {
     /// At once, with a session description: 183.
     pub const fn early_media() -> Self {
         Self { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true }
@@ -53,11 +53,11 @@ pub enum Answer {
     Never,
 }
 
-impl Manners {
+impl AnsweringPolicy {
     /// It rings at once, answers at once, and waits an hour for the BYE.
     pub fn new(media: SocketAddr) -> Self {
         Self {
-            progress: vec![Progress { after: Duration::ZERO, status: Status::RINGING, media: false }],
+            progress: vec![ProgressResponse { after: Duration::ZERO, status: Status::RINGING, media: false }],
             answer: Answer::Accept(Duration::ZERO),
             hold: None,
             longest: Duration::from_secs(3600),
@@ -68,7 +68,7 @@ impl Manners {
 
     /// Whether the user agent sends all responses as soon as an INVITE arrives.
     pub(super) fn answers_at_once(&self) -> bool {
-        let is_at_once = |own: &Progress| own.after == Duration::ZERO && !own.media;
+        let is_at_once = |own: &ProgressResponse| own.after == Duration::ZERO && !own.media;
         self.answer == Answer::Accept(Duration::ZERO)
             && self.progress.iter().all(is_at_once)
             && self.hold.is_none()
