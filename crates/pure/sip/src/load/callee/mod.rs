@@ -25,7 +25,7 @@ use crate::deadline::{Deadline, Repetition};
 use crate::digits::{Decimal, decimal};
 use crate::record::{CalleeAction, Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, stamp};
 use crate::slab::Slab;
-use crate::table::Table;
+use crate::slab_index::SlabIndex;
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
 
@@ -64,7 +64,7 @@ pub struct Callee {
     /// From the INVITE to its answer.
     ringing: Duration,
     calls: Slab<Answer>,
-    table: Table,
+    table: SlabIndex,
     wheel: Wheel,
     lines: Vec<u8>,
     /// When what is being handled came.
@@ -92,7 +92,7 @@ impl Callee {
             foreign,
             ringing,
             calls: Slab::new(setup.calls),
-            table: Table::new(secret),
+            table: SlabIndex::new(secret),
             wheel: Wheel::new(setup.resolution),
             setup,
             lines: Vec::new(),

@@ -10,7 +10,7 @@ use super::request::PlainRequest;
 use crate::header::Transport;
 use crate::server::Source;
 use crate::slab::{Key, Slab};
-use crate::table::Table;
+use crate::slab_index::SlabIndex;
 use crate::transaction::{BranchKey, Timing};
 use crate::wheel::Wheel;
 
@@ -89,8 +89,8 @@ pub(super) struct ResponseTail {
 pub(in crate::server) struct PlainCalls {
     hasher: SecretHasher,
     pub(super) calls: Slab<PlainCall>,
-    by_call_id: Table,
-    by_invite: Table,
+    by_call_id: SlabIndex,
+    by_invite: SlabIndex,
     /// Calls whose 2xx may be unacknowledged. That of the first entry is; later entries may be stale.
     unconfirmed: DeadlineQueue,
     /// Ends of the transactions of INVITEs and of BYEs.
@@ -117,8 +117,8 @@ impl PlainCalls {
             hasher: SecretHasher::new(random),
             calls: Slab::new(u32::MAX),
             // Their hashes are keyed already.
-            by_call_id: Table::new([0; 16]),
-            by_invite: Table::new([0; 16]),
+            by_call_id: SlabIndex::new([0; 16]),
+            by_invite: SlabIndex::new([0; 16]),
             unconfirmed: DeadlineQueue::new(timing.t1.min(longest)),
             invites: DeadlineQueue::new(timing.patience()),
             byes: DeadlineQueue::new(timing.patience()),
