@@ -225,7 +225,7 @@ fn a_request_that_cannot_be_is_refused() {
         (&["127.0.0.1"][..], "is no server"),
         (&["udp:8.8.8.8"], "public address"),
         (&["udp:127.0.0.1", "--set", "x"], "is no change"),
-        (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is no fault: expected missing-via, "),
+        (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is not a fault: expected missing-via, "),
         (&["udp:127.0.0.1", "--script", "/nowhere"], "cannot read"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));

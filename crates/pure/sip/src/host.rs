@@ -1,4 +1,4 @@
-//! Hosts of URIs and `Via`s: host names and addresses (RFC 3261 section 25.1).
+//! Hosts of URIs and `Via`s: names and addresses (RFC 3261 section 25.1).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,17 +7,17 @@ use crate::digits::Decimal;
 use crate::error::ParseError;
 use crate::grammar::Cursor;
 
-/// `host`: a name or an address.
+/// A host: a name or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// `example.com`; compared without case.
+    /// `example.com`, which is case-insensitive.
     Name(String),
     /// `192.0.2.1`, or `[2001:db8::1]`.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Whether both are the same: names have no case.
+    /// Whether both are the same host, without regard to the case of names.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Name(a), Self::Name(b)) => a.eq_ignore_ascii_case(b),
@@ -26,7 +26,7 @@ impl Host {
     }
 }
 
-/// The same of a host.
+/// A host that borrows its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostView<'a> {
     Name(&'a str),
@@ -34,7 +34,7 @@ pub(crate) enum HostView<'a> {
 }
 
 impl<'a> HostView<'a> {
-    /// `hostport`'s host.
+    /// Reads the `host` of a `hostport`.
     pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, ParseError> {
         if cursor.eat(b'[') {
             let start = *cursor;
@@ -54,7 +54,7 @@ impl<'a> HostView<'a> {
         if is_hostname(name) { Ok(Self::Name(name)) } else { Err(start.error("a host name or address")) }
     }
 
-    /// As [`Host`] is written.
+    /// Appends the text of the host; an IPv6 address has brackets.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             HostView::Name(name) => out.extend_from_slice(name.as_bytes()),
@@ -68,7 +68,7 @@ impl<'a> HostView<'a> {
     }
 }
 
-/// An address without brackets.
+/// Appends an address without brackets.
 pub(crate) fn write_address(ip: IpAddr, out: &mut Vec<u8>) {
     let IpAddr::V4(ip) = ip else {
         out.extend_from_slice(ip.to_string().as_bytes());
@@ -91,8 +91,8 @@ impl From<HostView<'_>> for Host {
     }
 }
 
-/// `hostname = *( domainlabel "." ) toplabel [ "." ]`: labels neither start nor end with a hyphen, the last starts with a
-/// letter.
+/// `hostname = *( domainlabel "." ) toplabel [ "." ]`: labels neither start nor end with a hyphen, and the last one starts
+/// with a letter.
 fn is_hostname(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let mut labels = name.split('.').peekable();
@@ -106,7 +106,7 @@ fn is_hostname(name: &str) -> bool {
     true
 }
 
-/// A port behind its colon.
+/// Reads a port after its colon.
 pub(crate) fn read_port(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
     cursor.number("a port from 0 to 65535")
 }

@@ -1,58 +1,58 @@
-//! Descriptions of sessions (RFC 8866), and their offer and answer (RFC 3264).
+//! Session descriptions (RFC 8866), and the offer/answer model (RFC 3264).
 //!
-//! Start from [`SessionDescription::parse`], or [`SessionDescription::audio`] for what a telephone offers, and
-//! [`SessionDescription::answer`] for what another says to it.
+//! Start from [`SessionDescription::parse`] or [`SessionDescription::audio`], the offer of a telephone.
+//! [`SessionDescription::answer`] makes the answer to an offer.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// Where media are to be sent that nobody takes: what comes to this port is discarded (RFC 863).
+/// The port of the Discard Protocol (RFC 863), for media that no one receives.
 pub const DISCARD: u16 = 9;
 
-/// Content-Type of a description (RFC 8866 section 8.1).
+/// Content-Type of a session description (RFC 8866 section 8.1).
 pub const SDP_TYPE: &str = "application/sdp";
 
-/// A text that is no session description.
+/// A text is not a session description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected} (RFC 8866 section {section})")]
 pub struct SdpError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What should stand there.
+    /// The element that the grammar requires there.
     pub expected: &'static str,
-    /// Where that is written.
+    /// Section of RFC 8866 with the grammar.
     pub section: &'static str,
 }
 
-/// A session description: what one side wants to receive, and where.
+/// A session description: the media that one side receives, and their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDescription {
     /// `o=`.
     pub origin: SessionOrigin,
-    /// `s=`; a `-` where there is no name.
+    /// `s=`; `-` means no name.
     pub name: String,
-    /// `c=` for all media that have none of their own.
+    /// `c=` for all media without their own.
     pub connection: Option<ConnectionData>,
-    /// Lines of the session that netrig does not read (`i=`, `u=`, `e=`, `p=`, `b=`, `k=`), as they stand.
+    /// Lines of the session that netrig does not interpret (`i=`, `u=`, `e=`, `p=`, `b=`, `k=`), unchanged.
     pub informative: Vec<(char, String)>,
-    /// `t=` and what belongs to it (`r=`, `z=`), as they stand; at least one.
+    /// `t=` with `r=` and `z=`, unchanged; at least one.
     pub times: Vec<(char, String)>,
     /// `a=` of the session.
     pub attributes: Vec<Attribute>,
-    /// `m=` with what belongs to each.
+    /// `m=` with the lines of each medium.
     pub media: Vec<Media>,
 }
 
 /// `o=username id version IN IP4 address`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionOrigin {
-    /// `-` where there is none.
+    /// User name; `-` means none.
     pub username: String,
-    /// Of the session; the same as long as it lasts.
+    /// Session identifier, constant during the session.
     pub id: u64,
-    /// One more with each change.
+    /// Version of the description, incremented with each change.
     pub version: u64,
-    /// Of whoever made it.
+    /// Address of the creator.
     pub address: ConnectionData,
 }
 
@@ -61,51 +61,51 @@ pub struct SessionOrigin {
 pub struct ConnectionData {
     /// `IP4` or `IP6`.
     pub address_type: String,
-    /// An address, a name, or an address of a group with its scope.
+    /// An address, a host name, or a multicast address with its scope.
     pub address: String,
 }
 
 /// `a=name` or `a=name:value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// Before the colon.
+    /// The text before the colon.
     pub name: String,
-    /// Behind it, if there is one.
+    /// The text after the colon, if there is one.
     pub value: Option<String>,
 }
 
 /// `m=audio 49170 RTP/AVP 0 8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// `audio`, `video`.
+    /// Media type: `audio`, `video`.
     pub kind: String,
-    /// Where it is received; 0 refuses it (RFC 3264 section 6).
+    /// Port of the receiver; 0 refuses the medium (RFC 3264 section 6).
     pub port: u16,
-    /// Ports in a row, where more than one.
+    /// Number of consecutive ports, if given.
     pub ports: Option<u16>,
-    /// `RTP/AVP`.
+    /// Transport protocol: `RTP/AVP`.
     pub protocol: String,
-    /// Payload types, the preferred first.
+    /// Payload types in order of preference.
     pub formats: Vec<String>,
-    /// `i=`, `b=`, `k=`, as they stand.
+    /// `i=`, `b=` and `k=`, unchanged.
     pub informative: Vec<(char, String)>,
-    /// Its own `c=`.
+    /// `c=` of the medium.
     pub connection: Option<ConnectionData>,
-    /// Its own `a=`.
+    /// `a=` of the medium.
     pub attributes: Vec<Attribute>,
 }
 
-/// Who sends (RFC 8866 section 6.7).
+/// Direction of a medium, as seen by the sender of the description (RFC 8866 section 6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MediaDirection {
-    /// Both.
+    /// Both sides send.
     #[default]
     SendRecv,
-    /// Only who says so.
+    /// Only this side sends.
     SendOnly,
-    /// Only the other.
+    /// Only the other side sends.
     RecvOnly,
-    /// Neither.
+    /// Neither side sends.
     Inactive,
 }
 
@@ -117,17 +117,17 @@ impl MediaDirection {
         ("inactive", Self::Inactive),
     ];
 
-    /// As it stands in `a=`.
+    /// The attribute name of the direction.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, own)| *own == self).map_or("sendrecv", |(name, _)| name)
     }
 
-    /// What an attribute of this name says, if it says who sends.
+    /// The direction that an attribute of this name means, if any.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, own)| *own)
     }
 
-    /// The same, seen from the other side.
+    /// The direction as seen by the other side.
     #[must_use]
     pub const fn reversed(self) -> Self {
         match self {
@@ -139,7 +139,7 @@ impl MediaDirection {
 }
 
 impl ConnectionData {
-    /// Of an address.
+    /// The connection data of an address.
     pub fn new(address: IpAddr) -> Self {
         let address_type = if address.is_ipv4() { "IP4" } else { "IP6" };
         Self { address_type: address_type.into(), address: address.to_string() }
@@ -154,7 +154,7 @@ impl Attribute {
 }
 
 impl Media {
-    /// Who sends, as it says itself.
+    /// The direction of the medium's own attributes, if there is one.
     pub fn direction(&self) -> Option<MediaDirection> {
         self.attributes.iter().rev().find_map(direction)
     }
@@ -165,7 +165,7 @@ fn direction(attribute: &Attribute) -> Option<MediaDirection> {
 }
 
 impl SessionDescription {
-    /// What a telephone offers: G.711 of both laws and DTMF at `port` of `address` (RFC 3551, RFC 4733).
+    /// The offer of a telephone: G.711 with A-law and µ-law, and DTMF, at `port` of `address` (RFC 3551, RFC 4733).
     pub fn audio(address: IpAddr, port: u16, id: u64) -> Self {
         let attribute = |value: &str| Attribute::new("rtpmap", Some(value));
         Self {
@@ -193,18 +193,18 @@ impl SessionDescription {
         }
     }
 
-    /// Filled up with attributes that mean nothing until it is `size` bytes long; as it is, if it is that long already or a
-    /// few bytes short of it, too few for an attribute.
+    /// Adds attributes without a meaning up to a length of `size` bytes. If the missing bytes are too few for an attribute, the
+    /// description is unchanged.
     #[must_use]
     pub fn padded(mut self, size: usize) -> Self {
-        /// Of an attribute without its value.
+        /// Length of an attribute without its value.
         const START: usize = "a=x-netrig:".len() + "\r\n".len();
         /// The longest line.
         const LINE: usize = 200;
         let least = START + 1;
         let mut missing = size.saturating_sub(self.to_string().len());
         while missing >= least {
-            // What is left must be enough for a line, or for none.
+            // The rest must be long enough for another line, or empty.
             let line =
                 if missing > LINE && missing - LINE < least { LINE - least } else { missing.min(LINE) };
             self.attributes.push(Attribute::new("x-netrig", Some(&"x".repeat(line - START))));
@@ -213,15 +213,15 @@ impl SessionDescription {
         self
     }
 
-    /// Who sends in a medium: as it says, else as the session does, else both.
+    /// The direction of a medium: its own, else that of the session, else `sendrecv`.
     pub fn direction(&self, media: &Media) -> MediaDirection {
         let own = media.direction().or_else(|| self.attributes.iter().rev().find_map(direction));
         own.unwrap_or_default()
     }
 
-    /// The answer of somebody at `address`, who takes of each medium the formats in `formats` and refuses the rest (RFC 3264
-    /// section 6): as many media, in their order, with what is taken in the offer's order of preference, received at `port` and
-    /// two more for each, as far as there are ports.
+    /// The answer to this offer from a receiver at `address` that supports `formats` (RFC 3264 section 6). It has the media of
+    /// the offer in their order, and the supported formats in the offer's order of preference. The first medium has `port`, each
+    /// further one two more. A medium without a supported format, or beyond the last port, is refused.
     #[must_use]
     pub fn answer(&self, address: IpAddr, port: u16, id: u64, formats: &[&str]) -> Self {
         let media = |(place, media): (usize, &Media)| {
@@ -246,7 +246,7 @@ impl SessionDescription {
                 port,
                 ports: None,
                 protocol: media.protocol.clone(),
-                // A refused medium lists its formats all the same: the line needs one.
+                // A refused medium keeps its formats: the grammar requires at least one.
                 formats: if refused { media.formats.clone() } else { taken },
                 informative: Vec::new(),
                 connection: None,
@@ -269,16 +269,16 @@ impl SessionDescription {
         }
     }
 
-    /// Reads a body of `application/sdp`. Lines may end without CR, as RFC 8866 section 5 wants parsers to take it.
+    /// Parses a body of `application/sdp`. Lines may end without CR (RFC 8866 section 5).
     ///
     /// # Errors
-    /// Where the order of the lines or what stands in them is not that of the grammar.
+    /// A line breaks the grammar, or stands in the wrong order.
     pub fn parse(text: &str) -> Result<Self, SdpError> {
         Lines::new(text).description()
     }
 }
 
-/// The lines of a description, read one after the other.
+/// A reader of the lines of a description.
 struct Lines<'a> {
     lines: std::iter::Peekable<std::str::Lines<'a>>,
     number: usize,
@@ -293,7 +293,7 @@ impl<'a> Lines<'a> {
         SdpError { line: self.number, expected, section }
     }
 
-    /// The value of the next line, if it is of `kind`.
+    /// Reads the value of the next line, if it is of `kind`.
     fn take(&mut self, kind: char) -> Option<&'a str> {
         let value = self.lines.peek()?.strip_prefix(kind)?.strip_prefix('=')?;
         self.lines.next();
@@ -310,7 +310,7 @@ impl<'a> Lines<'a> {
         self.take(kind).ok_or_else(|| self.error(expected, section))
     }
 
-    /// Lines of these kinds, each as often as it comes, in the order of `kinds`.
+    /// Reads any number of lines of each of `kinds`, in their order.
     fn several(&mut self, kinds: &[char]) -> Vec<(char, String)> {
         let mut found = Vec::new();
         for kind in kinds {
@@ -358,7 +358,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// An error in the line that was just read.
+    /// An error in the previous line.
     fn before(&self, expected: &'static str, section: &'static str) -> SdpError {
         SdpError { line: self.number - 1, expected, section }
     }
@@ -366,7 +366,7 @@ impl<'a> Lines<'a> {
     fn media(&mut self, found: Media) -> Result<Media, SdpError> {
         let mut informative = self.several(&['i']);
         let connection = self.connection()?;
-        // "Multiple connection fields" of a medium are of layered groups: the first one counts here.
+        // "Multiple connection fields" of a medium are for hierarchical encoding over several groups. The first one is used.
         while self.take('c').is_some() {}
         informative.extend(self.several(&['b', 'k']));
         Ok(Media { informative, connection, attributes: self.attributes()?, ..found })
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(SessionDescription::parse(&answer.to_string()).unwrap(), answer);
     }
 
-    /// However many media somebody offers.
+    /// The number of media in an offer is unlimited.
     #[test]
     fn an_answer_ends_with_the_ports() {
         let here = [192, 0, 2, 1].into();
@@ -552,7 +552,7 @@ mod tests {
         for address in ["127.0.0.1", "2001:db8::1"] {
             let offer = SessionDescription::audio(address.parse().unwrap(), DISCARD, 1);
             let least = offer.to_string().len();
-            // A few sizes just above the shortest leave no room for a line.
+            // Sizes just above the shortest leave no room for a line.
             for size in (0..least + 20).chain([400, 401, 600, 1000, 1400, 4096, 9001]) {
                 let padded = offer.clone().padded(size);
                 let text = padded.to_string();

@@ -1,4 +1,4 @@
-//! Who and where: SIP, SIPS and other URIs (RFC 3261 section 19.1).
+//! SIP, SIPS and other URIs (RFC 3261 section 19.1).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,53 +11,53 @@ use crate::host::{Host, HostView, read_port};
 
 const RULE: &str = "RFC 3261 section 19.1.1";
 
-/// The most header fields that a URI may have, for the same reason as its parameters.
+/// Most header fields of a URI. The limit bounds the time to compare two URIs.
 const MOST_HEADERS: usize = 64;
 
-/// A request's target, or what an address names.
+/// A URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
-    /// `sip:` or `sips:`.
+    /// A SIP or SIPS URI.
     Sip(SipUri),
-    /// Any other scheme with what follows its colon, as it was written: `tel:`, `urn:`, `mailto:`.
+    /// A URI of any other scheme, unchanged: `tel:`, `urn:`, `mailto:`.
     Other {
-        /// Without the colon.
+        /// The scheme without the colon.
         scheme: String,
-        /// Behind the colon.
+        /// The text after the colon.
         rest: String,
     },
 }
 
-/// How a SIP URI wants to be reached.
+/// The scheme of a SIP URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// By whatever carries it.
+    /// `sip`: any transport.
     Sip,
-    /// By TLS on every hop.
+    /// `sips`: TLS on every hop.
     Sips,
 }
 
-/// `sip:user:password@host:port;parameters?headers`. Its parts are kept as they were written, with their escapes.
+/// `sip:user:password@host:port;parameters?headers`. All parts are kept unchanged, with their escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SipUri {
-    /// `sip` or `sips`.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Before the `@`, without the password.
+    /// The user part, without the password.
     pub user: Option<String>,
-    /// Between `:` and `@`. RFC 3261 section 19.1.1: its use is not recommended.
+    /// The password. RFC 3261 section 19.1.1 does not recommend its use.
     pub password: Option<String>,
-    /// The domain or address.
+    /// The domain name or address.
     pub host: Host,
-    /// Where none stands, that of the transport: 5060, or 5061 for TLS.
+    /// The port. Without one the transport's default holds: 5060, or 5061 for TLS.
     pub port: Option<u16>,
-    /// `;transport=tcp;lr`.
+    /// Parameters, such as `;transport=tcp;lr`.
     pub parameters: Parameters,
-    /// Header fields of the request to be made of it, by name, `?` and `&` taken off.
+    /// Names and values of header fields for a request made from the URI, without `?` and `&`.
     pub headers: Vec<(String, String)>,
 }
 
 impl Uri {
-    /// The SIP or SIPS URI that it is, if it is one.
+    /// The SIP or SIPS URI; `None` for another scheme.
     pub const fn as_sip(&self) -> Option<&SipUri> {
         match self {
             Self::Sip(uri) => Some(uri),
@@ -65,8 +65,8 @@ impl Uri {
         }
     }
 
-    /// Whether both name the same resource: RFC 3261 section 19.1.4 for SIP, as they are written for others, whose
-    /// own rules are not known here.
+    /// Whether both name the same resource. SIP URIs are compared by RFC 3261 section 19.1.4, all others by their text, apart
+    /// from the case of the scheme.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Sip(a), Self::Sip(b)) => a.is_equivalent(b),
@@ -92,29 +92,28 @@ impl SipUri {
         }
     }
 
-    /// With the user, escaped where it must be.
+    /// Sets the user part. Characters that the grammar does not allow are escaped.
     #[must_use]
     pub fn with_user(mut self, user: &str) -> Self {
         self.user = Some(escaped(user, is_user));
         self
     }
 
-    /// With the port.
+    /// Sets the port.
     #[must_use]
     pub const fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// With a parameter, or a flag if it has no value.
+    /// Sets a parameter, or a flag without a value.
     #[must_use]
     pub fn with_parameter(mut self, name: &str, value: Option<&str>) -> Self {
         self.parameters.set(name, value);
         self
     }
 
-    /// Where it is to be looked for: "the value of the maddr parameter of the URI, if present", else its host (RFC 3263
-    /// section 4).
+    /// The target to locate: "the value of the maddr parameter of the URI, if present", else the host (RFC 3263 section 4).
     pub fn target(&self) -> Host {
         match self.parameters.value("maddr") {
             None => self.host.clone(),
@@ -125,7 +124,7 @@ impl SipUri {
         }
     }
 
-    /// Whether it is of a router that leaves the Request-URI alone: it has the parameter `lr` (RFC 3261 section 19.1.1).
+    /// Whether the URI has `lr`, so that its proxy is a loose router and keeps the Request-URI (RFC 3261 section 19.1.1).
     pub fn is_loose(&self) -> bool {
         self.parameters.has("lr")
     }
@@ -185,20 +184,20 @@ const fn is_header(byte: u8) -> bool {
     is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b'?' | b':' | b'+' | b'$')
 }
 
-/// A part of a URI as it is compared: characters are equivalent to their escapes, but for the reserved ones (RFC 3261
+/// The form of a part of a URI for comparison. Characters are equivalent to their escapes, except reserved ones (RFC 3261
 /// section 19.1.4).
 fn canonical(text: &str) -> Vec<u8> {
     unescaped_but(text, |byte| b";/?:@&=+$,".contains(&byte))
 }
 
-/// A URI where it stands in a text; its grammar has been checked.
+/// A URI that borrows its text. Its grammar has been checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UriView<'a> {
     Sip(SipUriView<'a>),
     Other { scheme: &'a str, rest: &'a str },
 }
 
-/// The same of a SIP URI.
+/// A SIP URI that borrows its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SipUriView<'a> {
     pub scheme: Scheme,
@@ -235,7 +234,7 @@ impl From<SipUriView<'_>> for SipUri {
     }
 }
 
-/// Reads a URI that ends where the text does, or before what cannot stand in one.
+/// Reads a URI up to the end of the text, or to the first character that a URI cannot have.
 pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError> {
     let start = *cursor;
     let scheme = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
@@ -288,7 +287,7 @@ fn headers<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
 
 /// `[ userinfo "@" ]`: the user and the password.
 fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a str>, Option<&'a str>), ParseError> {
-    // An `@` can stand nowhere else in a SIP URI, but it can in what follows one: that begins with one of the others.
+    // A SIP URI has no other `@`. The text after a URI may have one, and begins with one of the other characters.
     let first = cursor.rest().bytes().find(|byte| matches!(byte, b'@' | b'<' | b'>' | b'"' | b' ' | b'\t'));
     if first != Some(b'@') {
         return Ok((None, None));
@@ -394,7 +393,7 @@ mod tests {
                 "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
             ),
         ];
-        // Beside the RFC's own list: hosts, escapes, and default values.
+        // Pairs that are not in the RFC's list: hosts, escapes, and default values.
         let same_beside = [
             ("sip:a%3bb@h", "sip:a%3Bb@h"),
             ("sip:a@[2001:DB8:0::1]", "sip:a@[2001:db8::1]"),

@@ -1,4 +1,4 @@
-//! Header fields: their names, their order, and the types of those that SIP itself reads.
+//! Header fields: names, lists of fields, and types for the values that SIP itself reads.
 
 mod address;
 mod authentication;

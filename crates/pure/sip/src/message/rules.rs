@@ -1,4 +1,4 @@
-//! Rules that the grammar cannot say.
+//! Rules of messages that the grammar does not express.
 
 use std::fmt::Display;
 
@@ -7,8 +7,8 @@ use crate::header::{MAGIC_COOKIE, Parameters};
 use crate::{Headers, Method, Name, ParseError, Request, Violation};
 
 impl Message {
-    /// Every rule that the message breaks: of RFC 3261's sections 8.1.1, 8.2.6.2, 12, 18 and 20, and the grammar of each
-    /// header field that SIP itself reads. Empty for a message that a strict peer takes.
+    /// All violations of RFC 3261 sections 8.1.1, 8.2.6.2, 12, 18 and 20, and of the grammar of each header field that SIP
+    /// itself reads. Empty for a message that a strict peer accepts.
     pub fn violations(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let headers = self.headers();
@@ -37,7 +37,7 @@ fn missing(headers: &Headers, found: &mut Vec<Violation>) {
     }
 }
 
-/// RFC 3261 section 7.3.1: only lists may stand several times.
+/// RFC 3261 section 7.3.1: only a header field whose value is a list may be repeated.
 fn repeated(headers: &Headers, found: &mut Vec<Violation>) {
     let names: Vec<&Name> = headers.iter().map(|(name, _)| name).collect();
     for (place, name) in names.iter().enumerate() {
@@ -48,8 +48,8 @@ fn repeated(headers: &Headers, found: &mut Vec<Violation>) {
     }
 }
 
-/// "any given parameter-name MUST NOT appear more than once": RFC 3261 section 7.3.1 of a header field's value, section 19.1.1
-/// of a URI.
+/// "any given parameter-name MUST NOT appear more than once": RFC 3261 section 7.3.1 for a header field's value, section 19.1.1
+/// for a URI.
 fn repeated_parameters(headers: &Headers, found: &mut Vec<Violation>) {
     let mut twice = |place: &dyn Display, parameters: &Parameters, rule: &'static str| {
         if let Some(name) = parameters.first_repeated() {
@@ -76,7 +76,7 @@ fn repeated_parameters(headers: &Headers, found: &mut Vec<Violation>) {
     }
 }
 
-/// The grammar of what SIP reads, and what is said of single fields.
+/// The grammar of the header fields that SIP reads, and rules of single fields.
 fn fields(headers: &Headers, found: &mut Vec<Violation>) {
     let mut broken = |name: &Name, error: Option<ParseError>| {
         if let Some(ParseError { at, expected, rule }) = error {
@@ -154,7 +154,7 @@ fn of_request(request: &Request, found: &mut Vec<Violation>) {
                 let what = format!("the branch `{branch}` does not begin with `{MAGIC_COOKIE}`");
                 found.push(Violation::new("RFC 3261 section 8.1.1.7", what));
             }
-            // It "MUST be unique across space and time": nothing after the cookie is not.
+            // The branch "MUST be unique across space and time": the cookie alone is not.
             Some(MAGIC_COOKIE) => {
                 let what = format!("nothing follows `{MAGIC_COOKIE}` in the branch");
                 found.push(Violation::new("RFC 3261 section 8.1.1.7", what));
